@@ -1,0 +1,29 @@
+"""The library's own exceptions: one family, so that a caller can catch all of them at once."""
+
+
+class NoisyOrError(Exception):
+    """Base class of every error that noisyor raises on purpose."""
+
+
+class InvalidNetworkError(NoisyOrError, ValueError):
+    """The graph or its parameters do not describe a noisy-OR network."""
+
+
+class InvalidDataError(NoisyOrError, ValueError):
+    """The observations are not binary, or do not fit the network."""
+
+
+class InvalidSettingError(NoisyOrError, ValueError):
+    """An option has a value that makes no sense."""
+
+
+class CheckpointError(NoisyOrError, ValueError):
+    """A checkpoint cannot be read, or belongs to another run."""
+
+
+class ModelFileError(NoisyOrError, ValueError):
+    """A model file cannot be read or written."""
+
+
+class MissingExtraError(NoisyOrError, ImportError):
+    """An optional dependency is needed and not installed."""

@@ -1,0 +1,374 @@
+"""The noisy-OR Bayesian network: a DAG of binary nodes and the parameters on its edges.
+
+Nodes are numbered visibles first: node ``i < n_visible`` is visible, node ``n_visible + k`` is
+hidden node ``k``. Every node has a leak. Node ``i`` with parents ``P(i)`` stays off with probability
+``exp(-(theta_leak + sum of theta over its active parents))``.
+
+Several edges may use one entry of ``theta`` (tied parameters), and entries may be fixed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.errors import InvalidNetworkError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int32]
+LongArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+THETA_MIN = 1e-5
+"""Smallest parameter: the paper's epsilon, below which log-likelihood gradients explode."""
+
+
+def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:
+    """Parameter of an edge whose parent fails to switch the child on with this probability."""
+    failure = _probability(probability, "failure probability")
+    with np.errstate(divide="ignore"):
+        return np.clip(-np.log(failure), THETA_MIN, -np.log(np.finfo(np.float64).tiny))
+
+
+def failure_from_theta(theta: npt.ArrayLike) -> FloatArray:
+    """Failure probability ``exp(-theta)`` of an edge."""
+    return np.exp(-np.asarray(theta, dtype=np.float64))
+
+
+def theta_from_probability(probability: npt.ArrayLike) -> FloatArray:
+    """Leak parameter of a node that is on with this probability when all its parents are off."""
+    on = _probability(probability, "probability")
+    with np.errstate(divide="ignore"):
+        return np.clip(-np.log1p(-on), THETA_MIN, -np.log(np.finfo(np.float64).tiny))
+
+
+def probability_from_theta(theta: npt.ArrayLike) -> FloatArray:
+    """Probability ``1 - exp(-theta)`` that a leak alone switches its node on."""
+    return -np.expm1(-np.asarray(theta, dtype=np.float64))
+
+
+def _probability(value: npt.ArrayLike, what: str) -> FloatArray:
+    array = np.asarray(value, dtype=np.float64)
+    bad = ~((array >= 0) & (array <= 1))
+    if bad.any():
+        raise InvalidNetworkError(
+            f"a {what} lies between 0 and 1, got {array[bad].flat[0]!r} ({int(bad.sum())} such values)"
+        )
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A noisy-OR Bayesian network. Build one with `bipartite`, `layered`, `from_edges` and friends.
+
+    Attributes
+    ----------
+    n_visible, n_hidden : number of observed leaves and of hidden causes.
+    child_ptr : (n_nodes + 1,) edges of node ``i`` are ``child_ptr[i]:child_ptr[i + 1]``.
+    parent : (n_edges,) hidden index (0 .. n_hidden - 1) of the edge's parent.
+    param : (n_edges,) entry of ``theta`` that the edge uses.
+    leak_param : (n_nodes,) entry of ``theta`` that the node's leak uses.
+    theta : (n_params,) parameters, at least ``THETA_MIN`` after training.
+    free : (n_params,) True where training may change the entry.
+    groups : named views on ``theta``: name -> array of entries, of any shape. The builders provide
+        ``"failure"``, ``"prior"`` and ``"noise"``.
+    visible_names, hidden_names : optional names of the nodes.
+    visible_shape : shape of one observation, ``(n_visible,)`` or that of an image.
+    """
+
+    n_visible: int
+    n_hidden: int
+    child_ptr: LongArray
+    parent: IntArray
+    param: IntArray
+    leak_param: IntArray
+    theta: FloatArray
+    free: BoolArray
+    groups: Mapping[str, IntArray] = field(default_factory=dict)
+    visible_names: tuple[str, ...] | None = None
+    hidden_names: tuple[str, ...] | None = None
+    visible_shape: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "child_ptr", _frozen(self.child_ptr, np.int64))
+        put(self, "parent", _frozen(self.parent, np.int32))
+        put(self, "param", _frozen(self.param, np.int32))
+        put(self, "leak_param", _frozen(self.leak_param, np.int32))
+        put(self, "theta", _frozen(self.theta, np.float64))
+        put(self, "free", _frozen(self.free, np.bool_))
+        groups = {name: _frozen(index, np.int32) for name, index in self.groups.items()}
+        put(self, "groups", groups)
+        put(self, "visible_shape", tuple(self.visible_shape) or (self.n_visible,))
+        for name in ("visible_names", "hidden_names"):
+            value = getattr(self, name)
+            put(self, name, None if value is None else tuple(str(item) for item in value))
+        _check_shapes(self)
+        _check_theta(self.theta, len(self.theta))
+        _check_graph(self)
+
+    # ---- sizes
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of visible and hidden nodes; the leak is not a node."""
+        return self.n_visible + self.n_hidden
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges between nodes, leaks not counted."""
+        return len(self.parent)
+
+    @property
+    def n_params(self) -> int:
+        """Number of distinct parameters."""
+        return len(self.theta)
+
+    # ---- parameters
+
+    def with_theta(self, theta: npt.ArrayLike) -> Network:
+        """The same graph with other parameters, shape (n_params,). Cheap: the graph is shared."""
+        values = np.array(theta, dtype=np.float64)
+        _check_theta(values, self.n_params)
+        values.flags.writeable = False
+        other = copy.copy(self)  # also carries the cached views of the graph along
+        object.__setattr__(other, "theta", values)
+        return other
+
+    def fix(self, group: str, fixed: bool = True) -> Network:
+        """The same network with the parameters of a group fixed (or freed) during training."""
+        free = self.free.copy()
+        free[self.group(group)] = not fixed
+        other = copy.copy(self)
+        object.__setattr__(other, "free", _frozen(free, np.bool_))
+        return other
+
+    def group(self, name: str) -> IntArray:
+        """Entries of ``theta`` that belong to a named group."""
+        if name not in self.groups:
+            raise InvalidNetworkError(
+                f"no parameter group {name!r} in this network, it has {sorted(self.groups)}"
+            )
+        return self.groups[name]
+
+    def theta_of(self, name: str) -> FloatArray:
+        """Parameters of a group, in the group's shape."""
+        return self.theta[self.group(name)]
+
+    @property
+    def failure_probability(self) -> FloatArray:
+        """Failure probabilities of the edges, in the shape of the group ``"failure"``.
+
+        Bipartite: (n_hidden, n_visible). Convolutional: (n_features, height, width). Others:
+        one value per edge.
+        """
+        index = self.groups.get("failure", self.param)
+        return failure_from_theta(self.theta[index])
+
+    @property
+    def prior_probability(self) -> FloatArray:
+        """Probability of each hidden node when its parents are off, shape (n_hidden,)."""
+        return probability_from_theta(self.theta[self.leak_param[self.n_visible :]])
+
+    @property
+    def noise_probability(self) -> FloatArray:
+        """Probability of each visible node when all causes are off, shape (n_visible,)."""
+        return probability_from_theta(self.theta[self.leak_param[: self.n_visible]])
+
+    @cached_property
+    def roles(self) -> npt.NDArray[np.str_]:
+        """What each parameter is used for, shape (n_params,): failure, prior, noise or unused.
+
+        An entry tied across uses takes the first that applies in that order.
+        """
+        roles = np.full(self.n_params, "unused", dtype="U7")
+        roles[self.leak_param[: self.n_visible]] = "noise"
+        roles[self.leak_param[self.n_visible :]] = "prior"
+        roles[self.param] = "failure"
+        return roles
+
+    # ---- views of the graph
+
+    @cached_property
+    def edge_child(self) -> IntArray:
+        """Node index of the child of each edge, shape (n_edges,)."""
+        return np.repeat(
+            np.arange(self.n_nodes, dtype=np.int32), np.diff(self.child_ptr).astype(np.int64)
+        )
+
+    @cached_property
+    def outgoing(self) -> tuple[LongArray, LongArray]:
+        """Edges grouped by parent: ``(ptr, edge)``; those of hidden k are ``edge[ptr[k]:ptr[k+1]]``."""
+        edge = np.argsort(self.parent, kind="stable")
+        counts = np.bincount(self.parent, minlength=self.n_hidden)
+        ptr = np.zeros(self.n_hidden + 1, dtype=np.int64)
+        np.cumsum(counts, out=ptr[1:])
+        return ptr, edge
+
+    @cached_property
+    def hidden_levels(self) -> IntArray:
+        """Longest distance of each hidden node from a node without parents, shape (n_hidden,)."""
+        return _levels(self)
+
+    @property
+    def n_layers(self) -> int:
+        """Number of hidden levels."""
+        return int(self.hidden_levels.max()) + 1
+
+    def visible_index(self, name: str | int) -> int:
+        """Index of a visible node from its name or number."""
+        return _lookup(name, self.visible_names, self.n_visible, "visible")
+
+    def hidden_index(self, name: str | int) -> int:
+        """Index of a hidden node from its name or number."""
+        return _lookup(name, self.hidden_names, self.n_hidden, "hidden")
+
+    def __repr__(self) -> str:
+        return (
+            f"Network(n_visible={self.n_visible}, n_hidden={self.n_hidden}, layers={self.n_layers}, "
+            f"edges={self.n_edges}, parameters={self.n_params}, free={int(self.free.sum())})"
+        )
+
+
+def _frozen(array: npt.ArrayLike, dtype: type) -> npt.NDArray[np.generic]:
+    result = np.array(array, dtype=dtype)
+    result.flags.writeable = False
+    return result
+
+
+def _lookup(name: str | int, names: Sequence[str] | None, size: int, kind: str) -> int:
+    if isinstance(name, str):
+        if names is None or name not in names:
+            raise InvalidNetworkError(f"no {kind} node is named {name!r}")
+        return names.index(name)
+    index = int(name)
+    if not 0 <= index < size:
+        raise InvalidNetworkError(f"{kind} node {index} does not exist, there are {size}")
+    return index
+
+
+def _check_shapes(network: Network) -> None:
+    n_nodes, n_edges = network.n_nodes, len(network.parent)
+    if network.n_visible < 1 or network.n_hidden < 1:
+        raise InvalidNetworkError(
+            "a network needs at least one visible and one hidden node, "
+            f"got {network.n_visible} and {network.n_hidden}"
+        )
+    expected = {
+        "child_ptr": (len(network.child_ptr), n_nodes + 1),
+        "param": (len(network.param), n_edges),
+        "leak_param": (len(network.leak_param), n_nodes),
+        "free": (len(network.free), len(network.theta)),
+        "visible_shape": (int(np.prod(network.visible_shape)), network.n_visible),
+    }
+    if network.visible_names is not None:
+        expected["visible_names"] = (len(network.visible_names), network.n_visible)
+    if network.hidden_names is not None:
+        expected["hidden_names"] = (len(network.hidden_names), network.n_hidden)
+    for name, (came, wanted) in expected.items():
+        if came != wanted:
+            raise InvalidNetworkError(f"{name} has {came} entries, expected {wanted}")
+    ptr = network.child_ptr
+    if ptr[0] != 0 or ptr[-1] != n_edges or (np.diff(ptr) < 0).any():
+        raise InvalidNetworkError("child_ptr must rise from 0 to the number of edges")
+    for name in ("visible_names", "hidden_names"):
+        names = getattr(network, name)
+        if names is not None and len(set(names)) != len(names):
+            seen: set[str] = set()
+            twice = next(item for item in names if item in seen or seen.add(item))  # type: ignore[func-returns-value]
+            raise InvalidNetworkError(f"{name} must be distinct, {twice!r} occurs twice")
+    for name, index, bound in [
+        ("param", network.param, len(network.theta)),
+        ("leak_param", network.leak_param, len(network.theta)),
+        *((f"group {key!r}", value, len(network.theta)) for key, value in network.groups.items()),
+    ]:
+        if index.size and (index.min() < 0 or index.max() >= bound):
+            raise InvalidNetworkError(
+                f"{name} points outside theta: entries must lie in 0..{bound - 1}"
+            )
+
+
+def _check_theta(theta: FloatArray, n_params: int) -> None:
+    if theta.shape != (n_params,):
+        raise InvalidNetworkError(f"theta must have shape ({n_params},), got {theta.shape}")
+    bad = ~(np.isfinite(theta) & (theta >= 0))
+    if bad.any():
+        where = int(np.flatnonzero(bad)[0])
+        raise InvalidNetworkError(
+            f"parameters are finite and not negative, theta[{where}] is {theta[where]!r}"
+        )
+
+
+def _check_graph(network: Network) -> None:
+    parent, child = network.parent, network.edge_child
+    if parent.size and (parent.min() < 0 or parent.max() >= network.n_hidden):
+        where = int(np.flatnonzero((parent < 0) | (parent >= network.n_hidden))[0])
+        raise InvalidNetworkError(
+            f"edge {where} has parent {parent[where]}; parents are hidden nodes "
+            f"0..{network.n_hidden - 1}, a visible node cannot be a parent"
+        )
+    key = child.astype(np.int64) * network.n_hidden + parent
+    ordered = np.sort(key)
+    twice = ordered[1:] == ordered[:-1]
+    if twice.any():
+        bad = int(ordered[:-1][twice][0])
+        raise InvalidNetworkError(
+            f"the edge from hidden {bad % network.n_hidden} to "
+            f"{_describe(network, bad // network.n_hidden)} occurs twice"
+        )
+    if (network.hidden_levels < 0).any():
+        nodes = np.flatnonzero(network.hidden_levels < 0)[:5].tolist()
+        raise InvalidNetworkError(f"the graph has a cycle through or above hidden nodes {nodes}")
+    unreachable = np.flatnonzero(~_reaches_visible(network))
+    if unreachable.size:
+        raise InvalidNetworkError(
+            f"{unreachable.size} hidden nodes have no visible descendant, so data cannot "
+            f"inform them: {unreachable[:5].tolist()}; remove them"
+        )
+
+
+def _describe(network: Network, node: int) -> str:
+    if node < network.n_visible:
+        return f"visible {node}"
+    return f"hidden {node - network.n_visible}"
+
+
+def _levels(network: Network) -> IntArray:
+    """Level of every hidden node, -1 for those on or below a cycle."""
+    n_hidden, first = network.n_hidden, network.n_visible
+    start = int(network.child_ptr[first])
+    parent = network.parent[start:]
+    child = network.edge_child[start:] - first
+    waiting = np.bincount(child, minlength=n_hidden)
+    order = np.argsort(parent, kind="stable")
+    ptr = np.searchsorted(parent[order], np.arange(n_hidden + 1))
+    levels = np.full(n_hidden, -1, dtype=np.int32)
+    frontier, level = np.flatnonzero(waiting == 0), 0
+    while frontier.size:
+        levels[frontier] = level
+        edges = np.concatenate([order[ptr[k] : ptr[k + 1]] for k in frontier])
+        reached = child[edges]
+        np.subtract.at(waiting, reached, 1)
+        frontier = np.unique(reached[waiting[reached] == 0])
+        level += 1
+    return levels
+
+
+def _reaches_visible(network: Network) -> BoolArray:
+    """Which hidden nodes have a visible descendant."""
+    first = network.n_visible
+    start = int(network.child_ptr[first])
+    reaches = np.zeros(network.n_hidden, dtype=np.bool_)
+    reaches[network.parent[:start]] = True
+    parent, child = network.parent[start:], network.edge_child[start:] - first
+    while True:  # one level upwards a round
+        grown = reaches.copy()
+        grown[parent[reaches[child]]] = True
+        if (grown == reaches).all():
+            return reaches
+        reaches = grown
