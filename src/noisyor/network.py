@@ -1,8 +1,8 @@
 """The noisy-OR Bayesian network: a DAG of binary nodes and the parameters on its edges.
 
 Nodes are numbered visibles first: node ``i < n_visible`` is visible, node ``n_visible + k`` is
-hidden node ``k``. Every node has a leak. Node ``i`` with parents ``P(i)`` stays off with probability
-``exp(-(theta_leak + sum of theta over its active parents))``.
+hidden node ``k``. Every node has a leak. Node ``i`` with parents ``P(i)`` stays off with
+probability ``exp(-(theta_leak + sum of theta over its active parents))``.
 
 Several edges may use one entry of ``theta`` (tied parameters), and entries may be fixed.
 """
@@ -13,6 +13,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +58,8 @@ def _probability(value: npt.ArrayLike, what: str) -> FloatArray:
     bad = ~((array >= 0) & (array <= 1))
     if bad.any():
         raise InvalidNetworkError(
-            f"a {what} lies between 0 and 1, got {array[bad].flat[0]!r} ({int(bad.sum())} such values)"
+            f"a {what} lies between 0 and 1, got {float(array[bad].flat[0])} "
+            f"({int(bad.sum())} such values)"
         )
     return array
 
@@ -111,6 +113,7 @@ class Network:
         _check_shapes(self)
         _check_theta(self.theta, len(self.theta))
         _check_graph(self)
+        self.engine_cache  # noqa: B018  created here so that copies share it
 
     # ---- sizes
 
@@ -203,12 +206,17 @@ class Network:
 
     @cached_property
     def outgoing(self) -> tuple[LongArray, LongArray]:
-        """Edges grouped by parent: ``(ptr, edge)``; those of hidden k are ``edge[ptr[k]:ptr[k+1]]``."""
+        """Edges by parent: ``(ptr, edge)``; those of hidden k are ``edge[ptr[k]:ptr[k + 1]]``."""
         edge = np.argsort(self.parent, kind="stable")
         counts = np.bincount(self.parent, minlength=self.n_hidden)
         ptr = np.zeros(self.n_hidden + 1, dtype=np.int64)
         np.cumsum(counts, out=ptr[1:])
         return ptr, edge
+
+    @cached_property
+    def engine_cache(self) -> dict[str, Any]:
+        """What engines derive from the graph alone; shared by all networks of this graph."""
+        return {}
 
     @cached_property
     def hidden_levels(self) -> IntArray:
@@ -230,13 +238,13 @@ class Network:
 
     def __repr__(self) -> str:
         return (
-            f"Network(n_visible={self.n_visible}, n_hidden={self.n_hidden}, layers={self.n_layers}, "
-            f"edges={self.n_edges}, parameters={self.n_params}, free={int(self.free.sum())})"
+            f"Network(n_visible={self.n_visible}, n_hidden={self.n_hidden}, "
+            f"layers={self.n_layers}, edges={self.n_edges}, parameters={self.n_params}, free={int(self.free.sum())})"
         )
 
 
-def _frozen(array: npt.ArrayLike, dtype: type) -> npt.NDArray[np.generic]:
-    result = np.array(array, dtype=dtype)
+def _frozen(array: npt.ArrayLike, dtype: type) -> npt.NDArray[Any]:
+    result: npt.NDArray[Any] = np.array(array, dtype=dtype)
     result.flags.writeable = False
     return result
 

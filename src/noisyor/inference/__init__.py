@@ -1,0 +1,1 @@
+"""How to infer the hidden causes of observations."""

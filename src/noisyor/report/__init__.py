@@ -1,0 +1,1 @@
+"""Pages for people to look at."""

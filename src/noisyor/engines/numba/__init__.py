@@ -1,0 +1,1 @@
+"""The CPU engine: hot loops compiled by numba, nothing else."""

@@ -1,0 +1,139 @@
+"""A network laid out for the kernels: edges of a child padded to whole vectors of eight.
+
+Padding edges are inert: their log-odds are so low that they never carry a message, and they point
+at a spare hidden slot behind the real ones.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from noisyor.engines.numba.vector import LANES
+from noisyor.network import Network
+
+NEVER = np.float32(-1e30)
+"""Log-odds of something that cannot be; finite, so that differences stay finite."""
+
+
+class Graph(NamedTuple):
+    """The structure, shared by all parameter values.
+
+    ``ptr`` (n_nodes + 1,) offsets of the padded edges of each child, multiples of eight.
+    ``count`` (n_nodes,) true number of parents. ``first`` (n_nodes,) first parent if the parents
+    are consecutive numbers, else -1: such a child needs no gather. ``parent`` and ``param``
+    (padded edges,). ``out_ptr``, ``out_edge``, ``out_child``: the edges grouped by parent.
+    """
+
+    n_visible: int
+    n_hidden: int
+    ptr: npt.NDArray[np.int64]
+    count: npt.NDArray[np.int32]
+    first: npt.NDArray[np.int32]
+    parent: npt.NDArray[np.int32]
+    param: npt.NDArray[np.int32]
+    leak_param: npt.NDArray[np.int32]
+    out_ptr: npt.NDArray[np.int64]
+    out_edge: npt.NDArray[np.int64]
+    out_child: npt.NDArray[np.int32]
+
+
+class Parameters(NamedTuple):
+    """The parameters, spread over the padded edges.
+
+    ``theta`` (padded edges,) float64 with 0 on padding, ``leak`` (n_nodes,) float64; ``weight``
+    and ``log_odds`` (padded edges,) float32: theta and log(exp(theta) - 1); ``leak_log_odds``
+    (n_nodes,) float32. ``total`` (n_hidden,): sum of theta over all children of a hidden node,
+    ``total_leak``: sum over all nodes.
+    """
+
+    theta: npt.NDArray[np.float64]
+    leak: npt.NDArray[np.float64]
+    weight: npt.NDArray[np.float32]
+    log_odds: npt.NDArray[np.float32]
+    leak_log_odds: npt.NDArray[np.float32]
+    total: npt.NDArray[np.float64]
+    total_leak: float
+
+
+def graph_of(network: Network) -> Graph:
+    """The padded layout of a network's graph; built once, shared by `Network.with_theta`."""
+    cached = network.engine_cache.get("numba")
+    if cached is None:
+        cached = network.engine_cache["numba"] = _pad(network)
+    return cached
+
+
+def _pad(network: Network) -> Graph:
+    count = np.diff(network.child_ptr).astype(np.int32)
+    padded = -(-count.astype(np.int64) // LANES) * LANES
+    ptr = np.zeros(network.n_nodes + 1, dtype=np.int64)
+    np.cumsum(padded, out=ptr[1:])
+    within = np.arange(network.n_edges) - network.child_ptr[network.edge_child]
+    place = ptr[network.edge_child] + within
+    parent = np.full(ptr[-1], network.n_hidden, dtype=np.int32)
+    parent[place] = network.parent
+    param = np.full(ptr[-1], network.n_params, dtype=np.int32)
+    param[place] = network.param
+
+    first = np.full(network.n_nodes, -1, dtype=np.int32)
+    has_parents = np.flatnonzero(count)
+    first[has_parents] = network.parent[network.child_ptr[has_parents]]
+    consecutive = network.parent == first[network.edge_child] + within
+    first[np.unique(network.edge_child[~consecutive])] = -1
+
+    out_ptr, out = network.outgoing
+    return Graph(
+        network.n_visible,
+        network.n_hidden,
+        ptr,
+        count,
+        first,
+        parent,
+        param,
+        np.array(network.leak_param),
+        out_ptr,
+        place[out],
+        np.array(network.edge_child[out]),
+    )
+
+
+def parameters_of(graph: Graph, theta: npt.NDArray[np.float64]) -> Parameters:
+    """Spread parameters, shape (n_params,), over the edges of a graph."""
+    log_odds = np.append(log_expm1(theta).astype(np.float32), NEVER)
+    theta = np.append(theta, 0.0)
+    n_edges = len(graph.parent)
+    spread = np.empty(n_edges)
+    weight = np.empty(n_edges, dtype=np.float32)
+    edge_log_odds = np.empty(n_edges, dtype=np.float32)
+    total = np.zeros(graph.n_hidden + 1)
+    _spread(graph.parent, graph.param, theta, log_odds, spread, weight, edge_log_odds, total)
+    leak = theta[graph.leak_param]
+    return Parameters(
+        spread,
+        leak,
+        weight,
+        edge_log_odds,
+        log_odds[graph.leak_param],
+        total[:-1],
+        float(leak.sum()),
+    )
+
+
+def log_expm1(theta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """``log(exp(theta) - 1)`` of an array, stable from 1e-300 to 1e300."""
+    small = np.minimum(theta, 1.0)
+    large = np.maximum(theta, 1.0)
+    with np.errstate(divide="ignore"):
+        return np.where(theta <= 1.0, np.log(np.expm1(small)), large + np.log1p(-np.exp(-large)))
+
+
+@njit(cache=True, nogil=True)
+def _spread(parent, param, theta, log_odds, spread, weight, edge_log_odds, total):
+    for edge in range(len(parent)):
+        entry = param[edge]
+        spread[edge] = theta[entry]
+        weight[edge] = theta[entry]
+        edge_log_odds[edge] = log_odds[entry]
+        total[parent[edge]] += theta[entry]
