@@ -1,0 +1,38 @@
+"""The protocol of an inference method: all that training, explaining and evaluating ask of one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.network import Network
+from noisyor.observations import Observations
+
+
+class Gradient(NamedTuple):
+    """Objective of a batch: ``value`` is its mean per row, ``gradient`` (n_params,) of that mean."""
+
+    value: float
+    gradient: npt.NDArray[np.float64]
+
+
+class Method(Protocol):
+    """An inference method that can train a network."""
+
+    def gradient(
+        self, network: Network, observations: Observations, *, seed: int, step: int, n_threads: int
+    ) -> Gradient:
+        """Infer the causes of a batch, then differentiate the bound with the causes held fixed."""
+        ...
+
+    def bound(
+        self, network: Network, observations: Observations, *, n_threads: int
+    ) -> npt.NDArray[np.float64]:
+        """The method's test-time bound on ``log p(x)`` for every row, shape (n_rows,)."""
+        ...
+
+    def settings(self) -> dict[str, object]:
+        """Everything that determines the method's results, for records and checkpoints."""
+        ...

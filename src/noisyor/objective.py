@@ -1,0 +1,102 @@
+"""The bounds that training climbs, and their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from noisyor.engines.numba import engine
+from noisyor.engines.threads import resolve_threads
+from noisyor.errors import InvalidDataError
+from noisyor.inference.method import Gradient
+from noisyor.network import Network
+from noisyor.observations import Observations
+from noisyor.posterior import Posterior
+
+
+def log_joint(
+    network: Network, states: Any, X: Any, n_threads: int | None = None
+) -> npt.NDArray[np.float64]:
+    """Exact ``log p(h, x)`` per row, unobserved visibles summed out.
+
+    Parameters
+    ----------
+    network : the network.
+    states : (n_rows, n_hidden) of 0/1, dense or sparse.
+    X : observations of the same rows.
+
+    Returns
+    -------
+    (n_rows,) float64.
+    """
+    observations = Observations.of(X, n_visible=network.n_visible)
+    dense = _dense_states(states, network.n_hidden, observations.n_rows)
+    prepared = engine.PreparedNetwork(network)
+    return engine.log_joint(prepared, observations, dense, resolve_threads(n_threads))
+
+
+def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
+    """Elbo^MP of every row: the bound on ``log p(x)`` that the explanations of the row give.
+
+    With one explanation it is ``log p(h, x)``. With S samples it is their mean plus the entropy of
+    their empirical distribution. Shape (n_rows,).
+    """
+    if posterior.n_samples == 1:
+        return posterior.log_joint
+    mean = posterior.log_joint.reshape(posterior.n_rows, posterior.n_samples).mean(axis=1)
+    return mean + np.array(
+        [_empirical_entropy(posterior, row) for row in range(posterior.n_rows)], dtype=np.float64
+    )
+
+
+def elbo_mp_gradient(
+    network: Network, X: Any, states: Any, n_threads: int | None = None
+) -> Gradient:
+    """Mean over rows of ``log p(h, x)`` and its gradient with the states held fixed.
+
+    Parameters
+    ----------
+    network : the network.
+    X : observations, n_rows of them.
+    states : (n_rows * n_samples, n_hidden), samples of a row next to each other.
+
+    Returns
+    -------
+    Gradient: the mean, and an array (n_params,) that sums over all edges tied to an entry and is
+    zero where the entry is fixed.
+    """
+    observations = Observations.of(X, n_visible=network.n_visible)
+    dense = _dense_states(states, network.n_hidden, observations.n_rows, several=True)
+    prepared = engine.PreparedNetwork(network)
+    total, gradient = engine.gradient(prepared, observations, dense, resolve_threads(n_threads))
+    return Gradient(
+        total / observations.n_rows, np.where(network.free, gradient / observations.n_rows, 0.0)
+    )
+
+
+def _empirical_entropy(posterior: Posterior, row: int) -> float:
+    samples = [posterior.active(row, s).tobytes() for s in range(posterior.n_samples)]
+    counts = np.unique(np.array(samples, dtype=object), return_counts=True)[1]
+    share = counts / posterior.n_samples
+    return float(-(share * np.log(share)).sum())
+
+
+def _dense_states(
+    states: Any, n_hidden: int, n_rows: int, several: bool = False
+) -> npt.NDArray[np.uint8]:
+    dense = states.toarray() if sp.issparse(states) else np.asarray(states)
+    fits = dense.ndim == 2 and dense.shape[1] == n_hidden
+    if fits and several:
+        fits = len(dense) > 0 and len(dense) % n_rows == 0
+    elif fits:
+        fits = len(dense) == n_rows
+    if not fits:
+        raise InvalidDataError(
+            f"states must have shape ({n_rows}, {n_hidden}), got {np.shape(dense)}"
+        )
+    if not np.isin(dense, (0, 1)).all():
+        raise InvalidDataError("states must be 0 or 1")
+    return np.ascontiguousarray(dense, dtype=np.uint8)

@@ -1,0 +1,95 @@
+"""What inference returns: the states of the hidden causes and how they were reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Binary explanations of a batch of rows.
+
+    With several samples per row, line ``row * n_samples + sample`` belongs to that row and sample.
+
+    Attributes
+    ----------
+    states : sparse (n_rows * n_samples, n_hidden) uint8, the causes that are on.
+    log_joint : (n_rows * n_samples,) exact ``log p(h, x)``, unobserved visibles summed out.
+    iterations : (n_rows * n_samples,) rounds of message passing that were run.
+    residual : (n_rows * n_samples,) largest change that a message still asked for at the end.
+    converged : (n_rows * n_samples,) whether that was below the tolerance.
+    n_samples : number of explanations per row.
+    beliefs : (n_rows * n_samples, n_hidden) float32 log-odds of the max-marginals, or None if they
+        were not asked for. Nodes that were left out as non-ancestors have -1e30.
+    """
+
+    states: sp.csr_array
+    log_joint: npt.NDArray[np.float64]
+    iterations: npt.NDArray[np.int32]
+    residual: npt.NDArray[np.float32]
+    converged: npt.NDArray[np.bool_]
+    n_samples: int = 1
+    beliefs: npt.NDArray[np.float32] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of observations explained."""
+        return int(self.states.shape[0]) // self.n_samples
+
+    @property
+    def n_hidden(self) -> int:
+        """Number of hidden nodes."""
+        return int(self.states.shape[1])
+
+    def sample(self, number: int) -> sp.csr_array:
+        """States of one sample for every row, sparse (n_rows, n_hidden)."""
+        if not 0 <= number < self.n_samples:
+            raise IndexError(f"there are {self.n_samples} samples per row, no number {number}")
+        return self.states[number :: self.n_samples]
+
+    def marginals(self) -> sp.csr_array:
+        """Share of the samples in which each cause is on, sparse (n_rows, n_hidden) float64."""
+        lines = np.arange(self.states.shape[0])
+        average = sp.csr_array(
+            (np.full(len(lines), 1.0 / self.n_samples), (lines // self.n_samples, lines)),
+            shape=(self.n_rows, len(lines)),
+        )
+        return sp.csr_array(average @ self.states.astype(np.float64))
+
+    def best(self) -> sp.csr_array:
+        """For every row the sample with the largest ``log p(h, x)``, sparse (n_rows, n_hidden)."""
+        choice = self.log_joint.reshape(self.n_rows, self.n_samples).argmax(axis=1)
+        return self.states[np.arange(self.n_rows) * self.n_samples + choice]
+
+    def active(self, row: int, sample: int = 0) -> npt.NDArray[np.int32]:
+        """Indices of the causes that are on in one explanation."""
+        line = row * self.n_samples + sample
+        return self.states.indices[self.states.indptr[line] : self.states.indptr[line + 1]]
+
+    def __repr__(self) -> str:
+        return (
+            f"Posterior(rows={self.n_rows}, samples={self.n_samples}, hidden={self.n_hidden}, "
+            f"mean log p(h, x)={self.log_joint.mean():.4f}, "
+            f"converged={100 * self.converged.mean():.1f} %)"
+        )
+
+
+def concatenate(parts: Sequence[Posterior]) -> Posterior:
+    """One posterior from those of consecutive blocks of rows."""
+    if len(parts) == 1:
+        return parts[0]
+    beliefs = [part.beliefs for part in parts if part.beliefs is not None]
+    return Posterior(
+        states=sp.csr_array(sp.vstack([part.states for part in parts], format="csr")),
+        log_joint=np.concatenate([part.log_joint for part in parts]),
+        iterations=np.concatenate([part.iterations for part in parts]),
+        residual=np.concatenate([part.residual for part in parts]),
+        converged=np.concatenate([part.converged for part in parts]),
+        n_samples=parts[0].n_samples,
+        beliefs=np.concatenate(beliefs) if beliefs else None,
+    )
