@@ -1,0 +1,447 @@
+"""Ways to lay out a network: all edges, tied image features, or a list of edges.
+
+Every builder returns a `Network` with three parameter groups, ``"failure"`` (the edges),
+``"prior"`` (the leaks of the hidden nodes) and ``"noise"`` (the leaks of the visible nodes).
+Structure learned from data is in `noisyor.layered`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.errors import InvalidNetworkError, InvalidSettingError
+from noisyor.network import (
+    FloatArray,
+    LongArray,
+    Network,
+    theta_from_failure,
+    theta_from_probability,
+)
+
+__all__ = ["activation_shape", "bipartite", "convolutional", "from_edges"]
+
+NodeLabel = int | str
+Edges = Iterable[tuple[NodeLabel, NodeLabel]] | npt.NDArray[np.integer]
+
+
+def bipartite(
+    n_visible: int,
+    n_hidden: int,
+    *,
+    prior: Literal["per_latent", "shared"] = "per_latent",
+    noise: Literal["shared", "per_visible"] = "shared",
+    failure_probability: npt.ArrayLike = 0.9,
+    prior_probability: npt.ArrayLike = 0.1,
+    noise_probability: npt.ArrayLike = 0.01,
+    fixed: str | Sequence[str] = (),
+    visible_names: Sequence[str] | None = None,
+    hidden_names: Sequence[str] | None = None,
+) -> Network:
+    """One layer of hidden causes, each a parent of every visible node.
+
+    The paper's Boolean matrix factorisation is ``bipartite(p, r, prior="shared",
+    fixed=("noise",))``.
+
+    Parameters
+    ----------
+    n_visible, n_hidden : numbers of nodes.
+    prior : one prior for each hidden node, or one that all share.
+    noise : one noise probability that all visible nodes share, or one for each.
+    failure_probability : probability that an active cause fails to switch a visible node on,
+        scalar or broadcastable to (n_hidden, n_visible).
+    prior_probability : scalar or (n_hidden,); scalar or (1,) if shared.
+    noise_probability : scalar or (n_visible,); scalar or (1,) if shared.
+    fixed : parameter groups that training must not change: any of ``"failure"``, ``"prior"``,
+        ``"noise"``. By default everything is learned.
+    visible_names, hidden_names : optional names of the nodes.
+
+    Returns
+    -------
+    Network with groups ``"failure"`` (n_hidden, n_visible), ``"prior"`` (n_hidden,) or (1,) and
+    ``"noise"`` (n_visible,) or (1,). The parents of every visible node are 0 .. n_hidden - 1, in
+    that order.
+    """
+    _positive(n_visible=n_visible, n_hidden=n_hidden)
+    _one_of("prior", prior, ("per_latent", "shared"))
+    _one_of("noise", noise, ("shared", "per_visible"))
+    failure = np.arange(n_hidden * n_visible).reshape(n_hidden, n_visible)
+    return assemble(
+        n_visible,
+        n_hidden,
+        child_ptr=_pointers(np.r_[np.full(n_visible, n_hidden), np.zeros(n_hidden, np.int64)]),
+        parent=np.tile(np.arange(n_hidden), n_visible),
+        failure=failure,
+        edge_failure=failure.T.ravel(),
+        hidden_prior=np.arange(n_hidden) * (prior != "shared"),
+        visible_noise=np.arange(n_visible) * (noise != "shared"),
+        failure_probability=failure_probability,
+        prior_probability=prior_probability,
+        noise_probability=noise_probability,
+        fixed=fixed,
+        visible_names=visible_names,
+        hidden_names=hidden_names,
+    )
+
+
+def activation_shape(
+    image_shape: tuple[int, int], feature_shape: tuple[int, int], border: bool = False
+) -> tuple[int, int]:
+    """Number of positions (rows, columns) of a feature in an image.
+
+    Hidden states of a `convolutional` network have shape
+    ``states.reshape(-1, n_features, *activation_shape(image_shape, feature_shape, border))``.
+
+    Parameters
+    ----------
+    image_shape, feature_shape : (height, width).
+    border : False counts the positions with the whole feature inside the image, True those where
+        it covers at least one pixel.
+    """
+    image, feature = _plane("image_shape", image_shape), _plane("feature_shape", feature_shape)
+    if border:
+        return image[0] + feature[0] - 1, image[1] + feature[1] - 1
+    if feature[0] > image[0] or feature[1] > image[1]:
+        raise InvalidNetworkError(
+            f"features of shape {feature} do not fit into images of shape {image}; "
+            "use smaller features, or border=True to let them hang over the border"
+        )
+    return image[0] - feature[0] + 1, image[1] - feature[1] + 1
+
+
+def convolutional(
+    image_shape: tuple[int, int],
+    n_features: int,
+    feature_shape: tuple[int, int],
+    *,
+    border: bool = False,
+    prior: Literal["per_feature", "shared"] = "per_feature",
+    noise: Literal["shared", "per_visible"] = "shared",
+    failure_probability: npt.ArrayLike = 0.9,
+    prior_probability: npt.ArrayLike = 0.1,
+    noise_probability: npt.ArrayLike = 0.01,
+    fixed: str | Sequence[str] = (),
+    visible_names: Sequence[str] | None = None,
+    hidden_names: Sequence[str] | None = None,
+) -> Network:
+    """Features stamped into a binary image: blind deconvolution.
+
+    Hidden node ``(f, i, j)``, numbered row-major, says that feature ``f`` lies at position
+    ``(i, j)``; it is a parent of the pixels ``(i + a, j + b)`` for ``(a, b)`` inside the feature,
+    shifted by ``(1 - height, 1 - width)`` of the feature if `border`. All positions of a feature
+    share its failure probabilities. The paper's blind deconvolution is
+    ``convolutional((14, 14), 5, (6, 6), fixed=("noise",))``.
+
+    Parameters
+    ----------
+    image_shape, feature_shape : (height, width).
+    n_features : number of features.
+    border : let features hang over the border of the image (see `activation_shape`).
+    prior : one prior for each feature, shared over its positions, or one for all.
+    noise : one noise probability that all pixels share, or one for each.
+    failure_probability : scalar or broadcastable to (n_features, height, width) of the features.
+    prior_probability : scalar or (n_features,); scalar or (1,) if shared.
+    noise_probability : scalar or (n_visible,), pixels row-major; scalar or (1,) if shared.
+    fixed : parameter groups that training must not change.
+    visible_names, hidden_names : optional names of the nodes.
+
+    Returns
+    -------
+    Network with groups ``"failure"`` (n_features, height, width), ``"prior"`` (n_features,) or
+    (1,) and ``"noise"`` (n_visible,) or (1,), and ``visible_shape == image_shape``.
+    """
+    _positive(n_features=n_features)
+    _one_of("prior", prior, ("per_feature", "shared"))
+    _one_of("noise", noise, ("shared", "per_visible"))
+    rows, columns = activation_shape(image_shape, feature_shape, border)
+    height, width = _plane("feature_shape", feature_shape)
+    image = _plane("image_shape", image_shape)
+    n_visible, n_hidden = image[0] * image[1], n_features * rows * columns
+
+    # Axes (pixel row, pixel column, feature, feature row, feature column); feature offsets fall
+    # along an axis, so positions rise: flattening lists each pixel's parents in rising order.
+    y, x, f, a, b = np.ogrid[: image[0], : image[1], :n_features, :height, :width]
+    a, b = height - 1 - a, width - 1 - b
+    i, j = (y - a, x - b) if not border else (y - a + height - 1, x - b + width - 1)
+    inside = (i >= 0) & (i < rows) & (j >= 0) & (j < columns)
+    shape = (*image, n_features, height, width)
+    inside = np.broadcast_to(inside, shape)
+    parent = np.broadcast_to((f * rows + i) * columns + j, shape)[inside]
+    entry = np.broadcast_to((f * height + a) * width + b, shape)[inside]
+    counts = inside.reshape(n_visible, -1).sum(axis=1)
+
+    return assemble(
+        n_visible,
+        n_hidden,
+        child_ptr=_pointers(np.r_[counts, np.zeros(n_hidden, np.int64)]),
+        parent=parent,
+        failure=np.arange(n_features * height * width).reshape(n_features, height, width),
+        edge_failure=entry,
+        hidden_prior=np.repeat(np.arange(n_features), rows * columns) * (prior != "shared"),
+        visible_noise=np.arange(n_visible) * (noise != "shared"),
+        failure_probability=failure_probability,
+        prior_probability=prior_probability,
+        noise_probability=noise_probability,
+        fixed=fixed,
+        visible_names=visible_names,
+        hidden_names=hidden_names,
+        visible_shape=image,
+    )
+
+
+def from_edges(
+    n_visible: int,
+    n_hidden: int,
+    visible_edges: Edges,
+    hidden_edges: Edges = (),
+    *,
+    failure_probability: npt.ArrayLike = 0.9,
+    prior_probability: npt.ArrayLike = 0.1,
+    noise_probability: npt.ArrayLike = 0.01,
+    param: Sequence[int] | npt.NDArray[np.integer] | None = None,
+    leak_param: Sequence[int] | npt.NDArray[np.integer] | None = None,
+    fixed: str | Sequence[str] = (),
+    visible_names: Sequence[str] | None = None,
+    hidden_names: Sequence[str] | None = None,
+) -> Network:
+    """Any noisy-OR network, from its edges.
+
+    Parameters
+    ----------
+    n_visible, n_hidden : numbers of nodes.
+    visible_edges : pairs ``(hidden parent, visible child)``, each by number or by name.
+    hidden_edges : pairs ``(hidden parent, hidden child)``, each by number or by name.
+    failure_probability : scalar or (n_edges,), visible edges first, in the order given.
+    prior_probability : scalar or (n_hidden,).
+    noise_probability : scalar or (n_visible,).
+    param : (n_edges,) integer labels; edges with one label share one parameter. By default
+        every edge has its own.
+    leak_param : (n_visible + n_hidden,) integer labels, the same for the leaks, visible nodes
+        first. A visible and a hidden node cannot share a leak.
+    fixed : parameter groups that training must not change: any of ``"failure"``, ``"prior"``,
+        ``"noise"``.
+    visible_names, hidden_names : optional names of the nodes.
+
+    Returns
+    -------
+    Network with groups ``"failure"`` (n_edges,), in the order in which the edges were given,
+    ``"prior"`` (n_hidden,) and ``"noise"`` (n_visible,); tied members repeat an entry. Inside the
+    network edges are sorted by child, then parent.
+
+    Examples
+    --------
+    >>> network = from_edges(
+    ...     2, 1, [("flu", "fever"), ("flu", "cough")], failure_probability=[0.2, 0.4],
+    ...     visible_names=["fever", "cough"], hidden_names=["flu"])
+    """
+    _positive(n_visible=n_visible, n_hidden=n_hidden)
+    sizes = {"visible": n_visible, "hidden": n_hidden}
+    names = {
+        "visible": {str(name): i for i, name in enumerate(visible_names or ())},
+        "hidden": {str(name): k for k, name in enumerate(hidden_names or ())},
+    }
+    to_visible = _pairs("visible_edges", visible_edges, "visible", sizes, names)
+    to_hidden = _pairs("hidden_edges", hidden_edges, "hidden", sizes, names)
+    parent = np.concatenate([to_visible[:, 0], to_hidden[:, 0]])
+    child = np.concatenate([to_visible[:, 1], to_hidden[:, 1] + n_visible])
+    order = np.lexsort((parent, child))
+
+    failure = _tie("param", param, len(parent))
+    leak = _tie("leak_param", leak_param, n_visible + n_hidden)
+    across = np.intersect1d(leak[:n_visible], leak[n_visible:])
+    if across.size:
+        i, k = int(np.argmax(leak == across[0])), int(np.argmax(leak[n_visible:] == across[0]))
+        raise InvalidNetworkError(
+            f"leak_param gives visible {i} and hidden {k} one label, but noise and prior are "
+            "different groups; use different labels"
+        )
+    return assemble(
+        n_visible,
+        n_hidden,
+        child_ptr=_pointers(np.bincount(child, minlength=n_visible + n_hidden)),
+        parent=parent[order],
+        failure=failure,
+        edge_failure=failure[order],
+        hidden_prior=_tie("leak_param", leak[n_visible:], n_hidden),
+        visible_noise=_tie("leak_param", leak[:n_visible], n_visible),
+        failure_probability=failure_probability,
+        prior_probability=prior_probability,
+        noise_probability=noise_probability,
+        fixed=fixed,
+        visible_names=visible_names,
+        hidden_names=hidden_names,
+        per_node_groups=True,
+    )
+
+
+def assemble(
+    n_visible: int,
+    n_hidden: int,
+    *,
+    child_ptr: LongArray,
+    parent: npt.NDArray[np.integer],
+    failure: LongArray,
+    edge_failure: LongArray,
+    hidden_prior: LongArray,
+    visible_noise: LongArray,
+    failure_probability: npt.ArrayLike,
+    prior_probability: npt.ArrayLike,
+    noise_probability: npt.ArrayLike,
+    fixed: str | Sequence[str],
+    visible_names: Sequence[str] | None = None,
+    hidden_names: Sequence[str] | None = None,
+    visible_shape: tuple[int, ...] = (),
+    per_node_groups: bool = False,
+) -> Network:
+    """Common last step of the builders: lay out theta as failures, then priors, then noise.
+
+    `failure` is the group's index array, `edge_failure`, `hidden_prior` and `visible_noise` give
+    the entry of each edge and node, all counted from 0 within their own group. The groups
+    ``"prior"`` and ``"noise"`` have one member per distinct entry, or per node with
+    `per_node_groups`.
+    """
+    prior = hidden_prior if per_node_groups else np.arange(int(hidden_prior.max()) + 1)
+    noise = visible_noise if per_node_groups else np.arange(int(visible_noise.max()) + 1)
+    values = [
+        theta_from_failure(_spread("failure_probability", failure_probability, failure)),
+        theta_from_probability(_spread("prior_probability", prior_probability, prior)),
+        theta_from_probability(_spread("noise_probability", noise_probability, noise)),
+    ]
+    first_prior, first_noise = len(values[0]), len(values[0]) + len(values[1])
+    groups = {"failure": failure, "prior": prior + first_prior, "noise": noise + first_noise}
+    theta = np.concatenate(values)
+    free = np.ones(len(theta), dtype=np.bool_)
+    for name in (fixed,) if isinstance(fixed, str) else tuple(fixed):
+        _one_of("fixed", name, tuple(groups))
+        free[groups[name]] = False
+    return Network(
+        n_visible=n_visible,
+        n_hidden=n_hidden,
+        child_ptr=child_ptr,
+        parent=parent.astype(np.int32),
+        param=edge_failure.astype(np.int32),
+        leak_param=np.r_[visible_noise + first_noise, hidden_prior + first_prior].astype(np.int32),
+        theta=theta,
+        free=free,
+        groups={name: index.astype(np.int32) for name, index in groups.items()},
+        visible_names=None if visible_names is None else tuple(visible_names),
+        hidden_names=None if hidden_names is None else tuple(hidden_names),
+        visible_shape=visible_shape,
+    )
+
+
+def _spread(what: str, probability: npt.ArrayLike, index: LongArray) -> FloatArray:
+    """Value of each entry of a group, given one value per member: scalar or broadcastable."""
+    given = np.asarray(probability, dtype=np.float64)
+    try:
+        members = np.broadcast_to(given, index.shape).ravel()
+    except ValueError:
+        raise InvalidNetworkError(
+            f"{what} has shape {given.shape}, expected a number or shape {index.shape}"
+        ) from None
+    flat = index.ravel()
+    values = np.zeros(int(flat.max()) + 1 if flat.size else 0)
+    values[flat] = members
+    differs = np.flatnonzero(values[flat] != members)
+    if differs.size and not np.isnan(members).any():
+        raise InvalidNetworkError(
+            f"tied parameters have one value, but {what} {int(differs[0])} is "
+            f"{members[differs[0]]:g} and another of the same label is "
+            f"{values[flat[differs[0]]]:g}"
+        )
+    return values
+
+
+def _tie(what: str, labels: npt.ArrayLike | None, size: int) -> LongArray:
+    """Entry 0, 1, ... of each member, in order of first appearance of its label."""
+    if labels is None:
+        return np.arange(size)
+    given = np.asarray(labels)
+    if given.shape != (size,) or (size and not np.issubdtype(given.dtype, np.integer)):
+        raise InvalidNetworkError(
+            f"{what} holds one integer label for each of {size}, "
+            f"got shape {given.shape} of {given.dtype}"
+        )
+    _, first, inverse = np.unique(given, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse]
+
+
+def _pairs(
+    what: str,
+    edges: Edges,
+    child_kind: str,
+    sizes: dict[str, int],
+    names: dict[str, dict[str, int]],
+) -> LongArray:
+    """Edges between names or numbers as numbers (hidden parent, child), shape (n_edges, 2)."""
+    given = edges if isinstance(edges, np.ndarray) else list(edges)
+    if isinstance(given, np.ndarray) and np.issubdtype(given.dtype, np.integer):
+        if given.ndim != 2 or given.shape[1] != 2:
+            raise InvalidNetworkError(f"{what} has shape {given.shape}, expected (n_edges, 2)")
+        result = given.astype(np.int64)
+    else:
+        result = np.empty((len(given), 2), dtype=np.int64)
+        for position, pair in enumerate(given):
+            if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+                raise InvalidNetworkError(
+                    f"{what}[{position}] is {pair!r}, expected a pair (parent, child)"
+                )
+            where = f"{what}[{position}]"
+            result[position, 0] = _number(where, pair[0], "hidden", "parent", names)
+            result[position, 1] = _number(where, pair[1], child_kind, "child", names)
+    for column, kind in enumerate(("hidden", child_kind)):
+        bad = np.flatnonzero((result[:, column] < 0) | (result[:, column] >= sizes[kind]))
+        if bad.size:
+            raise InvalidNetworkError(
+                f"{what}[{bad[0]}]: {kind} node {result[bad[0], column]} does not exist, "
+                f"there are {sizes[kind]} (numbered from 0)"
+            )
+    return result
+
+
+def _number(
+    where: str, label: object, kind: str, role: str, names: dict[str, dict[str, int]]
+) -> int:
+    """Number of the node that has this name or number, range not checked."""
+    if isinstance(label, (int, np.integer)) and not isinstance(label, bool):
+        return int(label)
+    if not isinstance(label, str):
+        raise InvalidNetworkError(f"{where}: a node is a number or a name, got {label!r}")
+    if label in names[kind]:
+        return names[kind][label]
+    other = "visible" if kind == "hidden" else "hidden"
+    if label not in names[other]:
+        reason = f"is not among the {kind}_names"
+    elif role == "parent":
+        reason = "is a visible node, and a visible node cannot be a parent"
+    else:
+        reason = f"is a {other} node; list its edges in {other}_edges"
+    raise InvalidNetworkError(f"{where}: {label!r} {reason}")
+
+
+def _pointers(counts: LongArray) -> LongArray:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _positive(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+            raise InvalidNetworkError(f"{name} is a positive whole number, got {size!r}")
+
+
+def _plane(name: str, shape: Sequence[int]) -> tuple[int, int]:
+    sides = tuple(shape)
+    if len(sides) != 2:
+        raise InvalidNetworkError(f"{name} is (height, width), got {sides!r}")
+    _positive(**{f"{name}[0]": sides[0], f"{name}[1]": sides[1]})
+    return int(sides[0]), int(sides[1])
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InvalidSettingError(f"{name} is one of {allowed}, got {value!r}")

@@ -1,0 +1,22 @@
+"""Fixtures that several test modules share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Folder with the real data: the environment's NOISYOR_DATA, or ../shared/data if it exists."""
+    named = os.environ.get("NOISYOR_DATA")
+    if named:
+        if not Path(named).is_dir():
+            pytest.fail(f"NOISYOR_DATA names {named!r}, which is not a folder")
+        return Path(named)
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not beside.is_dir():
+        pytest.skip("real data not found: set NOISYOR_DATA to their folder")
+    return beside
