@@ -1,5 +1,113 @@
-"""noisyor: learn noisy-OR Bayesian networks from binary data, and explain data with them."""
+"""noisyor: learn noisy-OR Bayesian networks from binary data, and explain data with them.
+
+    import noisyor as nor
+
+    network = nor.initialize(nor.bipartite(n_visible=64, n_hidden=16), noise="uniform")
+    result = nor.train(network, X, steps=10_000)
+    posterior = nor.explain(result.network, X_new)
+
+Names are imported on first use, so that ``import noisyor`` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from noisyor._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from noisyor.errors import (
+        CheckpointError,
+        InvalidDataError,
+        InvalidNetworkError,
+        InvalidSettingError,
+        MissingExtraError,
+        ModelFileError,
+        NoisyOrError,
+    )
+    from noisyor.graph_exchange import from_networkx, to_networkx
+    from noisyor.inference.exact import ExactPosterior, enumerate_posterior
+    from noisyor.inference.max_product import MaxProduct, explain
+    from noisyor.initialization import initialize
+    from noisyor.layered import layered
+    from noisyor.network import Network
+    from noisyor.objective import elbo_mp, elbo_mp_gradient, log_joint
+    from noisyor.observations import Observations
+    from noisyor.posterior import Posterior
+    from noisyor.sampling import sample, visible_probability
+    from noisyor.structure import bipartite, convolutional, from_edges
+    from noisyor.training import TrainingResult, train
+
+_HOME = {
+    "CheckpointError": "errors",
+    "ExactPosterior": "inference.exact",
+    "InvalidDataError": "errors",
+    "InvalidNetworkError": "errors",
+    "InvalidSettingError": "errors",
+    "MaxProduct": "inference.max_product",
+    "MissingExtraError": "errors",
+    "ModelFileError": "errors",
+    "Network": "network",
+    "NoisyOrError": "errors",
+    "Observations": "observations",
+    "Posterior": "posterior",
+    "TrainingResult": "training",
+    "bipartite": "structure",
+    "convolutional": "structure",
+    "elbo_mp": "objective",
+    "elbo_mp_gradient": "objective",
+    "enumerate_posterior": "inference.exact",
+    "explain": "inference.max_product",
+    "from_edges": "structure",
+    "from_networkx": "graph_exchange",
+    "initialize": "initialization",
+    "layered": "layered",
+    "log_joint": "objective",
+    "sample": "sampling",
+    "to_networkx": "graph_exchange",
+    "train": "training",
+    "visible_probability": "sampling",
+}
+
+__all__ = [
+    "CheckpointError",
+    "ExactPosterior",
+    "InvalidDataError",
+    "InvalidNetworkError",
+    "InvalidSettingError",
+    "MaxProduct",
+    "MissingExtraError",
+    "ModelFileError",
+    "Network",
+    "NoisyOrError",
+    "Observations",
+    "Posterior",
+    "TrainingResult",
+    "__version__",
+    "bipartite",
+    "convolutional",
+    "elbo_mp",
+    "elbo_mp_gradient",
+    "enumerate_posterior",
+    "explain",
+    "from_edges",
+    "from_networkx",
+    "initialize",
+    "layered",
+    "log_joint",
+    "sample",
+    "to_networkx",
+    "train",
+    "visible_probability",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'noisyor' has no attribute {name!r}")
+    value = getattr(import_module(f"noisyor.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -239,7 +239,8 @@ class Network:
     def __repr__(self) -> str:
         return (
             f"Network(n_visible={self.n_visible}, n_hidden={self.n_hidden}, "
-            f"layers={self.n_layers}, edges={self.n_edges}, parameters={self.n_params}, free={int(self.free.sum())})"
+            f"layers={self.n_layers}, edges={self.n_edges}, parameters={self.n_params}, "
+            f"free={int(self.free.sum())})"
         )
 
 

@@ -46,10 +46,9 @@ def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
     """
     if posterior.n_samples == 1:
         return posterior.log_joint
-    mean = posterior.log_joint.reshape(posterior.n_rows, posterior.n_samples).mean(axis=1)
-    return mean + np.array(
-        [_empirical_entropy(posterior, row) for row in range(posterior.n_rows)], dtype=np.float64
-    )
+    values = posterior.log_joint.reshape(posterior.n_rows, posterior.n_samples)
+    entropy = [_empirical_entropy(posterior, row) for row in range(posterior.n_rows)]
+    return np.asarray(values.mean(axis=1) + np.array(entropy))
 
 
 def elbo_mp_gradient(

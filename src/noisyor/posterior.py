@@ -69,7 +69,8 @@ class Posterior:
     def active(self, row: int, sample: int = 0) -> npt.NDArray[np.int32]:
         """Indices of the causes that are on in one explanation."""
         line = row * self.n_samples + sample
-        return self.states.indices[self.states.indptr[line] : self.states.indptr[line + 1]]
+        indices = self.states.indices[self.states.indptr[line] : self.states.indptr[line + 1]]
+        return np.asarray(indices, dtype=np.int32)
 
     def __repr__(self) -> str:
         return (

@@ -1,8 +1,9 @@
 """Exact answers by enumeration, for networks of up to about fifteen hidden nodes.
 
-What every faster method is held to. Two objectives are enumerated: the model's own ``log p(h, x)``,
-and the augmented objective A that max-product really maximises. A replaces the noisy-OR of an active
-node by the best single assignment of its auxiliary edge variables, so ``A <= log p``.
+What every faster method is held to. Two objectives are enumerated: the model's own
+``log p(h, x)``, and the augmented objective A that max-product really maximises. A replaces the
+noisy-OR of an active node by the best single assignment of its auxiliary edge variables, so
+``A <= log p``.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class ExactPosterior:
     max_marginals: FloatArray
 
 
-def enumerate_posterior(network: Network, X: Any, *, maximise_missing: bool = False) -> ExactPosterior:
+def enumerate_posterior(
+    network: Network, X: Any, *, maximise_missing: bool = False
+) -> ExactPosterior:
     """Exact posterior of every row by enumerating all hidden configurations.
 
     Parameters
@@ -58,7 +61,7 @@ def enumerate_posterior(network: Network, X: Any, *, maximise_missing: bool = Fa
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     states = hidden_configurations(network.n_hidden)
-    dense = observations.to_dense()
+    dense = observations.to_dense().astype(np.float64)
     log_p = log_joint_table(network, states, dense)
     augmented = augmented_table(network, states, dense, maximise_missing)
 
@@ -135,7 +138,7 @@ def _combine(
     first = network.n_visible
     of_hidden = np.where(hidden.T == 1, on[first:], off[first:]).sum(axis=0)
     observed_on, observed_off = (dense == 1).astype(float), (dense == 0).astype(float)
-    table = of_hidden + observed_on @ on[:first] + observed_off @ off[:first]
+    table: FloatArray = of_hidden + observed_on @ on[:first] + observed_off @ off[:first]
     if missing is not None:
         table = table + np.isnan(dense).astype(float) @ missing[:first]
     return table

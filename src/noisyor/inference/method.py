@@ -12,7 +12,7 @@ from noisyor.observations import Observations
 
 
 class Gradient(NamedTuple):
-    """Objective of a batch: ``value`` is its mean per row, ``gradient`` (n_params,) of that mean."""
+    """Objective of a batch: its mean per row, and the gradient of that mean, (n_params,)."""
 
     value: float
     gradient: npt.NDArray[np.float64]

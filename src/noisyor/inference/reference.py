@@ -2,8 +2,9 @@
 
 Two schedules. ``"two-stage"``: all factor-to-variable messages are updated at once from those of
 the previous iteration and all are damped, the schedule of the paper's software. ``"collapsed"``:
-within one iteration messages pass through a whole noisy-OR factor and only what is stored is damped,
-the schedule of the engines. Nothing is folded: children that are off take part like the others.
+within one iteration messages pass through a whole noisy-OR factor and only what is stored is
+damped, the schedule of the engines. Nothing is folded: children that are off take part like the
+others.
 """
 
 from __future__ import annotations
@@ -102,9 +103,7 @@ class _Run:
 
     def beliefs(self) -> FloatArray:
         beliefs = self.unary + self.to_child
-        arrived = np.bincount(
-            self.network.parent, weights=self.up, minlength=self.network.n_hidden
-        )
+        arrived = np.bincount(self.network.parent, weights=self.up, minlength=self.network.n_hidden)
         beliefs[self.network.n_visible :] += arrived
         return beliefs
 
@@ -119,7 +118,7 @@ class _Run:
     def collapsed(self) -> float:
         beliefs = self.beliefs()
         new_up, new_child = self.up.copy(), self.to_child.copy()
-        for node in self.nodes:
+        for node in self.nodes.tolist():
             edges = self._edges(node)
             if edges.start == edges.stop:
                 continue
@@ -139,7 +138,7 @@ class _Run:
         beliefs = self.beliefs()
         down, to_edge, up = self.down.copy(), self.to_edge.copy(), self.up.copy()
         to_child, leak_down = self.to_child.copy(), self.leak_down
-        for node in self.nodes:
+        for node in self.nodes.tolist():
             edges = self._edges(node)
             if edges.start == edges.stop:
                 continue

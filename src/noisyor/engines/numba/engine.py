@@ -20,7 +20,7 @@ _GRADIENT_BLOCKS = 16
 
 
 class PreparedNetwork:
-    """A network in the layout of the kernels: the graph and its parameters spread over the edges."""
+    """A network in the layout of the kernels: the graph, and parameters spread over its edges."""
 
     def __init__(self, network: Network) -> None:
         self.network = network

@@ -21,15 +21,15 @@ class Graph(NamedTuple):
     """The structure, shared by all parameter values.
 
     ``ptr`` (n_nodes + 1,) offsets of the padded edges of each child, multiples of eight.
-    ``count`` (n_nodes,) true number of parents. ``first`` (n_nodes,) first parent if the parents
-    are consecutive numbers, else -1: such a child needs no gather. ``parent`` and ``param``
-    (padded edges,). ``out_ptr``, ``out_edge``, ``out_child``: the edges grouped by parent.
+    ``n_parents`` (n_nodes,) true number of parents. ``first`` (n_nodes,) first parent if the
+    parents are consecutive numbers, else -1: such a child needs no gather. ``parent`` and
+    ``param`` (padded edges,). ``out_ptr``, ``out_edge``, ``out_child``: the edges grouped by parent.
     """
 
     n_visible: int
     n_hidden: int
     ptr: npt.NDArray[np.int64]
-    count: npt.NDArray[np.int32]
+    n_parents: npt.NDArray[np.int32]
     first: npt.NDArray[np.int32]
     parent: npt.NDArray[np.int32]
     param: npt.NDArray[np.int32]
@@ -122,11 +122,11 @@ def parameters_of(graph: Graph, theta: npt.NDArray[np.float64]) -> Parameters:
 
 
 def log_expm1(theta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """``log(exp(theta) - 1)`` of an array, stable from 1e-300 to 1e300."""
-    small = np.minimum(theta, 1.0)
-    large = np.maximum(theta, 1.0)
-    with np.errstate(divide="ignore"):
-        return np.where(theta <= 1.0, np.log(np.expm1(small)), large + np.log1p(-np.exp(-large)))
+    """``log(exp(theta) - 1)`` of an array: NumPy's vectorised counterpart of the scalar kernel.
+
+    Exact to rounding relative to ``max(1, |result|)`` for any theta > 0.
+    """
+    return theta + np.log(-np.expm1(-theta))
 
 
 @njit(cache=True, nogil=True)

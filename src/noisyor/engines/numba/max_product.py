@@ -14,11 +14,12 @@ from noisyor.engines.numba.arithmetic import combine, logistic_noise
 from noisyor.engines.numba.graph import NEVER, Graph, Parameters
 from noisyor.engines.numba.joint import (
     hidden_totals,
+    list_on,
     node_sums,
     polish_row,
     row_log_joint,
 )
-from noisyor.engines.numba.messages import update_free_child, update_on_child
+from noisyor.engines.numba.messages import start_child, update_free_child, update_on_child
 from noisyor.engines.numba.vector import LANES
 
 UNOBSERVED = 2
@@ -80,6 +81,7 @@ class Work(NamedTuple):
     excess: npt.NDArray[np.float32]
     scratch: npt.NDArray[np.float32]
     hidden: npt.NDArray[np.int32]
+    on: npt.NDArray[np.int32]
     child: npt.NDArray[np.int32]
     place: npt.NDArray[np.int64]
     state: npt.NDArray[np.uint8]
@@ -119,7 +121,8 @@ def infer_rows(graph, parameters, rows, options, output, begin, end):
                 for k in hidden:
                     beliefs[k] = work.belief[k]
 
-            node_sums(graph, parameters, state, ones, hidden, work.sums)
+            n_on = list_on(state, work.on)
+            node_sums(graph, parameters, state, work.on[:n_on], ones, hidden, work.sums)
             if options.polish_sweeps > 0:
                 polish_row(graph, parameters, state, ones, hidden, work, options.polish_sweeps)
             output.log_joint[line] = row_log_joint(
@@ -143,7 +146,7 @@ def _allocate(graph, rows, options, begin, end):
     n_hidden, spare = graph.n_hidden, graph.n_hidden + LANES
     n_children = most_children + n_hidden
     largest_factor = 0
-    for i in range(len(graph.count)):
+    for i in range(len(graph.n_parents)):
         largest_factor = max(largest_factor, graph.ptr[i + 1] - graph.ptr[i])
     return Work(
         np.zeros(spare, dtype=np.float32),
@@ -152,6 +155,7 @@ def _allocate(graph, rows, options, begin, end):
         np.zeros(n_hidden, dtype=np.float32),
         np.zeros(most_edges + hidden_edges, dtype=np.float32),
         np.zeros(largest_factor, dtype=np.float32),
+        np.zeros(n_hidden, dtype=np.int32),
         np.zeros(n_hidden, dtype=np.int32),
         np.zeros(n_children, dtype=np.int32),
         np.zeros(n_children, dtype=np.int64),
@@ -205,16 +209,16 @@ def _select(graph, work, ones, missing, options):
             n_children, edges = _add_child(graph, work, n_children, edges, i)
             work.child[n_children - 1] = -1 - i  # marks a visible that is not observed
     for k in work.hidden[:n_active]:
-        if graph.count[n_visible + k] > 0 and work.clamp[k] != 0:
+        if graph.n_parents[n_visible + k] > 0 and work.clamp[k] != 0:
             n_children, edges = _add_child(graph, work, n_children, edges, n_visible + k)
     return n_active, n_children
 
 
 @njit(cache=True, nogil=True)
 def _add_parents(graph, seen, found, n_found, node):
-    start = graph.ptr[node]
-    for edge in range(start, start + graph.count[node]):
-        k = graph.parent[edge]
+    start, parent = graph.ptr[node], graph.parent
+    for edge in range(start, start + graph.n_parents[node]):
+        k = parent[edge]
         if seen[k] == 0:
             seen[k] = 1
             found[n_found] = k
@@ -237,32 +241,36 @@ def _node_of(child):
 @njit(cache=True, nogil=True)
 def _start(graph, parameters, work, hidden, n_children, options, key):
     """Messages at zero (excess = theta), prior log-odds on nodes without parents, fresh noise."""
+    total, unaries, to_child, children = work.total, work.unary, work.to_child, work.child
+    count, leak_log_odds, places = graph.n_parents, parameters.leak_log_odds, work.place
     for k in hidden:
-        unary = -work.total[k]
+        unary = -total[k]
         if options.temperature > 0.0:
             unary += options.temperature * logistic_noise(combine(key, uint64(k)))
-        work.unary[k] = unary
+        unaries[k] = unary
         node = graph.n_visible + k
-        work.to_child[k] = 0.0 if graph.count[node] > 0 else parameters.leak_log_odds[node]
-        work.incoming[k] = 0.0
+        to_child[k] = 0.0 if count[node] > 0 else leak_log_odds[node]
+    ptr, first, parent, weight = graph.ptr, graph.first, graph.parent, parameters.weight
+    incoming, excess = work.incoming, work.excess
     for number in range(n_children):
-        node = _node_of(work.child[number])
-        start, place = graph.ptr[node], work.place[number]
-        for offset in range(graph.ptr[node + 1] - start):
-            work.excess[place + offset] = parameters.weight[start + offset]
-            work.incoming[graph.parent[start + offset]] += parameters.weight[start + offset]
+        node = _node_of(children[number])
+        start = ptr[node]
+        size = ptr[node + 1] - start
+        start_child(incoming, excess, weight, parent, first[node], start, places[number], size)
     _collect(work, hidden)
 
 
 @njit(cache=True, nogil=True)
 def _collect(work, hidden):
     """Beliefs from the messages that have come in, which are then cleared."""
+    clamp, belief, unary = work.clamp, work.belief, work.unary
+    to_child, incoming = work.to_child, work.incoming
     for k in hidden:
-        if work.clamp[k] == UNOBSERVED:
-            work.belief[k] = work.unary[k] + work.to_child[k] + work.incoming[k]
+        if clamp[k] == UNOBSERVED:
+            belief[k] = unary[k] + to_child[k] + incoming[k]
         else:
-            work.belief[k] = -NEVER if work.clamp[k] == 1 else NEVER
-        work.incoming[k] = 0.0
+            belief[k] = -NEVER if clamp[k] == 1 else NEVER
+        incoming[k] = 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -270,51 +278,57 @@ def _iterate(graph, parameters, work, hidden, n_children, options):
     """Flooding until no message wants to change by ``tolerance``; return count and last change."""
     step = float32(options.step)
     tolerance = float32(options.tolerance)
+    n_visible = graph.n_visible
+    # Local names: reading a field inside the loop would count references on every child.
+    ptr, first, parent = graph.ptr, graph.first, graph.parent
+    log_odds, leak_log_odds = parameters.log_odds, parameters.leak_log_odds
+    belief, incoming, to_child, excess = work.belief, work.incoming, work.to_child, work.excess
+    scratch, children, places, clamp = work.scratch, work.child, work.place, work.clamp
     residual = float32(0.0)
     for iteration in range(options.max_iterations):
         residual = float32(0.0)
         for number in range(n_children):
-            child = work.child[number]
+            child = children[number]
             node = _node_of(child)
-            start, place = graph.ptr[node], work.place[number]
-            size = graph.ptr[node + 1] - start
-            leak = parameters.leak_log_odds[node]
-            k = child - graph.n_visible  # negative for visibles
-            if child >= 0 and (k < 0 or work.clamp[k] == 1):
+            start, place = ptr[node], places[number]
+            size = ptr[node + 1] - start
+            leak = leak_log_odds[node]
+            k = child - n_visible  # negative for visibles
+            if child >= 0 and (k < 0 or clamp[k] == 1):
                 change = update_on_child(
-                    work.belief,
-                    work.incoming,
-                    work.excess,
-                    parameters.log_odds,
-                    graph.parent,
-                    graph.first[node],
+                    belief,
+                    incoming,
+                    excess,
+                    log_odds,
+                    parent,
+                    first[node],
                     start,
                     place,
                     size,
                     leak,
                     step,
-                    work.scratch,
+                    scratch,
                 )
             else:
-                back = work.belief[k] - work.to_child[k] if child >= 0 else float32(0.0)
+                back = belief[k] - to_child[k] if child >= 0 else float32(0.0)
                 change, message = update_free_child(
-                    work.belief,
-                    work.incoming,
-                    work.excess,
-                    parameters.log_odds,
-                    graph.parent,
-                    graph.first[node],
+                    belief,
+                    incoming,
+                    excess,
+                    log_odds,
+                    parent,
+                    first[node],
                     start,
                     place,
                     size,
                     leak,
                     step,
-                    work.scratch,
+                    scratch,
                     back,
                 )
                 if child >= 0:
-                    change = max(change, abs(message - work.to_child[k]))
-                    work.to_child[k] += step * (message - work.to_child[k])
+                    change = max(change, abs(message - to_child[k]))
+                    to_child[k] += step * (message - to_child[k])
             residual = max(residual, change)
         _collect(work, hidden)
         if residual < tolerance:

@@ -8,7 +8,7 @@ parent, ``a = log(exp(theta) - 1)`` and b the log-odds that the child receives f
     t_e      = a_e + min(B_k - excess_e, 0)
     excess_e = max(0, a_e + min(b + P - [t_e]_+, [-M_{-e}]_+)),    P = sum [t]_+ , leak included
 
-where M_{-e} is the largest t of the other edges and the leak. For a child that is on, b is infinite.
+where M_{-e} is the largest t of the other edges and the leak. A child that is on has infinite b.
 """
 
 from numba import float32, njit
@@ -39,6 +39,18 @@ def _with_leak(best, second, leak):
     if leak > best:
         return leak, best
     return best, max(second, leak)
+
+
+@njit(cache=True, nogil=True)
+def start_child(incoming, excess, weight, parent, first, start, place, size):
+    """Set the messages of a child to zero log-odds, excess = theta; add them to ``incoming``."""
+    for offset in range(0, size, LANES):
+        value = load(weight, start + offset)
+        store(excess, place + offset, value)
+        if first >= 0:
+            store(incoming, first + offset, add(load(incoming, first + offset), value))
+        else:
+            scatter_add(incoming, parent, start + offset, value)
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,36 @@
+"""Adam, as every engine uses it: ascent, constant rate."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from noisyor.network import FloatArray
+
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+
+
+class AdamState(NamedTuple):
+    """Moments of the gradient, each (n_params,), and the number of updates so far."""
+
+    updates: int
+    first: FloatArray
+    second: FloatArray
+
+
+def init(n_params: int) -> AdamState:
+    """State before the first update."""
+    return AdamState(0, np.zeros(n_params), np.zeros(n_params))
+
+
+def update(
+    state: AdamState, gradient: FloatArray, learning_rate: float
+) -> tuple[AdamState, FloatArray]:
+    """New state and the step to add to the parameters, shape (n_params,)."""
+    updates = state.updates + 1
+    first = BETA_1 * state.first + (1 - BETA_1) * gradient
+    second = BETA_2 * state.second + (1 - BETA_2) * gradient**2
+    size = learning_rate / (1 - BETA_1**updates)
+    step = size * first / (np.sqrt(second / (1 - BETA_2**updates)) + EPSILON)
+    return AdamState(updates, first, second), step

@@ -1,0 +1,294 @@
+"""Algorithm 1 of the paper: minibatch, inference, gradient, Adam, clip.
+
+`train` is a loop around the pure function `step`; the progress bar, the callbacks and the
+checkpoint see the state but never look inside.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from noisyor import adam
+from noisyor.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from noisyor.engines.threads import resolve_threads
+from noisyor.errors import InvalidSettingError
+from noisyor.inference.max_product import MaxProduct, check_seed
+from noisyor.inference.method import Method
+from noisyor.network import THETA_MIN, FloatArray, Network
+from noisyor.observations import Observations
+from noisyor.progress import progress_bar
+
+
+class TrainingState(NamedTuple):
+    """All that changes from step to step: parameters (n_params,) and the optimiser's moments."""
+
+    step: int
+    theta: FloatArray
+    optimiser: adam.AdamState
+
+
+class Evaluation(NamedTuple):
+    """Mean held-out bound after a number of steps."""
+
+    step: int
+    elbo: float
+
+
+@dataclass(frozen=True)
+class History:
+    """What training recorded.
+
+    ``elbo`` (steps,) mean bound of each minibatch before its update; ``evaluations`` the held-out
+    ones; ``seconds`` (steps,) wall time of each update.
+    """
+
+    elbo: FloatArray = field(default_factory=lambda: np.empty(0))
+    seconds: FloatArray = field(default_factory=lambda: np.empty(0))
+    evaluations: tuple[Evaluation, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingResult:
+    """The learned network, the final state (to go on from) and the record of the run."""
+
+    network: Network
+    state: TrainingState
+    history: History
+
+
+class StepInfo(NamedTuple):
+    """What a callback is told after a step: the new state, its batch bound, the network so far."""
+
+    state: TrainingState
+    elbo: float
+    network: Network
+
+
+Callback = Callable[[StepInfo], bool | None]
+
+
+def init(network: Network) -> TrainingState:
+    """State before the first step; parameters below the floor are lifted to it."""
+    return TrainingState(0, np.maximum(network.theta, THETA_MIN), adam.init(network.n_params))
+
+
+def step(
+    state: TrainingState,
+    network: Network,
+    batch: Observations,
+    method: Method,
+    *,
+    learning_rate: float,
+    seed: int,
+    n_threads: int,
+) -> tuple[TrainingState, float]:
+    """One update from one minibatch: the new state and the batch's mean bound before it."""
+    current = network.with_theta(state.theta)
+    value, gradient = method.gradient(
+        current, batch, seed=seed, step=state.step, n_threads=n_threads
+    )
+    optimiser, ascent = adam.update(state.optimiser, gradient, learning_rate)
+    theta = np.maximum(state.theta + ascent, THETA_MIN)
+    theta = np.where(network.free, theta, state.theta)
+    return TrainingState(state.step + 1, theta, optimiser), value
+
+
+def train(
+    network: Network,
+    X: Any,
+    method: Method | None = None,
+    *,
+    steps: int,
+    batch_size: int | None = 20,
+    learning_rate: float = 1e-3,
+    seed: int = 0,
+    held_out: Any = None,
+    evaluate_every: int = 0,
+    callbacks: Iterable[Callback] = (),
+    checkpoint: str | PathLike[str] | None = None,
+    checkpoint_every: float = 30.0,
+    resume: bool = False,
+    n_threads: int | None = None,
+    progress: bool | None = None,
+) -> TrainingResult:
+    """Learn the free parameters of a network from binary data.
+
+    Rows are shuffled once by the seed; the batch of step t is the contiguous slice number
+    ``t mod ceil(n_rows / batch_size)`` of them. The same arguments give the same bits, whatever
+    the number of threads, and across a stop and resume.
+
+    Parameters
+    ----------
+    network : graph and starting parameters, see `initialize`.
+    X : training data in any form that `Observations.of` takes.
+    method : how causes are inferred; default ``MaxProduct(temperature=1.0)``.
+    steps : number of updates in total.
+    batch_size : rows per update; None for all.
+    learning_rate : of Adam.
+    seed : of the shuffling and of the perturbations.
+    held_out : data whose mean bound is recorded every ``evaluate_every`` steps and at the end.
+    callbacks : called after every step with a `StepInfo`; returning True stops training.
+    checkpoint : file that the state is written to, atomically, every ``checkpoint_every`` seconds,
+        at the end, and on an interrupt.
+    resume : continue from the checkpoint if the file exists. It must come from the same data,
+        graph and settings; only ``steps`` and the number of threads may differ.
+    n_threads : default all cores.
+    progress : show a progress bar with the running bound; None shows it on a terminal only.
+    """
+    method = MaxProduct(temperature=1.0) if method is None else method
+    observations = Observations.of(X, n_visible=network.n_visible)
+    held_out = None if held_out is None else Observations.of(held_out, network.n_visible)
+    settings = _check_settings(steps, batch_size, learning_rate, seed, evaluate_every, resume)
+    if resume and checkpoint is None:
+        raise InvalidSettingError("resume needs the checkpoint file to resume from")
+    threads = resolve_threads(n_threads)
+    batch_size = min(batch_size or observations.n_rows, observations.n_rows)
+    n_batches = -(-observations.n_rows // batch_size)
+
+    state, history = init(network), History()
+    identity = ""
+    if checkpoint is not None:
+        record = {**settings, "method": method.settings(), "batch_size": batch_size}
+        identity = Checkpoint.identity_of(network, observations, held_out, record)
+        if resume:
+            found = load_checkpoint(checkpoint, identity)
+            if found is not None:
+                state, history = _restore(found)
+    shuffled = observations.shuffled(seed)
+    recorder = _Recorder(history)
+    callbacks = tuple(callbacks)
+
+    def save() -> None:
+        if checkpoint is not None:
+            save_checkpoint(checkpoint, _capture(state, recorder.history(), identity))
+
+    saved = time.monotonic()
+    with progress_bar(steps, "train", "steps", progress) as bar:
+        bar.update(state.step)
+        try:
+            while state.step < steps:
+                began = time.perf_counter()
+                number = state.step % n_batches
+                batch = shuffled.take(slice(number * batch_size, (number + 1) * batch_size))
+                state, value = step(
+                    state,
+                    network,
+                    batch,
+                    method,
+                    learning_rate=learning_rate,
+                    seed=seed,
+                    n_threads=threads,
+                )
+                recorder.add(value, time.perf_counter() - began)
+                current = network.with_theta(state.theta)
+                last = state.step == steps
+                if held_out is not None and (
+                    last or (evaluate_every and state.step % evaluate_every == 0)
+                ):
+                    bound = method.bound(current, held_out, n_threads=threads)
+                    recorder.evaluations.append(Evaluation(state.step, float(bound.mean())))
+                bar.update(1)
+                recorder.show(bar)
+                stop = [callback(StepInfo(state, value, current)) for callback in callbacks]
+                if any(stop):
+                    break
+                if time.monotonic() - saved >= checkpoint_every:
+                    save()
+                    saved = time.monotonic()
+        finally:  # also on an interrupt: the state is always that of a whole step
+            save()
+    return TrainingResult(network.with_theta(state.theta), state, recorder.history())
+
+
+class _Recorder:
+    """Collects the history without copying it at every step."""
+
+    def __init__(self, history: History) -> None:
+        self.elbo = history.elbo.tolist()
+        self.seconds = history.seconds.tolist()
+        self.evaluations = list(history.evaluations)
+        self.running: float | None = None
+
+    def add(self, elbo: float, seconds: float) -> None:
+        self.elbo.append(elbo)
+        self.seconds.append(seconds)
+        self.running = elbo if self.running is None else 0.98 * self.running + 0.02 * elbo
+
+    def show(self, bar: Any) -> None:
+        if bar.disable or self.running is None:
+            return
+        shown = {"elbo": f"{self.running:.3f}"}
+        if self.evaluations:
+            shown["held out"] = f"{self.evaluations[-1].elbo:.3f}"
+        bar.set_postfix(shown, refresh=False)
+
+    def history(self) -> History:
+        return History(np.array(self.elbo), np.array(self.seconds), tuple(self.evaluations))
+
+
+def _check_settings(
+    steps: int,
+    batch_size: int | None,
+    learning_rate: float,
+    seed: int,
+    evaluate_every: int,
+    resume: bool,
+) -> dict[str, object]:
+    if steps < 0:
+        raise InvalidSettingError(f"steps must not be negative, got {steps}")
+    if batch_size is not None and batch_size < 1:
+        raise InvalidSettingError(f"batch_size must be at least 1 or None, got {batch_size}")
+    if not (np.isfinite(learning_rate) and learning_rate > 0):
+        raise InvalidSettingError(f"learning_rate must be positive, got {learning_rate}")
+    if evaluate_every < 0:
+        raise InvalidSettingError(f"evaluate_every must not be negative, got {evaluate_every}")
+    return {
+        "learning_rate": float(learning_rate),
+        "seed": check_seed(seed),
+        "evaluate_every": int(evaluate_every),
+    }
+
+
+def _capture(state: TrainingState, history: History, identity: str) -> Checkpoint:
+    return Checkpoint(
+        identity=identity,
+        step=state.step,
+        arrays={
+            "theta": state.theta,
+            "adam_first": state.optimiser.first,
+            "adam_second": state.optimiser.second,
+            "elbo": history.elbo,
+            "seconds": history.seconds,
+            "evaluation_step": np.array([e.step for e in history.evaluations], dtype=np.int64),
+            "evaluation_elbo": np.array([e.elbo for e in history.evaluations], dtype=np.float64),
+        },
+    )
+
+
+def _restore(saved: Checkpoint) -> tuple[TrainingState, History]:
+    arrays = saved.arrays
+    optimiser = adam.AdamState(saved.step, arrays["adam_first"], arrays["adam_second"])
+    evaluations = tuple(
+        Evaluation(int(number), float(elbo))
+        for number, elbo in zip(arrays["evaluation_step"], arrays["evaluation_elbo"], strict=True)
+    )
+    history = History(arrays["elbo"], arrays["seconds"], evaluations)
+    return TrainingState(saved.step, arrays["theta"], optimiser), history
+
+
+__all__ = [
+    "Evaluation",
+    "History",
+    "StepInfo",
+    "TrainingResult",
+    "TrainingState",
+    "init",
+    "step",
+    "train",
+]
