@@ -24,9 +24,10 @@ if TYPE_CHECKING:
         ModelFileError,
         NoisyOrError,
     )
+    from noisyor.explanation import explain
     from noisyor.graph_exchange import from_networkx, to_networkx
     from noisyor.inference.exact import ExactPosterior, enumerate_posterior
-    from noisyor.inference.max_product import MaxProduct, explain
+    from noisyor.inference.max_product import MaxProduct
     from noisyor.initialization import initialize
     from noisyor.layered import layered
     from noisyor.network import Network
@@ -56,7 +57,7 @@ _HOME = {
     "elbo_mp": "objective",
     "elbo_mp_gradient": "objective",
     "enumerate_posterior": "inference.exact",
-    "explain": "inference.max_product",
+    "explain": "explanation",
     "from_edges": "structure",
     "from_networkx": "graph_exchange",
     "initialize": "initialization",

@@ -18,8 +18,9 @@ from noisyor import adam
 from noisyor.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.max_product import MaxProduct, check_seed
+from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
+from noisyor.inference.settings import check_seed
 from noisyor.network import THETA_MIN, FloatArray, Network
 from noisyor.observations import Observations
 from noisyor.progress import progress_bar

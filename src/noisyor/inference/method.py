@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from noisyor.network import Network
 from noisyor.observations import Observations
+from noisyor.posterior import Posterior
 
 
 class Gradient(NamedTuple):
@@ -20,6 +21,19 @@ class Gradient(NamedTuple):
 
 class Method(Protocol):
     """An inference method that can train a network."""
+
+    def posterior(
+        self,
+        network: Network,
+        observations: Observations,
+        *,
+        seed: int,
+        clamp: npt.NDArray[np.uint8] | None,
+        n_threads: int,
+        progress: bool | None,
+    ) -> Posterior:
+        """Causes of every row; ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and 2 for not observed."""
+        ...
 
     def gradient(
         self, network: Network, observations: Observations, *, seed: int, step: int, n_threads: int

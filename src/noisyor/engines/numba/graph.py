@@ -23,7 +23,7 @@ class Graph(NamedTuple):
     ``ptr`` (n_nodes + 1,) offsets of the padded edges of each child, multiples of eight.
     ``n_parents`` (n_nodes,) true number of parents. ``first`` (n_nodes,) first parent if the
     parents are consecutive numbers, else -1: such a child needs no gather. ``parent`` and
-    ``param`` (padded edges,). ``out_ptr``, ``out_edge``, ``out_child``: the edges grouped by parent.
+    ``param`` (padded edges,). ``out_ptr``, ``out_edge``, ``out_child``: edges grouped by parent.
     """
 
     n_visible: int

@@ -1,0 +1,86 @@
+"""Explain rows: the causes that a network finds most likely for what was observed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.engines.numba.max_product import UNOBSERVED
+from noisyor.engines.threads import resolve_threads
+from noisyor.errors import InvalidDataError
+from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.method import Method
+from noisyor.inference.settings import check_seed
+from noisyor.network import Network
+from noisyor.observations import Observations
+from noisyor.posterior import Posterior
+
+
+def explain(
+    network: Network,
+    X: Any,
+    method: Method | None = None,
+    *,
+    hidden: Mapping[str | int, int] | npt.ArrayLike | None = None,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> Posterior:
+    """Most likely causes of each row.
+
+    Parameters
+    ----------
+    network : the network.
+    X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
+    method : how to infer; default ``MaxProduct(polish=20)``, the mode, polished.
+    hidden : evidence on hidden nodes: a mapping from name or index to 0 or 1 that holds for all
+        rows, or an array (n_rows, n_hidden) of 0, 1 and NaN for not observed.
+    seed : key of the noise when the temperature is positive. The noise of a row depends on
+        (seed, row id, node) alone, so results do not depend on the order or grouping of rows.
+    n_threads : default all cores.
+    progress : show a progress bar; None shows it on a terminal only.
+
+    Returns
+    -------
+    Posterior with one explanation per row and sample.
+    """
+    method = MaxProduct(polish=20) if method is None else method
+    observations = Observations.of(X, n_visible=network.n_visible)
+    return method.posterior(
+        network,
+        observations,
+        seed=check_seed(seed),
+        clamp=_clamp(network, hidden, observations.n_rows),
+        n_threads=resolve_threads(n_threads),
+        progress=progress,
+    )
+
+
+def _clamp(network: Network, hidden: Any, n_rows: int) -> npt.NDArray[np.uint8] | None:
+    if hidden is None:
+        return None
+    if isinstance(hidden, Mapping):
+        clamp = np.full((1, network.n_hidden), UNOBSERVED, dtype=np.uint8)
+        for name, value in hidden.items():
+            if value not in (0, 1):
+                raise InvalidDataError(f"hidden node {name!r} can be set to 0 or 1, not {value!r}")
+            clamp[0, network.hidden_index(name)] = value
+        return clamp
+    values = np.asarray(hidden, dtype=np.float64)
+    if values.shape != (n_rows, network.n_hidden):
+        raise InvalidDataError(
+            f"evidence on hidden nodes must have shape ({n_rows}, {network.n_hidden}), "
+            f"got {values.shape}"
+        )
+    unknown = np.isnan(values)
+    bad = ~(unknown | (values == 0) | (values == 1))
+    if bad.any():
+        row, column = (int(place[0]) for place in np.nonzero(bad))
+        raise InvalidDataError(
+            f"evidence on hidden nodes, row {row}, node {column}: expected 0, 1 or NaN, "
+            f"got {values[row, column]!r}"
+        )
+    return np.where(unknown, UNOBSERVED, np.nan_to_num(values)).astype(np.uint8)
