@@ -17,9 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-import noisyor.observations
-from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
-from noisyor.observations import Observations, UnsupportedDataError
+import noisyor.ragged
+from noisyor.errors import (
+    InvalidDataError,
+    InvalidSettingError,
+    NoisyOrError,
+    UnsupportedDataError,
+)
+from noisyor.observations import Observations
 
 NAN = np.nan
 SPARSE_FORMATS = ("csr", "csc", "coo", "lil", "dok", "bsr", "dia")
@@ -59,7 +64,7 @@ def unobserved(data: Observations) -> np.ndarray:
 @pytest.fixture(params=[1, 5, 1 << 20], ids=lambda size: f"block{size}")
 def block_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Blocks of one row, of a few, and of everything must agree."""
-    monkeypatch.setattr(noisyor.observations, "_BLOCK", request.param)
+    monkeypatch.setattr(noisyor.ragged, "BLOCK", request.param)
     return int(request.param)
 
 
@@ -204,9 +209,9 @@ def test_all_forms_of_complete_data_agree(values: np.ndarray) -> None:
 
 
 def test_blocks_hold_as_many_rows_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noisyor.observations, "_BLOCK", 10)
+    monkeypatch.setattr(noisyor.ragged, "BLOCK", 10)
     ptr = np.array([7, 11, 15, 17, 18, 40, 40, 40, 41])
-    blocks = list(noisyor.observations._row_blocks(ptr))
+    blocks = list(noisyor.ragged.row_blocks(ptr))
     assert blocks == [(0, 3), (3, 4), (4, 5), (5, 8)]
 
 
@@ -769,7 +774,7 @@ def test_sparse_input_is_never_dense(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.float64])
 def test_dense_input_is_read_in_blocks(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noisyor.observations, "_BLOCK", 1 << 16)
+    monkeypatch.setattr(noisyor.ragged, "BLOCK", 1 << 16)
     X = np.zeros((2000, 5000), dtype=dtype)
     X[::10, ::100] = 1
     data, peak = peak_of(lambda: Observations.of(X))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         MissingExtraError,
         ModelFileError,
         NoisyOrError,
+        UnsupportedDataError,
     )
     from noisyor.explanation import explain
     from noisyor.graph_exchange import from_networkx, to_networkx
@@ -52,6 +53,7 @@ _HOME = {
     "Observations": "observations",
     "Posterior": "posterior",
     "TrainingResult": "training",
+    "UnsupportedDataError": "errors",
     "bipartite": "structure",
     "convolutional": "structure",
     "elbo_mp": "objective",
@@ -83,6 +85,7 @@ __all__ = [
     "Observations",
     "Posterior",
     "TrainingResult",
+    "UnsupportedDataError",
     "__version__",
     "bipartite",
     "convolutional",

@@ -13,6 +13,10 @@ class InvalidDataError(NoisyOrError, ValueError):
     """The observations are not binary, or do not fit the network."""
 
 
+class UnsupportedDataError(InvalidDataError, TypeError):
+    """The data come in a container, or with a dtype, that cannot hold binary observations."""
+
+
 class InvalidSettingError(NoisyOrError, ValueError):
     """An option has a value that makes no sense."""
 
