@@ -18,9 +18,10 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from tqdm import tqdm
 
+from noisyor.assembly import assemble, renumbered
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network import FloatArray, LongArray, Network
-from noisyor.structure import assemble
+from noisyor.ragged import pointers
 
 __all__ = ["layer_sizes", "layered"]
 
@@ -117,7 +118,7 @@ def layered(
     return assemble(
         n_visible,
         n_hidden,
-        child_ptr=np.concatenate([[0], np.cumsum(degree)]),
+        child_ptr=pointers(degree),
         parent=parent,
         failure=edges,
         edge_failure=edges,
@@ -181,10 +182,7 @@ def _clusters(pairs: FloatArray, n_nodes: int, n_clusters: int) -> LongArray:
     root = np.arange(n_nodes + len(merges))
     for k in range(len(merges) - 1, -1, -1):
         root[merges[k]] = root[n_nodes + k]
-    _, first, member = np.unique(root[:n_nodes], return_index=True, return_inverse=True)
-    number = np.empty(n_clusters, dtype=np.int64)
-    number[np.argsort(first)] = np.arange(n_clusters)
-    return number[member]
+    return renumbered(root[:n_nodes])
 
 
 def _nearest_clusters(
@@ -215,8 +213,8 @@ def _between_clusters(
     distance: FloatArray, count: LongArray, parent: LongArray, n_clusters: int
 ) -> tuple[FloatArray, FloatArray]:
     """Mean distances between the children of two clusters: pairs, condensed, and diagonal."""
-    ptr = np.concatenate([[0], np.cumsum(count)])
-    edges = sp.csr_array((np.ones(len(parent)), parent, ptr), shape=(len(count), n_clusters))
+    shape = (len(count), n_clusters)
+    edges = sp.csr_array((np.ones(len(parent)), parent, pointers(count)), shape=shape)
     children = edges.T.tocsr()
     n_children = np.diff(children.indptr)
     total = children @ (children @ distance).T

@@ -13,14 +13,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.errors import InvalidNetworkError, InvalidSettingError
-from noisyor.network import (
-    FloatArray,
-    LongArray,
-    Network,
-    theta_from_failure,
-    theta_from_probability,
-)
+from noisyor.assembly import assemble, one_of, renumbered
+from noisyor.errors import InvalidNetworkError
+from noisyor.network import LongArray, Network
+from noisyor.ragged import pointers
 
 __all__ = ["activation_shape", "bipartite", "convolutional", "from_edges"]
 
@@ -66,13 +62,13 @@ def bipartite(
     that order.
     """
     _positive(n_visible=n_visible, n_hidden=n_hidden)
-    _one_of("prior", prior, ("per_latent", "shared"))
-    _one_of("noise", noise, ("shared", "per_visible"))
+    one_of("prior", prior, ("per_latent", "shared"))
+    one_of("noise", noise, ("shared", "per_visible"))
     failure = np.arange(n_hidden * n_visible).reshape(n_hidden, n_visible)
     return assemble(
         n_visible,
         n_hidden,
-        child_ptr=_pointers(np.r_[np.full(n_visible, n_hidden), np.zeros(n_hidden, np.int64)]),
+        child_ptr=pointers(np.r_[np.full(n_visible, n_hidden), np.zeros(n_hidden, np.int64)]),
         parent=np.tile(np.arange(n_hidden), n_visible),
         failure=failure,
         edge_failure=failure.T.ravel(),
@@ -154,8 +150,8 @@ def convolutional(
     (1,) and ``"noise"`` (n_visible,) or (1,), and ``visible_shape == image_shape``.
     """
     _positive(n_features=n_features)
-    _one_of("prior", prior, ("per_feature", "shared"))
-    _one_of("noise", noise, ("shared", "per_visible"))
+    one_of("prior", prior, ("per_feature", "shared"))
+    one_of("noise", noise, ("shared", "per_visible"))
     rows, columns = activation_shape(image_shape, feature_shape, border)
     height, width = _plane("feature_shape", feature_shape)
     image = _plane("image_shape", image_shape)
@@ -176,7 +172,7 @@ def convolutional(
     return assemble(
         n_visible,
         n_hidden,
-        child_ptr=_pointers(np.r_[counts, np.zeros(n_hidden, np.int64)]),
+        child_ptr=pointers(np.r_[counts, np.zeros(n_hidden, np.int64)]),
         parent=parent,
         failure=np.arange(n_features * height * width).reshape(n_features, height, width),
         edge_failure=entry,
@@ -261,12 +257,12 @@ def from_edges(
     return assemble(
         n_visible,
         n_hidden,
-        child_ptr=_pointers(np.bincount(child, minlength=n_visible + n_hidden)),
+        child_ptr=pointers(np.bincount(child, minlength=n_visible + n_hidden)),
         parent=parent[order],
         failure=failure,
         edge_failure=failure[order],
-        hidden_prior=_tie("leak_param", leak[n_visible:], n_hidden),
-        visible_noise=_tie("leak_param", leak[:n_visible], n_visible),
+        hidden_prior=renumbered(leak[n_visible:]),
+        visible_noise=renumbered(leak[:n_visible]),
         failure_probability=failure_probability,
         prior_probability=prior_probability,
         noise_probability=noise_probability,
@@ -275,84 +271,6 @@ def from_edges(
         hidden_names=hidden_names,
         per_node_groups=True,
     )
-
-
-def assemble(
-    n_visible: int,
-    n_hidden: int,
-    *,
-    child_ptr: LongArray,
-    parent: npt.NDArray[np.integer],
-    failure: LongArray,
-    edge_failure: LongArray,
-    hidden_prior: LongArray,
-    visible_noise: LongArray,
-    failure_probability: npt.ArrayLike,
-    prior_probability: npt.ArrayLike,
-    noise_probability: npt.ArrayLike,
-    fixed: str | Sequence[str],
-    visible_names: Sequence[str] | None = None,
-    hidden_names: Sequence[str] | None = None,
-    visible_shape: tuple[int, ...] = (),
-    per_node_groups: bool = False,
-) -> Network:
-    """Common last step of the builders: lay out theta as failures, then priors, then noise.
-
-    `failure` is the group's index array, `edge_failure`, `hidden_prior` and `visible_noise` give
-    the entry of each edge and node, all counted from 0 within their own group. The groups
-    ``"prior"`` and ``"noise"`` have one member per distinct entry, or per node with
-    `per_node_groups`.
-    """
-    prior = hidden_prior if per_node_groups else np.arange(int(hidden_prior.max()) + 1)
-    noise = visible_noise if per_node_groups else np.arange(int(visible_noise.max()) + 1)
-    values = [
-        theta_from_failure(_spread("failure_probability", failure_probability, failure)),
-        theta_from_probability(_spread("prior_probability", prior_probability, prior)),
-        theta_from_probability(_spread("noise_probability", noise_probability, noise)),
-    ]
-    first_prior, first_noise = len(values[0]), len(values[0]) + len(values[1])
-    groups = {"failure": failure, "prior": prior + first_prior, "noise": noise + first_noise}
-    theta = np.concatenate(values)
-    free = np.ones(len(theta), dtype=np.bool_)
-    for name in (fixed,) if isinstance(fixed, str) else tuple(fixed):
-        _one_of("fixed", name, tuple(groups))
-        free[groups[name]] = False
-    return Network(
-        n_visible=n_visible,
-        n_hidden=n_hidden,
-        child_ptr=child_ptr,
-        parent=parent.astype(np.int32),
-        param=edge_failure.astype(np.int32),
-        leak_param=np.r_[visible_noise + first_noise, hidden_prior + first_prior].astype(np.int32),
-        theta=theta,
-        free=free,
-        groups={name: index.astype(np.int32) for name, index in groups.items()},
-        visible_names=None if visible_names is None else tuple(visible_names),
-        hidden_names=None if hidden_names is None else tuple(hidden_names),
-        visible_shape=visible_shape,
-    )
-
-
-def _spread(what: str, probability: npt.ArrayLike, index: LongArray) -> FloatArray:
-    """Value of each entry of a group, given one value per member: scalar or broadcastable."""
-    given = np.asarray(probability, dtype=np.float64)
-    try:
-        members = np.broadcast_to(given, index.shape).ravel()
-    except ValueError:
-        raise InvalidNetworkError(
-            f"{what} has shape {given.shape}, expected a number or shape {index.shape}"
-        ) from None
-    flat = index.ravel()
-    values = np.zeros(int(flat.max()) + 1 if flat.size else 0)
-    values[flat] = members
-    differs = np.flatnonzero(values[flat] != members)
-    if differs.size and not np.isnan(members).any():
-        raise InvalidNetworkError(
-            f"tied parameters have one value, but {what} {int(differs[0])} is "
-            f"{members[differs[0]]:g} and another of the same label is "
-            f"{values[flat[differs[0]]]:g}"
-        )
-    return values
 
 
 def _tie(what: str, labels: npt.ArrayLike | None, size: int) -> LongArray:
@@ -365,10 +283,7 @@ def _tie(what: str, labels: npt.ArrayLike | None, size: int) -> LongArray:
             f"{what} holds one integer label for each of {size}, "
             f"got shape {given.shape} of {given.dtype}"
         )
-    _, first, inverse = np.unique(given, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse]
+    return renumbered(given)
 
 
 def _pairs(
@@ -424,10 +339,6 @@ def _number(
     raise InvalidNetworkError(f"{where}: {label!r} {reason}")
 
 
-def _pointers(counts: LongArray) -> LongArray:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
 def _positive(**sizes: int) -> None:
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
@@ -440,8 +351,3 @@ def _plane(name: str, shape: Sequence[int]) -> tuple[int, int]:
         raise InvalidNetworkError(f"{name} is (height, width), got {sides!r}")
     _positive(**{f"{name}[0]": sides[0], f"{name}[1]": sides[1]})
     return int(sides[0]), int(sides[1])
-
-
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InvalidSettingError(f"{name} is one of {allowed}, got {value!r}")
