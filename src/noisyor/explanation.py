@@ -81,6 +81,6 @@ def _clamp(network: Network, hidden: Any, n_rows: int) -> npt.NDArray[np.uint8] 
         row, column = (int(place[0]) for place in np.nonzero(bad))
         raise InvalidDataError(
             f"evidence on hidden nodes, row {row}, node {column}: expected 0, 1 or NaN, "
-            f"got {values[row, column]!r}"
+            f"got {values[row, column]}"
         )
     return np.where(unknown, UNOBSERVED, np.nan_to_num(values)).astype(np.uint8)

@@ -3,8 +3,7 @@
 Two schedules. ``"two-stage"``: all factor-to-variable messages are updated at once from those of
 the previous iteration and all are damped, the schedule of the paper's software. ``"collapsed"``:
 within one iteration messages pass through a whole noisy-OR factor and only what is stored is
-damped, the schedule of the engines. Nothing is folded: children that are off take part like the
-others.
+damped, XX
 """
 
 from __future__ import annotations
@@ -62,6 +61,8 @@ def max_product_row(
     ``x`` (n_visible,) of 0, 1 or NaN; ``unary`` (n_hidden,) noise on the hidden nodes.
     """
     run = _Run(network, np.asarray(x, dtype=np.float64), unary, 1.0 - damping, maximise_missing)
+    if schedule == "collapsed":
+        run.start_at_constants()
     residual = np.inf
     for _ in range(iterations):
         residual = run.collapsed() if schedule == "collapsed" else run.two_stage()
@@ -100,6 +101,11 @@ class _Run:
         self.down = np.zeros(network.n_edges)
         self.damped_leak = np.zeros(network.n_nodes)
         self.to_edge = np.zeros(network.n_edges)
+
+    def start_at_constants(self) -> None:
+        """Messages of visibles that are off never change: begin with them."""
+        edges = np.append(self.evidence, np.zeros(self.network.n_hidden))[self.network.edge_child]
+        self.up[edges == -np.inf] = -self.theta[edges == -np.inf]
 
     def beliefs(self) -> FloatArray:
         beliefs = self.unary + self.to_child

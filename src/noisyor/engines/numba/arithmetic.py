@@ -57,6 +57,7 @@ def log_expm1(b):
 @njit(cache=True, nogil=True)
 def mix(key):
     """Bijective scrambling of 64 bits (the finaliser of splitmix64)."""
+    key = types.uint64(key)
     key = (key ^ (key >> types.uint64(30))) * types.uint64(0xBF58476D1CE4E5B9)
     key = (key ^ (key >> types.uint64(27))) * types.uint64(0x94D049BB133111EB)
     return key ^ (key >> types.uint64(31))
@@ -65,7 +66,7 @@ def mix(key):
 @njit(cache=True, nogil=True)
 def combine(key, value):
     """Key of a stream that is identified by a parent key and one more number."""
-    return mix(key + types.uint64(0x9E3779B97F4A7C15) * (types.uint64(value) + types.uint64(1)))
+    return mix(types.uint64(key) + types.uint64(0x9E3779B97F4A7C15) * (types.uint64(value) + types.uint64(1)))
 
 
 @njit(cache=True, nogil=True)

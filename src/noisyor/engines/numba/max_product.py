@@ -94,7 +94,7 @@ class Work(NamedTuple):
 def infer_rows(graph, parameters, rows, options, output, begin, end):
     """Fill ``output`` for rows ``begin`` to ``end``."""
     work = _allocate(graph, rows, options, begin, end)
-    run_key = combine(combine(uint64(options.seed), uint64(options.train_step)), uint64(0))
+    run_key = combine(uint64(options.seed), uint64(options.train_step))
     for row in range(begin, end):
         ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
         missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
@@ -241,7 +241,9 @@ def _node_of(child):
 @njit(cache=True, nogil=True)
 def _start(graph, parameters, work, hidden, n_children, options, key):
     """Messages at zero (excess = theta), prior log-odds on nodes without parents, fresh noise."""
-    total, unaries, to_child, children = work.total, work.unary, work.to_child, work.child
+    # A visible that is summed out sends no message; one that is inferred is a child like others.
+    total = parameters.total if options.maximise_missing else work.total
+    unaries, to_child, children = work.unary, work.to_child, work.child
     count, leak_log_odds, places = graph.n_parents, parameters.leak_log_odds, work.place
     for k in hidden:
         unary = -total[k]
