@@ -1,0 +1,1 @@
+"""Data to learn from: one module per data set or family."""

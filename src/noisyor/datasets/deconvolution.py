@@ -1,0 +1,75 @@
+"""Blind deconvolution by the paper's recipe: four shapes stamped at random into small images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.errors import InvalidSettingError
+from noisyor.inference.settings import check_seed, is_whole
+from noisyor.metrics import boolean_convolution
+
+__all__ = ["DeconvolutionData", "generate_deconvolution", "true_features"]
+
+ACTIVATION_PROBABILITY = 0.01
+"""Probability of a feature at a position."""
+
+_POSITIONS = (10, 10)
+_MORE_THAN = 2  # images with this many stamps or fewer are left out
+_BLOCK = 128  # images drawn at once; part of the recipe, since it fixes the order of the draws
+
+_SHAPES = (
+    ("#####", "#...#", "#...#", "#...#", "#####"),  # square
+    ("..#..", "..#..", "#####", "..#..", "..#.."),  # plus
+    ("..#..", ".#.#.", ".#.#.", "#...#", "#####"),  # triangle
+    ("..#..", ".#.#.", "#...#", ".#.#.", "..#.."),  # diamond
+)
+
+
+@dataclass(frozen=True, eq=False)
+class DeconvolutionData:
+    """Images and what they were made of.
+
+    Attributes
+    ----------
+    images : (n_images, 14, 14) uint8.
+    features : (4, 5, 5) uint8, the shapes: square, plus, triangle, diamond.
+    activations : (n_images, 4, 10, 10) uint8, 1 where a shape's top left corner lies.
+    """
+
+    images: npt.NDArray[np.uint8]
+    features: npt.NDArray[np.uint8]
+    activations: npt.NDArray[np.uint8]
+
+
+def true_features() -> npt.NDArray[np.uint8]:
+    """The four shapes, uint8 (4, 5, 5): square, plus, triangle, diamond."""
+    return np.array(
+        [[[pixel == "#" for pixel in row] for row in shape] for shape in _SHAPES]
+    ).astype(np.uint8)
+
+
+def generate_deconvolution(n_images: int = 100, seed: int = 0) -> DeconvolutionData:
+    """Images of 14 x 14 pixels, about 23 % of them on, each with more than two stamps.
+
+    Every shape lies at each of 10 x 10 positions with probability 0.01, independently; images
+    with two stamps or fewer are drawn again. Fewer images of one seed are the first of more.
+
+    Parameters
+    ----------
+    n_images : number of images.
+    seed : of the draws; independent of other uses of the same seed in this library.
+    """
+    if not is_whole(n_images) or n_images < 1:
+        raise InvalidSettingError(f"n_images is a positive whole number, got {n_images!r}")
+    own_stream = np.random.SeedSequence(check_seed(seed)).spawn(1)[0]
+    generator = np.random.default_rng(own_stream)
+    features = true_features()
+    kept: list[npt.NDArray[np.bool_]] = []
+    while sum(map(len, kept)) < n_images:
+        block = generator.random((_BLOCK, len(features), *_POSITIONS)) < ACTIVATION_PROBABILITY
+        kept.append(block[block.sum(axis=(1, 2, 3)) > _MORE_THAN])
+    activations = np.concatenate(kept)[:n_images].astype(np.uint8)
+    return DeconvolutionData(boolean_convolution(activations, features), features, activations)
