@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from noisyor.inference.max_product import MaxProduct
     from noisyor.initialization import initialize
     from noisyor.layered import layered
+    from noisyor.model_file import load_network, save_network
     from noisyor.network import Network
     from noisyor.objective import elbo_mp, elbo_mp_gradient, log_joint
     from noisyor.observations import Observations
@@ -64,8 +65,10 @@ _HOME = {
     "from_networkx": "graph_exchange",
     "initialize": "initialization",
     "layered": "layered",
+    "load_network": "model_file",
     "log_joint": "objective",
     "sample": "sampling",
+    "save_network": "model_file",
     "to_networkx": "graph_exchange",
     "train": "training",
     "visible_probability": "sampling",
@@ -97,8 +100,10 @@ __all__ = [
     "from_networkx",
     "initialize",
     "layered",
+    "load_network",
     "log_joint",
     "sample",
+    "save_network",
     "to_networkx",
     "train",
     "visible_probability",
