@@ -195,7 +195,7 @@ def train(
                     bound = method.bound(current, held_out, n_threads=threads)
                     recorder.evaluations.append(Evaluation(state.step, float(bound.mean())))
                 bar.update(1)
-                recorder.show(bar)
+                recorder.show(bar, refresh=last)
                 stop = [callback(StepInfo(state, value, current)) for callback in callbacks]
                 if any(stop):
                     break
@@ -221,13 +221,13 @@ class _Recorder:
         self.seconds.append(seconds)
         self.running = elbo if self.running is None else 0.98 * self.running + 0.02 * elbo
 
-    def show(self, bar: Any) -> None:
+    def show(self, bar: Any, refresh: bool) -> None:
         if bar.disable or self.running is None:
             return
         shown = {"elbo": f"{self.running:.3f}"}
         if self.evaluations:
             shown["held out"] = f"{self.evaluations[-1].elbo:.3f}"
-        bar.set_postfix(shown, refresh=False)
+        bar.set_postfix(shown, refresh=refresh)
 
     def history(self) -> History:
         return History(np.array(self.elbo), np.array(self.seconds), tuple(self.evaluations))

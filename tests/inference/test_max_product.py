@@ -4,21 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_networks import random_network, random_rows, random_tree
 
 import noisyor as nor
 from noisyor.engines.numba.arithmetic import combine, logistic_noise
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import augmented_table, enumerate_posterior, hidden_configurations
 from noisyor.inference.reference import max_product_row
+from random_networks import random_network, random_rows, random_tree
 
 FORCED = nor.MaxProduct(tolerance=0.0, keep_beliefs=True)
 
 
 def forced(iterations, **options):
-    return nor.MaxProduct(
-        tolerance=0.0, max_iterations=iterations, keep_beliefs=True, **options
-    )
+    return nor.MaxProduct(tolerance=0.0, max_iterations=iterations, keep_beliefs=True, **options)
 
 
 def noise(seed, row, n_hidden, sample=0, step=0):
@@ -43,9 +41,7 @@ def test_trees_are_solved_exactly(seed):
     states = posterior.states.toarray()
     reached = augmented_table(network, hidden_configurations(network.n_hidden), x)
     index = states @ (1 << np.arange(network.n_hidden - 1, -1, -1))
-    np.testing.assert_allclose(
-        reached[np.arange(3), index], exact.augmented_maximum, atol=1e-3
-    )
+    np.testing.assert_allclose(reached[np.arange(3), index], exact.augmented_maximum, atol=1e-3)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -158,9 +154,7 @@ def test_clamped_hidden_nodes_are_evidence(seed):
 
 def test_a_clamp_by_name_holds_for_all_rows():
     network = nor.bipartite(4, 3, hidden_names=("flu", "cold", "hay fever"))
-    posterior = nor.explain(
-        network, np.eye(4), nor.MaxProduct(polish=5), hidden={"flu": 1, 2: 0}
-    )
+    posterior = nor.explain(network, np.eye(4), nor.MaxProduct(polish=5), hidden={"flu": 1, 2: 0})
     assert (posterior.states.toarray()[:, 0] == 1).all()
     assert (posterior.states.toarray()[:, 2] == 0).all()
 
@@ -180,9 +174,7 @@ def test_ancestors_only_is_the_full_graph_with_the_others_off(seed):
                 if int(child) in ancestors and node not in ancestors:
                     ancestors.add(node)
                     grown = True
-        off = {
-            k: 0 for k in range(network.n_hidden) if network.n_visible + k not in ancestors
-        }
+        off = {k: 0 for k in range(network.n_hidden) if network.n_visible + k not in ancestors}
         full = nor.explain(network, x[row : row + 1], forced(60), hidden=off)
         keep = [k for k in range(network.n_hidden) if k not in off]
         np.testing.assert_allclose(
@@ -271,9 +263,7 @@ def test_more_samples_leave_the_first_as_they_were():
     few = nor.explain(network, x, nor.MaxProduct(temperature=1.0, n_samples=2), seed=1)
     more = nor.explain(network, x, nor.MaxProduct(temperature=1.0, n_samples=5), seed=1)
     for number in range(2):
-        np.testing.assert_array_equal(
-            few.sample(number).toarray(), more.sample(number).toarray()
-        )
+        np.testing.assert_array_equal(few.sample(number).toarray(), more.sample(number).toarray())
 
 
 # ---- stopping, extremes, errors
@@ -292,7 +282,9 @@ def test_rows_stop_when_they_have_converged():
     assert (full.iterations == 100).all()
     hasty = nor.explain(network, x, nor.MaxProduct(max_iterations=1, tolerance=1e-6))
     assert (hasty.iterations == 1).all()
-    assert not hasty.converged.any()
+    busy = x.sum(axis=1) > 0
+    assert busy.any()
+    assert not hasty.converged[busy].any()
 
 
 @settings(max_examples=30, deadline=None)
@@ -333,7 +325,7 @@ def test_settings_are_checked(options, message):
 def test_evidence_on_hidden_nodes_is_checked():
     network = nor.bipartite(3, 2)
     x = np.zeros((1, 3))
-    with pytest.raises(InvalidDataError, match="row 0, node 1: expected 0, 1 or NaN, got 0.5"):
+    with pytest.raises(InvalidDataError, match=r"row 0, node 1: expected 0, 1 or NaN, got 0\.5"):
         nor.explain(network, x, hidden=[[0, 0.5]])
     with pytest.raises(InvalidDataError, match=r"shape \(1, 2\), got \(2, 2\)"):
         nor.explain(network, x, hidden=np.zeros((2, 2)))

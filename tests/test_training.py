@@ -1,0 +1,298 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import noisyor as nor
+from noisyor import adam, training
+from noisyor.errors import CheckpointError, InvalidSettingError
+from noisyor.network import THETA_MIN
+from random_networks import random_network, random_rows
+
+
+@pytest.fixture
+def problem():
+    generator = np.random.default_rng(0)
+    truth = nor.bipartite(
+        30, 4, failure_probability=np.where(generator.random((4, 30)) < 0.3, 0.1, 1.0)
+    )
+    x = nor.sample(truth, 203, seed=1).visible
+    network = nor.initialize(nor.bipartite(30, 4, fixed=("noise",)), "paper-3", "uniform", seed=3)
+    return network, x
+
+
+class Recording(nor.MaxProduct):
+    """Max-product that notes the rows of every batch."""
+
+    batches: list = []  # noqa: RUF012
+
+    def gradient(self, network, observations, **options):
+        self.batches.append(np.array(observations.row_ids))
+        return super().gradient(network, observations, **options)
+
+
+def test_training_raises_the_held_out_bound(problem):
+    network, x = problem
+    result = nor.train(
+        network, x[:150], steps=400, learning_rate=0.02, held_out=x[150:], evaluate_every=100
+    )
+    evaluations = result.history.evaluations
+    assert [e.step for e in evaluations] == [100, 200, 300, 400]
+    start = nor.explain(network, x[150:], nor.MaxProduct()).log_joint.mean()
+    assert evaluations[-1].elbo > evaluations[0].elbo > start
+    assert len(result.history.elbo) == len(result.history.seconds) == 400
+    expected = nor.explain(result.network, x[150:], nor.MaxProduct()).log_joint.mean()
+    assert evaluations[-1].elbo == pytest.approx(expected)
+
+
+def test_batches_are_contiguous_slices_of_one_shuffle(problem):
+    network, x = problem
+    Recording.batches = []
+    nor.train(network, x, Recording(), steps=13, batch_size=20, seed=5)
+    first_pass = Recording.batches[:11]
+    assert [len(batch) for batch in first_pass] == [20] * 10 + [3]  # the last one as it is
+    rows = np.concatenate(first_pass)
+    assert sorted(rows) == list(range(203))
+    assert (rows != np.arange(203)).any()
+    for number in (11, 12):  # no shuffling between passes
+        np.testing.assert_array_equal(Recording.batches[number], first_pass[number - 11])
+
+
+def test_full_batch(problem):
+    network, x = problem
+    Recording.batches = []
+    nor.train(network, x, Recording(), steps=2, batch_size=None)
+    assert [len(batch) for batch in Recording.batches] == [203, 203]
+
+
+def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(problem):
+    network, x = problem
+    runs = [
+        nor.train(network, x, steps=40, seed=7, n_threads=threads, batch_size=batch)
+        for threads, batch in [(1, 20), (2, 20), (3, 20), (1, None), (2, None)]
+    ]
+    for run in runs[1:3]:
+        np.testing.assert_array_equal(run.network.theta, runs[0].network.theta)
+        np.testing.assert_array_equal(run.history.elbo, runs[0].history.elbo)
+    np.testing.assert_array_equal(runs[3].network.theta, runs[4].network.theta)
+    other = nor.train(network, x, steps=40, seed=8)
+    assert (other.network.theta != runs[0].network.theta).any()
+
+
+def test_fixed_parameters_stay_and_free_ones_respect_the_floor(problem):
+    network, x = problem
+    result = nor.train(network, x, steps=60, learning_rate=0.5)
+    np.testing.assert_array_equal(result.network.theta_of("noise"), network.theta_of("noise"))
+    assert result.network.theta[network.free].min() == THETA_MIN
+    moved = result.network.theta_of("failure") != network.theta_of("failure")
+    assert moved.mean() > 0.5
+
+
+def test_one_step_is_adam_on_the_gradient(problem):
+    network, x = problem
+    method = nor.MaxProduct(temperature=0.0)
+    state, value = training.step(
+        training.init(network),
+        network,
+        nor.Observations.of(x),
+        method,
+        learning_rate=0.01,
+        seed=0,
+        n_threads=1,
+    )
+    posterior = nor.explain(network, x, method)
+    expected = nor.elbo_mp_gradient(network, x, posterior.states)
+    assert value == pytest.approx(expected.value)
+    # Adam's first step is the learning rate in the direction of the gradient.
+    moved = state.theta - network.theta
+    clear = (np.abs(expected.gradient) > 1e-3) & (state.theta > THETA_MIN)
+    assert clear.any()
+    np.testing.assert_allclose(moved[clear], 0.01 * np.sign(expected.gradient[clear]), rtol=1e-4)
+
+
+def test_adam_follows_its_formula():
+    gradients = [np.array([0.5, -2.0]), np.array([-0.1, 1.0]), np.array([0.0, 3.0])]
+    state = adam.init(2)
+    first, second = np.zeros(2), np.zeros(2)
+    for number, gradient in enumerate(gradients, start=1):
+        state, step = adam.update(state, gradient, 0.1)
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.999 * second + 0.001 * gradient**2
+        corrected = (first / (1 - 0.9**number), second / (1 - 0.999**number))
+        np.testing.assert_allclose(step, 0.1 * corrected[0] / (np.sqrt(corrected[1]) + 1e-8))
+    assert state.updates == 3
+
+
+def test_callbacks_see_every_step_and_may_stop(problem):
+    network, x = problem
+    seen = []
+
+    def callback(info):
+        seen.append((info.state.step, info.elbo))
+        return info.state.step == 5
+
+    result = nor.train(network, x, steps=50, callbacks=[callback])
+    assert [number for number, _ in seen] == [1, 2, 3, 4, 5]
+    assert result.state.step == 5
+    assert [elbo for _, elbo in seen] == result.history.elbo.tolist()
+
+
+def test_progress_shows_the_running_bound(problem, capsys):
+    network, x = problem
+    nor.train(network, x, steps=30, held_out=x, evaluate_every=1, progress=True)
+    shown = capsys.readouterr().err
+    assert "elbo=" in shown
+    assert "held out=" in shown
+
+
+# ---- checkpoints
+
+
+def test_resume_is_bit_identical(problem, tmp_path):
+    network, x = problem
+    options = {"seed": 2, "held_out": x[:20], "evaluate_every": 10}
+    whole = nor.train(network, x, steps=50, **options)
+    file = tmp_path / "run.safetensors"
+    nor.train(network, x, steps=23, checkpoint=file, **options)
+    resumed = nor.train(network, x, steps=50, checkpoint=file, resume=True, n_threads=2, **options)
+    np.testing.assert_array_equal(resumed.network.theta, whole.network.theta)
+    np.testing.assert_array_equal(resumed.history.elbo, whole.history.elbo)
+    kept = [e for e in resumed.history.evaluations if e.step != 23]
+    assert kept == list(whole.history.evaluations)
+    finished = nor.train(network, x, steps=50, checkpoint=file, resume=True, **options)
+    np.testing.assert_array_equal(finished.network.theta, whole.network.theta)
+
+
+def test_an_interrupt_saves_the_last_whole_step(problem, tmp_path):
+    network, x = problem
+    file = tmp_path / "run.safetensors"
+
+    def interrupt(info):
+        if info.state.step == 17:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        nor.train(network, x, steps=40, checkpoint=file, callbacks=[interrupt])
+    resumed = nor.train(network, x, steps=40, checkpoint=file, resume=True)
+    whole = nor.train(network, x, steps=40)
+    np.testing.assert_array_equal(resumed.network.theta, whole.network.theta)
+    assert len(resumed.history.elbo) == 40
+
+
+KILLED = """
+import sys, numpy as np, noisyor as nor
+x = np.random.default_rng(0).integers(0, 2, (200, 30))
+network = nor.initialize(nor.bipartite(30, 4), noise="uniform")
+result = nor.train(network, x, steps=int(sys.argv[2]), checkpoint=sys.argv[1], resume=True,
+                   checkpoint_every=0.0, progress=False)
+np.save(sys.argv[3], result.network.theta)
+"""
+
+
+def test_killed_at_any_moment_training_goes_on_to_the_same_bits(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(KILLED)
+    file, out = tmp_path / "run.safetensors", tmp_path / "theta.npy"
+
+    def start(checkpoint, steps, result):
+        return subprocess.Popen([sys.executable, script, checkpoint, str(steps), result])
+
+    steps = 1500
+    for pause in (0.05, 0.2):
+        before = file.stat().st_mtime_ns if file.exists() else 0
+        process = start(file, steps, out)
+        while not (file.exists() and file.stat().st_mtime_ns > before):
+            assert process.poll() is None, "the run ended before it could be killed"
+            time.sleep(0.005)
+        time.sleep(pause)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert not out.exists()
+    assert start(file, steps, out).wait() == 0
+    assert start(tmp_path / "other.safetensors", steps, tmp_path / "whole.npy").wait() == 0
+    np.testing.assert_array_equal(np.load(out), np.load(tmp_path / "whole.npy"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"learning_rate": 0.5}, {"seed": 9}, {"batch_size": 7}, {"method": nor.MaxProduct()}],
+)
+def test_a_checkpoint_of_other_settings_is_refused(problem, tmp_path, change):
+    network, x = problem
+    file = tmp_path / "run.safetensors"
+    nor.train(network, x, steps=3, checkpoint=file)
+    before = file.read_bytes()
+    with pytest.raises(CheckpointError, match="belongs to another run"):
+        nor.train(network, x, **{"steps": 5, "checkpoint": file, "resume": True, **change})
+    assert file.read_bytes() == before
+
+
+def test_a_checkpoint_of_other_data_is_refused(problem, tmp_path):
+    network, x = problem
+    file = tmp_path / "run.safetensors"
+    nor.train(network, x, steps=3, checkpoint=file)
+    with pytest.raises(CheckpointError, match="belongs to another run"):
+        nor.train(network, x[:100], steps=5, checkpoint=file, resume=True)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "garbage", "empty", "other"])
+def test_a_damaged_checkpoint_is_refused_and_kept(problem, tmp_path, damage):
+    network, x = problem
+    file = tmp_path / "run.safetensors"
+    nor.train(network, x, steps=3, checkpoint=file)
+    content = bytearray(file.read_bytes())
+    if damage == "truncated":
+        content = content[: len(content) // 2]
+    elif damage == "flipped":
+        content[-3] ^= 1
+    elif damage == "garbage":
+        content = bytearray(b"not a checkpoint at all, whatever its name says")
+    elif damage == "empty":
+        content = bytearray()
+    else:
+        content = content.replace(b"noisyor-checkpoint-1", b"noisyor-checkpoint-9")
+    file.write_bytes(bytes(content))
+    with pytest.raises(CheckpointError, match=r"run\.safetensors"):
+        nor.train(network, x, steps=5, checkpoint=file, resume=True)
+    assert file.read_bytes() == bytes(content)
+
+
+def test_a_folder_that_does_not_exist_is_reported(problem, tmp_path):
+    network, x = problem
+    with pytest.raises(CheckpointError, match="cannot write the checkpoint"):
+        nor.train(network, x, steps=1, checkpoint=tmp_path / "nowhere" / "run.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": -1}, "steps"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"learning_rate": float("nan")}, "learning_rate"),
+        ({"evaluate_every": -1}, "evaluate_every"),
+        ({"seed": -2}, "seed"),
+        ({"resume": True}, "resume needs the checkpoint"),
+    ],
+)
+def test_settings_are_checked(problem, options, message):
+    network, x = problem
+    with pytest.raises(InvalidSettingError, match=message):
+        nor.train(network, x, **{"steps": 1, **options})
+
+
+def test_missing_entries_are_not_zeros():
+    network = random_network(4, max_hidden=3, max_visible=6)
+    x = random_rows(network, 4, n_rows=40)
+    hidden = x.copy()
+    hidden[:, 0] = np.nan
+    zeros = np.nan_to_num(hidden)
+    unknown = nor.train(network, hidden, steps=20, learning_rate=0.01)
+    counted = nor.train(network, zeros, steps=20, learning_rate=0.01)
+    leak = network.leak_param[0]
+    assert unknown.network.theta[leak] == network.theta[leak]  # nothing seen, nothing learned
+    assert counted.network.theta[leak] < network.theta[leak]
