@@ -1,0 +1,119 @@
+"""The problems that the benchmarks measure: the paper's data, networks and settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+import noisyor as nor
+from graph_generation import load_imdb, load_tiny20
+from noisyor.layered import layered
+from noisyor.network import Network
+from noisyor.observations import Observations
+
+BMF_SIZES = [(100, 20), (200, 120), (400, 80), (400, 240)]
+BMF_BATCH = 20
+
+
+class Problem(NamedTuple):
+    """A network before training, its training rows, and how the paper trains it."""
+
+    network: Network
+    rows: Observations
+    method: nor.MaxProduct
+    batch_size: int
+    learning_rate: float
+
+    def trained(self, steps: int) -> nor.TrainingResult:
+        """The result of some updates, to measure where messages carry information."""
+        return nor.train(
+            self.network,
+            self.rows,
+            self.method,
+            steps=steps,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            seed=0,
+            progress=False,
+        )
+
+    def batches(self) -> list[Observations]:
+        """The minibatches in the order in which training takes them."""
+        shuffled = self.rows.shuffled(0)
+        size = self.batch_size
+        return [shuffled.take(slice(k, k + size)) for k in range(0, shuffled.n_rows, size)]
+
+
+def active_edges(network: Network, rows: Observations, ancestors_only: bool) -> float:
+    """Mean number of edges that messages pass along: into active visibles and hidden nodes."""
+    counts = np.diff(network.child_ptr)
+    first = network.n_visible
+    into_visibles = sum(int(counts[_ones(rows, r)].sum()) for r in range(rows.n_rows))
+    if not ancestors_only:
+        return into_visibles / rows.n_rows + int(counts[first:].sum())
+    into_hidden = 0
+    for r in range(rows.n_rows):
+        reached = np.zeros(network.n_hidden, dtype=np.bool_)
+        nodes = _ones(rows, r)
+        while nodes.size:
+            edges = [network.parent[network.child_ptr[i] : network.child_ptr[i + 1]] for i in nodes]
+            above = np.unique(np.concatenate(edges))
+            above = above[~reached[above]]
+            reached[above] = True
+            nodes = above + first
+        into_hidden += int(counts[first:][reached].sum())
+    return (into_visibles + into_hidden) / rows.n_rows
+
+
+def _ones(rows: Observations, number: int) -> npt.NDArray[np.int32]:
+    return rows.columns[rows.ptr[number] : rows.ptr[number + 1]]
+
+
+def data_directory(given: Path | None) -> Path | None:
+    """The directory of the data files: the argument, else ``NOISYOR_DATA``, else None."""
+    if given is None and os.environ.get("NOISYOR_DATA"):
+        given = Path(os.environ["NOISYOR_DATA"])
+    return given
+
+
+def bmf_data(n: int, r: int, seed: int = 0) -> npt.NDArray[np.uint8]:
+    """Training matrix (n, n) of the paper's Boolean matrix factorisation of rank r."""
+    density = np.sqrt(1 - 0.75 ** (1 / r))
+    generator = np.random.default_rng(seed)
+    _, U, V = (generator.random(shape) < density for shape in [(n, r), (n, r), (r, n)])
+    return ((U.astype(np.int64) @ V.astype(np.int64)) > 0).astype(np.uint8)
+
+
+def bmf(n: int, r: int) -> Problem:
+    network = nor.bipartite(n, r, prior="shared", fixed=("noise",))
+    return Problem(
+        nor.initialize(network, "paper-3", noise="uniform"),
+        Observations.of(bmf_data(n, r)),
+        nor.MaxProduct(temperature=1.0),
+        BMF_BATCH,
+        1e-3,
+    )
+
+
+def blind_deconvolution(data: Path) -> Problem:
+    with np.load(data / "conv_problem.npz") as archive:
+        rows = Observations.of(archive["X"]).split(0.8, seed=0)[0]
+    network = nor.convolutional((14, 14), 5, (6, 6), fixed=("noise",))
+    network = nor.initialize(network, "paper-3", noise="uniform")
+    return Problem(network, rows, nor.MaxProduct(temperature=1.0), rows.n_rows, 0.01)
+
+
+def tiny20(data: Path) -> Problem:
+    rows = Observations.of(load_tiny20(data)).split(0.7, seed=0)[0]
+    network = nor.initialize(layered(rows, n_layers=3), "paper-3")
+    return Problem(network, rows, nor.MaxProduct(), rows.n_rows, 0.01)
+
+
+def imdb(data: Path) -> Problem:
+    rows = Observations.of(load_imdb(data))
+    network = nor.initialize(layered(rows, n_layers=5), "paper-3")
+    return Problem(network, rows, nor.MaxProduct(ancestors_only=True), 128, 3e-4)

@@ -1,0 +1,230 @@
+"""How long does one gradient update take, against the paper's GPU?
+
+    python benchmarks/update_time.py [--data DIR] [--json results/update_time.json]
+
+An update is inference on a minibatch, the gradient, Adam and the clip. Every network has been
+trained for 200 steps first, so that messages carry information. Each round repeats the same
+updates from the same state on one and two threads, with all 100 iterations forced and with each
+row stopping when it has converged. The paper's times are for one GPU and 100 iterations, the
+column "Update time" of MP in its tables. ``parts`` says where the time on two threads goes. The
+text network is measured in a process of its own, whose peak memory is that of training.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import resource
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import noisyor as nor
+from _measure import Machine, arguments, interleaved, significant, write
+from _problems import (
+    BMF_SIZES,
+    Problem,
+    active_edges,
+    blind_deconvolution,
+    bmf,
+    data_directory,
+    imdb,
+    tiny20,
+)
+from noisyor import adam, training
+from noisyor.engines.numba import engine
+
+WARM_UP = 200
+PAPER_BMF = {(100, 20): 0.09, (200, 120): 0.26, (400, 80): 0.35, (400, 240): 0.86}
+TARGET_BMF_MS = {(100, 20): 3.0, (200, 120): 15.0, (400, 240): 50.0}
+
+
+class Case(NamedTuple):
+    """What to build from which file, updates a round, the paper's seconds, our goal."""
+
+    build: Callable[[Path], Problem]
+    file: str | None
+    updates: int
+    forced: bool
+    paper_seconds: float | None
+    paper_table: str | None
+    target_ms: float | None
+
+
+def _bmf_case(n: int, r: int) -> Case:
+    return Case(
+        lambda _: bmf(n, r),
+        None,
+        5,
+        True,
+        PAPER_BMF[n, r],
+        "BMF results",
+        TARGET_BMF_MS.get((n, r)),
+    )
+
+
+CASES: dict[str, Case] = {
+    # First, while this process is small: a new process inherits its parent's peak memory.
+    "imdb": Case(
+        imdb, "imdb_reviews_train.jsonl.xz", 4, False, 7.51, "Update times, Tensorflow", 150.0
+    ),
+    **{f"bmf n={n} r={r}": _bmf_case(n, r) for n, r in BMF_SIZES},
+    "blind deconvolution": Case(
+        blind_deconvolution, "conv_problem.npz", 2, True, 0.53, "BD results", 60.0
+    ),
+    "tiny20": Case(tiny20, "20news_w100.mat", 1, False, None, None, 250.0),
+}
+
+
+def measure(problem: Problem, case: Case, rounds: int) -> dict[str, Any]:
+    """Times of all variants of a case."""
+    trained = problem.trained(WARM_UP)
+    network, start, batches = trained.network, trained.state, problem.batches()
+    methods = {"early stop": problem.method}
+    if case.forced:
+        methods = {"100 iterations": replace(problem.method, tolerance=0.0), **methods}
+
+    def updates(method: nor.MaxProduct, n_threads: int) -> None:
+        state = start
+        for _ in range(case.updates):
+            state, _ = training.step(
+                state,
+                network,
+                batches[state.step % len(batches)],
+                method,
+                learning_rate=problem.learning_rate,
+                seed=0,
+                n_threads=n_threads,
+            )
+
+    times = interleaved(
+        {
+            f"{name}, {n_threads} thread{'s' * (n_threads > 1)}": partial(
+                updates, method, n_threads
+            )
+            for name, method in methods.items()
+            for n_threads in (2, 1)
+        },
+        rounds,
+    )
+    for entry in times.values():
+        for key in ("wall_ms", "cpu_ms", "fastest_wall_ms"):
+            entry[key] = significant(entry[key] / case.updates)
+    batch = batches[start.step % len(batches)]
+    edges = active_edges(network, batch, problem.method.ancestors_only)
+    result: dict[str, Any] = {"variants": times, "active_edges_per_row": round(edges, 1)}
+    for name, method in methods.items():
+        parts, iterations = _parts(network, batch, method, start, rounds)
+        result.setdefault("parts_ms_on_2_threads", {})[name] = parts
+        result.setdefault("mean_iterations", {})[name] = iterations
+    return result
+
+
+def _parts(network, batch, method, state, rounds) -> tuple[dict[str, float], float]:
+    """Milliseconds of each part of an update on two threads, and the mean iteration count."""
+    prepared = engine.PreparedNetwork(network)
+    options = method._options(0, state.step)
+    output = engine.infer(prepared, batch, options, n_threads=2)
+    gradient = engine.gradient(prepared, batch, output.states, 2)[1]
+
+    def optimise() -> None:
+        ascent = adam.update(state.optimiser, gradient, 1e-3)[1]
+        np.where(network.free, np.maximum(state.theta + ascent, 1e-5), state.theta)
+
+    times = interleaved(
+        {
+            "prepare": lambda: engine.PreparedNetwork(network.with_theta(state.theta)),
+            "infer": lambda: engine.infer(prepared, batch, options, n_threads=2),
+            "gradient": lambda: engine.gradient(prepared, batch, output.states, 2),
+            "adam and clip": optimise,
+        },
+        rounds,
+    )
+    parts = {name: entry["wall_ms"] for name, entry in times.items()}
+    return parts, round(float(output.iterations.mean()), 1)
+
+
+def _build_to_file(name: str, data: Path, file: Path) -> None:
+    file.write_bytes(pickle.dumps(CASES[name].build(data)))
+
+
+def _measure_file(name: str, rounds: int, file: Path) -> dict[str, Any]:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    problem: Problem = pickle.loads(file.read_bytes())
+    result = measure(problem, CASES[name], rounds)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        **result,
+        "peak_memory_mb_before": round(before / 1024),
+        "peak_memory_mb": round(peak / 1024),
+    }
+
+
+def in_own_process(name: str, data: Path, rounds: int) -> dict[str, Any]:
+    """Measure in a fresh process; building the graph takes more memory and has another one."""
+    spawn = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "problem"
+        for step in (partial(_build_to_file, name, data), partial(_measure_file, name, rounds)):
+            with ProcessPoolExecutor(1, mp_context=spawn) as process:
+                result = process.submit(step, file).result()
+    return result
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--data", type=Path, help="directory of the data files")
+    parser.add_argument("--only", nargs="*", help="start of the names of the cases to run")
+    given = parser.parse_args()
+    data = data_directory(given.data)
+    machine = Machine()
+    results: dict[str, Any] = {}
+    for name, case in CASES.items():
+        if given.only and not name.startswith(tuple(given.only)):
+            continue
+        if case.file is not None and (data is None or not (data / case.file).exists()):
+            results[name] = {"skipped": f"{case.file} not found, give --data DIR"}
+            print(f"{name}: skipped, {case.file} not found")
+            continue
+        if name == "imdb":
+            row = in_own_process(name, data, given.rounds)
+        else:
+            row = measure(case.build(data), case, given.rounds)
+        row = {"paper_gpu_ms": None, "ratio_paper_to_ours": None, **row}
+        if case.paper_seconds is not None:
+            row["paper_gpu_ms"] = case.paper_seconds * 1e3
+            row["paper_table"] = case.paper_table
+            row["ratio_paper_to_ours"] = {
+                variant: significant(case.paper_seconds * 1e3 / times["wall_ms"], 3)
+                for variant, times in row["variants"].items()
+            }
+        row["target_ms"] = case.target_ms
+        results[name] = row
+        _print(name, row)
+    write(given.json, {"machine": machine.describe(), "warm_up_steps": WARM_UP, "cases": results})
+
+
+def _print(name: str, row: dict[str, Any]) -> None:
+    print(name)
+    for variant, times in row["variants"].items():
+        ratio = "no time in the paper"
+        if row["ratio_paper_to_ours"]:
+            ratio = f"{row['ratio_paper_to_ours'][variant]:6.1f} x the paper's speed"
+        line = f"  {ratio}   {times['wall_ms']:8.2f} ms wall {times['cpu_ms']:8.2f} ms CPU"
+        print(f"{line}   {variant}")
+    for variant, parts in row["parts_ms_on_2_threads"].items():
+        listed = ", ".join(f"{part} {value:.2f}" for part, value in parts.items())
+        iterations = row["mean_iterations"][variant]
+        print(f"    parts in ms, {variant} ({iterations} iterations): {listed}")
+    if "peak_memory_mb" in row:
+        print(f"    peak memory {row['peak_memory_mb']} MB")
+
+
+if __name__ == "__main__":
+    main()
