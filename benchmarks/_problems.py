@@ -80,19 +80,44 @@ def data_directory(given: Path | None) -> Path | None:
     return given
 
 
-def bmf_data(n: int, r: int, seed: int = 0) -> npt.NDArray[np.uint8]:
-    """Training matrix (n, n) of the paper's Boolean matrix factorisation of rank r."""
+class BooleanProduct(NamedTuple):
+    """A training matrix X (n, n) and its true factors U (n, r) and V (r, n), all of 0 and 1."""
+
+    X: npt.NDArray[np.uint8]
+    U: npt.NDArray[np.uint8]
+    V: npt.NDArray[np.uint8]
+
+
+def bmf_data(n: int, r: int, seed: int = 0) -> BooleanProduct:
+    """The paper's Boolean matrix factorisation of rank r."""
     density = np.sqrt(1 - 0.75 ** (1 / r))
     generator = np.random.default_rng(seed)
     _, U, V = (generator.random(shape) < density for shape in [(n, r), (n, r), (r, n)])
-    return ((U.astype(np.int64) @ V.astype(np.int64)) > 0).astype(np.uint8)
+    X = (U.astype(np.int64) @ V.astype(np.int64)) > 0
+    return BooleanProduct(X.astype(np.uint8), U.astype(np.uint8), V.astype(np.uint8))
+
+
+def bmf_near_truth(n: int, r: int) -> Problem:
+    """The same with the parameters that training should find, and noise on them."""
+    problem, data = bmf(n, r), bmf_data(n, r)
+    generator = np.random.default_rng(1)
+    failure = np.where(data.V, 0.1, 0.95) + generator.uniform(-0.05, 0.05, (r, n))
+    network = nor.bipartite(
+        n,
+        r,
+        prior="shared",
+        fixed=("noise",),
+        failure_probability=failure,
+        prior_probability=data.U.mean(),
+    )
+    return problem._replace(network=network)
 
 
 def bmf(n: int, r: int) -> Problem:
     network = nor.bipartite(n, r, prior="shared", fixed=("noise",))
     return Problem(
         nor.initialize(network, "paper-3", noise="uniform"),
-        Observations.of(bmf_data(n, r)),
+        Observations.of(bmf_data(n, r).X),
         nor.MaxProduct(temperature=1.0),
         BMF_BATCH,
         1e-3,
