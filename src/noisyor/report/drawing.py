@@ -119,14 +119,13 @@ def line_chart(
             parts += [
                 f'<circle class="{curve.style}" cx="{x}" cy="{y}" r="4.5"/>' for x, y in places
             ]
-        elif places:
-            line = "L".join(f"{x} {y}" for x, y in places)
-            parts.append(f'<path class="{curve.style}" d="M{line}"/>')
-        if curve.dots:
             parts += [
                 f'<path class="{curve.style}" d="M{across(x):.1f} {bottom - 1}l-5 -8h10z"/>'
                 for x in curve.x[~inside]
             ]
+        elif places:
+            line = "L".join(f"{x} {y}" for x, y in places)
+            parts.append(f'<path class="{curve.style}" d="M{line}"/>')
     return (
         f'<svg class="chart" viewBox="0 0 {size[0]} {size[1]}" role="img" '
         f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
