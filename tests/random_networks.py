@@ -15,9 +15,7 @@ def build(n_visible, n_hidden, edges, generator, *, scale=1.0, tied=False):
     child_ptr = np.cumsum(child_ptr)
     n_uses = len(edges) + n_nodes
     n_params = max(2, n_uses // 3) if tied else n_uses
-    uses = np.concatenate(
-        [np.arange(n_params), generator.integers(0, n_params, n_uses - n_params)]
-    )
+    uses = np.concatenate([np.arange(n_params), generator.integers(0, n_params, n_uses - n_params)])
     if tied:
         generator.shuffle(uses)
     theta = generator.exponential(scale, n_params) + 0.01

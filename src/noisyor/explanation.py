@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.engines.numba.max_product import UNOBSERVED
+from noisyor.engines.numba.selection import UNOBSERVED
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct

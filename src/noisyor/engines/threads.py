@@ -35,16 +35,23 @@ def resolve_threads(n_threads: int | None) -> int:
 
 
 def run_blocks(
-    function: Callable[[int, int], object], n_rows: int, n_threads: int, smallest_block: int = 1
+    function: Callable[[int, int], object],
+    n_rows: int,
+    n_threads: int,
+    smallest_block: int = 1,
+    blocks_per_thread: int | None = None,
 ) -> None:
     """Call ``function(begin, end)`` for blocks that cover ``range(n_rows)``.
 
-    Rows differ in cost, so there are more blocks than threads; threads take them in turn.
+    Rows differ in cost, so there are more blocks than threads; threads take them in turn. By
+    default one block for each thread if there are few rows, else four.
     """
     if n_threads == 1 or n_rows <= smallest_block:
         function(0, n_rows)
         return
-    n_blocks = min(-(-n_rows // smallest_block), n_threads * (4 if n_rows >= 64 else 1))
+    if blocks_per_thread is None:
+        blocks_per_thread = 4 if n_rows >= 64 else 1
+    n_blocks = min(-(-n_rows // smallest_block), n_threads * blocks_per_thread)
     bounds = [n_rows * number // n_blocks for number in range(n_blocks + 1)]
     blocks = deque(pairwise(bounds))
 

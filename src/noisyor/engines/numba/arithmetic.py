@@ -66,7 +66,10 @@ def mix(key):
 @njit(cache=True, nogil=True)
 def combine(key, value):
     """Key of a stream that is identified by a parent key and one more number."""
-    return mix(types.uint64(key) + types.uint64(0x9E3779B97F4A7C15) * (types.uint64(value) + types.uint64(1)))
+    return mix(
+        types.uint64(key)
+        + types.uint64(0x9E3779B97F4A7C15) * (types.uint64(value) + types.uint64(1))
+    )
 
 
 @njit(cache=True, nogil=True)

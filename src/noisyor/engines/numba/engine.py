@@ -5,14 +5,18 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from noisyor.engines.numba.cache import forget_stale_kernels
 from noisyor.engines.numba.graph import Graph, Parameters, graph_of, parameters_of
 from noisyor.engines.numba.joint import add_gradient, log_joint_rows
-from noisyor.engines.numba.max_product import Options, Output, Rows, infer_rows
+from noisyor.engines.numba.max_product import Options, Output, infer_rows
+from noisyor.engines.numba.selection import Rows, allocate
 from noisyor.engines.threads import run_blocks
 from noisyor.network import Network
 from noisyor.observations import Observations
 
 States = npt.NDArray[np.uint8]
+
+forget_stale_kernels(infer_rows)
 
 _GRADIENT_BLOCK = 512
 _GRADIENT_BLOCKS = 16
@@ -64,7 +68,8 @@ def infer(
     rows = rows_of(observations, clamp, n_hidden)
 
     def block(begin: int, end: int) -> None:
-        infer_rows(prepared.graph, prepared.parameters, rows, options, output, begin, end)
+        work = allocate(prepared.graph, rows, options.maximise_missing, begin, end)
+        infer_rows(prepared.graph, prepared.parameters, rows, options, output, work, begin, end)
 
     run_blocks(block, observations.n_rows, n_threads)
     return output

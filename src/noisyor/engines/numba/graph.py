@@ -17,6 +17,10 @@ NEVER = np.float32(-1e30)
 """Log-odds of something that cannot be; finite, so that differences stay finite."""
 
 
+NARROW = 16
+"""A child with at most this many parents is updated together with seven others."""
+
+
 class Graph(NamedTuple):
     """The structure, shared by all parameter values.
 
@@ -24,6 +28,7 @@ class Graph(NamedTuple):
     ``n_parents`` (n_nodes,) true number of parents. ``first`` (n_nodes,) first parent if the
     parents are consecutive numbers, else -1: such a child needs no gather. ``parent`` and
     ``param`` (padded edges,). ``out_ptr``, ``out_edge``, ``out_child``: edges grouped by parent.
+    ``widest``: most padded edges of a child; ``widest_narrow``: most parents of a narrow one.
     """
 
     n_visible: int
@@ -37,6 +42,8 @@ class Graph(NamedTuple):
     out_ptr: npt.NDArray[np.int64]
     out_edge: npt.NDArray[np.int64]
     out_child: npt.NDArray[np.int32]
+    widest: int
+    widest_narrow: int
 
 
 class Parameters(NamedTuple):
@@ -96,6 +103,8 @@ def _pad(network: Network) -> Graph:
         out_ptr,
         place[out],
         np.array(network.edge_child[out]),
+        int(padded.max()),
+        int(count[count <= NARROW].max(initial=0)),
     )
 
 

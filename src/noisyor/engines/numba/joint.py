@@ -52,8 +52,10 @@ def node_sum(graph, parameters, state, on, node):
 @njit(cache=True, nogil=True)
 def hidden_totals(graph, parameters, missing, totals):
     """Cost of switching each hidden node on: theta summed over its observed and hidden children."""
-    totals[:] = parameters.total
     ptr, count, parent, theta = graph.ptr, graph.n_parents, graph.parent, parameters.theta
+    total = parameters.total
+    for k in range(len(total)):
+        totals[k] = total[k]
     for i in missing:
         for edge in range(ptr[i], ptr[i] + count[i]):
             totals[parent[edge]] -= theta[edge]
@@ -169,7 +171,8 @@ def polish_row(graph, parameters, state, ones, hidden, work, max_sweeps):
     Each flip raises log p by more than rounding, so the loop ends. Clamped nodes stay.
     """
     on = work.state  # by node: is it on?
-    on[:] = 0
+    for node in range(len(on)):
+        on[node] = 0
     for i in ones:
         on[i] = 1
     for k in hidden:

@@ -99,7 +99,7 @@ def gather(typingctx, array, indices, start):
 
 @intrinsic
 def scatter_add(typingctx, array, indices, start, value):
-    """``array[indices[start:start + 8]] += value``; lanes may repeat an index only to add zero."""
+    """``array[indices[start:start + 8]] += value``, lane after lane: an index may repeat."""
 
     def codegen(context, builder, sig, arguments):
         array_value, index_value, position, vector = arguments
