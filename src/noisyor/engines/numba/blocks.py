@@ -4,6 +4,9 @@ With five parents a child fills neither a vector nor the time that its reduction
 lane is a child: cell (slot, lane) of a block is the slot-th edge of the lane-th child, and largest
 and second largest are found lane by lane without any reduction. Missing cells are inert edges.
 The arithmetic is that of `messages`.
+
+In an aligned graph a slot has the same parent in all lanes, so nothing needs to be gathered, and
+the messages to a parent are added up lane by lane as well.
 """
 
 from typing import NamedTuple
@@ -21,6 +24,7 @@ from noisyor.engines.numba.vector import (
     load,
     multiply,
     reduce_max,
+    reduce_sum,
     scatter_add,
     smallest,
     splat,
@@ -34,7 +38,8 @@ class Blocks(NamedTuple):
     """Blocks of one row. Cells of block b are ``start[b]:start[b + 1]``, eight per slot.
 
     ``parent``, ``log_odds``, ``weight``, ``excess`` per cell; ``leak`` and ``child`` per lane,
-    ``child`` being the hidden index or -1. ``scratch`` holds the cells of one block.
+    ``child`` being the hidden index or -1. The rest is scratch space for one block: first ``edge``
+    and ``n_edges`` of each lane, ``back`` (8,), and ``scratch`` for its cells.
     """
 
     start: npt.NDArray[np.int64]
@@ -44,6 +49,8 @@ class Blocks(NamedTuple):
     excess: npt.NDArray[np.float32]
     leak: npt.NDArray[np.float32]
     child: npt.NDArray[np.int32]
+    edge: npt.NDArray[np.int64]
+    n_edges: npt.NDArray[np.int64]
     back: npt.NDArray[np.float32]
     scratch: npt.NDArray[np.float32]
 
@@ -60,6 +67,8 @@ def allocate_blocks(n_children: int, most_parents: int) -> Blocks:
         excess=np.zeros(cells, dtype=np.float32),
         leak=np.zeros(n_blocks * LANES, dtype=np.float32),
         child=np.zeros(n_blocks * LANES, dtype=np.int32),
+        edge=np.zeros(LANES, dtype=np.int64),
+        n_edges=np.zeros(LANES, dtype=np.int64),
         back=np.zeros(LANES, dtype=np.float32),
         scratch=np.zeros(LANES * most_parents, dtype=np.float32),
     )
@@ -72,45 +81,55 @@ def fill_blocks(blocks, n_blocks, nodes, graph, parameters):
     log_odds, weight, leak = parameters.log_odds, parameters.weight, parameters.leak_log_odds
     cell_parent, cell_log_odds, cell_weight = blocks.parent, blocks.log_odds, blocks.weight
     lane_leak, lane_child, starts = blocks.leak, blocks.child, blocks.start
+    edges, counts = blocks.edge, blocks.n_edges
     n_visible, n_hidden = graph.n_visible, graph.n_hidden
     for first in range(0, len(nodes), LANES):
-        start = starts[n_blocks]
+        place = n_blocks * LANES
         slots = 0
-        for node in nodes[first : first + LANES]:
-            slots = max(slots, n_parents[node])
         for lane in range(LANES):
             if first + lane < len(nodes):
                 node = nodes[first + lane]
-                edge, count = ptr[node], n_parents[node]
-                lane_leak[n_blocks * LANES + lane] = leak[node]
-                lane_child[n_blocks * LANES + lane] = max(-1, node - n_visible)
+                edges[lane], counts[lane] = ptr[node], n_parents[node]
+                lane_leak[place + lane] = leak[node]
+                lane_child[place + lane] = max(-1, node - n_visible)
+                slots = max(slots, counts[lane])
             else:
-                edge, count = 0, 0
-                lane_leak[n_blocks * LANES + lane] = NEVER
-                lane_child[n_blocks * LANES + lane] = -1
-            for slot in range(slots):
-                cell = start + slot * LANES + lane
-                if slot < count:
-                    cell_parent[cell] = parent[edge + slot]
-                    cell_log_odds[cell] = log_odds[edge + slot]
-                    cell_weight[cell] = weight[edge + slot]
+                edges[lane] = counts[lane] = 0
+                lane_leak[place + lane] = NEVER
+                lane_child[place + lane] = -1
+        cell = starts[n_blocks]
+        for slot in range(slots):
+            for lane in range(LANES):
+                if slot < counts[lane]:
+                    edge = edges[lane] + slot
+                    cell_parent[cell] = parent[edge]
+                    cell_log_odds[cell] = log_odds[edge]
+                    cell_weight[cell] = weight[edge]
                 else:
                     cell_parent[cell] = n_hidden
                     cell_log_odds[cell] = NEVER
                     cell_weight[cell] = 0.0
+                cell += 1
         n_blocks += 1
-        starts[n_blocks] = start + slots * LANES
+        starts[n_blocks] = cell
     return n_blocks
 
 
 @njit(cache=True, nogil=True)
-def start_blocks(blocks, n_blocks, incoming):
-    """Messages of zero log-odds, excess = theta, added to ``incoming``."""
+def start_blocks(blocks, n_aligned, n_blocks, incoming):
+    """Messages of zero log-odds, excess = theta, added to ``incoming``.
+
+    In the first ``n_aligned`` blocks all lanes of a slot have the parent of the first lane.
+    """
+    aligned = blocks.start[n_aligned]
     parent, weight, excess = blocks.parent, blocks.weight, blocks.excess
     for cell in range(0, blocks.start[n_blocks], LANES):
         value = load(weight, cell)
         store(excess, cell, value)
-        scatter_add(incoming, parent, cell, value)
+        if cell < aligned:
+            incoming[parent[cell]] += reduce_sum(value)
+        else:
+            scatter_add(incoming, parent, cell, value)
 
 
 @njit(cache=True, nogil=True)
@@ -140,6 +159,51 @@ def update_on_block(
         store(excess, cell, new)
         scatter_add(incoming, parent, cell, new)
     return reduce_max(change)
+
+
+@njit(cache=True, nogil=True)
+def update_aligned_block(
+    belief, lanes, excess, log_odds, first, start, end, leak, place, step, scratch
+):
+    """`update_on_block` for children whose parents are ``first``, ``first + 1``, and so on.
+
+    ``lanes[8 * k:8 * k + 8]`` collects what arrives at hidden node k.
+    """
+    zero = splat(float32(0.0))
+    best = load(leak, place)
+    second = splat(NEVER)
+    k = first
+    for cell in range(start, end, LANES):
+        gap = smallest(subtract(splat(belief[k]), load(excess, cell)), zero)
+        down = add(load(log_odds, cell), gap)
+        store(scratch, cell - start, down)
+        second = largest(second, smallest(best, down))
+        best = largest(best, down)
+        k += 1
+    need = largest(zero, subtract(zero, best))
+    need_of_peak = largest(zero, subtract(zero, second))
+    rate = splat(step)
+    change = zero
+    k = first
+    for cell in range(start, end, LANES):
+        missing = where_equal(load(scratch, cell - start), best, need_of_peak, need)
+        old = load(excess, cell)
+        difference = subtract(largest(zero, add(load(log_odds, cell), missing)), old)
+        change = largest(change, largest(difference, subtract(zero, difference)))
+        new = add(old, multiply(rate, difference))
+        store(excess, cell, new)
+        store(lanes, LANES * k, add(load(lanes, LANES * k), new))
+        k += 1
+    return reduce_max(change)
+
+
+@njit(cache=True, nogil=True)
+def sum_lanes(lanes, incoming, hidden):
+    """Add what the lanes collected to ``incoming`` and clear them."""
+    zero = splat(float32(0.0))
+    for k in hidden:
+        incoming[k] += reduce_sum(load(lanes, LANES * k))
+        store(lanes, LANES * k, zero)
 
 
 @njit(cache=True, nogil=True)

@@ -18,7 +18,10 @@ NEVER = np.float32(-1e30)
 
 
 NARROW = 16
-"""A child with at most this many parents is updated together with seven others."""
+"""A child with at most this many parents is updated together with seven others.
+
+In an aligned graph, see `Graph`, every child is.
+"""
 
 
 class Graph(NamedTuple):
@@ -28,7 +31,9 @@ class Graph(NamedTuple):
     ``n_parents`` (n_nodes,) true number of parents. ``first`` (n_nodes,) first parent if the
     parents are consecutive numbers, else -1: such a child needs no gather. ``parent`` and
     ``param`` (padded edges,). ``out_ptr``, ``out_edge``, ``out_child``: edges grouped by parent.
-    ``widest``: most padded edges of a child; ``widest_narrow``: most parents of a narrow one.
+    ``aligned``: no hidden node has parents and all visibles have the same consecutive ones, as in
+    a dense bipartite network. ``block_parents``: most parents of a child that goes into a block;
+    ``widest``: most padded edges of any child; ``hidden_children``: hidden nodes with parents.
     """
 
     n_visible: int
@@ -42,8 +47,10 @@ class Graph(NamedTuple):
     out_ptr: npt.NDArray[np.int64]
     out_edge: npt.NDArray[np.int64]
     out_child: npt.NDArray[np.int32]
+    aligned: bool
+    block_parents: int
     widest: int
-    widest_narrow: int
+    hidden_children: int
 
 
 class Parameters(NamedTuple):
@@ -91,6 +98,12 @@ def _pad(network: Network) -> Graph:
     first[np.unique(network.edge_child[~consecutive])] = -1
 
     out_ptr, out = network.outgoing
+    of_visible, of_hidden = count[: network.n_visible], count[network.n_visible :]
+    common = first[: network.n_visible]
+    aligned = bool(
+        not of_hidden.any() and common[0] >= 0 and np.ptp(common) == 0 and np.ptp(of_visible) == 0
+    )
+    in_blocks = count if aligned else count[count <= NARROW]
     return Graph(
         network.n_visible,
         network.n_hidden,
@@ -103,8 +116,10 @@ def _pad(network: Network) -> Graph:
         out_ptr,
         place[out],
         np.array(network.edge_child[out]),
+        aligned,
+        int(in_blocks.max(initial=0)),
         int(padded.max()),
-        int(count[count <= NARROW].max(initial=0)),
+        int(np.count_nonzero(of_hidden)),
     )
 
 

@@ -14,6 +14,8 @@ from noisyor.engines.numba.arithmetic import combine, logistic_noise
 from noisyor.engines.numba.blocks import (
     fill_blocks,
     start_blocks,
+    sum_lanes,
+    update_aligned_block,
     update_free_block,
     update_on_block,
 )
@@ -84,7 +86,9 @@ def infer_rows(graph, parameters, rows, options, output, work, begin, end):
         for sample in range(options.n_samples):
             line = row * options.n_samples + sample
             key = combine(row_key, uint64(sample))
-            _start(graph, parameters, work, hidden, selection.wide, n_blocks, options, key)
+            _start(
+                graph, parameters, work, hidden, selection.wide, on_blocks, n_blocks, options, key
+            )
             iterations, residual = _iterate(
                 graph, parameters, work, hidden, selection, on_blocks, n_blocks, options
             )
@@ -123,7 +127,7 @@ def _copy_beliefs(belief, hidden, beliefs):
 
 
 @njit(cache=True, nogil=True)
-def _start(graph, parameters, work, hidden, n_wide, n_blocks, options, key):
+def _start(graph, parameters, work, hidden, n_wide, on_blocks, n_blocks, options, key):
     """Messages at zero (excess = theta), prior log-odds on nodes without parents, fresh noise."""
     # A visible that is summed out sends no message; one that is inferred is a child like others.
     total = parameters.total if options.maximise_missing else work.total
@@ -136,21 +140,19 @@ def _start(graph, parameters, work, hidden, n_wide, n_blocks, options, key):
         unaries[k] = unary
         node = graph.n_visible + k
         to_child[k] = 0.0 if n_parents[node] > 0 else leak_log_odds[node]
-    start_blocks(work.blocks, n_blocks, incoming)
+    start_blocks(work.blocks, on_blocks if graph.aligned else 0, n_blocks, incoming)
     ptr, first, parent, weight = graph.ptr, graph.first, graph.parent, parameters.weight
     excess, wide, places = work.excess, work.wide, work.place
     for number in range(n_wide):
         node = wide[number]
         size = ptr[node + 1] - ptr[node]
         start_child(incoming, excess, weight, parent, first[node], ptr[node], places[number], size)
-    _collect(work, hidden)
+    _collect(work.belief, unaries, to_child, incoming, work.clamp, hidden)
 
 
 @njit(cache=True, nogil=True)
-def _collect(work, hidden):
+def _collect(belief, unary, to_child, incoming, clamp, hidden):
     """Beliefs from the messages that have come in, which are then cleared."""
-    clamp, belief, unary = work.clamp, work.belief, work.unary
-    to_child, incoming = work.to_child, work.incoming
     for k in hidden:
         if clamp[k] == UNOBSERVED:
             belief[k] = unary[k] + to_child[k] + incoming[k]
@@ -163,116 +165,146 @@ def _collect(work, hidden):
 def _iterate(graph, parameters, work, hidden, selection, on_blocks, n_blocks, options):
     """Flooding until no message wants to change by ``tolerance``; return count and last change."""
     step, tolerance = float32(options.step), float32(options.tolerance)
+    n_wide_on, n_wide = selection.wide_on, selection.wide
+    # Fields become local names once per row, and functions take arrays: handing a tuple of arrays
+    # to a function counts references to all of them, which would dominate small rows.
+    blocks, aligned, n_visible = work.blocks, graph.aligned, graph.n_visible
+    belief, incoming, to_child = work.belief, work.incoming, work.to_child
+    unary, clamp, lanes = work.unary, work.clamp, work.lanes
+    ptr, first, parent = graph.ptr, graph.first, graph.parent
+    log_odds, leak = parameters.log_odds, parameters.leak_log_odds
+    excess, scratch, wide, places = work.excess, work.scratch, work.wide, work.place
+    cells, cell_log_odds, cell_parent = blocks.excess, blocks.log_odds, blocks.parent
+    lane_leak, lane_child, starts = blocks.leak, blocks.child, blocks.start
+    cell_scratch, back = blocks.scratch, blocks.back
     residual = float32(0.0)
     for iteration in range(options.max_iterations):
-        residual = max(
-            _update_blocks(work, on_blocks, n_blocks, step),
-            _update_wide(graph, parameters, work, selection.wide_on, selection.wide, step),
-        )
-        _collect(work, hidden)
+        residual = float32(0.0)
+        if aligned:
+            for number in range(on_blocks):
+                change = update_aligned_block(
+                    belief,
+                    lanes,
+                    cells,
+                    cell_log_odds,
+                    first[0],
+                    starts[number],
+                    starts[number + 1],
+                    lane_leak,
+                    number * LANES,
+                    step,
+                    cell_scratch,
+                )
+                residual = max(residual, change)
+            sum_lanes(lanes, incoming, hidden)
+        else:
+            for number in range(on_blocks):
+                change = update_on_block(
+                    belief,
+                    incoming,
+                    cells,
+                    cell_log_odds,
+                    cell_parent,
+                    starts[number],
+                    starts[number + 1],
+                    lane_leak,
+                    number * LANES,
+                    step,
+                    cell_scratch,
+                )
+                residual = max(residual, change)
+        for number in range(on_blocks, n_blocks):
+            change = _update_free_block(
+                belief,
+                incoming,
+                to_child,
+                cells,
+                cell_log_odds,
+                cell_parent,
+                starts[number],
+                starts[number + 1],
+                lane_leak,
+                lane_child,
+                number * LANES,
+                step,
+                cell_scratch,
+                back,
+            )
+            residual = max(residual, change)
+        for number in range(n_wide):
+            node = wide[number]
+            start = ptr[node]
+            size = ptr[node + 1] - start
+            if number < n_wide_on:
+                change = update_on_child(
+                    belief,
+                    incoming,
+                    excess,
+                    log_odds,
+                    parent,
+                    first[node],
+                    start,
+                    places[number],
+                    size,
+                    leak[node],
+                    step,
+                    scratch,
+                )
+            else:
+                k = node - n_visible
+                change, message = update_free_child(
+                    belief,
+                    incoming,
+                    excess,
+                    log_odds,
+                    parent,
+                    first[node],
+                    start,
+                    places[number],
+                    size,
+                    leak[node],
+                    step,
+                    scratch,
+                    belief[k] - to_child[k] if k >= 0 else float32(0.0),
+                )
+                if k >= 0:
+                    change = max(change, _send(to_child, k, message, step))
+            residual = max(residual, change)
+        _collect(belief, unary, to_child, incoming, clamp, hidden)
         if residual < tolerance:
             return iteration + 1, residual
     return options.max_iterations, residual
 
 
 @njit(cache=True, nogil=True)
-def _update_blocks(work, on_blocks, n_blocks, step):
-    """One round over the children with few parents."""
-    # Local names: reading a field inside a loop would count references each time round.
-    belief, incoming, to_child, blocks = work.belief, work.incoming, work.to_child, work.blocks
-    excess, log_odds, parent, leak = blocks.excess, blocks.log_odds, blocks.parent, blocks.leak
-    starts, scratch, back, children = blocks.start, blocks.scratch, blocks.back, blocks.child
-    residual = float32(0.0)
-    for number in range(on_blocks):
-        change = update_on_block(
-            belief,
-            incoming,
-            excess,
-            log_odds,
-            parent,
-            starts[number],
-            starts[number + 1],
-            leak,
-            number * LANES,
-            step,
-            scratch,
-        )
-        residual = max(residual, change)
-    for number in range(on_blocks, n_blocks):
-        place = number * LANES
-        for lane in range(LANES):
-            k = children[place + lane]
-            back[lane] = belief[k] - to_child[k] if k >= 0 else float32(0.0)
-        change = update_free_block(
-            belief,
-            incoming,
-            excess,
-            log_odds,
-            parent,
-            starts[number],
-            starts[number + 1],
-            leak,
-            place,
-            step,
-            scratch,
-            back,
-        )
-        for lane in range(LANES):
-            k = children[place + lane]
-            if k >= 0:
-                change = max(change, _send(to_child, k, back[lane], step))
-        residual = max(residual, change)
-    return residual
-
-
-@njit(cache=True, nogil=True)
-def _update_wide(graph, parameters, work, n_on, n_wide, step):
-    """One round over the children with many parents."""
-    ptr, first, parent, n_visible = graph.ptr, graph.first, graph.parent, graph.n_visible
-    log_odds, leak = parameters.log_odds, parameters.leak_log_odds
-    belief, incoming, to_child = work.belief, work.incoming, work.to_child
-    excess, scratch, wide, places = work.excess, work.scratch, work.wide, work.place
-    residual = float32(0.0)
-    for number in range(n_wide):
-        node = wide[number]
-        start = ptr[node]
-        size = ptr[node + 1] - start
-        if number < n_on:
-            change = update_on_child(
-                belief,
-                incoming,
-                excess,
-                log_odds,
-                parent,
-                first[node],
-                start,
-                places[number],
-                size,
-                leak[node],
-                step,
-                scratch,
-            )
-        else:
-            k = node - n_visible
-            change, message = update_free_child(
-                belief,
-                incoming,
-                excess,
-                log_odds,
-                parent,
-                first[node],
-                start,
-                places[number],
-                size,
-                leak[node],
-                step,
-                scratch,
-                belief[k] - to_child[k] if k >= 0 else float32(0.0),
-            )
-            if k >= 0:
-                change = max(change, _send(to_child, k, message, step))
-        residual = max(residual, change)
-    return residual
+def _update_free_block(
+    belief,
+    incoming,
+    to_child,
+    excess,
+    log_odds,
+    parent,
+    start,
+    end,
+    leak,
+    child,
+    place,
+    step,
+    scratch,
+    back,
+):
+    """A block of free children: collect what each has from elsewhere, update, tell each child."""
+    for lane in range(LANES):
+        k = child[place + lane]
+        back[lane] = belief[k] - to_child[k] if k >= 0 else float32(0.0)
+    change = update_free_block(
+        belief, incoming, excess, log_odds, parent, start, end, leak, place, step, scratch, back
+    )
+    for lane in range(LANES):
+        k = child[place + lane]
+        if k >= 0:
+            change = max(change, _send(to_child, k, back[lane], step))
+    return change
 
 
 @njit(cache=True, nogil=True)

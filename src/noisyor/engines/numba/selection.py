@@ -37,7 +37,8 @@ class Work(NamedTuple):
     entries, ``to_child``, ``clamp``, ``total``, and the lists ``hidden`` (those that take part) and
     ``on``. Per node: ``state``, ``sums``. ``narrow`` and ``wide`` list the children with few and
     with many parents, ``counts`` (2,) of them, first those that are on, then the free ones;
-    ``place`` is where the messages of a wide child begin in ``excess``.
+    ``place`` is where the messages of a wide child begin in ``excess``. ``lanes`` (8 per hidden
+    node) is ``incoming`` of an aligned graph before the lanes are summed.
     """
 
     belief: npt.NDArray[np.float32]
@@ -56,6 +57,7 @@ class Work(NamedTuple):
     place: npt.NDArray[np.int64]
     excess: npt.NDArray[np.float32]
     scratch: npt.NDArray[np.float32]
+    lanes: npt.NDArray[np.float32]
     blocks: Blocks
 
 
@@ -78,7 +80,7 @@ def allocate(graph: Graph, rows: Rows, maximise_missing: bool, begin: int, end: 
         )
         edges, children = edges + more_edges, children + more_children
     n_hidden, n_nodes = graph.n_hidden, graph.n_visible + graph.n_hidden
-    spare, n_children = n_hidden + LANES, children + n_hidden
+    spare, n_children = n_hidden + LANES, children + graph.hidden_children
     return Work(
         belief=np.zeros(spare, dtype=np.float32),
         incoming=np.zeros(spare, dtype=np.float32),
@@ -96,7 +98,8 @@ def allocate(graph: Graph, rows: Rows, maximise_missing: bool, begin: int, end: 
         place=np.zeros(n_children + 1, dtype=np.int64),
         excess=np.zeros(edges + graph.ptr[-1] - graph.ptr[graph.n_visible], dtype=np.float32),
         scratch=np.zeros(graph.widest, dtype=np.float32),
-        blocks=allocate_blocks(n_children if graph.widest_narrow else 0, graph.widest_narrow),
+        lanes=np.zeros(LANES * spare if graph.aligned else 0, dtype=np.float32),
+        blocks=allocate_blocks(n_children if graph.block_parents else 0, graph.block_parents),
     )
 
 
@@ -182,7 +185,7 @@ def _add_parents(graph, seen, found, n_found, node):
 @njit(cache=True, nogil=True)
 def _add_child(graph, work, node):
     counts = work.counts
-    if graph.n_parents[node] <= NARROW:
+    if graph.aligned or graph.n_parents[node] <= NARROW:
         work.narrow[counts[0]] = node
         counts[0] += 1
     else:
