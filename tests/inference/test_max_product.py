@@ -303,6 +303,17 @@ def test_extreme_parameters_give_no_nan(seed):
     assert np.isfinite(posterior.residual).all()
 
 
+def test_a_parameter_of_zero_is_an_edge_without_effect():
+    network = nor.bipartite(2, 2, failure_probability=0.2)
+    theta = np.array(network.theta)
+    theta[network.group("failure")[1]] = 0.0
+    theta[network.group("noise")] = 0.0
+    posterior = nor.explain(network.with_theta(theta), np.array([[1, 1], [0, 0]]), FORCED)
+    np.testing.assert_array_equal(posterior.states.toarray(), [[1, 0], [0, 0]])
+    assert np.isfinite(posterior.beliefs).all()
+    assert np.isfinite(posterior.log_joint).all()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

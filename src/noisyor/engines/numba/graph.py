@@ -17,6 +17,8 @@ NEVER = np.float32(-1e30)
 """Log-odds of something that cannot be; finite, so that differences stay finite."""
 
 
+_TINY = 1e-300
+
 NARROW = 16
 """A child with at most this many parents is updated together with seven others.
 
@@ -124,7 +126,12 @@ def _pad(network: Network) -> Graph:
 
 
 def parameters_of(graph: Graph, theta: npt.NDArray[np.float64]) -> Parameters:
-    """Spread parameters, shape (n_params,), over the edges of a graph."""
+    """Spread parameters, shape (n_params,), over the edges of a graph.
+
+    A parameter of zero counts as the smallest positive one: what is impossible then costs some
+    hundred nats, and no infinity enters the messages.
+    """
+    theta = np.maximum(theta, _TINY)
     log_odds = np.append(log_expm1(theta).astype(np.float32), NEVER)
     theta = np.append(theta, 0.0)
     n_edges = len(graph.parent)
