@@ -6,44 +6,110 @@ import argparse
 import json
 import os
 import platform
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
+
+
+class Timing(NamedTuple):
+    """What a case returns that ran in another process and was timed there."""
+
+    wall_ms: float
+    cpu_ms: float
 
 
 def interleaved(
-    cases: Mapping[str, Callable[[], object]], rounds: int, repeat: int = 1
+    cases: Mapping[str, Callable[[], object]],
+    rounds: int,
+    repeat: int = 1,
+    quiet: float | None = None,
 ) -> dict[str, dict[str, float]]:
     """Median wall and CPU milliseconds of each case over rounds in which every case has its turn.
 
     What disturbs the machine for a while then disturbs all cases alike. A case is called
-    ``repeat`` times a turn, once without the clock before the first round.
+    ``repeat`` times a turn, once without the clock before the first round. With ``quiet``, rounds
+    during which other programs used more than that share of the cores are not counted; if there
+    are too few others, the quietest are.
     """
     for case in cases.values():
         case()
-    wall: dict[str, list[float]] = {name: [] for name in cases}
-    cpu: dict[str, list[float]] = {name: [] for name in cases}
-    for _ in range(rounds):
-        for name, case in cases.items():
-            began, began_cpu = time.perf_counter(), time.process_time()
-            for _ in range(repeat):
-                case()
-            cpu[name].append((time.process_time() - began_cpu) * 1e3 / repeat)
-            wall[name].append((time.perf_counter() - began) * 1e3 / repeat)
-    return {name: summary(wall[name], cpu[name]) for name in cases}
-
-
-def summary(wall: list[float], cpu: list[float]) -> dict[str, float]:
-    """Medians of both and the fastest wall time, in the unit of the arguments."""
+    chunks: list[tuple[float, list[dict[str, Timing]]]] = []
+    counted, attempts = 0, 0
+    while counted < rounds and attempts < _ATTEMPTS:
+        watch = _Watch()
+        chunk = [_round(cases, repeat)]
+        while watch.seconds() < _CHUNK_SECONDS:
+            chunk.append(_round(cases, repeat))
+        elsewhere = sum(
+            timing.cpu_ms * repeat / 1e3
+            for turn in chunk
+            for name, timing in turn.items()
+            if name in _elsewhere
+        )
+        share = watch.share_of_others(elsewhere)
+        chunks.append((share, chunk))
+        attempts += 1
+        if quiet is None or share <= quiet:
+            counted += len(chunk)
+        else:
+            time.sleep(_PAUSE_SECONDS)
+    chunks.sort(key=lambda item: item[0])
+    used: list[dict[str, Timing]] = []
+    shares: list[float] = []
+    for share, chunk in chunks:
+        if len(used) < rounds:
+            used += chunk
+            shares.append(share)
     return {
-        "wall_ms": significant(statistics.median(wall)),
-        "cpu_ms": significant(statistics.median(cpu)),
-        "fastest_wall_ms": significant(min(wall)),
-        "rounds": len(wall),
+        name: {
+            "wall_ms": significant(median(turn[name].wall_ms for turn in used)),
+            "cpu_ms": significant(median(turn[name].cpu_ms for turn in used)),
+            "fastest_wall_ms": significant(min(turn[name].wall_ms for turn in used)),
+            "rounds": len(used),
+            "share_of_cpu_used_by_others": round(max(shares), 3),
+        }
+        for name in cases
     }
+
+
+_CHUNK_SECONDS = 1.0  # the system counts in ticks of 10 ms
+_PAUSE_SECONDS = 2.0
+_ATTEMPTS = 200
+_elsewhere: set[str] = set()
+
+
+def _round(cases: Mapping[str, Callable[[], object]], repeat: int) -> dict[str, Timing]:
+    result = {}
+    for name, case in cases.items():
+        began, began_cpu = time.perf_counter(), time.process_time()
+        answers = [case() for _ in range(repeat)]
+        cpu = (time.process_time() - began_cpu) * 1e3 / repeat
+        wall = (time.perf_counter() - began) * 1e3 / repeat
+        if isinstance(answers[0], Timing):
+            _elsewhere.add(name)
+            wall, cpu = (sum(values) / repeat for values in zip(*answers, strict=True))
+        result[name] = Timing(wall, cpu)
+    return result
+
+
+class _Watch:
+    """How much of the machine other programs use from now on."""
+
+    def __init__(self) -> None:
+        self.began = time.perf_counter()
+        self.busy, self.own = _busy_seconds(), _own_seconds()
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    def share_of_others(self, own_elsewhere: float = 0.0) -> float:
+        """Share of all cores; processes of ours that still run are given by their seconds."""
+        own = _own_seconds() - self.own + own_elsewhere
+        others = _busy_seconds() - self.busy - own
+        return max(0.0, others) / (self.seconds() * len(os.sched_getaffinity(0)))
 
 
 def significant(value: float, digits: int = 4) -> float:
@@ -56,37 +122,34 @@ class Machine:
 
     def __init__(self) -> None:
         self.load = os.getloadavg()
-        self.began = time.perf_counter()
-        self.busy, self.own = _busy_seconds(), _own_seconds()
+        self.watch = _Watch()
 
     def describe(self, *packages: str) -> dict[str, Any]:
         """For the JSON file; call it at the end. Packages not installed are left out."""
-        elapsed = time.perf_counter() - self.began
-        cores = len(os.sched_getaffinity(0))
-        others = None
-        if self.busy is not None and (busy := _busy_seconds()) is not None:
-            others = (busy - self.busy) - (_own_seconds() - self.own)
-            others = round(max(0.0, others) / (elapsed * cores), 3)
         return {
             "cpu": _cpu_model(),
-            "cores": cores,
+            "cores": len(os.sched_getaffinity(0)),
             "system": f"{platform.system()} {platform.machine()}",
             "python": platform.python_version(),
             **_versions("noisyor", "numba", "numpy", "scipy", *packages),
             "load_average_at_start": [round(value, 2) for value in self.load],
             "load_average_at_end": [round(value, 2) for value in os.getloadavg()],
-            "share_of_cpu_used_by_others": others,
-            "seconds": round(elapsed, 1),
+            "share_of_cpu_used_by_others": round(self.watch.share_of_others(), 3),
+            "seconds": round(self.watch.seconds(), 1),
         }
 
 
-def arguments(
-    description: str, parser: argparse.ArgumentParser | None = None
-) -> argparse.ArgumentParser:
+def arguments(description: str) -> argparse.ArgumentParser:
     """A parser with the options that every benchmark has."""
-    parser = parser or argparse.ArgumentParser(description=description.splitlines()[0])
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
-    parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds")
+    parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds, at least")
+    parser.add_argument(
+        "--quiet",
+        type=float,
+        metavar="SHARE",
+        help="do not count rounds during which others used more than this share of the cores",
+    )
     return parser
 
 
@@ -117,16 +180,16 @@ def _cpu_model() -> str:
     return platform.processor()
 
 
-def _busy_seconds() -> float | None:
-    """Seconds that all cores together were not idle, since the start of the system."""
+def _busy_seconds() -> float:
+    """Seconds that all cores together were not idle; our own where the system does not tell."""
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     except OSError:
-        return None
+        return _own_seconds()
     ticks = [int(field) for field in fields]
     return (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]) / os.sysconf("SC_CLK_TCK")
 
 
 def _own_seconds() -> float:
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    return time.process_time() + times.children_user + times.children_system

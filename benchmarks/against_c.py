@@ -99,7 +99,9 @@ def _padded(values: npt.NDArray[np.float64], width: int, fill: float) -> npt.NDA
     return result
 
 
-def measure(libraries: dict[int, ctypes.CDLL], n: int, r: int, rounds: int) -> dict[str, Any]:
+def measure(
+    libraries: dict[int, ctypes.CDLL], n: int, r: int, rounds: int, quiet: float | None
+) -> dict[str, Any]:
     problem = bmf_near_truth(n, r)
     batch = problem.batches()[0]
     prepared = engine.PreparedNetwork(problem.network)
@@ -114,7 +116,10 @@ def measure(libraries: dict[int, ctypes.CDLL], n: int, r: int, rounds: int) -> d
         raise SystemExit(f"n={n} r={r}: the beliefs differ by {difference}")
 
     times = interleaved(
-        {**kernels, "ours": lambda: engine.infer(prepared, batch, options)}, rounds, repeat=3
+        {**kernels, "ours": lambda: engine.infer(prepared, batch, options)},
+        rounds,
+        repeat=3,
+        quiet=quiet,
     )
     ours = times["ours"]
     c = min((times[name] for name in kernels), key=lambda entry: entry["wall_ms"])
@@ -140,7 +145,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         libraries, compiler = compile_c(Path(directory))
         for n, r in BMF_SIZES:
-            row = measure(libraries, n, r, given.rounds)
+            row = measure(libraries, n, r, given.rounds, given.quiet)
             results[f"bmf n={n} r={r}"] = row
             print(
                 f"{row['ratio_ours_to_c']:5.2f} x the time of C   n={n} r={r}   "

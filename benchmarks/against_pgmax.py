@@ -20,15 +20,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import noisyor as nor
-from _measure import Machine, arguments, significant, summary, write
+from _measure import Machine, Timing, arguments, interleaved, significant, write
 from _problems import bmf_near_truth
 from noisyor.engines.numba import engine
 
@@ -64,7 +64,9 @@ class Worker:
         self.process.wait()
 
 
-def measure(python: str, n: int, r: int, rounds: int, n_rows: int) -> dict[str, Any]:
+def measure(
+    python: str, n: int, r: int, rounds: int, quiet: float | None, n_rows: int
+) -> dict[str, Any]:
     problem = bmf_near_truth(n, r)
     network = problem.network
     batch = problem.batches()[0].take(slice(0, n_rows))
@@ -82,37 +84,35 @@ def measure(python: str, n: int, r: int, rounds: int, n_rows: int) -> dict[str, 
             "damping": DAMPING,
         },
     )
-    cases = {
+    methods = {
         "ours": method,
         "ours, early stop": replace(method, tolerance=nor.MaxProduct().tolerance),
     }
-    options = {name: variant._options(0) for name, variant in cases.items()}
-    output = engine.infer(prepared, batch, options["ours"], n_threads=2)
-    wall: dict[str, list[float]] = {name: [] for name in ("pgmax", *cases)}
-    cpu: dict[str, list[float]] = {name: [] for name in ("pgmax", *cases)}
-    for _ in range(rounds):
-        answer = worker.ask({"command": "run"})
-        wall["pgmax"].append(answer["wall_ms"])
-        cpu["pgmax"].append(answer["cpu_ms"])
-        for name in cases:
-            began, began_cpu = time.perf_counter(), time.process_time()
-            for _ in range(3):
-                engine.infer(prepared, batch, options[name], n_threads=2)
-            wall[name].append((time.perf_counter() - began) * 1e3 / 3)
-            cpu[name].append((time.process_time() - began_cpu) * 1e3 / 3)
+    output = engine.infer(prepared, batch, method._options(0), n_threads=2)
+    times = interleaved(
+        {
+            "pgmax": lambda: Timing(**worker.ask({"command": "run"})),
+            **{
+                name: partial(engine.infer, prepared, batch, variant._options(0), n_threads=2)
+                for name, variant in methods.items()
+            },
+        },
+        rounds,
+        quiet=quiet,
+    )
     worker.close()
 
-    times = {name: summary(wall[name], cpu[name]) for name in wall}
     states = np.array(worker.first["states"], dtype=np.uint8)
     bound = nor.log_joint(network, states, batch)
     same = (states == output.states).all(axis=1)
     return {
         "ratio_pgmax_to_ours": {
             name: significant(times["pgmax"]["wall_ms"] / times[name]["wall_ms"], 3)
-            for name in cases
+            for name in methods
         },
         "ratio_of_cpu_time": {
-            name: significant(times["pgmax"]["cpu_ms"] / times[name]["cpu_ms"], 3) for name in cases
+            name: significant(times["pgmax"]["cpu_ms"] / times[name]["cpu_ms"], 3)
+            for name in methods
         },
         **times,
         "rows": batch.n_rows,
@@ -140,7 +140,7 @@ def main() -> None:
     machine = Machine()
     results: dict[str, Any] = {}
     for (n, r), target in SIZES.items():
-        row = measure(given.pgmax_python, n, r, given.rounds, given.rows)
+        row = measure(given.pgmax_python, n, r, given.rounds, given.quiet, given.rows)
         results[f"bmf n={n} r={r}"] = {**row, "target_ratio": target}
         ratio = row["ratio_pgmax_to_ours"]
         print(

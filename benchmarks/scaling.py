@@ -101,13 +101,13 @@ FAMILIES: dict[str, Callable[[], Iterator[Point]]] = {
 }
 
 
-def measure(points: list[Point], rounds: int) -> list[dict[str, Any]]:
+def measure(points: list[Point], rounds: int, quiet: float | None) -> list[dict[str, Any]]:
     options = nor.MaxProduct(tolerance=0.0, max_iterations=ITERATIONS)._options(0)
     cases = {}
     for point in points:
         prepared = engine.PreparedNetwork(point.network)
         cases[point.text] = partial(engine.infer, prepared, point.rows, options)
-    times = interleaved(cases, rounds)
+    times = interleaved(cases, rounds, quiet=quiet)
     result = []
     for point in points:
         edges = active_edges(point.network, point.rows, ancestors_only=False)
@@ -161,7 +161,7 @@ def main() -> None:
     machine = Machine()
     families: dict[str, dict[str, Any]] = {}
     for name, points in FAMILIES.items():
-        measured = measure(list(points()), given.rounds)
+        measured = measure(list(points()), given.rounds, given.quiet)
         edges = [point["active_edges_per_row"] for point in measured]
         families[name] = {
             "exponent": round(exponent(measured), 3),

@@ -82,7 +82,7 @@ CASES: dict[str, Case] = {
 }
 
 
-def measure(problem: Problem, case: Case, rounds: int) -> dict[str, Any]:
+def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> dict[str, Any]:
     """Times of all variants of a case."""
     trained = problem.trained(WARM_UP)
     network, start, batches = trained.network, trained.state, problem.batches()
@@ -112,6 +112,7 @@ def measure(problem: Problem, case: Case, rounds: int) -> dict[str, Any]:
             for n_threads in (2, 1)
         },
         rounds,
+        quiet=quiet,
     )
     for entry in times.values():
         for key in ("wall_ms", "cpu_ms", "fastest_wall_ms"):
@@ -120,13 +121,13 @@ def measure(problem: Problem, case: Case, rounds: int) -> dict[str, Any]:
     edges = active_edges(network, batch, problem.method.ancestors_only)
     result: dict[str, Any] = {"variants": times, "active_edges_per_row": round(edges, 1)}
     for name, method in methods.items():
-        parts, iterations = _parts(network, batch, method, start, rounds)
+        parts, iterations = _parts(network, batch, method, start, rounds, quiet)
         result.setdefault("parts_ms_on_2_threads", {})[name] = parts
         result.setdefault("mean_iterations", {})[name] = iterations
     return result
 
 
-def _parts(network, batch, method, state, rounds) -> tuple[dict[str, float], float]:
+def _parts(network, batch, method, state, rounds, quiet) -> tuple[dict[str, float], float]:
     """Milliseconds of each part of an update on two threads, and the mean iteration count."""
     prepared = engine.PreparedNetwork(network)
     options = method._options(0, state.step)
@@ -145,6 +146,7 @@ def _parts(network, batch, method, state, rounds) -> tuple[dict[str, float], flo
             "adam and clip": optimise,
         },
         rounds,
+        quiet=quiet,
     )
     parts = {name: entry["wall_ms"] for name, entry in times.items()}
     return parts, round(float(output.iterations.mean()), 1)
@@ -154,10 +156,10 @@ def _build_to_file(name: str, data: Path, file: Path) -> None:
     file.write_bytes(pickle.dumps(CASES[name].build(data)))
 
 
-def _measure_file(name: str, rounds: int, file: Path) -> dict[str, Any]:
+def _measure_file(name: str, rounds: int, quiet: float | None, file: Path) -> dict[str, Any]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     problem: Problem = pickle.loads(file.read_bytes())
-    result = measure(problem, CASES[name], rounds)
+    result = measure(problem, CASES[name], rounds, quiet)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         **result,
@@ -166,12 +168,15 @@ def _measure_file(name: str, rounds: int, file: Path) -> dict[str, Any]:
     }
 
 
-def in_own_process(name: str, data: Path, rounds: int) -> dict[str, Any]:
+def in_own_process(name: str, data: Path, rounds: int, quiet: float | None) -> dict[str, Any]:
     """Measure in a fresh process; building the graph takes more memory and has another one."""
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "problem"
-        for step in (partial(_build_to_file, name, data), partial(_measure_file, name, rounds)):
+        for step in (
+            partial(_build_to_file, name, data),
+            partial(_measure_file, name, rounds, quiet),
+        ):
             with ProcessPoolExecutor(1, mp_context=spawn) as process:
                 result = process.submit(step, file).result()
     return result
@@ -193,9 +198,9 @@ def main() -> None:
             print(f"{name}: skipped, {case.file} not found")
             continue
         if name == "imdb":
-            row = in_own_process(name, data, given.rounds)
+            row = in_own_process(name, data, given.rounds, given.quiet)
         else:
-            row = measure(case.build(data), case, given.rounds)
+            row = measure(case.build(data), case, given.rounds, given.quiet)
         row = {"paper_gpu_ms": None, "ratio_paper_to_ours": None, **row}
         if case.paper_seconds is not None:
             row["paper_gpu_ms"] = case.paper_seconds * 1e3
