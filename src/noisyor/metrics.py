@@ -18,17 +18,27 @@ from noisyor.structure import activation_shape
 
 __all__ = [
     "FeatureMatch",
+    "Recovery",
     "TrivialReference",
     "boolean_convolution",
+    "boolean_product",
+    "confidence_of_mean",
+    "confidence_of_share",
+    "factorization_error",
     "features_iou",
+    "full_recovery",
+    "independent_elbo",
     "match_features",
     "reconstruct_images",
     "reconstruction_error",
+    "recovered_parameters",
     "threshold_features",
     "trivial_reference",
 ]
 
 BinaryArray = npt.NDArray[np.uint8]
+
+_Z95 = 1.96  # half width of a 95 % interval in standard errors
 
 
 class FeatureMatch(NamedTuple):
@@ -42,6 +52,18 @@ class FeatureMatch(NamedTuple):
     learned: LongArray
     iou: FloatArray
     offset: LongArray
+
+
+class Recovery(NamedTuple):
+    """Which learned cause stands for which true one.
+
+    ``n_recovered`` true causes; ``learned`` (n_true,) index of the cause assigned, -1 if none
+    is left; ``cost`` (n_true,) largest difference of a parameter of the pair, infinite if none.
+    """
+
+    n_recovered: int
+    learned: LongArray
+    cost: FloatArray
 
 
 class TrivialReference(NamedTuple):
@@ -155,6 +177,116 @@ def trivial_reference(X: npt.ArrayLike, noise: float = 0.01) -> TrivialReference
     ones = int(given.sum())
     total = ones * np.log(noise) + (given.size - ones) * np.log1p(-noise)
     return TrivialReference(100.0 * ones / given.size, float(total / len(given)))
+
+
+def boolean_product(U: npt.ArrayLike, V: npt.ArrayLike) -> BinaryArray:
+    """``1[U V >= 1]`` of binary U (n, r) and V (r, p), uint8 (n, p)."""
+    left, right = _binary("U", U, 2), _binary("V", V, 2)
+    if left.shape[1] != len(right):
+        raise InvalidDataError(f"U has {left.shape[1]} columns, but V has {len(right)} rows")
+    counts = left.astype(np.float32) @ right.astype(np.float32)  # exact up to 2**24 causes
+    return (counts >= 0.5).astype(np.uint8)
+
+
+def factorization_error(network: Network, states: Any, X: npt.ArrayLike) -> float:
+    """Reconstruction error of Boolean matrix factorisation, in percent.
+
+    Parameters
+    ----------
+    network : built by `noisyor.bipartite`; its factor is ``theta >= log 2``, where a cause is at
+        least as likely to switch a visible on as not.
+    states : binary (n, n_hidden), dense or SciPy sparse: the inferred causes.
+    X : binary (n, n_visible).
+    """
+    theta = network.theta_of("failure")
+    if theta.shape != (network.n_hidden, network.n_visible):
+        raise InvalidNetworkError(
+            "only a bipartite network is a factorisation; this one has parameters 'failure' of "
+            f"shape {theta.shape}, {network.n_hidden} hidden and {network.n_visible} visible nodes"
+        )
+    dense = states.toarray() if sp.issparse(states) else states
+    return reconstruction_error(boolean_product(dense, theta >= np.log(2.0)), X)
+
+
+def independent_elbo(X_train: Any, X: Any) -> float:
+    """Mean log-probability of rows if every visible were on by itself, as often as in training.
+
+    The reference for networks whose noise is learned. One row is added in which every visible is
+    half on, so that a visible never seen does not cost infinity.
+
+    Parameters
+    ----------
+    X_train, X : `noisyor.Observations` without unobserved entries.
+    """
+    share = (X_train.column_counts() + 0.5) / (X_train.n_rows + 1.0)
+    counts = X.column_counts()
+    total = counts @ np.log(share) + (X.n_rows - counts) @ np.log1p(-share)
+    return float(total / X.n_rows)
+
+
+def recovered_parameters(
+    theta: npt.ArrayLike,
+    prior_probability: npt.ArrayLike,
+    true_failure: npt.ArrayLike,
+    *,
+    smallest_prior: float = 0.02,
+    tolerance: float = 1.0,
+) -> Recovery:
+    """How many true causes the learned parameters hold.
+
+    Learned causes that are on with a probability above ``smallest_prior`` are paired with the true
+    ones so that the sum of the pairs' costs is smallest; the cost of a pair is its largest
+    difference of a parameter. Pairs that cost at most ``tolerance`` count. Since the sum is
+    minimised, not the number of costly pairs, the count is not always the largest possible.
+
+    Parameters
+    ----------
+    theta : (n_learned, n_visible) learned parameters of the edges.
+    prior_probability : (n_learned,) probability of each learned cause.
+    true_failure : (n_true, n_visible) failure probabilities, 1 where there is no edge.
+    """
+    learned, true = np.asarray(theta, np.float64), np.asarray(true_failure, np.float64)
+    prior = np.asarray(prior_probability, np.float64)
+    if learned.ndim != 2 or true.ndim != 2 or learned.shape[1] != true.shape[1]:
+        raise InvalidDataError(
+            f"learned parameters of shape {learned.shape} and true ones of shape {true.shape} "
+            "cannot be compared"
+        )
+    if prior.shape != learned.shape[:1]:
+        raise InvalidDataError(f"{len(learned)} causes need as many priors, got {prior.shape}")
+    if not ((true > 0) & (true <= 1)).all():
+        raise InvalidDataError("true failure probabilities lie above 0 and not above 1")
+    kept = np.flatnonzero(prior > smallest_prior)
+    result = Recovery(0, np.full(len(true), -1), np.full(len(true), np.inf))
+    if not len(kept):
+        return result
+    cost = np.abs(learned[kept][None] + np.log(true)[:, None]).max(axis=2)
+    chosen, partner = linear_sum_assignment(cost)
+    result.learned[chosen] = kept[partner]
+    result.cost[chosen] = cost[chosen, partner]
+    return result._replace(n_recovered=int((result.cost <= tolerance).sum()))
+
+
+def full_recovery(recovered: npt.ArrayLike, n_true: int = 8) -> float:
+    """Share of the runs that recovered every true cause, in percent."""
+    counts = np.asarray(recovered)
+    if not counts.size:
+        raise InvalidDataError("there are no runs")
+    return 100.0 * float((counts >= n_true).mean())
+
+
+def confidence_of_mean(values: npt.ArrayLike) -> float:
+    """Half width of the 95 % confidence interval of a mean over runs; NaN for a single run."""
+    runs = np.asarray(values, dtype=np.float64)
+    return _Z95 * float(runs.std(ddof=1) / np.sqrt(runs.size)) if runs.size > 1 else float("nan")
+
+
+def confidence_of_share(percent: float, n_runs: int) -> float:
+    """Half width of the 95 % confidence interval of a share of runs, both in percent."""
+    if not 0.0 <= percent <= 100.0 or n_runs < 1:
+        raise InvalidSettingError(f"{percent} % of {n_runs} runs is not a share")
+    share = percent / 100.0
+    return 100.0 * _Z95 * float(np.sqrt(share * (1.0 - share) / n_runs))
 
 
 def features_iou(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> float:
