@@ -1,0 +1,366 @@
+"""Joint max-product: features and activations of binary data inferred together, without training.
+
+`factorize` writes a binary matrix as a Boolean product of two, `deconvolve` writes binary images
+as features stamped at positions. Max-product runs on the whole factor graph at once, with noise on
+the unaries (perturb-and-max-product), so every seed gives a sample of both unknowns. Given
+features, both functions infer the activations of new data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.engines.numba import joint_factorization_engine as engine
+from noisyor.engines.threads import resolve_threads
+from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.inference.settings import check_seed, is_finite, is_whole
+from noisyor.metrics import boolean_convolution
+from noisyor.observations import Observations
+from noisyor.progress import progress_bar
+from noisyor.structure import activation_shape
+
+__all__ = ["Factorization", "JointMaxProduct", "deconvolve", "factorize"]
+
+BinaryArray = npt.NDArray[np.uint8]
+FloatArray = npt.NDArray[np.float32]
+
+CERTAIN = 1e6
+"""Log-odds of a pixel that cannot be wrong."""
+
+_ACTIVATIONS, _FEATURES = 0, 1  # the two families of noise
+
+
+@dataclass(frozen=True)
+class JointMaxProduct:
+    """Settings of joint max-product.
+
+    Parameters
+    ----------
+    iterations : rounds of parallel message updates.
+    damping : weight of the old message, 0 <= damping < 1.
+    temperature : scale of the logistic noise on the unaries of activations and features; 0 for
+        none. Without noise nothing distinguishes the features from each other, and all of them
+        come out the same: that makes sense for one feature, or for given ones.
+    tolerance : stop once no message asks for a larger change; 0 forces all rounds. With given
+        features every row stops for itself.
+    keep_beliefs : also return the log-odds.
+    """
+
+    iterations: int = 1000
+    damping: float = 0.5
+    temperature: float = 1.0
+    tolerance: float = 0.0
+    keep_beliefs: bool = False
+
+    def __post_init__(self) -> None:
+        for name, valid, expected in [
+            ("iterations", is_whole(self.iterations) and self.iterations >= 1, "1, 2, …"),
+            ("damping", is_finite(self.damping) and 0 <= self.damping < 1, "in [0, 1)"),
+            ("temperature", is_finite(self.temperature) and self.temperature >= 0, "at least 0"),
+            ("tolerance", is_finite(self.tolerance) and self.tolerance >= 0, "at least 0"),
+        ]:
+            if not valid:
+                raise InvalidSettingError(f"{name} must be {expected}, got {getattr(self, name)!r}")
+
+    def settings(self) -> dict[str, object]:
+        """Everything that determines the results."""
+        settings = asdict(self)
+        del settings["keep_beliefs"]
+        return {"method": "joint max-product", **settings}
+
+
+@dataclass(frozen=True, eq=False)
+class Factorization:
+    """Binary activations and features, and what they draw together.
+
+    Attributes
+    ----------
+    activations : uint8 (n_rows, n_components), or (n_images, n_features, rows, columns).
+    features : uint8 (n_components, n_columns), or (n_features, height, width).
+    reconstruction : uint8, in the shape of the data, missing entries filled in.
+    iterations : rounds of message passing; the most of any row if features were given.
+    residual : largest change that a message still asked for at the end.
+    converged : whether that was below the tolerance.
+    activation_beliefs, feature_beliefs : float32 log-odds in the shapes of ``activations`` and
+        ``features``, or None if they were not asked for; given features are plus or minus infinity.
+    """
+
+    activations: BinaryArray
+    features: BinaryArray
+    reconstruction: BinaryArray
+    iterations: int
+    residual: float
+    converged: bool
+    activation_beliefs: FloatArray | None = None
+    feature_beliefs: FloatArray | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Factorization(rows={len(self.activations)}, features={self.features.shape}, "
+            f"iterations={self.iterations}, residual={self.residual:.3g})"
+        )
+
+
+def factorize(
+    X: Any,
+    n_components: int | None = None,
+    settings: JointMaxProduct | None = None,
+    *,
+    features: npt.ArrayLike | None = None,
+    activation_probability: float | None = None,
+    feature_probability: float | None = None,
+    density: float = 0.25,
+    flip_probability: float = 0.0,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> Factorization:
+    """Boolean matrix factorisation: ``X[a, j] = OR over k of activations[a, k] features[k, j]``.
+
+    Memory: eight bytes for each of the n_rows x n_components x n_columns products.
+
+    Parameters
+    ----------
+    X : matrix in any form that `Observations.of` takes; NaN marks a missing entry.
+    n_components : number of features; may be left out if ``features`` are given.
+    settings : default ``JointMaxProduct()``.
+    features : binary (n_components, n_columns), to infer the activations only.
+    activation_probability, feature_probability : prior probability that an entry is on; default
+        ``sqrt(1 - (1 - density) ** (1 / n_components))``, with which a share ``density`` of the
+        entries of X is on.
+    density : see above.
+    flip_probability : probability that an entry of X is not what the product says; 0 clamps it.
+    seed : key of the noise. The noise of an activation depends on (seed, row id, index) alone.
+    n_threads : default all cores. The result does not depend on it.
+    progress : show a progress bar; None shows it on a terminal only.
+    """
+    observations = Observations.of(X)
+    given = None if features is None else _given(features, 2, "(n_components, n_columns)")
+    size = _size("n_components", n_components, given)
+    if given is not None and given.shape[1] != observations.n_visible:
+        raise InvalidDataError(
+            f"features have {given.shape[1]} columns, but X has {observations.n_visible}"
+        )
+    _probability("density", density)
+    shared = float(np.sqrt(-np.expm1(np.log1p(-density) / size)))
+    result = _run(
+        observations,
+        (1, observations.n_visible),
+        (size, 1, observations.n_visible),
+        None if given is None else given[:, None],
+        settings or JointMaxProduct(),
+        shared if activation_probability is None else activation_probability,
+        shared if feature_probability is None else feature_probability,
+        flip_probability,
+        seed,
+        n_threads,
+        progress,
+    )
+    u, v = result.activations[:, :, 0, 0], result.features[:, 0]
+    drawn = (u > 0).astype(np.float32) @ (v > 0).astype(np.float32) > 0
+    return _factorization(result, u, v, drawn.astype(np.uint8), settings or JointMaxProduct())
+
+
+def deconvolve(
+    images: Any,
+    n_features: int | None = None,
+    feature_shape: Sequence[int] | None = None,
+    settings: JointMaxProduct | None = None,
+    *,
+    features: npt.ArrayLike | None = None,
+    activation_probability: float = 0.01,
+    feature_probability: float = 0.25,
+    flip_probability: float = 1e-100,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> Factorization:
+    """Blind deconvolution: features and where they lie, wholly inside the image.
+
+    Parameters
+    ----------
+    images : (n_images, height, width) or any other form of images that `Observations.of` takes.
+    n_features, feature_shape : number and (height, width) of the features; may be left out if
+        ``features`` are given.
+    features : binary (n_features, height, width), to infer the activations only.
+    activation_probability : prior probability of a feature at a position. 0.01 is that of the
+        original experiment; 1e-75, that of the noisy-OR paper's code, asks for the fewest
+        activations that explain all pixels.
+    feature_probability : prior probability that a pixel of a feature is on.
+
+    The others as in `factorize`.
+    """
+    observations = Observations.of(images)
+    if len(observations.shape) != 2:
+        raise InvalidDataError(
+            f"images have a height and a width, got observations of shape {observations.shape}"
+        )
+    image_shape = (observations.shape[0], observations.shape[1])
+    given = None if features is None else _given(features, 3, "(n_features, height, width)")
+    size = _size("n_features", n_features, given)
+    window = _window(feature_shape, given)
+    settings = settings or JointMaxProduct()
+    result = _run(
+        observations,
+        image_shape,
+        (size, *window),
+        given,
+        settings,
+        activation_probability,
+        feature_probability,
+        flip_probability,
+        seed,
+        n_threads,
+        progress,
+    )
+    u, v = result.activations, result.features
+    return _factorization(result, u, v, boolean_convolution(u > 0, v > 0), settings)
+
+
+def _run(
+    observations: Observations,
+    image_shape: tuple[int, int],
+    feature_shape: tuple[int, int, int],
+    given: BinaryArray | None,
+    settings: JointMaxProduct,
+    activation_probability: float,
+    feature_probability: float,
+    flip_probability: float,
+    seed: int,
+    n_threads: int | None,
+    progress: bool | None,
+) -> engine.Beliefs:
+    """Unaries, noise, messages."""
+    if not observations.n_rows:
+        raise InvalidDataError("there are no rows to factorise")
+    seed, n_threads = check_seed(seed), resolve_threads(n_threads)
+    positions = activation_shape(image_shape, feature_shape[1:])
+    activations = _unary(
+        (observations.n_rows, feature_shape[0], *positions),
+        _log_odds("activation_probability", activation_probability),
+        observations.row_ids,
+        (seed, _ACTIVATIONS),
+        settings.temperature,
+    )
+    prior = _log_odds("feature_probability", feature_probability)
+    if given is None:
+        ids = np.arange(feature_shape[0])
+        features = _unary(feature_shape, prior, ids, (seed, _FEATURES), settings.temperature)
+    else:
+        features = np.where(given, np.inf, -np.inf).astype(np.float32)
+    pixels = _pixels(observations, flip_probability).reshape(-1, *image_shape)
+    evidence = engine.Evidence(pixels, activations, features)
+    if given is None:
+        with progress_bar(settings.iterations, "joint", "iterations", progress) as bar:
+            return engine.learn(
+                evidence,
+                iterations=settings.iterations,
+                damping=settings.damping,
+                tolerance=settings.tolerance,
+                n_threads=n_threads,
+                after_iteration=bar.update,
+            )
+    with progress_bar(observations.n_rows, "activations", "rows", progress) as bar:
+        return engine.infer(
+            evidence,
+            iterations=settings.iterations,
+            damping=settings.damping,
+            tolerance=settings.tolerance,
+            n_threads=n_threads,
+            after_images=bar.update,
+        )
+
+
+def _factorization(
+    result: engine.Beliefs,
+    u: FloatArray,
+    v: FloatArray,
+    reconstruction: BinaryArray,
+    settings: JointMaxProduct,
+) -> Factorization:
+    return Factorization(
+        activations=(u > 0).astype(np.uint8),
+        features=(v > 0).astype(np.uint8),
+        reconstruction=reconstruction,
+        iterations=result.iterations,
+        residual=result.residual,
+        converged=result.residual < max(settings.tolerance, 1e-6),
+        activation_beliefs=u if settings.keep_beliefs else None,
+        feature_beliefs=v if settings.keep_beliefs else None,
+    )
+
+
+def _unary(
+    shape: tuple[int, ...],
+    prior: float,
+    ids: npt.NDArray[np.int64],
+    key: tuple[int, int],
+    temperature: float,
+) -> FloatArray:
+    """Log-odds of the prior plus noise that is a function of (seed, family, id, index)."""
+    unary = np.full((shape[0], int(np.prod(shape[1:]))), prior, dtype=np.float32)
+    if temperature > 0:
+        engine.perturb(*key, ids, float(temperature), unary)
+    return unary.reshape(shape)
+
+
+def _pixels(observations: Observations, flip_probability: float) -> FloatArray:
+    """Evidence on every entry: positive where it is on, 0 where it is missing."""
+    if not is_finite(flip_probability) or not 0 <= flip_probability < 0.5:
+        raise InvalidSettingError(f"flip_probability lies in [0, 0.5), got {flip_probability!r}")
+    strength = CERTAIN
+    if flip_probability > 0:
+        strength = -_log_odds("flip_probability", flip_probability)
+    signs = np.float32(2.0) * observations.to_dense() - np.float32(1.0)
+    evidence: FloatArray = np.nan_to_num(np.float32(strength) * signs)
+    return evidence
+
+
+def _probability(name: str, value: float) -> float:
+    if not is_finite(value) or not 0 < value < 1:
+        raise InvalidSettingError(f"{name} lies between 0 and 1, got {value!r}")
+    return float(value)
+
+
+def _log_odds(name: str, value: float) -> float:
+    probability = _probability(name, value)
+    return float(np.log(probability) - np.log1p(-probability))
+
+
+def _given(features: npt.ArrayLike, ndim: int, expected: str) -> BinaryArray:
+    array = np.asarray(features)
+    if array.ndim != ndim or not array.size:
+        raise InvalidDataError(f"features must have shape {expected}, got {array.shape}")
+    if array.dtype.kind not in "biuf" or not ((array == 0) | (array == 1)).all():
+        raise InvalidDataError("given features are binary, got other values than 0 and 1")
+    return array.astype(np.uint8)
+
+
+def _size(name: str, size: int | None, given: BinaryArray | None) -> int:
+    if given is not None:
+        if size is not None and size != len(given):
+            raise InvalidSettingError(f"{name} is {size!r}, but {len(given)} features are given")
+        return len(given)
+    if not is_whole(size) or size is None or size < 1:
+        raise InvalidSettingError(f"{name} must be a positive whole number, got {size!r}")
+    return int(size)
+
+
+def _window(shape: Sequence[int] | None, given: BinaryArray | None) -> tuple[int, int]:
+    if given is not None:
+        own = (given.shape[1], given.shape[2])
+        if shape is not None and tuple(shape) != own:
+            raise InvalidSettingError(
+                f"feature_shape is {tuple(shape)}, but the given features have shape {own}"
+            )
+        return own
+    if shape is None or len(tuple(shape)) != 2 or not all(is_whole(s) and s >= 1 for s in shape):
+        raise InvalidSettingError(
+            f"feature_shape must be a height and a width, both at least 1, got {shape!r}"
+        )
+    return int(shape[0]), int(shape[1])
