@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from noisyor.explanation import explain
     from noisyor.graph_exchange import from_networkx, to_networkx
     from noisyor.inference.exact import ExactPosterior, enumerate_posterior
+    from noisyor.inference.joint import Factorization, JointMaxProduct
     from noisyor.inference.max_product import MaxProduct
     from noisyor.initialization import initialize
     from noisyor.layered import layered
@@ -43,9 +44,11 @@ if TYPE_CHECKING:
 _HOME = {
     "CheckpointError": "errors",
     "ExactPosterior": "inference.exact",
+    "Factorization": "inference.joint",
     "InvalidDataError": "errors",
     "InvalidNetworkError": "errors",
     "InvalidSettingError": "errors",
+    "JointMaxProduct": "inference.joint",
     "MaxProduct": "inference.max_product",
     "MissingExtraError": "errors",
     "ModelFileError": "errors",
@@ -77,9 +80,11 @@ _HOME = {
 __all__ = [
     "CheckpointError",
     "ExactPosterior",
+    "Factorization",
     "InvalidDataError",
     "InvalidNetworkError",
     "InvalidSettingError",
+    "JointMaxProduct",
     "MaxProduct",
     "MissingExtraError",
     "ModelFileError",
