@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from noisyor._version import __version__
+from noisyor.cli_experiments import figures, reproduce, reproduce_report
 from noisyor.errors import NoisyOrError
 
 __all__ = ["main"]
@@ -125,3 +126,7 @@ def demo(
         click.echo("\n" + demo_text(result, files.page, files.model, marks))
         if files.record is not None:
             click.echo(f"json   {files.record}")
+
+
+for _command in (reproduce, figures, reproduce_report):
+    _cli.add_command(_command)

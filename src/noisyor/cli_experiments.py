@@ -1,0 +1,226 @@
+"""Commands that reproduce the paper: run experiments, draw its figures, write the page."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from noisyor.errors import InvalidSettingError
+
+__all__ = ["figures", "reproduce", "reproduce_report"]
+
+_NAMES = ("tiny20", "text", "bmf", "overparam", "deconvolution")
+_METHODS = ("mp", "vi", "local-vi", "hybrid", "pmp")
+_MOST_SEEDS = 10_000
+
+
+@click.command()
+@click.argument("name", metavar="EXPERIMENT", type=click.Choice(_NAMES))
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    type=click.Choice(_METHODS),
+    help="Repeatable. By default max-product.",
+)
+@click.option(
+    "--dataset",
+    "datasets",
+    multiple=True,
+    metavar="NAME",
+    help="Repeatable, for text and overparam. By default all.",
+)
+@click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="N,R",
+    help="Repeatable, for bmf: rows and causes. By default the paper's nine.",
+)
+@click.option(
+    "--latents",
+    multiple=True,
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="Repeatable, for overparam. By default 8, 10, 16, 32.",
+)
+@click.option(
+    "--seeds", default="0-9", show_default=True, metavar="LIST", help="Such as 0-9 or 0,3,5."
+)
+@click.option(
+    "--init",
+    "inits",
+    multiple=True,
+    metavar="NAME",
+    help="Repeatable: paper-1 .. paper-4. By default the paper's list.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Updates, instead of the paper's number.",
+)
+@click.option(
+    "--validation-seeds",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Seeds with which the start is chosen on held-out training rows; 0 for none.",
+)
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads of each run; by default the cores divided by the jobs.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for the runs.  [default: results/EXPERIMENT]",
+)
+@click.option(
+    "--json",
+    "record",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write all results as JSON.",
+)
+@click.option(
+    "--resume/--no-resume",
+    default=True,
+    show_default=True,
+    help="Leave out finished runs, or do all of them again.",
+)
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def reproduce(
+    name: str,
+    methods: tuple[str, ...],
+    datasets: tuple[str, ...],
+    sizes: tuple[str, ...],
+    latents: tuple[int, ...],
+    seeds: str,
+    inits: tuple[str, ...],
+    steps: int | None,
+    validation_seeds: int,
+    jobs: int,
+    threads: int | None,
+    out: Path | None,
+    record: Path | None,
+    resume: bool,
+    quiet: bool,
+) -> None:
+    """Run an experiment of the paper and print its numbers beside the paper's.
+
+    EXPERIMENT is tiny20, text, bmf, overparam or deconvolution. Every finished run is a file in
+    DIR/runs; a stopped sweep goes on where it was when the command is given again.
+    """
+    from noisyor.experiments import experiment
+    from noisyor.experiments.protocol import Choice
+    from noisyor.experiments.records import find_runs, to_json
+    from noisyor.experiments.runner import Sweep, run_sweep
+    from noisyor.experiments.tables import build_summary, entries
+    from noisyor.experiments.text_table import table_text
+    from noisyor.files import write_atomically
+
+    about = experiment(name)
+    choice = Choice(datasets, sizes, latents)
+    specs = about.specs(methods, choice, inits, _seeds(seeds), steps, validation_seeds)
+    out = Path("results") / name if out is None else out
+    if record is not None:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        if record.is_dir():
+            raise InvalidSettingError(f"--json {record} is a folder")
+    sweep = Sweep(specs, out, resume, jobs, threads, False if quiet else None)
+    if not quiet:
+        click.echo(f"{about.title}: {len(specs)} runs, results in {out}", err=True)
+    try:
+        run_sweep(sweep)
+    except KeyboardInterrupt:
+        click.echo(
+            f"noisyor: finished runs and checkpoints are in {out}; "
+            "give the same command again to go on",
+            err=True,
+        )
+        raise
+    runs = find_runs(out, name)
+    result = to_json(build_summary(about, runs)).encode()
+    write_atomically(out / "results.json", result)
+    if record is not None:
+        write_atomically(record, result)
+    if not quiet:
+        asked = {(spec.case, spec.method, spec.steps) for spec in specs}
+        lines = [
+            line for line in entries(about, runs) if (line.case, line.method, line.steps) in asked
+        ]
+        click.echo(_printable(table_text(lines)))
+
+
+def _seeds(text: str) -> list[int]:
+    """Seeds from a list such as ``0-9`` or ``0,3,5-7``."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,18})\s*(?:-\s*(\d{1,18})\s*)?", part)
+        if match is None:
+            raise InvalidSettingError(f"--seeds is a list such as 0-9 or 0,3,5, got {text!r}")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not first <= last < first + _MOST_SEEDS:
+            raise InvalidSettingError(f"--seeds: {part.strip()} is not a range of seeds")
+        seeds += [seed for seed in range(first, last + 1) if seed not in seeds]
+    return seeds
+
+
+def _printable(text: str) -> str:
+    """The text without characters that the terminal's encoding does not have."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return text.replace("–", "-").encode("ascii", "replace").decode("ascii")
+    return text
+
+
+@click.command()
+@click.argument("results", type=click.Path(path_type=Path), metavar="RESULTS")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("figures"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder for the pictures.",
+)
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def figures(results: Path, out: Path, quiet: bool) -> None:
+    """Draw the paper's figures from the runs in a folder, as PNG and SVG."""
+    from noisyor.experiments.records import find_runs
+    from noisyor.plotting import write_figures
+
+    written = write_figures(find_runs(results), out)
+    if not quiet:
+        for path in written:
+            click.echo(str(path))
+
+
+@click.command("reproduce-report")
+@click.argument("results", type=click.Path(path_type=Path), metavar="RESULTS")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("docs/reproduction.md"),
+    show_default=True,
+    metavar="FILE",
+    help="The page.",
+)
+def reproduce_report(results: Path, out: Path) -> None:
+    """Write the page that sets all results beside the paper's."""
+    from noisyor.experiments.document import document
+    from noisyor.files import write_atomically
+
+    text = document(results)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, text.encode())

@@ -1,0 +1,212 @@
+"""What the runs of all experiments share: methods by name, training in phases, bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from noisyor.errors import CheckpointError
+from noisyor.experiments.protocol import Context, Outcome, RunSpec
+from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.method import Method
+from noisyor.network import FloatArray, Network
+from noisyor.observations import Observations
+from noisyor.training import StepInfo, TrainingResult, train
+
+__all__ = [
+    "VALIDATION_SHARE",
+    "Learned",
+    "Phase",
+    "elbos",
+    "learn",
+    "mean_field",
+    "phases_of",
+    "split_for",
+]
+
+VALIDATION_SHARE = 0.1
+"""Share of the training rows that a validation run is scored on and not trained with."""
+
+
+class Phase(NamedTuple):
+    """Updates of one method."""
+
+    name: str
+    method: Method
+    steps: int
+
+
+class Learned(NamedTuple):
+    """Result of all phases.
+
+    ``networks`` after each phase; ``update_seconds`` of each phase, (steps,); ``earlier_seconds``
+    of those updates that an interrupted attempt had already done.
+    """
+
+    networks: tuple[Network, ...]
+    update_seconds: tuple[FloatArray, ...]
+    earlier_seconds: float
+
+    @property
+    def network(self) -> Network:
+        """The network after the last phase."""
+        return self.networks[-1]
+
+    def outcome(
+        self,
+        phases: Sequence[Phase],
+        metrics: dict[str, float],
+        arrays: dict[str, Any] | None = None,
+    ) -> Outcome:
+        """What the run hands back; with several phases, the time of an update of each."""
+        medians = {
+            f"update_median_{phase.name}": float(np.median(seconds))
+            for phase, seconds in zip(phases, self.update_seconds, strict=True)
+            if len(phases) > 1 and len(seconds)
+        }
+        return Outcome(
+            metrics,
+            np.concatenate(self.update_seconds),
+            self.earlier_seconds,
+            {phase.name: phase.method.settings() for phase in phases},
+            arrays or {},
+            medians,
+        )
+
+
+def mean_field(local: bool) -> Any:
+    """The variational method, full or local."""
+    return import_module("noisyor").MeanField(local=local)
+
+
+def phases_of(
+    spec: RunSpec,
+    *,
+    temperature: float,
+    ancestors_only: bool = False,
+    mp_share: float = 1.0,
+    hybrid_local: bool = False,
+) -> list[Phase]:
+    """Phases of a run. A hybrid spends ``mp_share`` of its steps on max-product."""
+    max_product = MaxProduct(temperature=temperature, ancestors_only=ancestors_only)
+    if spec.method == "mp":
+        return [Phase("mp", max_product, spec.steps)]
+    if spec.method in ("vi", "local-vi"):
+        return [Phase("vi", mean_field(spec.method == "local-vi"), spec.steps)]
+    first = round(mp_share * spec.steps)
+    return [
+        Phase("mp", max_product, first),
+        Phase("vi", mean_field(hybrid_local), spec.steps - first),
+    ]
+
+
+def split_for(
+    spec: RunSpec, train_rows: Observations, test_rows: Observations
+) -> tuple[Observations, Observations]:
+    """Rows to train on and rows to score on, for the part that the run is for."""
+    if spec.part == "test":
+        return train_rows, test_rows
+    return train_rows.split(1.0 - VALIDATION_SHARE, spec.seed)
+
+
+def learn(
+    network: Network,
+    X: Observations,
+    phases: Sequence[Phase],
+    *,
+    spec: RunSpec,
+    context: Context,
+    batch_size: int | None,
+    learning_rate: float,
+) -> Learned:
+    """Train phase by phase; only the parameters are handed on, the optimiser starts afresh.
+
+    Every phase has a checkpoint in the context's folder and goes on from it.
+    """
+    total = sum(phase.steps for phase in phases)
+    networks, seconds = [], []
+    done, earlier = 0, 0.0
+    for number, phase in enumerate(phases):
+        fresh = 0
+        offset = done
+
+        def count(info: StepInfo, offset: int = offset) -> None:
+            nonlocal fresh
+            fresh += 1
+            context.on_step(offset + info.state.step, total)
+
+        path = context.checkpoints / f"{spec.name}.{number}.safetensors"
+
+        def attempt(network: Network = network, phase: Phase = phase) -> TrainingResult:
+            return train(
+                network,
+                X,
+                phase.method,
+                steps=phase.steps,
+                batch_size=batch_size,
+                learning_rate=learning_rate,
+                seed=spec.seed,
+                callbacks=(count,),
+                checkpoint=path,  # noqa: B023
+                resume=True,
+                n_threads=context.n_threads,
+                progress=False,
+            )
+
+        try:
+            result = attempt()
+        except CheckpointError:  # of another version or damaged: the run can always start over
+            path.unlink(missing_ok=True)
+            fresh = 0
+            result = attempt()
+        earlier += float(result.history.seconds[: len(result.history.seconds) - fresh].sum())
+        network = result.network
+        networks.append(network)
+        seconds.append(result.history.seconds)
+        done += phase.steps
+    return Learned(tuple(networks), tuple(seconds), earlier)
+
+
+def elbos(
+    network: Network,
+    X: Observations,
+    spec: RunSpec,
+    context: Context,
+    *,
+    kinds: Sequence[str],
+    last: str,
+    ancestors_only: bool = False,
+    local: bool = False,
+) -> dict[str, float]:
+    """Mean bounds of rows, by the paper's rules.
+
+    Parameters
+    ----------
+    kinds : which bounds: ``"mp"``, ``"vi"`` or both.
+    last : the method that trained last. The mode at which Elbo^MP is taken is the max-product one
+        for ``"mp"``, and ``q >= 0.5`` for ``"vi"``.
+
+    Returns
+    -------
+    ``elbo`` the larger of the means, and ``elbo_mp``, ``elbo_vi`` as far as asked for.
+    """
+    result: dict[str, float] = {}
+    threads = context.n_threads
+    if last == "mp" and "mp" in kinds:
+        method = MaxProduct(ancestors_only=ancestors_only)
+        result["elbo_mp"] = float(method.bound(network, X, n_threads=threads).mean())
+    if "vi" in kinds:
+        variational = mean_field(local)
+        result["elbo_vi"] = float(variational.bound(network, X, n_threads=threads).mean())
+    if last == "vi" and "mp" in kinds:
+        result["elbo_mp"] = float(np.mean(_log_joint_at_mode(network, X, local, threads)))
+    return {"elbo": max(result.values()), **result}
+
+
+def _log_joint_at_mode(network: Network, X: Observations, local: bool, threads: int) -> FloatArray:
+    posterior = mean_field(local).posterior(network, X, n_threads=threads)
+    values: FloatArray = posterior.log_joint
+    return values

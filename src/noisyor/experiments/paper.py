@@ -1,0 +1,171 @@
+"""The paper's numbers, as printed, one cell at a time."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+__all__ = ["CITATION", "PaperCell", "paper_cells"]
+
+CITATION = (
+    "Antoine Dedieu, Guangyao Zhou, Dileep George, Miguel Lázaro-Gredilla: Learning noisy-OR "
+    "Bayesian Networks with Max-Product Belief Propagation. ICML 2023."
+)
+
+
+class PaperCell(NamedTuple):
+    """One number of the paper.
+
+    ``table`` is the file it is from; ``steps`` None where the number does not depend on it;
+    ``spread`` is a standard deviation over runs, for recovered parameters a 95 % interval.
+    """
+
+    table: str
+    method: str
+    case: str
+    steps: int | None
+    metric: str
+    mean: float
+    spread: float
+
+
+@lru_cache(maxsize=1)
+def _all_cells() -> dict[str, tuple[PaperCell, ...]]:
+    return {
+        "tiny20": tuple(_tiny20()),
+        "text": tuple(_text()),
+        "bmf": tuple(_bmf()),
+        "overparam": tuple(_overparam()),
+        "deconvolution": tuple(_deconvolution()),
+    }
+
+
+def paper_cells(experiment: str) -> tuple[PaperCell, ...]:
+    """Everything that the paper reports on an experiment."""
+    return _all_cells()[experiment]
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    text = (files("noisyor.experiments") / "paper_tables" / f"{name}.csv").read_text("utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def _cell(
+    table: str,
+    method: str,
+    case: str,
+    steps: int | None,
+    metric: str,
+    row: dict[str, str],
+    column: str,
+    spread: str = "_spread",
+    mean: str = "_mean",
+) -> Iterator[PaperCell]:
+    """The cell, if the paper has a number in it."""
+    if row[column + mean]:
+        yield PaperCell(
+            table,
+            method,
+            case,
+            steps,
+            metric,
+            float(row[column + mean]),
+            float(row[column + spread]),
+        )
+
+
+_TINY20_METHODS = {"Full VI": "vi", "Local VI": "local-vi", "MP": "mp", "MP+VI": "hybrid"}
+
+
+def _tiny20() -> Iterator[PaperCell]:
+    for row in _rows("tiny20"):
+        method, steps = _TINY20_METHODS[row["method"]], int(row["num_iters"])
+        yield from _cell("tiny20", method, "tiny20", steps, "test_elbo", row, "test_elbo")
+    for row in _rows("tiny20_appendix"):
+        method, steps = _TINY20_METHODS[row["method"]], int(row["num_iters"])
+        for kind in ("elbo_mp", "elbo_vi"):
+            yield from _cell("tiny20_appendix", method, "tiny20", steps, f"test_{kind}", row, kind)
+
+
+def _text() -> Iterator[PaperCell]:
+    steps = {"local_vi": 4000, "hybrid": 4000, "mp": 3600}
+    for row in _rows("tensorflow_elbo"):
+        for column in ("local_vi", "hybrid"):
+            yield from _cell(
+                "tensorflow_elbo",
+                column.replace("_", "-"),
+                row["dataset"],
+                steps[column],
+                "test_elbo",
+                row,
+                column,
+            )
+    for row in _rows("tensorflow_elbo_appendix"):
+        for column, number in steps.items():
+            for kind in ("elbo_mp", "elbo_vi"):
+                yield from _cell(
+                    "tensorflow_elbo_appendix",
+                    column.replace("_", "-"),
+                    row["dataset"],
+                    number,
+                    f"test_{kind}",
+                    row,
+                    f"{column}_{kind}",
+                )
+    for row in _rows("tensorflow_update_times"):
+        for column in ("local_vi", "mp"):
+            yield from _cell(
+                "tensorflow_update_times",
+                column.replace("_", "-"),
+                row["dataset"],
+                None,
+                "update_median",
+                row,
+                f"{column}_seconds",
+            )
+
+
+def _bmf() -> Iterator[PaperCell]:
+    for row in _rows("bmf"):
+        case = f"{row['n']},{row['r']}"
+        for method in ("vi", "mp"):
+            for metric in ("test_elbo", "test_re_pct"):
+                yield from _cell("bmf", method, case, 40_000, metric, row, f"{method}_{metric}")
+            yield from _cell("bmf", method, case, None, "update_median", row, f"{method}_update_s")
+        yield from _cell("bmf", "pmp", case, 1000, "test_re_pct", row, "pmp_test_re_pct")
+
+
+def _overparam() -> Iterator[PaperCell]:
+    for row in _rows("ovpm"):
+        case = f"{row['dataset']},{row['latents']}"
+        for method in ("mp", "vi"):
+            steps = 45_000 if method == "mp" else None
+            yield from _cell(
+                "ovpm", method, case, steps, "recovered", row, f"{method}_recovered", "_ci95"
+            )
+            yield from _cell(
+                "ovpm",
+                method,
+                case,
+                steps,
+                "full_recovery_pct",
+                row,
+                f"{method}_full_recovery",
+                "_ci95",
+                "_pct",
+            )
+
+
+def _deconvolution() -> Iterator[PaperCell]:
+    methods = {"full_vi": "vi", "pmp": "pmp", "mp": "mp"}
+    for row in _rows("bd"):
+        for column, method in methods.items():
+            metric = row["metric"]
+            if metric == "update_time_s":
+                yield from _cell("bd", method, "BD", None, "update_median", row, column)
+            else:
+                steps = 1000 if method == "pmp" else 3000
+                yield from _cell("bd", method, "BD", steps, metric, row, column)

@@ -1,0 +1,182 @@
+"""What an experiment is, what one run of it is, and what a run hands back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from noisyor.errors import InvalidSettingError
+from noisyor.network import FloatArray
+
+__all__ = [
+    "ALL_INITS",
+    "METHODS",
+    "MP_PHASE",
+    "Choice",
+    "Context",
+    "Experiment",
+    "Outcome",
+    "RunSpec",
+    "StopRequested",
+]
+
+METHODS = {
+    "mp": "max-product",
+    "vi": "full variational inference",
+    "local-vi": "local variational inference",
+    "hybrid": "max-product, then variational inference",
+    "pmp": "joint max-product over features and activations",
+}
+"""Short names of the methods, as the command line and the result files have them."""
+
+ALL_INITS = ("paper-1", "paper-2", "paper-3", "paper-4")
+"""The paper's four initialisations."""
+
+MP_PHASE = "mp_phase_"
+"""Before the names of what a hybrid run scored at the end of its max-product phase."""
+
+
+class StopRequested(Exception):  # noqa: N818  not an error: the user asked
+    """Training was asked to stop; its checkpoint has been written."""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run: everything that determines its result.
+
+    ``case`` is the data set or size, such as ``"IMG,8"``. ``part`` says what the run is for:
+    ``"test"`` trains on all training rows and is scored on the test rows; ``"validation"`` trains
+    on nine tenths of the training rows and is scored on the others, so that the initialisation can
+    be chosen without a look at the test rows.
+    """
+
+    experiment: str
+    method: str
+    case: str
+    init: str
+    seed: int
+    steps: int
+    part: Literal["test", "validation"] = "test"
+
+    @property
+    def name(self) -> str:
+        """Name of the run's file, without its ending."""
+        parts = [self.method, self.case, self.init, str(self.steps), f"seed{self.seed}"]
+        if self.part == "validation":
+            parts.append("validation")
+        return "_".join(re.sub(r"[^A-Za-z0-9.+-]+", "-", part) for part in parts)
+
+
+class Context(NamedTuple):
+    """Means of a run: number of threads, folder for its checkpoints, whom to tell of progress.
+
+    ``on_step(done, total)`` is called after every update; it may raise `StopRequested`.
+    """
+
+    n_threads: int
+    checkpoints: Path
+    on_step: Callable[[int, int], None] = lambda done, total: None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run found.
+
+    ``metrics`` by the names of the result files; ``update_seconds`` (n_updates,) wall time of each
+    update; ``earlier_seconds`` spent before an interruption; ``settings`` of the method;
+    ``arrays`` small ones for figures (`noisyor.experiments.arrays`); ``extra_seconds`` further
+    timings by name.
+    """
+
+    metrics: dict[str, float]
+    update_seconds: FloatArray
+    earlier_seconds: float = 0.0
+    settings: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, Any] = field(default_factory=dict)
+    extra_seconds: dict[str, float] = field(default_factory=dict)
+
+
+class Choice(NamedTuple):
+    """What the user asked for, empty where nothing was said."""
+
+    datasets: Sequence[str] = ()
+    sizes: Sequence[str] = ()
+    latents: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment of the paper.
+
+    Attributes
+    ----------
+    name, title : short name, and one line for people.
+    methods : those that the paper or the issue of comparison asks for, the default first.
+    main_metric : the one by which the paper chooses the initialisation.
+    metrics : those that tables show, in order, with whether larger is better.
+    cases : from what the user chose to the list of cases; raises on a choice that does not exist.
+    inits : the paper's list for a method.
+    steps : the paper's number of updates for a method.
+    run : does one run.
+    expected_seeds : number of seeds that the paper's protocol has.
+    settings : constants of the protocol, for the record.
+    substitutes : cases that stand in for one of the paper's: shown beside it, not judged.
+    """
+
+    name: str
+    title: str
+    methods: tuple[str, ...]
+    main_metric: str
+    metrics: dict[str, bool]
+    cases: Callable[[Choice], list[str]]
+    inits: Callable[[str], tuple[str, ...]]
+    steps: Callable[[str], int]
+    run: Callable[[RunSpec, Context], Outcome]
+    expected_seeds: int
+    settings: dict[str, Any]
+    substitutes: dict[str, str] = field(default_factory=dict)
+
+    def specs(
+        self,
+        methods: Sequence[str],
+        choice: Choice,
+        inits: Sequence[str],
+        seeds: Sequence[int],
+        steps: int | None,
+        validation_seeds: int,
+    ) -> list[RunSpec]:
+        """All runs asked for: those that are scored on test rows first, seed by seed."""
+        methods = methods or self.methods[:1]
+        for method in methods:
+            if method not in self.methods:
+                raise InvalidSettingError(
+                    f"{self.name} has no method {method!r}; there are {', '.join(self.methods)}"
+                )
+        cases = self.cases(choice)
+        result = []
+        for part, used in (("test", seeds), ("validation", list(seeds)[:validation_seeds])):
+            for method in methods:
+                if part == "validation" and method == "pmp":
+                    continue  # nothing to choose
+                number = self.steps(method) if steps is None else steps
+                for case in cases:
+                    for seed in used:
+                        for init in self._inits(method, inits):
+                            result.append(
+                                RunSpec(self.name, method, case, init, seed, number, part)  # type: ignore[arg-type]
+                            )
+        return result
+
+    def _inits(self, method: str, asked: Sequence[str]) -> Sequence[str]:
+        known = self.inits(method)
+        if not asked or method == "pmp":
+            return known
+        for init in asked:
+            if init not in ALL_INITS:
+                raise InvalidSettingError(
+                    f"no initialisation is named {init!r}; there are {', '.join(ALL_INITS)}"
+                )
+        return asked

@@ -1,0 +1,208 @@
+"""Result files: one for every run, and one that holds a whole experiment."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from noisyor._version import __version__
+from noisyor.errors import InvalidDataError
+from noisyor.experiments.protocol import MP_PHASE, Context, Outcome, RunSpec
+from noisyor.files import write_atomically
+
+__all__ = [
+    "FORMAT",
+    "environment",
+    "find_runs",
+    "merge_runs",
+    "read_run",
+    "run_path",
+    "run_record",
+    "to_json",
+    "with_mp_phase",
+    "write_run",
+]
+
+FORMAT = "noisyor-run-1"
+MAX_BYTES = 100_000
+"""No run file is larger; arrays that would not fit are left out."""
+
+
+def run_path(out: Path, spec: RunSpec) -> Path:
+    """Where the record of a run is kept."""
+    return out / "runs" / f"{spec.name}.json"
+
+
+def run_record(spec: RunSpec, outcome: Outcome, context: Context, seconds: float) -> dict[str, Any]:
+    """The record of a finished run."""
+    updates = (
+        outcome.update_seconds[1:] if len(outcome.update_seconds) > 1 else (outcome.update_seconds)
+    )
+    median = float(np.median(updates)) if len(updates) else None
+    return {
+        "format": FORMAT,
+        "experiment": spec.experiment,
+        "part": spec.part,
+        "case": spec.case,
+        "steps": spec.steps,
+        "seed": spec.seed,
+        "init": spec.init,
+        "method": spec.method,
+        "metrics": {name: float(value) for name, value in outcome.metrics.items()},
+        "seconds": {
+            "total": seconds + outcome.earlier_seconds,
+            "update_median": median,
+            **outcome.extra_seconds,
+        },
+        "environment": environment(context.n_threads),
+        "settings": outcome.settings,
+        "arrays": outcome.arrays,
+    }
+
+
+def write_run(out: Path, spec: RunSpec, record: dict[str, Any]) -> None:
+    """Write a run's record in one step."""
+    content = to_json(record).encode()
+    if len(content) > MAX_BYTES:
+        content = to_json({**record, "arrays": {}}).encode()
+    write_atomically(run_path(out, spec), content)
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """Read a run's record; an error names the file."""
+    try:
+        record = json.loads(path.read_bytes())
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            raise InvalidDataError(f"{path} is not the record of a run")
+        for key, kind in (("metrics", dict), ("seconds", dict), ("seed", int), ("case", str)):
+            if not isinstance(record.get(key), kind):
+                raise InvalidDataError(f"{path} is damaged: {key!r} is missing or strange")
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InvalidDataError):
+            raise
+        raise InvalidDataError(f"{path} is damaged: {error}") from error
+    return record
+
+
+def find_runs(folder: Path, experiment: str | None = None) -> list[dict[str, Any]]:
+    """Records of all runs in ``runs`` folders inside a folder, merged, in a fixed order."""
+    if not folder.is_dir():
+        raise InvalidDataError(f"{folder} is not a folder with results")
+    paths = {path for path in folder.rglob("*.json") if path.parent.name == "runs"}
+    records = [read_run(path) for path in sorted(paths)]
+    if experiment is not None:
+        records = [record for record in records if record["experiment"] == experiment]
+    return merge_runs(records)
+
+
+def merge_runs(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put the validation bound of a run beside its test results.
+
+    A validation run whose test run is missing stays on its own, with that one metric.
+    """
+    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+    ordered = sorted(records, key=lambda record: (record["part"] != "test", *_key(record)))
+    for record in ordered:
+        key = _key(record)
+        if record["part"] == "test" or key not in merged:
+            merged[key] = record
+            continue
+        whole = merged[key]
+        merged[key] = {
+            **whole,
+            "metrics": {**whole["metrics"], **record["metrics"]},
+            "seconds": {**whole["seconds"], "validation_total": record["seconds"]["total"]},
+        }
+    return [merged[key] for key in sorted(merged, key=_natural)]
+
+
+def with_mp_phase(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add max-product runs from the first phases of hybrid ones, where there are none of their own.
+
+    The first phase of a hybrid run is a max-product run to the bit.
+    """
+    own = {_key(run) for run in runs}
+    result = list(runs)
+    for run in runs:
+        steps = run["metrics"].get(MP_PHASE + "steps")
+        if run["part"] != "test" or steps is None:
+            continue
+        found = {
+            name.removeprefix(MP_PHASE): value
+            for name, value in run["metrics"].items()
+            if name.startswith(MP_PHASE) and name != MP_PHASE + "steps"
+        }
+        kept = {name: run["metrics"][name] for name in run["metrics"] if name.startswith("trivial")}
+        first = {
+            **run,
+            "method": "mp",
+            "steps": int(steps),
+            "metrics": {**found, **kept},
+            "seconds": {"total": 0.0, "update_median": run["seconds"].get("update_median_mp")},
+            "arrays": {},
+        }
+        if _key(first) not in own:
+            result.append(first)
+    return sorted(result, key=lambda run: _natural(_key(run)))
+
+
+def _natural(key: tuple[Any, ...]) -> list[Any]:
+    """Order in which 8 comes before 10, also inside names."""
+    parts = [part for item in key for part in re.split(r"(\d+)", str(item))]
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+
+
+def _key(record: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(record[name] for name in ("experiment", "case", "method", "steps", "init", "seed"))
+
+
+def to_json(value: Any) -> str:
+    """Readable JSON; numbers that JSON does not have become null."""
+    return json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def environment(n_threads: int) -> dict[str, Any]:
+    """Versions and hardware that a timing depends on."""
+    import numba
+
+    return {
+        "python": platform.python_version(),
+        "numba": numba.__version__,
+        "numpy": np.__version__,
+        "noisyor": __version__,
+        "cpu": _cpu_name(),
+        "cpu_count": os.cpu_count(),
+        "threads": n_threads,
+    }
+
+
+@lru_cache(maxsize=1)
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:  # not on every system
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,346 @@
+"""Every experiment from end to end, on small data and with few steps."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import noisyor
+from noisyor.cli import main
+from noisyor.experiments import NAMES, experiment
+from noisyor.experiments.arrays import pack, unpack
+from noisyor.experiments.protocol import Choice, RunSpec
+from noisyor.experiments.records import find_runs
+from noisyor.experiments.runner import Sweep, run_sweep
+
+COMMAND = [sys.executable, "-c", "import sys; from noisyor.cli import main; sys.exit(main())"]
+has_mean_field = pytest.mark.skipif(
+    "MeanField" not in noisyor.__all__, reason="variational inference is not there yet"
+)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def reproduce(*arguments: str) -> dict:
+    """Run the command quietly and return what it wrote."""
+    assert main(["reproduce", *arguments, "--json", "r.json", "--threads", "1", "--quiet"]) == 0
+    return json.loads(Path("r.json").read_text())
+
+
+def metrics_of(result: dict) -> dict:
+    return {(r["method"], r["case"], r["init"], r["seed"]): r["metrics"] for r in result["runs"]}
+
+
+def check_schema(result: dict, names: set[str]) -> None:
+    assert set(result) == {"experiment", "settings", "runs", "summary", "paper"}
+    assert result["runs"]
+    for run in result["runs"]:
+        assert {"seed", "init", "method", "metrics", "seconds", "environment"} <= set(run)
+        assert {"total", "update_median"} <= set(run["seconds"])
+        assert run["seconds"]["total"] > 0
+        assert names <= set(run["metrics"])
+        assert all(np.isfinite(value) for value in run["metrics"].values())
+    for line in result["summary"]:
+        assert {"mean", "spread", "paper_mean", "paper_spread", "difference", "verdict"} <= set(
+            line
+        )
+
+
+@pytest.mark.usefixtures("small_data")
+class TestEveryExperiment:
+    def test_deconvolution(self, capsys):
+        arguments = ["deconvolution", "--steps", "4", "--seeds", "0-1", "--init", "paper-3"]
+        result = reproduce(*arguments)
+        names = {"test_elbo", "test_elbo_mp", "test_re_pct", "features_iou"}
+        check_schema(result, names | {"trivial_elbo", "trivial_re_pct", "validation_elbo"})
+        assert json.loads(Path("results/deconvolution/results.json").read_text()) == result
+        # the same command again does nothing and prints the table
+        before = {p: p.stat().st_mtime_ns for p in Path("results").rglob("runs/*.json")}
+        assert main(["reproduce", *arguments]) == 0
+        assert "test RE" in capsys.readouterr().out
+        assert before == {p: p.stat().st_mtime_ns for p in Path("results").rglob("runs/*.json")}
+
+    def test_overparam(self):
+        result = reproduce(
+            *("overparam", "--dataset", "IMG", "--dataset", "PLNT", "--latents", "8"),
+            *("--steps", "3", "--seeds", "2", "--validation-seeds", "0"),
+        )
+        check_schema(result, {"recovered", "full_recovery_pct", "test_elbo", "trivial_recovered"})
+        assert {run["init"] for run in result["runs"]} == {"paper-3", "paper-4"}
+        assert all("validation_elbo" not in run["metrics"] for run in result["runs"])
+
+    def test_bmf(self):
+        result = reproduce(
+            "bmf", "--size", "12,3", "--steps", "3", "--seeds", "0", "--init=paper-1"
+        )
+        check_schema(result, {"test_elbo", "test_re_pct", "trivial_re_pct", "validation_elbo"})
+
+    def test_bmf_learns(self):
+        result = reproduce(
+            *("bmf", "--size", "40,2", "--steps", "1500", "--seeds", "0", "--init=paper-3"),
+            *("--validation-seeds", "0"),
+        )
+        metrics = result["runs"][0]["metrics"]
+        assert metrics["test_elbo"] > metrics["trivial_elbo"]
+        assert metrics["test_re_pct"] < metrics["trivial_re_pct"]
+
+    @pytest.mark.parametrize(
+        "arguments", [["bmf", "--size", "12,3", "--seeds", "0"], ["deconvolution", "--seeds", "0"]]
+    )
+    def test_joint_max_product(self, arguments):
+        pytest.importorskip("noisyor.inference.joint")
+        result = reproduce(*arguments, "--method", "pmp", "--steps", "5")
+        check_schema(result, {"test_re_pct", "test_re_pct_mode", "trivial_re_pct"})
+        assert len(result["runs"]) == (1 if arguments[0] == "bmf" else 2)
+        assert all(run["seconds"]["update_median"] is None for run in result["runs"])
+
+    @has_mean_field
+    @pytest.mark.parametrize("method", ["mp", "vi", "local-vi", "hybrid"])
+    def test_tiny20(self, method):
+        result = reproduce(
+            *("tiny20", "--method", method, "--steps", "3", "--seeds", "0", "--init", "paper-2")
+        )
+        names = {"test_elbo", "test_elbo_mp", "test_elbo_vi", "validation_elbo", "trivial_elbo"}
+        check_schema(result, names)
+        metrics = result["runs"][0]["metrics"]
+        assert metrics["test_elbo"] == max(metrics["test_elbo_mp"], metrics["test_elbo_vi"])
+        assert ("mp_phase_test_elbo" in metrics) == (method == "hybrid")
+        if method == "hybrid":
+            assert {line["method"] for line in result["summary"]} == {"mp", "hybrid"}
+
+    @has_mean_field
+    @pytest.mark.parametrize("method", ["mp", "local-vi", "hybrid"])
+    def test_text(self, method):
+        result = reproduce(
+            *("text", "--dataset", "IMDB", "--method", method, "--steps", "10", "--seeds", "0"),
+            *("--init", "paper-2", "--validation-seeds", "0"),
+        )
+        check_schema(result, {"test_elbo", "test_elbo_mp", "test_elbo_vi", "trivial_elbo"})
+
+    @has_mean_field
+    def test_variational_factorisation_and_deconvolution(self):
+        common = ("--method", "vi", "--steps", "2", "--seeds", "0", "--init", "paper-2")
+        for arguments in (("bmf", "--size", "12,3"), ("deconvolution",)):
+            result = reproduce(*arguments, *common)
+            check_schema(result, {"test_elbo", "test_elbo_vi", "test_elbo_mp", "test_re_pct"})
+
+    def test_the_same_seed_gives_the_same_numbers(self):
+        arguments = ["overparam", "--dataset=CON8", "--latents=9", "--steps=5", "--seeds=0"]
+        first = reproduce(*arguments)
+        again = reproduce(*arguments, "--no-resume")
+        assert metrics_of(first) == metrics_of(again)
+
+    def test_run_files_are_small(self):
+        reproduce("overparam", "--dataset=IMG", "--latents=32", "--steps=1", "--seeds=0")
+        sizes = [path.stat().st_size for path in Path("results").rglob("runs/*.json")]
+        assert max(sizes) < 100_000
+
+
+@pytest.mark.usefixtures("small_data")
+class TestInterruption:
+    SPEC = RunSpec("overparam", "mp", "IMG,8", "paper-3", 0, 60)
+
+    def test_an_interrupted_run_goes_on_from_its_checkpoint(self, monkeypatch):
+        run_sweep(Sweep([self.SPEC], Path("whole"), threads=1, progress=False))
+        steps: list[int] = []
+
+        def stop_at_forty(done, total):
+            steps.append(done)
+            if done == 40 and len(steps) == 40:
+                raise KeyboardInterrupt
+
+        from noisyor.experiments import runner
+
+        execute = runner.execute
+        monkeypatch.setattr(
+            runner, "execute", lambda spec, out, n, _: execute(spec, out, n, stop_at_forty)
+        )
+        sweep = Sweep([self.SPEC], Path("broken"), threads=1, progress=False)
+        with pytest.raises(KeyboardInterrupt):
+            run_sweep(sweep)
+        assert not list(Path("broken/runs").iterdir())
+        assert len(list(Path("broken/checkpoints").iterdir())) == 1
+        run_sweep(sweep)
+        assert steps == [*range(1, 41), *range(41, 61)]
+        assert not Path("broken/checkpoints").exists()
+        (whole,), (broken,) = find_runs(Path("whole")), find_runs(Path("broken"))
+        assert whole["metrics"] == broken["metrics"]
+        assert whole["arrays"] == broken["arrays"]
+
+    def test_a_damaged_checkpoint_only_costs_time(self):
+        Path("out/checkpoints").mkdir(parents=True)
+        Path(f"out/checkpoints/{self.SPEC.name}.0.safetensors").write_bytes(b"rubbish")
+        run_sweep(Sweep([self.SPEC], Path("out"), threads=1, progress=False))
+        assert len(find_runs(Path("out"))) == 1
+
+    def test_a_damaged_record_is_named(self, capsys):
+        reproduce("overparam", "--dataset=IMG", "--latents=8", "--steps=1", "--seeds=0")
+        path = next(Path("results/overparam/runs").iterdir())
+        path.write_text(path.read_text()[:50])
+        arguments = ["overparam", "--dataset=IMG", "--latents=8", "--steps=1", "--seeds=0"]
+        assert main(["reproduce", *arguments, "--quiet"]) == 2
+        error = capsys.readouterr().err
+        assert str(path) in error
+        assert error.count("\n") == 1
+
+
+def sweep_process(*arguments: str) -> subprocess.Popen[str]:
+    fixed = "bmf --size 12,3 --init paper-3 --threads 1 --out out --validation-seeds 0"
+    return subprocess.Popen(
+        [*COMMAND, "reproduce", *fixed.split(), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_a_record() -> None:
+    for _ in range(600):
+        if any(Path("out/runs").glob("*.json")):
+            return
+        time.sleep(0.05)
+    pytest.fail("no run was finished")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ")
+class TestProcesses:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+    def test_stop_in_two_processes_and_go_on(self, number):
+        arguments = ("--seeds", "0-3", "--steps", "1500", "--jobs", "2")
+        process = sweep_process(*arguments)
+        try:
+            wait_for_a_record()
+            process.send_signal(number)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        before = {path: path.read_bytes() for path in Path("out/runs").glob("*.json")}
+        assert before
+        if number != signal.SIGKILL and process.returncode != 0:
+            assert process.returncode == 130
+            assert "go on" in errors
+            assert "Traceback" not in errors
+        again = sweep_process(*arguments)
+        output, errors = again.communicate(timeout=60)
+        assert again.returncode == 0, errors
+        assert "test Elbo" in output
+        assert len(list(Path("out/runs").glob("*.json"))) == 4
+        for path, content in before.items():
+            assert path.read_bytes() == content
+        assert not Path("out/checkpoints").exists()
+
+    def test_processes_and_threads_do_not_change_the_numbers(self):
+        process = sweep_process("--seeds", "0-1", "--steps", "20", "--jobs", "2", "--quiet")
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert errors == ""
+        here = reproduce(
+            *("bmf", "--size", "12,3", "--init", "paper-3", "--seeds", "0-1", "--steps", "20"),
+            *("--validation-seeds", "0"),
+        )
+        there = json.loads(Path("out/results.json").read_text())
+        assert metrics_of(here) == metrics_of(there)
+
+    def test_an_error_in_a_process_is_one_line(self):
+        Path("data").mkdir()
+        Path("data/ovpm_IMG.npz").write_bytes(b"rubbish")
+        arguments = "overparam --dataset IMG --latents 8 --seeds 0-1 --jobs 2 --steps 1 --quiet"
+        done = subprocess.run(
+            [*COMMAND, "reproduce", *arguments.split()],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "NOISYOR_DATA": "data"},
+        )
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert "ovpm_IMG.npz" in done.stderr
+        assert not list(Path("results/overparam/runs").iterdir())
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("arguments", "word"),
+        [
+            (["nonsense"], "nonsense"),
+            (["bmf", "--size", "100"], "n,r"),
+            (["bmf", "--size", "0,3"], "n,r"),
+            (["bmf", "--dataset", "IMG"], "--size"),
+            (["bmf", "--seeds", "a"], "--seeds"),
+            (["bmf", "--seeds", "5-2"], "--seeds"),
+            (["bmf", "--seeds", ""], "--seeds"),
+            (["bmf", "--init", "mine"], "mine"),
+            (["bmf", "--method", "local-vi"], "local-vi"),
+            (["overparam", "--dataset", "nonsense"], "IMG-FLIP"),
+            (["overparam", "--latents", "0"], "--latents"),
+            (["overparam", "--method", "vi"], "vi"),
+            (["text", "--dataset", "nonsense"], "IMDB"),
+            (["tiny20", "--size", "3,2"], "tiny20"),
+            (["deconvolution", "--latents", "3"], "BD"),
+            (["tiny20", "--steps", "0"], "--steps"),
+            (["tiny20", "--jobs", "0"], "--jobs"),
+        ],
+    )
+    def test_errors_are_one_line_and_leave_nothing(self, capsys, arguments, word):
+        assert main(["reproduce", *arguments]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.count("\n") == 1
+        assert word in captured.err
+        assert not list(Path().iterdir())
+
+    def test_out_is_a_file(self, capsys):
+        Path("file").touch()
+        assert main(["reproduce", "bmf", "--size", "2,1", "--out", "file", "--quiet"]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+    @pytest.mark.parametrize("command", ["figures", "reproduce-report"])
+    def test_results_that_do_not_exist(self, capsys, command):
+        assert main([command, "nowhere"]) == 2
+        assert "nowhere" in capsys.readouterr().err
+
+    def test_the_papers_lists_are_the_defaults(self):
+        specs = {
+            name: experiment(name).specs((), Choice(), (), range(10), None, 0) for name in NAMES
+        }
+        sizes = {name: len(found) for name, found in specs.items()}
+        assert sizes == {
+            "tiny20": 40,
+            "text": 3 * 40,
+            "bmf": 9 * 40,
+            "overparam": 7 * 4 * 2 * 10,
+            "deconvolution": 40,
+        }
+        assert {spec.steps for spec in specs["overparam"]} == {45_000}
+        assert {spec.steps for spec in specs["bmf"]} == {40_000}
+        names = [spec.name for found in specs.values() for spec in found]
+        assert len(set(names)) == len(names)
+
+
+class TestArrays:
+    @pytest.mark.parametrize(
+        "values",
+        [np.eye(3, dtype=np.uint8), np.array([[0, 5], [300, 1]]), np.array([0.5, -2.25, 1e-3])],
+    )
+    def test_back_and_forth(self, values):
+        found = unpack(json.loads(json.dumps(pack(values))))
+        assert found.shape == values.shape
+        np.testing.assert_allclose(found, values, rtol=1e-3)
+
+    def test_damaged(self):
+        from noisyor.errors import InvalidDataError
+
+        for damaged in ({}, {"shape": [9], "kind": "float16", "base64": "AAAA"}, None):
+            with pytest.raises(InvalidDataError):
+                unpack(damaged)
