@@ -17,6 +17,7 @@ from noisyor._version import __version__
 if TYPE_CHECKING:
     from noisyor.errors import (
         CheckpointError,
+        DatasetNotFoundError,
         InvalidDataError,
         InvalidNetworkError,
         InvalidSettingError,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "CheckpointError": "errors",
+    "DatasetNotFoundError": "errors",
     "ExactPosterior": "inference.exact",
     "Factorization": "inference.joint",
     "InvalidDataError": "errors",
@@ -79,6 +81,7 @@ _HOME = {
 
 __all__ = [
     "CheckpointError",
+    "DatasetNotFoundError",
     "ExactPosterior",
     "Factorization",
     "InvalidDataError",

@@ -29,5 +29,9 @@ class ModelFileError(NoisyOrError, ValueError):
     """A model file cannot be read or written."""
 
 
+class DatasetNotFoundError(NoisyOrError, FileNotFoundError):
+    """A data file is neither on this machine nor could it be downloaded."""
+
+
 class MissingExtraError(NoisyOrError, ImportError):
     """An optional dependency is needed and not installed."""
