@@ -1,0 +1,149 @@
+"""Files in archives, folders and compressed streams, read front to back and never unpacked.
+
+Compression is told by the first bytes, not by the name. Damage is an `InvalidDataError` in one
+line, never a file that silently ends early.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from noisyor.errors import DatasetNotFoundError, InvalidDataError, NoisyOrError
+
+__all__ = ["decompressed", "existing", "members", "open_binary", "reading", "tar_members"]
+
+_DAMAGE = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
+_ZIP = b"PK"
+_COMPRESSIONS: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
+    (b"\x1f\x8b", gzip.open),
+    (b"\xfd7zXZ\x00", lzma.open),
+    (b"BZh", bz2.open),
+)
+_CHUNK = 1 << 20
+
+
+def existing(path: str | os.PathLike[str]) -> Path:
+    """The path of a file or folder that exists."""
+    found = Path(path)
+    if not found.exists():
+        raise DatasetNotFoundError(f"{found} does not exist")
+    return found
+
+
+@contextmanager
+def reading(where: object) -> Iterator[None]:
+    """Anything that a damaged or incomplete file raises becomes one line that names it."""
+    try:
+        yield
+    except NoisyOrError:
+        raise
+    except _DAMAGE as error:
+        raise _damaged(where, error) from error
+    except OSError as error:
+        if error.errno is not None:  # the system's own errors: no permission, disk gone
+            raise
+        raise _damaged(where, error) from error
+
+
+def _damaged(where: object, error: Exception) -> InvalidDataError:
+    reason = str(error) or type(error).__name__
+    return InvalidDataError(f"{where}: damaged or incomplete ({reason.splitlines()[0]})")
+
+
+@contextmanager
+def open_binary(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """The content of a file, unpacked if it is gzip, xz or bzip2."""
+    path = existing(path)
+    if path.is_dir():
+        raise InvalidDataError(f"{path} is a folder, expected a file")
+    with path.open("rb") as raw, reading(path), decompressed(raw) as stream:
+        yield stream
+
+
+@contextmanager
+def decompressed(raw: IO[bytes]) -> Iterator[IO[bytes]]:
+    """An open buffered stream, unpacked if its first bytes are those of gzip, xz or bzip2."""
+    first = raw.peek(8)  # type: ignore[attr-defined]  # streams of files and members all have it
+    for magic, opener in _COMPRESSIONS:
+        if first.startswith(magic):
+            with opener(raw) as stream:
+                yield stream
+            return
+    yield raw
+
+
+def members(
+    path: str | os.PathLike[str], wanted: Callable[[str], bool]
+) -> Iterator[tuple[str, IO[bytes]]]:
+    """Some files of a folder, a tar archive (compressed or not) or a zip archive.
+
+    Parameters
+    ----------
+    path : the archive, or a folder that is searched with all below it, in the order of names.
+    wanted : of the name inside, with "/" between folders, that of the outermost folder first.
+
+    Yields
+    ------
+    name and open stream of each; read it before asking for the next.
+    """
+    path = existing(path)
+    if path.is_dir():
+        for file in sorted(path.rglob("*")):
+            name = f"{path.resolve().name}/{file.relative_to(path).as_posix()}"
+            if file.is_file() and wanted(name):
+                with file.open("rb") as stream, reading(file):
+                    yield name, stream
+        return
+    with path.open("rb") as raw:
+        is_zip = raw.read(2) == _ZIP
+    if is_zip:
+        with reading(path), zipfile.ZipFile(path) as archive:
+            for entry in archive.infolist():
+                if not entry.is_dir() and wanted(entry.filename):
+                    with archive.open(entry) as stream:
+                        yield entry.filename, stream
+        return
+    with path.open("rb") as raw, reading(path):
+        yield from tar_members(raw, path, wanted)
+
+
+def tar_members(
+    raw: IO[bytes], where: object, wanted: Callable[[str], bool]
+) -> Iterator[tuple[str, IO[bytes]]]:
+    """The same for the open stream of a tar archive, compressed or not; ``where`` names it."""
+    with reading(where), decompressed(raw) as stream:
+        tail = _Tail(stream)
+        # The tar reader's own decompression takes a cut file for one that ends there.
+        with tarfile.open(fileobj=tail, mode="r|") as archive:  # type: ignore[call-overload]
+            for entry in archive:
+                if entry.isfile() and wanted(entry.name):
+                    content = archive.extractfile(entry)
+                    if content is not None:
+                        yield entry.name, content
+        while tail.read(_CHUNK):  # to the end, where checksums are
+            pass
+        if any(tail.last):
+            raise InvalidDataError(f"{where}: damaged or incomplete (the archive has no end)")
+
+
+class _Tail:
+    """A stream that remembers the last 512 bytes that were read: zeros end a tar archive."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream = stream
+        self.last = b"\x01"
+
+    def read(self, size: int) -> bytes:
+        block = self.stream.read(size)
+        self.last = (self.last + block[-512:])[-512:]
+        return block

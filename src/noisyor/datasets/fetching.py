@@ -1,0 +1,187 @@
+"""Where a data file is: a folder of one's own, the cache, or the network, in this order.
+
+The folder is named by the environment variable ``NOISYOR_DATA``. What is downloaded is checked
+before it gets its name in the cache, so that a file that is there is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from noisyor.datasets.archives import open_binary
+from noisyor.datasets.registry import DataFile, data_file
+from noisyor.errors import (
+    DatasetNotFoundError,
+    InvalidDataError,
+    InvalidSettingError,
+    MissingExtraError,
+)
+from noisyor.files import write_atomically
+
+__all__ = ["FOLDER_VARIABLE", "cache_folder", "data_folder", "fetch", "find"]
+
+FOLDER_VARIABLE = "NOISYOR_DATA"
+"""Environment variable with the folder of local copies."""
+
+_PACKED = ("", ".xz", ".gz", ".bz2")
+_WEB_PAGE = (b"<!doctype html", b"<html")
+
+
+def data_folder() -> Path | None:
+    """The folder of local copies, or None if ``NOISYOR_DATA`` is not set."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    if not named:
+        return None
+    folder = Path(named)
+    if not folder.is_dir():
+        raise InvalidSettingError(f"{FOLDER_VARIABLE} names {named!r}, which is not a folder")
+    return folder
+
+
+def cache_folder() -> Path | None:
+    """Where downloads are kept, or None if pooch is not installed."""
+    try:
+        return Path(_pooch().os_cache("noisyor"))
+    except MissingExtraError:
+        return None
+
+
+def find(name: str) -> Path | None:
+    """A copy on this machine with the right checksum, or None if there is no copy.
+
+    Parameters
+    ----------
+    name : of a file in `noisyor.datasets.registry.FILES`. A copy may be kept as it is or
+        compressed, ``name.xz``, ``name.gz`` or ``name.bz2``.
+    """
+    file = data_file(name)
+    for folder in (data_folder(), cache_folder()):
+        if folder is None:
+            continue
+        for ending in _PACKED:
+            copy = Path(f"{folder / file.name}{ending}")
+            if copy.is_file():
+                _check(copy, file, packed=bool(ending))
+                return copy
+    return None
+
+
+def fetch(name: str, progress: bool | None = None) -> Path:
+    """A copy on this machine, downloaded if there is none.
+
+    Parameters
+    ----------
+    name : of a file in `noisyor.datasets.registry.FILES`.
+    progress : show a progress bar; None shows it on a terminal only.
+    """
+    found = find(name)
+    if found is not None:
+        return found
+    file = data_file(name)
+    if file.url is None:
+        raise DatasetNotFoundError(
+            f"{name} cannot be downloaded: it was made from what is at {file.origin}; "
+            f"put a copy into {_place()}"
+        )
+    return _download(file, file.url, sys.stderr.isatty() if progress is None else progress)
+
+
+# ---- checksums
+
+
+def _check(copy: Path, file: DataFile, packed: bool) -> None:
+    expected, source = file.sha256, "that of the published file"
+    if expected is None:
+        record = Path(f"{copy}.sha256")
+        if not record.is_file():
+            return
+        expected, source = (record.read_text().split() or [""])[0], f"noted in {record.name}"
+    if packed:  # for keeping: the checksum is that of what it holds
+        with open_binary(copy) as stream:
+            came = _digest(stream)
+    else:
+        with copy.open("rb") as stream:
+            came = _digest(stream)
+    if came != expected:
+        raise InvalidDataError(
+            f"{copy} is another file than expected: sha256 {came}, {source} is {expected}; "
+            "move it away, or give its path to the loader to read it as it is"
+        )
+
+
+def _digest(stream: Any) -> str:
+    digest = hashlib.sha256()
+    while block := stream.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+# ---- download
+
+
+def _download(file: DataFile, url: str, progress: bool) -> Path:
+    pooch = _pooch(file)
+    cache = cache_folder()
+    assert cache is not None
+    target = cache / file.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as folder:
+        temporary = Path(folder) / target.name
+        try:
+            pooch.HTTPDownloader(progressbar=progress)(url, str(temporary), None)
+        except OSError as error:
+            raise DatasetNotFoundError(
+                f"{file.name} is not on this machine and could not be downloaded "
+                f"({_reason(error)}): get it from {url} and put it into {_place()}"
+            ) from error
+        came = _accept(temporary, file)
+        if file.sha256 is None:
+            write_atomically(f"{target}.sha256", f"{came}  {target.name}\n".encode())
+        os.replace(temporary, target)
+    return target
+
+
+def _accept(temporary: Path, file: DataFile) -> str:
+    """The checksum of a download, if it is what was asked for."""
+    with temporary.open("rb") as stream:
+        first = stream.read(64).lstrip().lower()
+        stream.seek(0)
+        came = _digest(stream)
+    if file.sha256 is not None and came != file.sha256:
+        fault = f"has sha256 {came}, expected {file.sha256}"
+    elif not first:
+        fault = "is empty"
+    elif first.startswith(_WEB_PAGE):
+        fault = "is a web page"
+    else:
+        return came
+    raise InvalidDataError(f"{file.name}: what came from {file.url} {fault}; it was not kept")
+
+
+def _reason(error: OSError) -> str:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status is not None:
+        return f"the server answered {status}"
+    return error.strerror or type(error).__name__
+
+
+def _place() -> str:
+    folder = data_folder() or cache_folder()
+    return str(folder) if folder is not None else f"the folder that {FOLDER_VARIABLE} names"
+
+
+def _pooch(file: DataFile | None = None) -> Any:
+    try:
+        import pooch
+    except ImportError:
+        what = "" if file is None else f"{file.name} is not in {_place()} and "
+        raise MissingExtraError(
+            f'{what}pooch, which downloads data, is not installed: pip install "noisyor[datasets]"'
+            + ("" if file is None else f", or put {file.url} into that folder yourself")
+        ) from None
+    return pooch
