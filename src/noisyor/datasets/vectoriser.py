@@ -1,0 +1,170 @@
+"""From texts to binary rows: which of the most frequent words a document contains.
+
+The rules are those of the paper's experiments: ASCII letters are lowered, ASCII punctuation is
+deleted (not replaced by a blank, so ``great,fun`` is one word), what is left is split on ASCII
+white space. Everything else, accented letters too, stays as it is.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
+from noisyor.inference.settings import is_whole
+from noisyor.observations import Observations
+from noisyor.ragged import Rows, pointers
+
+__all__ = ["PADDING", "UNKNOWN", "TextData", "encode_documents", "vectorise", "words_of"]
+
+PADDING, UNKNOWN = "", "[UNK]"
+"""Names of the first two columns, which are never 1."""
+
+_LOWER = bytes(
+    code + 32 if chr(code) in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" else code for code in range(256)
+)
+_DELETED = b"!\"#$%&()*+,-./:;<=>?@[\\]^_`{|}~'"
+
+
+@dataclass(frozen=True, eq=False)
+class TextData:
+    """Documents as binary rows.
+
+    Attributes
+    ----------
+    name : of the data; says so where they stand in for others.
+    train : (n_train, n_words + 2), 1 where a word is among the first tokens of the document.
+    test : the same for the held-out documents, or None.
+    vocabulary : (n_words + 2,) names of the columns: "" and "[UNK]", which are always 0, then the
+        words, the most frequent first.
+    """
+
+    name: str
+    train: Observations
+    test: Observations | None
+    vocabulary: tuple[str, ...]
+
+
+def vectorise(
+    train_texts: Iterable[str],
+    test_texts: Iterable[str] | None = None,
+    max_words: int = 9_998,
+    max_tokens: int = 500,
+    *,
+    name: str = "documents",
+) -> TextData:
+    """Find the vocabulary of the training texts and write all texts in it.
+
+    Parameters
+    ----------
+    train_texts, test_texts : any iterables; each is gone through once, text by text.
+    max_words : size of the vocabulary: the words with the most occurrences in the training texts;
+        of equally frequent words those that come last in the order of their UTF-8 bytes.
+    max_tokens : only the first tokens of a document count as present, known words or not. The
+        occurrences are counted in whole texts all the same.
+    name : of the data.
+
+    The test rows continue the ``row_ids`` of the training rows.
+    """
+    _check_positive("max_words", max_words)
+    _check_positive("max_tokens", max_tokens)
+    occurrences: Counter[bytes] = Counter()
+    number_of: defaultdict[bytes, int] = defaultdict(count().__next__)
+    numbers, lengths = array("i"), array("i")
+    for words in _tokenised(train_texts, "train_texts"):
+        occurrences.update(words)
+        distinct = set(words[:max_tokens])
+        numbers.extend(map(number_of.__getitem__, distinct))
+        lengths.append(len(distinct))
+    ranked = sorted(((n, word) for word, n in occurrences.items()), reverse=True)[:max_words]
+    vocabulary = (PADDING, UNKNOWN, *(word.decode() for _, word in ranked))
+
+    column_of = np.full(len(number_of), -1, dtype=np.int32)
+    for column, (_, word) in enumerate(ranked, 2):
+        if word in number_of:  # not if it never is among the first tokens
+            column_of[number_of[word]] = column
+    columns = column_of[np.array(numbers, dtype=np.intc)]
+    rows = np.repeat(np.arange(len(lengths)), np.array(lengths, dtype=np.intc))
+    known = columns >= 0
+    keys = rows[known] * len(vocabulary) + columns[known]
+    keys.sort()
+    ones = Rows.from_keys(keys, len(lengths), len(vocabulary))
+    train = _observations(ones, vocabulary, first_id=0)
+
+    test = None
+    if test_texts is not None:
+        ones = _encoded(test_texts, vocabulary, max_tokens, "test_texts")
+        test = _observations(ones, vocabulary, first_id=train.n_rows)
+    return TextData(name, train, test, vocabulary)
+
+
+def encode_documents(
+    texts: Iterable[str], vocabulary: Sequence[str], max_tokens: int = 500
+) -> Observations:
+    """Write new texts in a vocabulary that is known, say that of a trained network.
+
+    Parameters
+    ----------
+    texts : any iterable, gone through once.
+    vocabulary : (n_visible,) as in `TextData`: the words begin at column 2.
+    max_tokens : only the first tokens of a document count.
+    """
+    _check_positive("max_tokens", max_tokens)
+    if tuple(vocabulary[:2]) != (PADDING, UNKNOWN):
+        raise InvalidDataError(
+            f"a vocabulary begins with {PADDING!r} and {UNKNOWN!r}, got {list(vocabulary[:2])}"
+        )
+    return _observations(_encoded(texts, vocabulary, max_tokens, "texts"), vocabulary, first_id=0)
+
+
+def words_of(text: str) -> list[bytes]:
+    """All words of a text in order, as UTF-8."""
+    return text.encode().translate(_LOWER, _DELETED).split()
+
+
+def _tokenised(texts: Iterable[str], what: str) -> Iterable[list[bytes]]:
+    if isinstance(texts, str | bytes):
+        raise UnsupportedDataError(f"{what} is a list of texts, got a single one")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise UnsupportedDataError(
+                f"{what}: document {number} is {type(text).__name__}, expected text"
+            )
+        try:
+            words = words_of(text)
+        except UnicodeEncodeError as error:
+            raise InvalidDataError(
+                f"{what}: document {number} has half a surrogate pair at position "
+                f"{error.start + 1}, which is no character"
+            ) from error
+        yield words
+
+
+def _encoded(texts: Iterable[str], vocabulary: Sequence[str], max_tokens: int, what: str) -> Rows:
+    column_of = {word.encode(): column for column, word in enumerate(vocabulary) if column >= 2}
+    columns, lengths = array("i"), array("i")
+    for words in _tokenised(texts, what):
+        present = sorted(filter(None, map(column_of.get, set(words[:max_tokens]))))
+        columns.extend(present)
+        lengths.append(len(present))
+    return Rows(
+        pointers(np.array(lengths, dtype=np.intc)),
+        np.array(columns, dtype=np.intc).astype(np.int32),
+    )
+
+
+def _observations(ones: Rows, vocabulary: Sequence[str], first_id: int) -> Observations:
+    no_ptr, nothing = np.zeros(ones.n_rows + 1, np.int64), np.zeros(0, np.int32)
+    ids: npt.NDArray[np.int64] = np.arange(first_id, first_id + ones.n_rows)
+    return Observations(len(vocabulary), *ones, no_ptr, nothing, ids, tuple(vocabulary))
+
+
+def _check_positive(name: str, value: int) -> None:
+    if not is_whole(value) or value < 1:
+        raise InvalidSettingError(f"{name} is a positive whole number, got {value!r}")

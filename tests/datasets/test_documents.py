@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+
+import pytest
+
+from noisyor.datasets import iterate_documents, load_documents
+from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError
+
+TEXTS = ["one", "two, with a comma", 'three "quoted"', "four\nlines", "été 漢\u2028字", ""]
+PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+
+
+def quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def reported(caught, *words: str) -> None:
+    text = str(caught.value)
+    assert "\n" not in text
+    for word in words:
+        assert word in text
+
+
+@pytest.mark.parametrize("packed", PACK)
+class TestForms:
+    def write(self, path, content: str, packed: str):
+        file = path.with_name(path.name + packed)
+        file.write_bytes(PACK[packed](content.encode()))
+        return file
+
+    def test_json_lines(self, tmp_path, packed):
+        content = "".join(json.dumps({"id": k, "text": t}) + "\n" for k, t in enumerate(TEXTS))
+        assert load_documents(self.write(tmp_path / "d.jsonl", content + "\n", packed)) == TEXTS
+
+    @pytest.mark.parametrize("end", ["\n", "\r\n"])
+    def test_csv(self, tmp_path, packed, end):
+        content = f"id,text{end}" + "".join(f"1,{quoted(t)}{end}" for t in TEXTS)
+        assert load_documents(self.write(tmp_path / "d.csv", content, packed)) == TEXTS
+
+    def test_tsv(self, tmp_path, packed):
+        texts = ['"not a quote', "plain"]
+        content = "text\tid\n" + "".join(f"{t}\t7\n" for t in texts)
+        assert load_documents(self.write(tmp_path / "d.tsv", content, packed)) == texts
+
+    @pytest.mark.parametrize("last", ["", "\n"])
+    def test_a_document_per_line(self, tmp_path, packed, last):
+        file = self.write(tmp_path / "d.txt", "one\n\nthree" + last, packed)
+        assert load_documents(file) == ["one", "", "three"]
+
+    def test_folder(self, tmp_path, packed):
+        folder = tmp_path / "d"
+        (folder / "sub").mkdir(parents=True)
+        self.write(folder / "b.txt", "second\nline\n", packed)
+        self.write(folder / "a.txt", "first", packed)
+        self.write(folder / "sub" / "c.txt", "third", packed)
+        (folder / "notes.md").write_text("no document")
+        assert load_documents(folder) == ["first", "second\nline\n", "third"]
+
+
+class TestOptions:
+    def test_fields_by_name_and_number(self, tmp_path):
+        file = tmp_path / "d.csv"
+        file.write_text("title,body\na,b\n")
+        assert load_documents(file, "body") == ["b"]
+        assert load_documents(file, 1) == ["body", "b"]
+        assert load_documents(file, 1, header=True) == ["b"]
+        assert load_documents(file, -2, header=True) == ["a"]
+
+    def test_format_given(self, tmp_path):
+        file = tmp_path / "d.dat"
+        file.write_text('{"text": "a"}\n')
+        with pytest.raises(InvalidSettingError, match="give format"):
+            load_documents(file)
+        assert load_documents(file, format="jsonl") == ["a"]
+        assert load_documents(file, format="text") == ['{"text": "a"}']
+
+    def test_byte_order_mark(self, tmp_path):
+        file = tmp_path / "d.csv"
+        file.write_bytes(b"\xef\xbb\xbftext\na\n")
+        assert load_documents(file) == ["a"]
+
+    def test_long_fields(self, tmp_path):
+        file = tmp_path / "d.csv"
+        file.write_text("text\n" + "word " * 60_000 + "\n")
+        assert len(load_documents(file)[0]) == 300_000
+
+    def test_one_by_one(self, tmp_path):
+        file = tmp_path / "d.txt"
+        file.write_text("a\nb\n")
+        documents = iterate_documents(file)
+        assert next(documents) == "a"
+        documents.close()
+
+    @pytest.mark.parametrize(
+        "options",
+        [{"format": "xml"}, {"encoding_errors": "guess"}, {"format": "folder"}],
+    )
+    def test_settings(self, tmp_path, options):
+        file = tmp_path / "d.txt"
+        file.write_text("a\n")
+        with pytest.raises(InvalidSettingError):
+            iterate_documents(file, **options)
+
+    def test_a_name_needs_a_header(self, tmp_path):
+        file = tmp_path / "d.csv"
+        file.write_text("a\n")
+        with pytest.raises(InvalidSettingError, match="number of a column"):
+            iterate_documents(file, "a", header=False)
+
+
+class TestFaults:
+    def fails(self, path, *words: str, **options):
+        with pytest.raises(InvalidDataError) as caught:
+            load_documents(path, **options)
+        reported(caught, str(path), *words)
+
+    def test_no_file(self, tmp_path):
+        with pytest.raises(DatasetNotFoundError, match=r"none\.csv does not exist"):
+            load_documents(tmp_path / "none.csv")
+
+    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.tsv", "d.txt"])
+    def test_empty_file(self, tmp_path, name):
+        (tmp_path / name).write_bytes(b"")
+        self.fails(tmp_path / name, "holds no document")
+
+    def test_header_only(self, tmp_path):
+        (tmp_path / "d.csv").write_text("id,text\n")
+        self.fails(tmp_path / "d.csv", "holds no document")
+
+    def test_folder_without_texts(self, tmp_path):
+        self.fails(tmp_path, "no .txt file")
+
+    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.txt"])
+    def test_bytes_that_are_not_utf8(self, tmp_path, name):
+        lines = {"d.jsonl": b'{"text": "%s"}', "d.csv": b"%s", "d.txt": b"%s"}[name]
+        first = b"" if name != "d.csv" else b"text\n"
+        file = tmp_path / name
+        file.write_bytes(first + lines % b"fine" + b"\n" + lines % b"caf\xe9" + b"\n")
+        line = 3 if name == "d.csv" else 2
+        self.fails(file, f"line {line}", "0xe9", 'encoding_errors="replace"')
+        assert load_documents(file, encoding_errors="replace") == ["fine", "caf\ufffd"]
+
+    def test_bytes_that_are_not_utf8_in_a_folder(self, tmp_path):
+        (tmp_path / "a.txt").write_bytes(b"fine\n\xff\n")
+        self.fails(tmp_path, "a.txt, line 2", "0xff")
+        assert load_documents(tmp_path, encoding_errors="replace") == ["fine\n\ufffd\n"]
+
+    def test_half_a_surrogate_pair(self, tmp_path):
+        file = tmp_path / "d.jsonl"
+        file.write_text('{"text": "a \\ud83d b"}\n')
+        self.fails(file, "line 1", "surrogate")
+        assert load_documents(file, encoding_errors="replace") == ["a \ufffd b"]
+
+    def test_a_row_with_other_fields(self, tmp_path):
+        file = tmp_path / "d.csv"
+        file.write_text('id,text\n1,"two\nlines"\n2,a,b\n3,c\n')
+        self.fails(file, "line 4", "3 fields, expected 2")
+
+    @pytest.mark.parametrize("row", ['1,"a"b', '1,"never closed\n2,c'])
+    def test_quotes_that_do_not_fit(self, tmp_path, row):
+        file = tmp_path / "d.csv"
+        file.write_text(f"id,text\n0,fine\n{row}\n")
+        self.fails(file, "line 3")
+
+    def test_no_such_column(self, tmp_path):
+        file = tmp_path / "d.csv"
+        file.write_text("id,body\n1,a\n")
+        self.fails(file, "line 1", "'text'", "'body'")
+        self.fails(file, "line 1", "no column 2", text_field=2)
+
+    def test_not_json(self, tmp_path):
+        file = tmp_path / "d.jsonl"
+        file.write_text('{"text": "a"}\n{"text": \n')
+        self.fails(file, "line 2", "not JSON")
+
+    def test_json_without_the_field(self, tmp_path):
+        file = tmp_path / "d.jsonl"
+        file.write_text('{"text": "a"}\n\n{"body": "b"}\n')
+        self.fails(file, "line 3", "'text'", "'body'")
+
+    @pytest.mark.parametrize("value", ["null", "3", '["a"]'])
+    def test_json_field_that_is_no_text(self, tmp_path, value):
+        file = tmp_path / "d.jsonl"
+        file.write_text(f'{{"text": {value}}}\n')
+        self.fails(file, "line 1", "expected text")
+
+    def test_json_that_is_no_object(self, tmp_path):
+        file = tmp_path / "d.jsonl"
+        file.write_text('["a"]\n')
+        self.fails(file, "line 1", "JSON object")
+
+    @pytest.mark.parametrize("packed", [".gz", ".xz", ".bz2"])
+    def test_cut_short(self, tmp_path, packed):
+        import random
+
+        noise = random.Random(0).randbytes(200_000).hex()
+        lines = "\n".join(noise[k : k + 100] for k in range(0, len(noise), 100))
+        file = tmp_path / f"d.txt{packed}"
+        content = PACK[packed](lines.encode())
+        file.write_bytes(content[: len(content) // 2])
+        self.fails(file, "damaged or incomplete")
+        assert file.stat().st_size == len(content) // 2
+
+    def test_not_what_it_seems(self, tmp_path):
+        file = tmp_path / "d.txt.bz2"
+        file.write_bytes(b"BZh9" + b"nothing of the kind" * 10)
+        self.fails(file, "damaged or incomplete")
