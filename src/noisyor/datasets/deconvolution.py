@@ -1,17 +1,32 @@
-"""Blind deconvolution by the paper's recipe: four shapes stamped at random into small images."""
+"""Blind deconvolution: four shapes stamped at random into small images.
+
+The paper's own images, and new ones by the same recipe.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.errors import InvalidSettingError
+from noisyor.datasets.archives import existing
+from noisyor.datasets.fetching import fetch
+from noisyor.datasets.npz import read_arrays
+from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.settings import check_seed, is_whole
 from noisyor.metrics import boolean_convolution
 
-__all__ = ["DeconvolutionData", "generate_deconvolution", "true_features"]
+__all__ = [
+    "DeconvolutionData",
+    "DeconvolutionProblem",
+    "generate_deconvolution",
+    "load_deconvolution",
+    "true_features",
+]
+
+BinaryArray = npt.NDArray[np.uint8]
 
 ACTIVATION_PROBABILITY = 0.01
 """Probability of a feature at a position."""
@@ -29,8 +44,24 @@ _SHAPES = (
 
 
 @dataclass(frozen=True, eq=False)
-class DeconvolutionData:
-    """Images and what they were made of.
+class DeconvolutionProblem:
+    """Images and what they were made of, as far as it is known.
+
+    Attributes
+    ----------
+    images : (n_images, 14, 14) uint8.
+    features : (4, 5, 5) uint8, the shapes: a square, a plus, a triangle and a diamond.
+    activations : (n_images, 4, 10, 10) uint8, 1 where a shape's top left corner lies; or None.
+    """
+
+    images: BinaryArray
+    features: BinaryArray
+    activations: BinaryArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class DeconvolutionData(DeconvolutionProblem):
+    """Images that were generated, so that everything about them is known.
 
     Attributes
     ----------
@@ -39,16 +70,38 @@ class DeconvolutionData:
     activations : (n_images, 4, 10, 10) uint8, 1 where a shape's top left corner lies.
     """
 
-    images: npt.NDArray[np.uint8]
-    features: npt.NDArray[np.uint8]
-    activations: npt.NDArray[np.uint8]
+    activations: BinaryArray
 
 
-def true_features() -> npt.NDArray[np.uint8]:
+def true_features() -> BinaryArray:
     """The four shapes, uint8 (4, 5, 5): square, plus, triangle, diamond."""
     return np.array(
         [[[pixel == "#" for pixel in row] for row in shape] for shape in _SHAPES]
     ).astype(np.uint8)
+
+
+def load_deconvolution(source: str | os.PathLike[str] | None = None) -> DeconvolutionProblem:
+    """The 100 images of the paper's experiment; where the shapes lie is not known.
+
+    Parameters
+    ----------
+    source : a copy of ``conv_problem.npz``; without it the file is looked for, or downloaded.
+    """
+    path = fetch("conv_problem.npz") if source is None else existing(source)
+    arrays = read_arrays(path, ("X", "W"))
+    images, features = (_binary_images(path, name, arrays[name]) for name in ("X", "W"))
+    return DeconvolutionProblem(images[:, 0], features[0], None)
+
+
+def _binary_images(path: object, name: str, values: npt.NDArray[np.generic]) -> BinaryArray:
+    """Arrays of 0 and 1 with four axes, one of which, of length 1, is that of the channels."""
+    if values.ndim != 4 or values.shape[0 if name == "W" else 1] != 1:
+        raise InvalidDataError(
+            f"{path}: {name} has shape {values.shape}, expected images of one channel"
+        )
+    if not np.isin(values, (0, 1)).all():
+        raise InvalidDataError(f"{path}: {name} holds other values than 0 and 1")
+    return values.astype(np.uint8)
 
 
 def generate_deconvolution(n_images: int = 100, seed: int = 0) -> DeconvolutionData:
