@@ -1,0 +1,131 @@
+"""Findings of rare diseases: the annotations of the Human Phenotype Ontology.
+
+They describe a network of the kind used for diagnosis: a disease fails to show a finding with
+probability one minus its frequency. There are no probabilities of the diseases in the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.datasets.archives import existing, open_binary
+from noisyor.datasets.documents import delimited_rows, text_lines
+from noisyor.datasets.fetching import fetch
+from noisyor.errors import InvalidDataError
+from noisyor.observations import Observations
+
+__all__ = ["HpoData", "load_hpo"]
+
+# Middle of the range that each term of frequency stands for.
+_TERMS = {
+    "HP:0040280": 1.0,  # obligate
+    "HP:0040281": 0.895,  # 80-99 %
+    "HP:0040282": 0.545,  # 30-79 %
+    "HP:0040283": 0.17,  # 5-29 %
+    "HP:0040284": 0.025,  # 1-4 %
+    "HP:0040285": 0.0,  # excluded
+}
+_COLUMNS = ("database_id", "disease_name", "qualifier", "hpo_id", "frequency", "aspect")
+
+
+@dataclass(frozen=True, eq=False)
+class HpoData:
+    """Which findings belong to which disease, and how often.
+
+    Attributes
+    ----------
+    version : of the annotations, a date.
+    observations : (n_diseases, n_findings), 1 where a finding is annotated; the names of the
+        columns are identifiers of findings, in ascending order.
+    disease_ids : (n_diseases,) in ascending order.
+    disease_names : (n_diseases,).
+    frequency : (observations.n_active,) share of the patients with the finding, in the order of
+        ``observations.columns``; NaN where it is not stated. Ranges are taken at their middle;
+        several statements on one pair are averaged.
+    """
+
+    version: str
+    observations: Observations
+    disease_ids: tuple[str, ...]
+    disease_names: tuple[str, ...]
+    frequency: npt.NDArray[np.float64]
+
+
+def load_hpo(source: str | os.PathLike[str] | None = None) -> HpoData:
+    """Read ``phenotype.hpoa``: the findings (aspect P) that are not negated.
+
+    Parameters
+    ----------
+    source : a copy of the file, compressed or not; without it the release of 2025-01-16 is looked
+        for, or downloaded.
+    """
+    path = fetch("hpo_phenotype.hpoa") if source is None else existing(source)
+    with open_binary(path) as stream:
+        lines = list(text_lines(stream, path))
+    version = ""
+    names: dict[str, str] = {}
+    shares: dict[tuple[str, str], list[float]] = {}
+    comments = list(takewhile(lambda line: line.startswith("#"), lines))
+    for line in comments:
+        if line.startswith("#version:"):
+            version = line.partition(":")[2].strip()
+    for number, row in _annotations(lines[len(comments) :], path, len(comments)):
+        disease, name, qualifier, finding, frequency, aspect = row
+        if aspect != "P" or qualifier == "NOT":
+            continue
+        names[disease] = name
+        stated = shares.setdefault((disease, finding), [])
+        if frequency:
+            stated.append(_share(frequency, f"{path}, line {number}"))
+    if not shares:
+        raise InvalidDataError(f"{path} holds no finding of a disease")
+    diseases, findings = sorted(names), sorted({finding for _, finding in shares})
+    column_of = {finding: column for column, finding in enumerate(findings)}
+    columns: dict[str, list[int]] = {disease: [] for disease in diseases}
+    frequencies = np.full(len(shares), np.nan)
+    for k, (disease, finding) in enumerate(sorted(shares)):
+        columns[disease].append(column_of[finding])
+        if stated := shares[disease, finding]:
+            frequencies[k] = sum(stated) / len(stated)
+    observations = Observations.from_indices(columns.values(), len(findings), column_names=findings)
+    disease_names = tuple(names[disease] for disease in diseases)
+    return HpoData(version, observations, tuple(diseases), disease_names, frequencies)
+
+
+def _annotations(
+    lines: list[str], path: Path, skipped: int
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Line number and the fields of `_COLUMNS` of each row; the header comes first."""
+    rows = delimited_rows(lines, path, "\t", skipped=skipped)
+    number, header = next(rows, (skipped + 1, []))
+    missing = [column for column in _COLUMNS if column not in header]
+    if missing:
+        raise InvalidDataError(f"{path}, line {number}: no column {missing[0]!r} in the header")
+    fields_of = itemgetter(*map(header.index, _COLUMNS))
+    for number, row in rows:
+        yield number, fields_of(row)
+
+
+def _share(text: str, where: str) -> float:
+    """A frequency written as ``n/m``, ``x%`` or a term."""
+    if text in _TERMS:
+        return _TERMS[text]
+    try:
+        if text.endswith("%"):
+            share = float(text[:-1]) / 100.0
+        else:
+            part, _, whole = text.partition("/")
+            share = int(part) / int(whole)
+        if 0.0 <= share <= 1.0:
+            return share
+    except (ValueError, ZeroDivisionError):
+        pass
+    raise InvalidDataError(f"{where}: {text!r} is no frequency")
