@@ -83,8 +83,9 @@ def test_every_figure_as_png_and_svg(runs, tmp_path):
 
 
 def test_the_same_runs_give_the_same_svg(runs, tmp_path):
+    some = [one for one in runs if one["experiment"] == "deconvolution"]
     for folder in ("a", "b"):
-        write_figures(runs, tmp_path / folder)
+        write_figures(some, tmp_path / folder)
     for path in (tmp_path / "a").glob("*.svg"):
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
 

@@ -122,7 +122,7 @@ def reproduce(
     """
     from noisyor.experiments import experiment
     from noisyor.experiments.protocol import Choice
-    from noisyor.experiments.records import find_runs, to_json
+    from noisyor.experiments.records import check_replaceable, find_runs, to_json
     from noisyor.experiments.runner import Sweep, run_sweep
     from noisyor.experiments.tables import build_summary, entries
     from noisyor.experiments.text_table import table_text
@@ -132,10 +132,9 @@ def reproduce(
     choice = Choice(datasets, sizes, latents)
     specs = about.specs(methods, choice, inits, _seeds(seeds), steps, validation_seeds)
     out = Path("results") / name if out is None else out
-    if record is not None:
-        record.parent.mkdir(parents=True, exist_ok=True)
-        if record.is_dir():
-            raise InvalidSettingError(f"--json {record} is a folder")
+    for path in filter(None, (out / "results.json", record)):
+        check_replaceable(path, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
     sweep = Sweep(specs, out, resume, jobs, threads, False if quiet else None)
     if not quiet:
         click.echo(f"{about.title}: {len(specs)} runs, results in {out}", err=True)
@@ -222,5 +221,10 @@ def reproduce_report(results: Path, out: Path) -> None:
     from noisyor.files import write_atomically
 
     text = document(results)
+    if (
+        out.exists()
+        and out.read_bytes()[:100].partition(b"\n")[0] != text.encode().partition(b"\n")[0]
+    ):
+        raise InvalidSettingError(f"{out} exists and is another page; choose another name")
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, text.encode())

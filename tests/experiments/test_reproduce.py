@@ -34,8 +34,9 @@ def _elsewhere(tmp_path, monkeypatch):
 
 def reproduce(*arguments: str) -> dict:
     """Run the command quietly and return what it wrote."""
-    assert main(["reproduce", *arguments, "--json", "r.json", "--threads", "1", "--quiet"]) == 0
-    return json.loads(Path("r.json").read_text())
+    record = f"{arguments[0]}.json"
+    assert main(["reproduce", *arguments, "--json", record, "--threads", "1", "--quiet"]) == 0
+    return json.loads(Path(record).read_text())
 
 
 def metrics_of(result: dict) -> dict:
@@ -140,6 +141,30 @@ class TestEveryExperiment:
         first = reproduce(*arguments)
         again = reproduce(*arguments, "--no-resume")
         assert metrics_of(first) == metrics_of(again)
+
+    def test_page_and_figures_from_the_runs(self, capsys, monkeypatch):
+        monkeypatch.setattr("noisyor.experiments.deconvolution.STEPS", 3)
+        reproduce("deconvolution", "--seeds", "0", "--init=paper-3")
+        reproduce("overparam", "--dataset=IMG", "--latents=8", "--steps=2", "--seeds=0-1")
+        assert main(["reproduce-report", "results", "--out", "docs/page.md"]) == 0
+        page = Path("docs/page.md").read_text()
+        assert "| BD | mp | 3 | paper-3 (the only one run) | 1 | test Elbo |" in page
+        assert "-43.12 (1.36)" in page
+        assert "mp on BD: 39 of 40 runs" in page
+        assert main(["reproduce-report", "results", "--out", "docs/page.md"]) == 0
+        assert main(["figures", "results", "--out", "pictures"]) == 0
+        written = capsys.readouterr().out.split()
+        assert len(written) == 8
+        assert all(Path(path).stat().st_size for path in written)
+
+    def test_files_of_others_are_not_replaced(self, capsys):
+        Path("mine.md").write_text("# Mine")
+        Path("mine.json").write_text('{"experiment": "bmf"}')
+        Path("empty").mkdir()
+        assert main(["reproduce-report", "empty", "--out", "mine.md"]) == 2
+        assert main(["reproduce", "deconvolution", "--json", "mine.json"]) == 2
+        assert capsys.readouterr().err.count("\n") == 2
+        assert Path("mine.md").read_text() == "# Mine"
 
     def test_run_files_are_small(self):
         reproduce("overparam", "--dataset=IMG", "--latents=32", "--steps=1", "--seeds=0")

@@ -76,7 +76,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         learning_rate=LEARNING_RATE,
     )
     kinds = ("mp",) if spec.method == "mp" else ("mp", "vi")
-    bounds = elbos(learned.network, score_rows, spec, context, kinds=kinds, last=phases[-1].name)
+    bounds = elbos(learned.network, score_rows, context, kinds=kinds, last=phases[-1].name)
     if spec.part == "validation":
         return learned.outcome(phases, {"validation_elbo": bounds["elbo"]})
     states = _mode(spec, learned.network, score_rows, context)

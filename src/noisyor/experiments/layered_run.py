@@ -71,7 +71,6 @@ def run_layered(
         return elbos(
             learned.networks[number],
             score_rows,
-            spec,
             context,
             kinds=("mp", "vi"),
             last=phases[number].name,

@@ -55,7 +55,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         learning_rate=LEARNING_RATE,
     )
     network = learned.network
-    bounds = elbos(network, score_rows, spec, context, kinds=("mp",), last="mp")
+    bounds = elbos(network, score_rows, context, kinds=("mp",), last="mp")
     if spec.part == "validation":
         return learned.outcome(phases, {"validation_elbo": bounds["elbo"]})
     theta, prior = network.theta_of("failure"), probability_from_theta(network.theta_of("prior"))

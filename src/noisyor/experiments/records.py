@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from noisyor._version import __version__
-from noisyor.errors import InvalidDataError
+from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.experiments.protocol import MP_PHASE, Context, Outcome, RunSpec
 from noisyor.files import write_atomically
 
 __all__ = [
     "FORMAT",
+    "check_replaceable",
     "environment",
     "find_runs",
     "merge_runs",
@@ -91,6 +92,23 @@ def read_run(path: Path) -> dict[str, Any]:
             raise
         raise InvalidDataError(f"{path} is damaged: {error}") from error
     return record
+
+
+def check_replaceable(path: Path, experiment: str) -> None:
+    """Refuse to replace a file that does not hold results of this experiment."""
+    if not os.path.lexists(path):
+        return
+    if not path.is_file():
+        raise InvalidSettingError(f"{path} is in the way: it is not a regular file")
+    content = path.read_bytes()
+    try:
+        found = json.loads(content) if content else {"experiment": experiment}
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or found.get("experiment") != experiment:
+        raise InvalidSettingError(
+            f"{path} exists and holds no results of {experiment}; remove it or choose another name"
+        )
 
 
 def find_runs(folder: Path, experiment: str | None = None) -> list[dict[str, Any]]:

@@ -132,6 +132,8 @@ def _run_in_processes(sweep: Sweep, specs: Sequence[RunSpec], bar: Any) -> None:
                 for future in done:
                     future.result()
                     bar.update(1)
+                if not bar.disable:
+                    bar.refresh()  # the clock goes on
     except BrokenProcessPool as error:
         raise SweepError(
             "a process ended unexpectedly, perhaps for lack of memory; finished runs are kept: "
