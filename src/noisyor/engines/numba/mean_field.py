@@ -1,0 +1,312 @@
+"""Mean-field inference of whole rows: coordinate ascent on (q, r), the bound, its gradient.
+
+With the weights ``A_e = theta_e + r_e phi_e`` of the edges, f the function log(1 - exp(-b)), totals
+T as in `Tables` and hidden nodes that do not take part at q = 0, the bound of a row is
+
+    - total_leak + sum_k { Ent(q_k) - q_k T_k } + sum_i q_i { leak_i + f(leak_i) + sum_e q_k A_e }
+
+where i runs over the visibles that are on and the hidden nodes that take part. An unobserved
+visible contributes nothing. As a function of one q it is linear plus the entropy, so its maximiser
+is the logistic function of the slope; nodes of one level do not meet in any term and are updated
+together, with the same result as one after the other.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from noisyor.engines.numba.mean_field_factor import iterate, settle, weigh
+from noisyor.engines.numba.mean_field_row import (
+    NARROW,
+    NARROW_SETTLING,
+    discount_missing,
+    exchange,
+    lay_out_hidden,
+    lay_out_visible,
+    set_importance,
+    start,
+    start_of_node,
+)
+from noisyor.engines.numba.mean_field_vector import (
+    WIDTH,
+    edge_terms,
+    entropy,
+    inner,
+    load,
+    logistic,
+    pointers,
+    reduce_sum,
+    splat,
+    store,
+)
+
+Q_FLOOR = 1e-5
+"""Smallest probability of a hidden node that is inferred."""
+
+STILL = 1e-14
+"""A sweep that moves no q by more than this ends the sweeps: the others would do nothing."""
+
+
+class Options(NamedTuple):
+    """The schedule; see `noisyor.MeanField`. A negative tolerance stands for None."""
+
+    local: bool
+    outer: int
+    inner: int
+    r_iterations: int
+    tolerance: float
+    r_tolerance: float
+    newton: bool
+
+
+class Output(NamedTuple):
+    """Results by row: ``elbo`` the bound and ``gain`` of the last round (n_rows,), ``rounds``
+
+    (n_rows,) int32, ``q`` (n_rows, n_hidden) float64 or without rows if it is not wanted.
+    """
+
+    elbo: npt.NDArray[np.float64]
+    gain: npt.NDArray[np.float64]
+    rounds: npt.NDArray[np.int32]
+    q: npt.NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def infer_rows(
+    graph_arrays,
+    table_arrays,
+    row_arrays,
+    work_arrays,
+    memory_arrays,
+    options,
+    output,
+    gradient,
+    mass,
+    begin,
+    end,
+):
+    """Fill ``output`` for rows ``begin`` to ``end``.
+
+    Unless it is empty, ``gradient`` (n_params + 1,) gains what the nodes that may be on add and
+    ``mass`` (n_hidden + 1,) the sum of q over rows; `finish_gradient` adds what all nodes share.
+    """
+    graph, tables, work = pointers(graph_arrays), pointers(table_arrays), pointers(work_arrays)
+    memory = pointers(memory_arrays)
+    narrow = NARROW if options.r_tolerance < 0.0 else NARROW_SETTLING
+    n_clamps, n_hidden = row_arrays.clamp.shape[0], graph.n_hidden
+    for row in range(begin, end):
+        ones = row_arrays.columns[row_arrays.ptr[row] : row_arrays.ptr[row + 1]]
+        missing = row_arrays.missing_columns[
+            row_arrays.missing_ptr[row] : row_arrays.missing_ptr[row + 1]
+        ]
+        line = min(row, n_clamps - 1)
+        if n_clamps > 0:
+            for k in range(n_hidden):
+                work.hidden.clamp[k] = row_arrays.clamp[line, k]
+        if row == begin or options.local or n_clamps > 1:
+            of_hidden = lay_out_hidden(
+                graph, tables, work, pointers(ones), len(ones), options.local, narrow
+            )
+        size = lay_out_visible(graph, tables, work, pointers(ones), len(ones), of_hidden, narrow)
+        start(graph, tables, work, size)
+        constant = -tables.total_leak
+        constant += discount_missing(graph, tables, work.hidden, pointers(missing), len(missing))
+        for i in ones:
+            constant += tables.log_odds[i]
+        if memory.filled:
+            exchange(graph, memory, work, size, row, False)
+        rounds, value, gain = _ascend(graph, work, size, options, constant)
+        output.rounds[row] = rounds
+        output.elbo[row] = value
+        output.gain[row] = gain
+        if memory.kept:
+            exchange(graph, memory, work, size, row, True)
+        if len(gradient) > 0:
+            _add_gradient(graph, tables, work, size, missing, gradient, mass)
+        if output.q.shape[0] > 0:
+            for k in range(n_hidden):
+                output.q[row, k] = 0.0
+            for j in range(size.hidden):
+                output.q[row, work.hidden.node[j]] = work.hidden.q[j]
+
+
+# ---- coordinate ascent
+
+
+@inner()
+def _ascend(graph, work, size, options, constant):
+    """The schedule from the present (q, r); return rounds, the bound and its last gain."""
+    edges, groups, scratch, q = work.edges, work.groups, work.scratch, work.hidden.q
+    weigh(edges, groups, 0, size.groups)
+    _collect(work, size)
+    watch = options.tolerance >= 0.0
+    value, gain = -np.inf, np.inf
+    for number in range(options.outer):
+        last = number == options.outer - 1
+        if last and not watch:  # so that the gain of the last round is known
+            value = constant + _bound(graph, work, size)
+        for _ in range(options.inner):
+            change = _sweep(graph, work, size)
+            if size.hidden_children == 0 or change <= STILL:
+                break  # hidden nodes that are not connected need one sweep
+        if options.r_tolerance < 0.0:
+            iterate(edges, groups, size.groups, q, scratch, options.r_iterations)
+        else:
+            set_importance(work, size)
+            settle(
+                edges,
+                groups,
+                size.groups,
+                q,
+                scratch,
+                options.r_iterations,
+                options.r_tolerance,
+                options.newton,
+            )
+        _collect(work, size)
+        if watch or last:
+            new = constant + _bound(graph, work, size)
+            gain, value = new - value, new
+            if watch and gain < options.tolerance:
+                return number + 1, value, gain
+    if options.outer == 0:
+        value = constant + _bound(graph, work, size)
+    return options.outer, value, gain
+
+
+@inner()
+def _collect(work, size):
+    """``base``: the log-odds of each hidden node apart from its hidden neighbours."""
+    hidden, link, weight = work.hidden, work.edges.link, work.edges.weight
+    for j in range(size.hidden):
+        hidden.base[j] = hidden.fixed[j]
+    for edge in range(size.hidden_slots, size.slots):  # slots without edge add to a spare entry
+        hidden.base[link[edge]] += weight[edge]
+
+
+@inner()
+def _parent_sum(graph, work, j):
+    """Log-odds that the parents of a hidden node give it."""
+    c, value = work.hidden.child[j], 0.0
+    if c >= 0:
+        edge, stride = work.children.start[c], work.children.stride[c]
+        for _ in range(graph.n_parents[work.children.node[c]]):
+            value += work.hidden.q[work.edges.link[edge]] * work.edges.weight[edge]
+            edge += stride
+    return value
+
+
+@inner()
+def _sweep(graph, work, size):
+    """Update every q once, children before parents; return the largest change."""
+    hidden, children = work.hidden, work.children
+    link, weight = work.edges.link, work.edges.weight
+    for j in range(size.hidden):
+        hidden.below[j] = 0.0
+    change, begin = 0.0, 0
+    for number in range(size.runs):
+        end = hidden.run[number]
+        for j in range(begin, end):
+            hidden.odds[j] = hidden.base[j] + hidden.below[j] + _parent_sum(graph, work, j)
+        for j in range(begin, end, WIDTH):
+            store(hidden.odds, j, logistic(load(hidden.odds, j)))
+        for j in range(begin, end):
+            if hidden.free[j]:
+                new = max(hidden.odds[j], Q_FLOOR)
+                change = max(change, abs(new - hidden.q[j]))
+                hidden.q[j] = new
+            c, q = hidden.child[j], hidden.q[j]
+            if c >= 0:
+                edge, stride = children.start[c], children.stride[c]
+                for _ in range(graph.n_parents[children.node[c]]):
+                    hidden.below[link[edge]] += q * weight[edge]
+                    edge += stride
+        begin = end
+    return change
+
+
+@inner()
+def _bound(graph, work, size):
+    """The bound of the row, apart from a constant, from ``base`` and the weights."""
+    q, base, value, terms = work.hidden.q, work.hidden.base, 0.0, splat(0.0)
+    for j in range(size.hidden):
+        value += q[j] * (base[j] + _parent_sum(graph, work, j))
+    for j in range(0, size.hidden, WIDTH):
+        terms = terms + entropy(load(q, j))  # spare entries are 0
+    return value + reduce_sum(terms)
+
+
+# ---- gradient
+
+
+@inner()
+def _add_gradient(graph, tables, work, size, missing, gradient, mass):
+    """Add what the nodes of a row that may be on contribute to the gradient of its bound.
+
+    With u = leak + theta / r the derivative is ``q_k (q_i / (1 - exp(-u)) - 1)`` for an edge and
+    ``q_i {1 + f'(leak) + sum_k q_k r_k (f'(u_k) - f'(leak))} - 1`` for a leak. The ``-1`` are left
+    to `finish_gradient`, which knows nothing of unobserved visibles: theirs are undone here.
+    """
+    edges, groups, children, hidden = work.edges, work.groups, work.children, work.hidden
+    q, derivatives, n_visible = hidden.q, edges.weight, graph.n_visible
+    for number in range(size.groups):
+        slope = load(groups.slope, WIDTH * number)
+        for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
+            _, derivative = edge_terms(load(edges.theta, edge) / load(edges.r, edge), slope)
+            store(derivatives, edge, derivative)  # in place of the weights
+    for c in range(size.children):
+        node, edge, stride = children.node[c], children.start[c], children.stride[c]
+        q_child = q[hidden.place[node - n_visible]] if node >= n_visible else 1.0
+        slope_of_leak = tables.slope[node]
+        total, first = 1.0 + slope_of_leak, graph.ptr[node]
+        for entry in range(first, first + graph.n_parents[node]):
+            q_parent, derivative = q[edges.link[edge]], derivatives[edge]
+            total += q_parent * edges.r[edge] * (derivative - slope_of_leak)
+            gradient[graph.param[entry]] += q_child * q_parent * (1.0 + derivative)
+            edge += stride
+        gradient[graph.leak_param[node]] += q_child * total
+    for j in range(size.hidden):
+        mass[hidden.node[j]] += q[j]
+        node = n_visible + hidden.node[j]
+        if graph.n_parents[node] == 0:
+            gradient[graph.leak_param[node]] += q[j] * (1.0 + tables.slope[node])
+    for i in missing:
+        gradient[graph.leak_param[i]] += 1.0
+        for entry in range(graph.ptr[i], graph.ptr[i] + graph.n_parents[i]):
+            j = hidden.place[graph.parent[entry]]
+            if j >= 0:
+                gradient[graph.param[entry]] += q[j]
+
+
+@njit(cache=True, nogil=True)
+def finish_gradient(leak_param, param, parent, gradient, mass, n_rows):
+    """Add what every node, on or off, contributes: -1 per row and leak, -q_k per edge."""
+    for node in range(len(leak_param)):
+        gradient[leak_param[node]] -= n_rows
+    for edge in range(len(param)):  # padding goes to the spare entry
+        gradient[param[edge]] -= mass[parent[edge]]
+
+
+# ---- before inference
+
+
+@njit(cache=True, nogil=True)
+def starting_weights(ptr, n_parents, theta, work_arrays, result):
+    """Fill ``result`` (edges of the graph,) with the Jensen weights that inference begins with."""
+    work = pointers(work_arrays)
+    for node in range(len(n_parents)):
+        if n_parents[node] > 0:
+            start_of_node(theta, ptr[node], np.int64(n_parents[node]), result, work)
+
+
+@njit(cache=True, nogil=True)
+def memory_sizes(graph_arrays, table_arrays, row_arrays, work_arrays, local, sizes):
+    """``sizes[row]``: how many numbers the (q, r) of each row take."""
+    graph, tables, work = pointers(graph_arrays), pointers(table_arrays), pointers(work_arrays)
+    for row in range(len(sizes)):
+        ones = row_arrays.columns[row_arrays.ptr[row] : row_arrays.ptr[row + 1]]
+        of_hidden = lay_out_hidden(graph, tables, work, pointers(ones), len(ones), local, NARROW)
+        size = lay_out_visible(graph, tables, work, pointers(ones), len(ones), of_hidden, NARROW)
+        sizes[row] = size.hidden + size.edges

@@ -1,0 +1,462 @@
+"""The nodes and edges that take part in the mean-field inference of one row, laid out for loops.
+
+A row has the visibles that are on, the hidden nodes that may be on, and the edges into both; what
+is off is in the totals of `Tables` and is never visited. Hidden nodes are numbered anew, children
+before parents, so that a sweep over them is one pass upwards. Kernels work on pointers, see
+`pointers`; the named tuples here hold the arrays.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.engines.numba.graph import Graph
+from noisyor.engines.numba.mean_field_factor import (
+    BATCH,
+    Edges,
+    Groups,
+    Scratch,
+    floor_of,
+    normalise,
+)
+from noisyor.engines.numba.mean_field_vector import WIDTH, inner, splat
+from noisyor.engines.numba.selection import UNOBSERVED
+
+NARROW, NARROW_SETTLING = 32, 8
+"""Children with more parents than this never share a group. Sharing is worth less while r is
+solved for: a group is done when its slowest child is."""
+
+
+class Tables(NamedTuple):
+    """What inference needs to know of the parameters.
+
+    By edge of the graph: ``theta``, and ``start``, the Jensen weight to begin with. By node:
+    ``leak``, ``slope`` = f'(leak) = 1 / (exp(leak) - 1), ``log_odds`` = leak + f(leak). ``total``
+    (n_hidden,): sum of theta over the children of a hidden node; ``total_leak`` over all nodes.
+    ``order`` (n_hidden,): hidden nodes, children before parents, and their ``level``; nodes of one
+    level are never connected.
+    """
+
+    theta: npt.NDArray[np.float64]
+    start: npt.NDArray[np.float64]
+    leak: npt.NDArray[np.float64]
+    slope: npt.NDArray[np.float64]
+    log_odds: npt.NDArray[np.float64]
+    total: npt.NDArray[np.float64]
+    total_leak: float
+    order: npt.NDArray[np.int32]
+    level: npt.NDArray[np.int32]
+
+
+class Children(NamedTuple):
+    """Children of a row: hidden nodes in the order of a sweep, then the visibles that are on.
+
+    ``node`` number; its edges are ``start + stride * j`` for the parents j in the graph's order.
+    ``lane`` its first lane in `Groups`; it has that one, or eight if the stride is 1. ``ordered``
+    and ``bucket`` serve to group children by the number of their parents.
+    """
+
+    node: npt.NDArray[np.int32]
+    start: npt.NDArray[np.int64]
+    stride: npt.NDArray[np.int64]
+    lane: npt.NDArray[np.int64]
+    ordered: npt.NDArray[np.int64]
+    bucket: npt.NDArray[np.int64]
+
+
+class Hidden(NamedTuple):
+    """Hidden nodes of a row in the order of a sweep.
+
+    ``node`` hidden number; ``child`` number among the children or -1; ``free`` whether q is
+    inferred; ``run`` end of each level. ``q`` probability, with spare entries that are 0; ``fixed``
+    log-odds apart from edges into nodes that may be on or from them, ``base`` the same with the
+    edges into active visibles, ``below`` what hidden children add, ``odds`` all together, then the
+    new q. ``place`` (n_hidden,) is the number within the row, or -1; ``clamp`` (n_hidden,) the
+    evidence.
+    """
+
+    node: npt.NDArray[np.int32]
+    child: npt.NDArray[np.int32]
+    free: npt.NDArray[np.uint8]
+    run: npt.NDArray[np.int32]
+    q: npt.NDArray[np.float64]
+    fixed: npt.NDArray[np.float64]
+    base: npt.NDArray[np.float64]
+    below: npt.NDArray[np.float64]
+    odds: npt.NDArray[np.float64]
+    place: npt.NDArray[np.int32]
+    clamp: npt.NDArray[np.uint8]
+
+
+class Work(NamedTuple):
+    """Memory of one thread, reused for all its rows."""
+
+    edges: Edges
+    groups: Groups
+    scratch: Scratch
+    children: Children
+    hidden: Hidden
+
+
+class Size(NamedTuple):
+    """Numbers of hidden nodes, levels, children, groups, slots and edges of a row.
+
+    Hidden children, and their groups and slots, come before the others.
+    """
+
+    hidden: int
+    runs: int
+    hidden_children: int
+    children: int
+    hidden_groups: int
+    groups: int
+    hidden_slots: int
+    slots: int
+    edges: int
+
+
+class Memory(NamedTuple):
+    """(q, r) of every row, to start from and to keep.
+
+    Row r has ``value[ptr[r]:ptr[r + 1]]``: q of its hidden nodes in the order of a sweep, then r of
+    the edges into its hidden nodes, then of those into its active visibles. ``filled``: whether
+    there is something to start from; ``kept``: whether the end is to be kept.
+    """
+
+    ptr: npt.NDArray[np.int64]
+    value: npt.NDArray[np.float64]
+    filled: bool
+    kept: bool
+
+
+def allocate(graph: Graph, most_edges: int, most_ones: int) -> Work:
+    """Memory for rows with at most so many active visibles and edges into them."""
+    n_hidden = graph.n_hidden
+    n_edges = most_edges + int(graph.n_parents[graph.n_visible :].sum())
+    n_children, n = most_ones + n_hidden, n_hidden + WIDTH
+    # A wide child leaves less than eight slots of its group unused; the shared groups together
+    # less than four times the largest one, as children are sorted by their number of parents.
+    n_slots = n_edges + WIDTH * n_children + 4 * WIDTH * NARROW
+    size = max(int(graph.n_parents.max(initial=0)) + WIDTH, BATCH, WIDTH * NARROW)
+    lanes = WIDTH * n_children
+    floats, numbers, short = np.ones, _numbers, _short_numbers
+    return Work(
+        Edges(
+            theta=floats(n_slots), r=floats(n_slots), weight=floats(n_slots), link=short(n_slots)
+        ),
+        Groups(
+            begin=numbers(n_children + 1),
+            wide=np.zeros(n_children, dtype=np.uint8),
+            used=floats(lanes),
+            size=floats(lanes),
+            floor=floats(lanes),
+            slope=floats(lanes),
+            importance=floats(lanes),
+            active=floats(lanes),
+            best=floats(lanes),
+            total=floats(lanes),
+        ),
+        Scratch(
+            q=floats(size),
+            value=floats(size),
+            worth=floats(size),
+            step=floats(size),
+            before=floats(size),
+            todo=numbers(size),
+        ),
+        Children(
+            node=short(n_children),
+            start=numbers(n_children),
+            stride=numbers(n_children),
+            lane=numbers(n_children),
+            ordered=numbers(n_children),
+            bucket=numbers(NARROW + 2),
+        ),
+        Hidden(
+            node=short(n_hidden),
+            child=short(n_hidden),
+            free=np.zeros(n_hidden, dtype=np.uint8),
+            run=short(n_hidden),
+            q=floats(n),
+            fixed=floats(n),
+            base=floats(n),
+            below=floats(n),
+            odds=floats(n),
+            place=short(n_hidden),
+            clamp=np.full(n_hidden, UNOBSERVED, dtype=np.uint8),
+        ),
+    )
+
+
+def _numbers(size: int) -> npt.NDArray[np.int64]:
+    return np.zeros(size, dtype=np.int64)
+
+
+def _short_numbers(size: int) -> npt.NDArray[np.int32]:
+    return np.zeros(size, dtype=np.int32)
+
+
+# ---- layout
+
+
+@inner()
+def lay_out_hidden(graph, tables, work, ones, n_ones, local, narrow):
+    """Lay out the hidden nodes of a row and the edges between them.
+
+    With ``local`` the ancestors of what is on take part, else all hidden nodes. Children of at
+    most ``narrow`` parents may share groups.
+    """
+    hidden, children = work.hidden, work.children
+    if local:
+        _mark_ancestors(graph, hidden, ones, n_ones)
+    else:
+        for k in range(graph.n_hidden):
+            hidden.place[k] = 0
+    n_local, n_runs, level = 0, 0, -1
+    for position in range(graph.n_hidden):
+        k = tables.order[position]
+        if hidden.place[k] < 0:
+            continue
+        if tables.level[position] != level:
+            level = tables.level[position]
+            n_runs += 1
+        hidden.place[k] = n_local
+        hidden.node[n_local] = k
+        n_local += 1
+        hidden.run[n_runs - 1] = n_local
+
+    for j in range(n_local, n_local + WIDTH):
+        hidden.q[j] = 0.0
+    n_children, n_edges = 0, 0
+    for j in range(n_local):
+        k = hidden.node[j]
+        hidden.free[j] = hidden.clamp[k] == UNOBSERVED
+        hidden.child[j] = -1
+        n_parents = graph.n_parents[graph.n_visible + k]
+        if n_parents > 0 and hidden.clamp[k] != 0:
+            hidden.child[j] = n_children
+            children.node[n_children] = graph.n_visible + k
+            n_children += 1
+            n_edges += n_parents
+    n_groups = _group(graph, tables, work, 0, n_children, 0, n_local, narrow)
+    slots = work.groups.begin[n_groups]
+    return Size(n_local, n_runs, n_children, n_children, n_groups, n_groups, slots, slots, n_edges)
+
+
+@inner()
+def lay_out_visible(graph, tables, work, ones, n_ones, of_hidden, narrow):
+    """Add the active visibles of a row and the edges into them."""
+    first, n_edges = of_hidden.hidden_children, of_hidden.edges
+    for c in range(n_ones):
+        work.children.node[first + c] = ones[c]
+        n_edges += graph.n_parents[ones[c]]
+    n_groups, spare = of_hidden.hidden_groups, of_hidden.hidden
+    n_groups = _group(graph, tables, work, first, first + n_ones, n_groups, spare, narrow)
+    return Size(
+        of_hidden.hidden,
+        of_hidden.runs,
+        first,
+        first + n_ones,
+        of_hidden.hidden_groups,
+        n_groups,
+        of_hidden.hidden_slots,
+        work.groups.begin[n_groups],
+        n_edges,
+    )
+
+
+@inner()
+def _mark_ancestors(graph, hidden, ones, n_ones):
+    """Set ``place`` to 0 for the ancestors of the active visibles and of nodes clamped on."""
+    for k in range(graph.n_hidden):
+        hidden.place[k] = -1
+    n_found, done = 0, 0
+    for c in range(n_ones):
+        n_found = _mark_parents(graph, hidden, n_found, np.int64(ones[c]))
+    for k in range(graph.n_hidden):
+        if hidden.clamp[k] == 1 and hidden.place[k] < 0:
+            hidden.place[k] = 0
+            hidden.node[n_found] = k
+            n_found += 1
+    while done < n_found:
+        node = np.int64(graph.n_visible + hidden.node[done])
+        n_found = _mark_parents(graph, hidden, n_found, node)
+        done += 1
+
+
+@inner()
+def _mark_parents(graph, hidden, n_found, node):
+    begin = graph.ptr[node]
+    for edge in range(begin, begin + graph.n_parents[node]):
+        k = graph.parent[edge]
+        if hidden.place[k] < 0:
+            hidden.place[k] = 0
+            hidden.node[n_found] = k
+            n_found += 1
+    return n_found
+
+
+@inner()
+def _group(graph, tables, work, first, last, n_groups, spare, narrow):
+    """Put children ``first`` to ``last`` into groups behind the first ``n_groups``.
+
+    Children with equally many parents, or nearly so, share a group. Returns the number of groups.
+    """
+    node, ordered, bucket = work.children.node, work.children.ordered, work.children.bucket
+    for size in range(NARROW + 2):
+        bucket[size] = 0
+    for c in range(first, last):
+        bucket[min(graph.n_parents[node[c]], NARROW + 1)] += 1
+    total = 0
+    for size in range(NARROW + 1, -1, -1):  # the widest first, those without parents last
+        bucket[size], total = total, total + bucket[size]
+    for c in range(first, last):
+        size = min(graph.n_parents[node[c]], NARROW + 1)
+        ordered[bucket[size]] = c
+        bucket[size] += 1
+
+    position = 0
+    while position < last - first:
+        n_parents = np.int64(graph.n_parents[node[ordered[position]]])
+        if n_parents == 0:
+            break
+        count = min(WIDTH, last - first - position)
+        wide = n_parents > narrow or count * (2 + (n_parents + 7) // WIDTH) < n_parents
+        if wide:
+            count = 1
+        _open_group(work.edges, work.groups, n_groups, n_parents, wide, spare)
+        for lane in range(count):
+            _fill(graph, tables, work, n_groups, lane, ordered[position + lane])
+        n_groups += 1
+        position += count
+    return n_groups
+
+
+@inner()
+def _open_group(edges, groups, number, n_parents, wide, spare):
+    """An empty group with room for children of at most ``n_parents`` parents."""
+    begin = groups.begin[number]
+    end = begin + WIDTH * ((n_parents + 7) // WIDTH if wide else n_parents)
+    groups.begin[number + 1] = end
+    groups.wide[number] = wide
+    for edge in range(begin, end):
+        edges.theta[edge] = 1.0
+        edges.r[edge] = 1.0
+        edges.link[edge] = spare  # an entry of q that is 0
+    for lane in range(WIDTH * number, WIDTH * number + WIDTH):
+        groups.used[lane] = 0.0
+        groups.size[lane] = 1.0
+        groups.floor[lane] = floor_of(1)
+        groups.slope[lane] = 1.0
+        groups.importance[lane] = 0.0
+
+
+@inner()
+def _fill(graph, tables, work, number, lane, c):
+    """Put child c into a lane of a group, or into all lanes of a wide one."""
+    groups, children, edges, place = work.groups, work.children, work.edges, work.hidden.place
+    node, wide = children.node[c], groups.wide[number]
+    size, begin, start = graph.n_parents[node], graph.ptr[node], groups.begin[number] + lane
+    stride = 1 if wide else WIDTH
+    children.start[c] = start
+    children.stride[c] = stride
+    children.lane[c] = WIDTH * number + lane
+    if size == 0:
+        return
+    for offset in range(lane, WIDTH if wide else lane + 1):
+        entry = WIDTH * number + offset
+        groups.used[entry] = (size - offset + 7) // WIDTH if wide else size
+        groups.size[entry] = size
+        groups.floor[entry] = floor_of(size)
+        groups.slope[entry] = tables.slope[node]
+        groups.importance[entry] = 1.0
+    for offset in range(size):
+        edges.theta[start + stride * offset] = tables.theta[begin + offset]
+        edges.r[start + stride * offset] = tables.start[begin + offset]
+        edges.link[start + stride * offset] = place[graph.parent[begin + offset]]
+
+
+# ---- where to start from
+
+
+@inner()
+def start(graph, tables, work, size):
+    """The published start: q = 1/2, r proportional to theta. Visibles have theirs already."""
+    hidden, children, r = work.hidden, work.children, work.edges.r
+    for j in range(size.hidden):
+        k = hidden.node[j]
+        hidden.fixed[j] = tables.log_odds[graph.n_visible + k] - tables.total[k]
+        hidden.q[j] = 0.5 if hidden.free[j] else float(hidden.clamp[k])
+    for c in range(size.hidden_children):
+        node = children.node[c]
+        begin, stride, entry = children.start[c], children.stride[c], graph.ptr[node]
+        for offset in range(graph.n_parents[node]):
+            r[begin + stride * offset] = tables.start[entry + offset]
+
+
+@inner()
+def discount_missing(graph, tables, hidden, missing, n_missing):
+    """Take unobserved visibles out of the totals; return the sum of their leaks."""
+    value = 0.0
+    for number in range(n_missing):
+        node = missing[number]
+        value += tables.leak[node]
+        for edge in range(graph.ptr[node], graph.ptr[node] + graph.n_parents[node]):
+            j = hidden.place[graph.parent[edge]]
+            if j >= 0:
+                hidden.fixed[j] += tables.theta[edge]
+    return value
+
+
+@inner()
+def set_importance(work, size):
+    """Tell the groups how probable their hidden children are."""
+    hidden, children, importance = work.hidden, work.children, work.groups.importance
+    for j in range(size.hidden):
+        c = hidden.child[j]
+        if c >= 0:
+            lane = children.lane[c]
+            for offset in range(WIDTH if children.stride[c] == 1 else 1):
+                importance[lane + offset] = hidden.q[j]
+
+
+@inner()
+def exchange(graph, memory, work, size, row, out):
+    """Copy (q, r) of a row to the memory, or from it."""
+    hidden, children, r = work.hidden, work.children, work.edges.r
+    position = memory.ptr[row]
+    for j in range(size.hidden):
+        if out:
+            memory.value[position] = hidden.q[j]
+        else:
+            hidden.q[j] = memory.value[position]
+        position += 1
+    for c in range(size.children):
+        edge, stride = children.start[c], children.stride[c]
+        for _ in range(graph.n_parents[children.node[c]]):
+            if out:
+                memory.value[position] = r[edge]
+            else:
+                r[edge] = memory.value[position]
+            edge += stride
+            position += 1
+
+
+@inner()
+def start_of_node(theta, begin, n_parents, start, work):
+    """Jensen weights of a node to begin with: proportional to theta, floored."""
+    groups, values, r = work.groups, work.scratch.value, work.edges.r
+    groups.begin[0] = 0
+    _open_group(work.edges, groups, 0, n_parents, True, 0)
+    for lane in range(WIDTH):
+        groups.used[lane] = (n_parents - lane + 7) // WIDTH
+        groups.floor[lane] = floor_of(n_parents)
+    total = 0.0
+    for offset in range(groups.begin[1]):
+        values[offset] = theta[begin + offset] if offset < n_parents else 0.0
+        r[offset] = 1.0 / n_parents
+        total += values[offset]
+    normalise(values, 0, r, groups, 0, splat(1.0), splat(total))
+    for offset in range(n_parents):
+        start[begin + offset] = r[offset]
