@@ -26,6 +26,10 @@ class Posterior:
     n_samples : number of explanations per row.
     beliefs : (n_rows * n_samples, n_hidden) float32 log-odds of the max-marginals, or None if they
         were not asked for. Nodes that were left out as non-ancestors have -1e30.
+    q : (n_rows, n_hidden) mean-field probabilities of the causes, or None if another method was
+        used or they were not kept. With them come rounds in ``iterations`` and, in ``residual``,
+        what the last round added to the bound.
+    elbo_vi : (n_rows,) the mean-field bound on ``log p(x)``, or None.
     """
 
     states: sp.csr_array
@@ -35,6 +39,8 @@ class Posterior:
     converged: npt.NDArray[np.bool_]
     n_samples: int = 1
     beliefs: npt.NDArray[np.float32] | None = None
+    q: npt.NDArray[np.float64] | None = None
+    elbo_vi: npt.NDArray[np.float64] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -53,7 +59,12 @@ class Posterior:
         return self.states[number :: self.n_samples]
 
     def marginals(self) -> sp.csr_array:
-        """Share of the samples in which each cause is on, sparse (n_rows, n_hidden) float64."""
+        """Share of the samples in which each cause is on, sparse (n_rows, n_hidden) float64.
+
+        Of a mean-field posterior that kept them, the probabilities q.
+        """
+        if self.q is not None:
+            return sp.csr_array(self.q)
         lines = np.arange(self.states.shape[0])
         average = sp.csr_array(
             (np.full(len(lines), 1.0 / self.n_samples), (lines // self.n_samples, lines)),
@@ -85,6 +96,8 @@ def concatenate(parts: Sequence[Posterior]) -> Posterior:
     if len(parts) == 1:
         return parts[0]
     beliefs = [part.beliefs for part in parts if part.beliefs is not None]
+    q = [part.q for part in parts if part.q is not None]
+    elbo_vi = [part.elbo_vi for part in parts if part.elbo_vi is not None]
     return Posterior(
         states=sp.csr_array(sp.vstack([part.states for part in parts], format="csr")),
         log_joint=np.concatenate([part.log_joint for part in parts]),
@@ -93,4 +106,6 @@ def concatenate(parts: Sequence[Posterior]) -> Posterior:
         converged=np.concatenate([part.converged for part in parts]),
         n_samples=parts[0].n_samples,
         beliefs=np.concatenate(beliefs) if beliefs else None,
+        q=np.concatenate(q) if q else None,
+        elbo_vi=np.concatenate(elbo_vi) if elbo_vi else None,
     )
