@@ -26,11 +26,14 @@ if TYPE_CHECKING:
         NoisyOrError,
         UnsupportedDataError,
     )
+    from noisyor.evaluation import EvaluationResult, evaluate
     from noisyor.explanation import explain
     from noisyor.graph_exchange import from_networkx, to_networkx
+    from noisyor.hybrid import HybridResult, train_hybrid
     from noisyor.inference.exact import ExactPosterior, enumerate_posterior
     from noisyor.inference.joint import Factorization, JointMaxProduct
     from noisyor.inference.max_product import MaxProduct
+    from noisyor.inference.mean_field import MeanField
     from noisyor.initialization import initialize
     from noisyor.layered import layered
     from noisyor.model_file import load_network, save_network
@@ -45,13 +48,16 @@ if TYPE_CHECKING:
 _HOME = {
     "CheckpointError": "errors",
     "DatasetNotFoundError": "errors",
+    "EvaluationResult": "evaluation",
     "ExactPosterior": "inference.exact",
     "Factorization": "inference.joint",
+    "HybridResult": "hybrid",
     "InvalidDataError": "errors",
     "InvalidNetworkError": "errors",
     "InvalidSettingError": "errors",
     "JointMaxProduct": "inference.joint",
     "MaxProduct": "inference.max_product",
+    "MeanField": "inference.mean_field",
     "MissingExtraError": "errors",
     "ModelFileError": "errors",
     "Network": "network",
@@ -65,6 +71,7 @@ _HOME = {
     "elbo_mp": "objective",
     "elbo_mp_gradient": "objective",
     "enumerate_posterior": "inference.exact",
+    "evaluate": "evaluation",
     "explain": "explanation",
     "from_edges": "structure",
     "from_networkx": "graph_exchange",
@@ -76,19 +83,23 @@ _HOME = {
     "save_network": "model_file",
     "to_networkx": "graph_exchange",
     "train": "training",
+    "train_hybrid": "hybrid",
     "visible_probability": "sampling",
 }
 
 __all__ = [
     "CheckpointError",
     "DatasetNotFoundError",
+    "EvaluationResult",
     "ExactPosterior",
     "Factorization",
+    "HybridResult",
     "InvalidDataError",
     "InvalidNetworkError",
     "InvalidSettingError",
     "JointMaxProduct",
     "MaxProduct",
+    "MeanField",
     "MissingExtraError",
     "ModelFileError",
     "Network",
@@ -103,6 +114,7 @@ __all__ = [
     "elbo_mp",
     "elbo_mp_gradient",
     "enumerate_posterior",
+    "evaluate",
     "explain",
     "from_edges",
     "from_networkx",
@@ -114,6 +126,7 @@ __all__ = [
     "save_network",
     "to_networkx",
     "train",
+    "train_hybrid",
     "visible_probability",
 ]
 
