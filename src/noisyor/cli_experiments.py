@@ -31,7 +31,7 @@ _MOST_SEEDS = 10_000
     "datasets",
     multiple=True,
     metavar="NAME",
-    help="Repeatable, for text and overparam. By default all.",
+    help="Repeatable, for text and overparam. By default all of the paper.",
 )
 @click.option(
     "--size",

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from noisyor import datasets
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.learning import elbos, learn, mean_field, phases_of, split_for
+from noisyor.experiments.learning import elbos, learn, phases_of, split_for
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.explanation import explain
+from noisyor.inference.joint import JointMaxProduct, factorize
 from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.mean_field import MeanField
 from noisyor.initialization import initialize
 from noisyor.metrics import (
     factorization_error,
@@ -44,7 +46,7 @@ PMP_ITERATIONS = 1000
 
 def _run(spec: RunSpec, context: Context) -> Outcome:
     n, r = _size(spec.case)
-    data = import_module("noisyor.datasets").generate_bmf(n, r, spec.seed)
+    data = datasets.generate_bmf(n, r, spec.seed)
     if spec.method == "pmp":
         return _run_pmp(spec, context, data, r)
     train_rows, score_rows = split_for(
@@ -70,7 +72,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
     bounds = elbos(learned.network, score_rows, context, kinds=kinds, last=phases[-1].name)
     if spec.part == "validation":
         return learned.outcome(phases, {"validation_elbo": bounds["elbo"]})
-    method = MaxProduct() if spec.method == "mp" else mean_field(local=False)
+    method = MaxProduct() if spec.method == "mp" else MeanField()
     states = explain(learned.network, score_rows, method, n_threads=context.n_threads).states
     metrics = {f"test_{name}": value for name, value in bounds.items()}
     metrics["test_re_pct"] = factorization_error(learned.network, states, data.test)
@@ -85,8 +87,6 @@ def _run_pmp(spec: RunSpec, context: Context, data: Any, r: int) -> Outcome:
     In the paper's protocol the test activations are one perturbed sample too; the error at their
     mode is recorded beside it.
     """
-    from noisyor.inference.joint import JointMaxProduct, factorize
-
     settings = JointMaxProduct(iterations=spec.steps)
     n = len(data.train)
     found = factorize(data.train, r, settings, seed=spec.seed, n_threads=context.n_threads)

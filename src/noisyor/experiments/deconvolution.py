@@ -7,18 +7,20 @@ and noise fixed at 0.01. Training: 3,000 full-batch updates, temperature 1; test
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from noisyor import datasets
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.learning import elbos, learn, mean_field, phases_of, split_for
+from noisyor.experiments.learning import elbos, learn, phases_of, split_for
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.explanation import explain
+from noisyor.inference.joint import JointMaxProduct, deconvolve
 from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.mean_field import MeanField
 from noisyor.initialization import initialize
 from noisyor.metrics import (
     features_iou,
@@ -47,7 +49,7 @@ _KEPT_IMAGES = 20
 
 
 def _run(spec: RunSpec, context: Context) -> Outcome:
-    data = import_module("noisyor.datasets").load_deconvolution()
+    data = datasets.load_deconvolution()
     images = Observations.of(data.images)
     train_images, test_images = images.split(TRAIN_SHARE, spec.seed)
     train_rows, score_rows = split_for(spec, train_images, test_images)
@@ -100,8 +102,6 @@ def _run_pmp(
     In the paper's protocol the test activations are one perturbed sample too; the error at their
     mode is recorded beside it.
     """
-    from noisyor.inference.joint import JointMaxProduct, deconvolve
-
     settings = JointMaxProduct(iterations=spec.steps)
     prior, threads = ACTIVATION_PRIORS[spec.init], context.n_threads
     found = deconvolve(
@@ -171,7 +171,7 @@ def _images(rows: Observations) -> npt.NDArray[np.uint8]:
 
 
 def _mode(spec: RunSpec, network: Network, rows: Observations, context: Context) -> Any:
-    method = MaxProduct() if spec.method == "mp" else mean_field(local=False)
+    method = MaxProduct() if spec.method == "mp" else MeanField()
     return explain(network, rows, method, n_threads=context.n_threads).states
 
 

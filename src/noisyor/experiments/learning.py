@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from noisyor.errors import CheckpointError
 from noisyor.experiments.protocol import Context, Outcome, RunSpec
 from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.network import FloatArray, Network
 from noisyor.observations import Observations
@@ -22,7 +22,6 @@ __all__ = [
     "Phase",
     "elbos",
     "learn",
-    "mean_field",
     "phases_of",
     "split_for",
 ]
@@ -77,11 +76,6 @@ class Learned(NamedTuple):
         )
 
 
-def mean_field(local: bool, keep_q: bool = True) -> Any:
-    """The variational method with the published schedule, full or local."""
-    return import_module("noisyor").MeanField(local=local, keep_q=keep_q)
-
-
 def phases_of(
     spec: RunSpec,
     *,
@@ -95,11 +89,11 @@ def phases_of(
     if spec.method == "mp":
         return [Phase("mp", max_product, spec.steps)]
     if spec.method in ("vi", "local-vi"):
-        return [Phase("vi", mean_field(spec.method == "local-vi"), spec.steps)]
+        return [Phase("vi", MeanField(local=spec.method == "local-vi"), spec.steps)]
     first = round(mp_share * spec.steps)
     return [
         Phase("mp", max_product, first),
-        Phase("vi", mean_field(hybrid_local), spec.steps - first),
+        Phase("vi", MeanField(local=hybrid_local), spec.steps - first),
     ]
 
 
@@ -198,7 +192,8 @@ def elbos(
         method = MaxProduct(ancestors_only=ancestors_only)
         result["elbo_mp"] = float(method.bound(network, X, n_threads=threads).mean())
     if "vi" in kinds:
-        posterior = mean_field(local, keep_q=False).posterior(network, X, n_threads=threads)
+        posterior = MeanField(local=local, keep_q=False).posterior(network, X, n_threads=threads)
+        assert posterior.elbo_vi is not None
         result["elbo_vi"] = float(posterior.elbo_vi.mean())
         if last == "vi":
             result["elbo_mp"] = float(posterior.log_joint.mean())

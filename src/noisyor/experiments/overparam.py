@@ -6,10 +6,9 @@ each cause and noise fixed at 0.01. Training: max-product, 45,000 updates of 20 
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 
+from noisyor import datasets
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
 from noisyor.experiments.learning import elbos, learn, phases_of, split_for
@@ -33,7 +32,7 @@ LEARNING_RATE = 1e-3
 
 def _run(spec: RunSpec, context: Context) -> Outcome:
     dataset, latents = spec.case.split(",")
-    data = import_module("noisyor.datasets").load_ovpm(dataset)
+    data = datasets.load_ovpm(dataset)
     rows = Observations.of(data.observations)
     train_rows, score_rows = split_for(spec, *rows.split(TRAIN_SHARE, spec.seed))
     start = initialize(

@@ -6,8 +6,7 @@ without noise: 1,000 of max-product, 1,500 or 5,000 of variational inference, 1,
 
 from __future__ import annotations
 
-from importlib import import_module
-
+from noisyor import datasets
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.layered_run import LayeredProtocol, run_layered
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
@@ -30,7 +29,7 @@ _PROTOCOL = LayeredProtocol(
 
 
 def _run(spec: RunSpec, context: Context) -> Outcome:
-    data = import_module("noisyor.datasets").load_tiny20()
+    data = datasets.load_tiny20()
     rows = Observations.of(data.observations)
     train_rows, test_rows = rows.split(TRAIN_SHARE, spec.seed)
     return run_layered(spec, context, train_rows, test_rows, _PROTOCOL, tuple(data.words))
