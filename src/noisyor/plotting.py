@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from noisyor.experiments.arrays import unpack
 from noisyor.experiments.overparam import DATASETS
 from noisyor.experiments.paper import paper_cells
 from noisyor.experiments.tables import stat
+from noisyor.files import write_atomically
 from noisyor.metrics import match_features
 
 if TYPE_CHECKING:
@@ -63,8 +65,11 @@ def write_figures(runs: Sequence[Run], out: Path) -> list[Path]:
     for name, figure in drawn.items():
         for kind in ("png", "svg"):
             path = out / f"{name}.{kind}"
+            content = BytesIO()
             # no date in the file, so that the same runs give the same bytes
-            figure.savefig(path, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+            metadata = {"Date": None} if kind == "svg" else None
+            figure.savefig(content, format=kind, dpi=150, metadata=metadata)
+            write_atomically(path, content.getvalue())
             written.append(path)
     return written
 
