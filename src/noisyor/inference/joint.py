@@ -42,7 +42,8 @@ class JointMaxProduct:
     Parameters
     ----------
     iterations : rounds of parallel message updates.
-    damping : weight of the old message, 0 <= damping < 1.
+    damping : weight of the old message, 0 <= damping < 1. Large problems may need more than 0.5:
+        if the reconstruction of the training data is poor, try 0.7.
     temperature : scale of the logistic noise on the unaries of activations and features; 0 for
         none. Without noise nothing distinguishes the features from each other, and all of them
         come out the same: that makes sense for one feature, or for given ones.
@@ -173,7 +174,7 @@ def deconvolve(
     settings: JointMaxProduct | None = None,
     *,
     features: npt.ArrayLike | None = None,
-    activation_probability: float = 0.01,
+    activation_probability: float = 1e-75,
     feature_probability: float = 0.25,
     flip_probability: float = 1e-100,
     seed: int = 0,
@@ -188,9 +189,9 @@ def deconvolve(
     n_features, feature_shape : number and (height, width) of the features; may be left out if
         ``features`` are given.
     features : binary (n_features, height, width), to infer the activations only.
-    activation_probability : prior probability of a feature at a position. 0.01 is that of the
-        original experiment; 1e-75, that of the noisy-OR paper's code, asks for the fewest
-        activations that explain all pixels.
+    activation_probability : prior probability of a feature at a position. 1e-75, that of the
+        noisy-OR paper's code, asks for the fewest activations that explain all pixels and finds
+        the better features; 0.01 is that of the original experiment.
     feature_probability : prior probability that a pixel of a feature is on.
 
     The others as in `factorize`.
