@@ -77,7 +77,7 @@ def interleaved(
 
 _CHUNK_SECONDS = 1.0  # the system counts in ticks of 10 ms
 _PAUSE_SECONDS = 2.0
-_ATTEMPTS = 200
+_ATTEMPTS = 60
 _elsewhere: set[str] = set()
 
 

@@ -103,32 +103,34 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
                 n_threads=n_threads,
             )
 
-    times = interleaved(
-        {
-            f"{name}, {n_threads} thread{'s' * (n_threads > 1)}": partial(
-                updates, method, n_threads
-            )
-            for name, method in methods.items()
-            for n_threads in (2, 1)
-        },
-        rounds,
-        quiet=quiet,
-    )
-    for entry in times.values():
-        for key in ("wall_ms", "cpu_ms", "fastest_wall_ms"):
-            entry[key] = significant(entry[key] / case.updates)
+    cases: dict[str, Callable[[], object]] = {
+        f"{name}, {n_threads} thread{'s' * (n_threads > 1)}": partial(updates, method, n_threads)
+        for name, method in methods.items()
+        for n_threads in (2, 1)
+    }
+    variants = list(cases)
     batch = batches[start.step % len(batches)]
-    edges = active_edges(network, batch, problem.method.ancestors_only)
-    result: dict[str, Any] = {"variants": times, "active_edges_per_row": round(edges, 1)}
+    iterations = {}
     for name, method in methods.items():
-        parts, iterations = _parts(network, batch, method, start, rounds, quiet)
-        result.setdefault("parts_ms_on_2_threads", {})[name] = parts
-        result.setdefault("mean_iterations", {})[name] = iterations
-    return result
+        parts, iterations[name] = _parts(network, batch, method, start)
+        cases |= {f"{name}: {part}": function for part, function in parts.items()}
+    times = interleaved(cases, rounds, quiet=quiet)  # the parts in the same rounds
+    for variant in variants:
+        for key in ("wall_ms", "cpu_ms", "fastest_wall_ms"):
+            times[variant][key] = significant(times[variant][key] / case.updates)
+    edges = active_edges(network, batch, problem.method.ancestors_only)
+    return {
+        "variants": {variant: times[variant] for variant in variants},
+        "parts_ms_on_2_threads": {
+            name: {part: times[f"{name}: {part}"]["wall_ms"] for part in parts} for name in methods
+        },
+        "mean_iterations": iterations,
+        "active_edges_per_row": round(edges, 1),
+    }
 
 
-def _parts(network, batch, method, state, rounds, quiet) -> tuple[dict[str, float], float]:
-    """Milliseconds of each part of an update on two threads, and the mean iteration count."""
+def _parts(network, batch, method, state) -> tuple[dict[str, Callable[[], object]], float]:
+    """The parts of an update on two threads, and the mean number of iterations."""
     prepared = engine.PreparedNetwork(network)
     options = method._options(0, state.step)
     output = engine.infer(prepared, batch, options, n_threads=2)
@@ -138,17 +140,12 @@ def _parts(network, batch, method, state, rounds, quiet) -> tuple[dict[str, floa
         ascent = adam.update(state.optimiser, gradient, 1e-3)[1]
         np.where(network.free, np.maximum(state.theta + ascent, 1e-5), state.theta)
 
-    times = interleaved(
-        {
-            "prepare": lambda: engine.PreparedNetwork(network.with_theta(state.theta)),
-            "infer": lambda: engine.infer(prepared, batch, options, n_threads=2),
-            "gradient": lambda: engine.gradient(prepared, batch, output.states, 2),
-            "adam and clip": optimise,
-        },
-        rounds,
-        quiet=quiet,
-    )
-    parts = {name: entry["wall_ms"] for name, entry in times.items()}
+    parts: dict[str, Callable[[], object]] = {
+        "prepare": lambda: engine.PreparedNetwork(network.with_theta(state.theta)),
+        "infer": lambda: engine.infer(prepared, batch, options, n_threads=2),
+        "gradient": lambda: engine.gradient(prepared, batch, output.states, 2),
+        "adam and clip": optimise,
+    }
     return parts, round(float(output.iterations.mean()), 1)
 
 
