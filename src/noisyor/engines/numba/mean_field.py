@@ -17,10 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from noisyor.engines.numba.mean_field_factor import iterate, settle, weigh
+from noisyor.engines.numba.mean_field_factor import iterate, weigh
 from noisyor.engines.numba.mean_field_row import (
-    NARROW,
-    NARROW_SETTLING,
     discount_missing,
     exchange,
     lay_out_hidden,
@@ -29,6 +27,7 @@ from noisyor.engines.numba.mean_field_row import (
     start,
     start_of_node,
 )
+from noisyor.engines.numba.mean_field_settle import settle
 from noisyor.engines.numba.mean_field_vector import (
     WIDTH,
     edge_terms,
@@ -41,6 +40,7 @@ from noisyor.engines.numba.mean_field_vector import (
     splat,
     store,
 )
+from noisyor.engines.numba.selection import UNOBSERVED
 
 Q_FLOOR = 1e-5
 """Smallest probability of a hidden node that is inferred."""
@@ -73,63 +73,67 @@ class Output(NamedTuple):
     q: npt.NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
-def infer_rows(
-    graph_arrays,
-    table_arrays,
-    row_arrays,
-    work_arrays,
-    memory_arrays,
-    options,
-    output,
-    gradient,
-    mass,
-    begin,
-    end,
-):
-    """Fill ``output`` for rows ``begin`` to ``end``.
+class Sums(NamedTuple):
+    """Partial sums by block of rows, or arrays (n_blocks, 0) if they are not wanted."""
 
-    Unless it is empty, ``gradient`` (n_params + 1,) gains what the nodes that may be on add and
-    ``mass`` (n_hidden + 1,) the sum of q over rows; `finish_gradient` adds what all nodes share.
+    gradient: npt.NDArray[np.float64]
+    mass: npt.NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def infer_blocks(
+    graph_arrays, table_arrays, row_arrays, work_arrays, memory_arrays, options, output, sums, parts
+):
+    """Fill ``output`` for the rows of the blocks ``parts = (first, last, number of blocks)``.
+
+    Rows are shared out evenly among the blocks. Unless they are empty, ``sums.gradient`` (n_blocks,
+    n_params + 1) gains what the nodes that may be on add and ``sums.mass`` (n_blocks, n_hidden + 1)
+    the sum of q over rows; `finish_gradient` adds what all nodes share.
     """
     graph, tables, work = pointers(graph_arrays), pointers(table_arrays), pointers(work_arrays)
-    memory = pointers(memory_arrays)
-    narrow = NARROW if options.r_tolerance < 0.0 else NARROW_SETTLING
+    memory, n_rows = pointers(memory_arrays), len(output.elbo)
     n_clamps, n_hidden = row_arrays.clamp.shape[0], graph.n_hidden
-    for row in range(begin, end):
-        ones = row_arrays.columns[row_arrays.ptr[row] : row_arrays.ptr[row + 1]]
-        missing = row_arrays.missing_columns[
-            row_arrays.missing_ptr[row] : row_arrays.missing_ptr[row + 1]
-        ]
-        line = min(row, n_clamps - 1)
-        if n_clamps > 0:
-            for k in range(n_hidden):
-                work.hidden.clamp[k] = row_arrays.clamp[line, k]
-        if row == begin or options.local or n_clamps > 1:
-            of_hidden = lay_out_hidden(
-                graph, tables, work, pointers(ones), len(ones), options.local, narrow
+    for k in range(n_hidden):
+        work.hidden.clamp[k] = UNOBSERVED
+    known = False  # whether the hidden nodes are laid out, the same for all rows
+    for number in range(parts[0], parts[1]):
+        for row in range(n_rows * number // parts[2], n_rows * (number + 1) // parts[2]):
+            ones = row_arrays.columns[row_arrays.ptr[row] : row_arrays.ptr[row + 1]]
+            missing = row_arrays.missing_columns[
+                row_arrays.missing_ptr[row] : row_arrays.missing_ptr[row + 1]
+            ]
+            if n_clamps > 0:
+                for k in range(n_hidden):
+                    work.hidden.clamp[k] = row_arrays.clamp[min(row, n_clamps - 1), k]
+            if not known:
+                of_hidden = lay_out_hidden(
+                    graph, tables, work, pointers(ones), len(ones), options.local
+                )
+                known = not options.local and n_clamps <= 1
+            size = lay_out_visible(graph, tables, work, pointers(ones), len(ones), of_hidden)
+            start(graph, tables, work, size)
+            constant = -tables.total_leak
+            constant += discount_missing(
+                graph, tables, work.hidden, pointers(missing), len(missing)
             )
-        size = lay_out_visible(graph, tables, work, pointers(ones), len(ones), of_hidden, narrow)
-        start(graph, tables, work, size)
-        constant = -tables.total_leak
-        constant += discount_missing(graph, tables, work.hidden, pointers(missing), len(missing))
-        for i in ones:
-            constant += tables.log_odds[i]
-        if memory.filled:
-            exchange(graph, memory, work, size, row, False)
-        rounds, value, gain = _ascend(graph, work, size, options, constant)
-        output.rounds[row] = rounds
-        output.elbo[row] = value
-        output.gain[row] = gain
-        if memory.kept:
-            exchange(graph, memory, work, size, row, True)
-        if len(gradient) > 0:
-            _add_gradient(graph, tables, work, size, missing, gradient, mass)
-        if output.q.shape[0] > 0:
-            for k in range(n_hidden):
-                output.q[row, k] = 0.0
-            for j in range(size.hidden):
-                output.q[row, work.hidden.node[j]] = work.hidden.q[j]
+            for i in ones:
+                constant += tables.log_odds[i]
+            if memory.filled:
+                exchange(graph, memory, work, size, row, False)
+            output.rounds[row], output.elbo[row], output.gain[row] = _ascend(
+                graph, work, size, options, constant
+            )
+            if memory.kept:
+                exchange(graph, memory, work, size, row, True)
+            if sums.gradient.shape[1] > 0:
+                _add_gradient(
+                    graph, tables, work, size, missing, sums.gradient[number], sums.mass[number]
+                )
+            if output.q.shape[0] > 0:
+                for k in range(n_hidden):
+                    output.q[row, k] = 0.0
+                for j in range(size.hidden):
+                    output.q[row, work.hidden.node[j]] = work.hidden.q[j]
 
 
 # ---- coordinate ascent
@@ -155,16 +159,9 @@ def _ascend(graph, work, size, options, constant):
             iterate(edges, groups, size.groups, q, scratch, options.r_iterations)
         else:
             set_importance(work, size)
-            settle(
-                edges,
-                groups,
-                size.groups,
-                q,
-                scratch,
-                options.r_iterations,
-                options.r_tolerance,
-                options.newton,
-            )
+            middle = size.hidden_groups  # children change places within their kind only
+            _settle(work, 0, middle, options)
+            _settle(work, middle, size.groups, options)
         _collect(work, size)
         if watch or last:
             new = constant + _bound(graph, work, size)
@@ -174,6 +171,22 @@ def _ascend(graph, work, size, options, constant):
     if options.outer == 0:
         value = constant + _bound(graph, work, size)
     return options.outer, value, gain
+
+
+@inner()
+def _settle(work, first, last, options):
+    settle(
+        work.edges,
+        work.groups,
+        work.children,
+        first,
+        last,
+        work.hidden.q,
+        work.scratch,
+        options.r_iterations,
+        options.r_tolerance,
+        options.newton,
+    )
 
 
 @inner()
@@ -305,8 +318,10 @@ def starting_weights(ptr, n_parents, theta, work_arrays, result):
 def memory_sizes(graph_arrays, table_arrays, row_arrays, work_arrays, local, sizes):
     """``sizes[row]``: how many numbers the (q, r) of each row take."""
     graph, tables, work = pointers(graph_arrays), pointers(table_arrays), pointers(work_arrays)
+    for k in range(graph.n_hidden):
+        work.hidden.clamp[k] = UNOBSERVED
     for row in range(len(sizes)):
         ones = row_arrays.columns[row_arrays.ptr[row] : row_arrays.ptr[row + 1]]
-        of_hidden = lay_out_hidden(graph, tables, work, pointers(ones), len(ones), local, NARROW)
-        size = lay_out_visible(graph, tables, work, pointers(ones), len(ones), of_hidden, NARROW)
+        of_hidden = lay_out_hidden(graph, tables, work, pointers(ones), len(ones), local)
+        size = lay_out_visible(graph, tables, work, pointers(ones), len(ones), of_hidden)
         sizes[row] = size.hidden + size.edges

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -12,17 +14,18 @@ from noisyor.engines.numba.graph import Graph, graph_of
 from noisyor.engines.numba.mean_field import (
     Options,
     Output,
+    Sums,
     finish_gradient,
-    infer_rows,
+    infer_blocks,
     memory_sizes,
     starting_weights,
 )
-from noisyor.engines.numba.mean_field_row import Memory, Tables, Work, allocate
+from noisyor.engines.numba.mean_field_work import Memory, Tables, Work, allocate
 from noisyor.engines.threads import run_blocks
 from noisyor.network import FloatArray, IntArray, Network
 from noisyor.observations import Observations
 
-forget_stale_kernels(infer_rows)
+forget_stale_kernels(infer_blocks)
 
 _FEW_BLOCKS, _MANY_BLOCKS, _MANY_ROWS = 8, 16, 64
 """Rows are worked on in so many blocks, each with a partial sum of the gradient."""
@@ -37,16 +40,18 @@ class PreparedNetwork:
     def __init__(self, network: Network) -> None:
         self.network = network
         self.graph: Graph = graph_of(network)
+        self.idle: deque[Work] = network.engine_cache.setdefault("mean field work", deque())
         graph, theta = self.graph, np.append(network.theta, 0.0)
         leak, edge_theta = theta[graph.leak_param], theta[graph.param]
         lifted = np.maximum(leak, _LEAST_LEAK)
         total = np.bincount(graph.parent, edge_theta, network.n_hidden + 1)
-        start = np.empty(len(edge_theta))
-        starting_weights(graph.ptr, graph.n_parents, edge_theta, allocate(graph, 0, 1), start)
+        first = np.empty(len(edge_theta))
+        with self.memory(0, 1) as work:
+            starting_weights(graph.ptr, graph.n_parents, edge_theta, work, first)
         order = _sweep_order(network)
         self.tables = Tables(
             theta=edge_theta,
-            start=start,
+            start=first,
             leak=leak,
             slope=np.maximum(np.exp(-lifted) / -np.expm1(-lifted), _LEAST_SLOPE),
             log_odds=lifted + np.log(-np.expm1(-lifted)),
@@ -56,13 +61,29 @@ class PreparedNetwork:
             level=network.hidden_levels[order],
         )
 
-    def work_for(self, observations: Observations) -> Work:
-        """Memory for any row of the observations."""
+    @contextmanager
+    def memory(self, n_edges: int, n_ones: int) -> Iterator[Work]:
+        """Memory for a row with so many ones and edges into them, kept for the next time.
+
+        It is shared by all networks of the graph, and never by two threads at once.
+        """
+        try:
+            work = self.idle.popleft()
+        except IndexError:
+            work = None
+        if work is None or work.n_edges < n_edges or work.n_ones < n_ones:
+            work = allocate(self.graph, n_edges, n_ones)
+        try:
+            yield work
+        finally:
+            self.idle.append(work)
+
+    def needed(self, observations: Observations) -> tuple[int, int]:
+        """Most edges into active visibles, and most active visibles, of any row."""
         ptr = observations.ptr
         per_one = self.graph.n_parents[observations.columns[ptr[0] : ptr[-1]]]
         before = np.concatenate([[0], np.cumsum(per_one)])
-        edges = np.diff(before[ptr - ptr[0]])
-        return allocate(self.graph, int(edges.max()), int(np.diff(ptr).max()))
+        return int(np.diff(before[ptr - ptr[0]]).max()), int(np.diff(ptr).max())
 
 
 def _sweep_order(network: Network) -> IntArray:
@@ -84,8 +105,8 @@ def empty_memory(prepared: PreparedNetwork, observations: Observations, local: b
     """Room for the (q, r) of every row, no evidence on hidden nodes."""
     sizes = np.zeros(observations.n_rows, dtype=np.int64)
     rows = rows_of(observations, None, prepared.graph.n_hidden)
-    work = prepared.work_for(observations)
-    memory_sizes(prepared.graph, prepared.tables, rows, work, local, sizes)
+    with prepared.memory(*prepared.needed(observations)) as work:
+        memory_sizes(prepared.graph, prepared.tables, rows, work, local, sizes)
     ptr = np.concatenate([[0], np.cumsum(sizes)])
     return Memory(ptr, np.empty(ptr[-1]), filled=False, kept=True)
 
@@ -107,7 +128,8 @@ def infer(
     n_rows = observations.n_rows
     output = _output(n_rows, prepared.graph.n_hidden if with_q else 0)
     nothing = np.empty((_n_blocks(n_rows), 0))
-    _run(prepared, observations, options, clamp, memory, output, nothing, nothing, n_threads)
+    sums = Sums(nothing, nothing)
+    _run(prepared, observations, options, clamp, memory, output, sums, n_threads)
     return output
 
 
@@ -126,14 +148,14 @@ def gradient(
     """
     graph, n_rows = prepared.graph, observations.n_rows
     n_blocks = _n_blocks(n_rows)
-    partial = np.zeros((n_blocks, prepared.network.n_params + 1))
-    mass = np.zeros((n_blocks, graph.n_hidden + 1))
-    output = _output(n_rows, 0)
-    _run(prepared, observations, options, None, memory, output, partial, mass, n_threads)
-    total = partial.sum(axis=0)
-    finish_gradient(
-        graph.leak_param, graph.param, graph.parent, total, mass.sum(axis=0), float(n_rows)
+    sums = Sums(
+        np.zeros((n_blocks, prepared.network.n_params + 1)),
+        np.zeros((n_blocks, graph.n_hidden + 1)),
     )
+    output = _output(n_rows, 0)
+    _run(prepared, observations, options, None, memory, output, sums, n_threads)
+    total, mass = sums.gradient.sum(axis=0), sums.mass.sum(axis=0)
+    finish_gradient(graph.leak_param, graph.param, graph.parent, total, mass, float(n_rows))
     return float(output.elbo.sum()), total[:-1]
 
 
@@ -144,20 +166,17 @@ def _run(
     clamp: States | None,
     memory: Memory | None,
     output: Output,
-    partial: FloatArray,
-    mass: FloatArray,
+    sums: Sums,
     n_threads: int,
 ) -> None:
-    """Infer rows in as many blocks as ``partial`` has lines."""
+    """Infer rows in as many blocks as there are sums."""
     rows = rows_of(observations, clamp, prepared.graph.n_hidden)
     memory = no_memory() if memory is None else memory
-    n_rows, n_blocks = observations.n_rows, len(partial)
-    idle: deque[Work] = deque()
+    n_blocks, needed = len(sums.gradient), prepared.needed(observations)
 
-    def block(begin: int, end: int) -> None:
-        work = idle.popleft() if idle else prepared.work_for(observations)
-        for number in range(begin, end):
-            infer_rows(
+    def blocks(begin: int, end: int) -> None:
+        with prepared.memory(*needed) as work:
+            infer_blocks(
                 prepared.graph,
                 prepared.tables,
                 rows,
@@ -165,14 +184,11 @@ def _run(
                 memory,
                 options,
                 output,
-                partial[number],
-                mass[number],
-                n_rows * number // n_blocks,
-                n_rows * (number + 1) // n_blocks,
+                sums,
+                (begin, end, n_blocks),
             )
-        idle.append(work)
 
-    run_blocks(block, n_blocks, n_threads, blocks_per_thread=n_blocks)
+    run_blocks(blocks, n_blocks, n_threads, blocks_per_thread=4 if n_blocks > _FEW_BLOCKS else 2)
 
 
 def _n_blocks(n_rows: int) -> int:

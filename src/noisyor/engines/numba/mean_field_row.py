@@ -2,210 +2,22 @@
 
 A row has the visibles that are on, the hidden nodes that may be on, and the edges into both; what
 is off is in the totals of `Tables` and is never visited. Hidden nodes are numbered anew, children
-before parents, so that a sweep over them is one pass upwards. Kernels work on pointers, see
-`pointers`; the named tuples here hold the arrays.
+before parents, so that a sweep over them is one pass upwards.
 """
 
-from typing import NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 
-from noisyor.engines.numba.graph import Graph
-from noisyor.engines.numba.mean_field_factor import (
-    BATCH,
-    Edges,
-    Groups,
-    Scratch,
-    floor_of,
-    normalise,
-)
+from noisyor.engines.numba.mean_field_factor import floor_of, normalise
 from noisyor.engines.numba.mean_field_vector import WIDTH, inner, splat
+from noisyor.engines.numba.mean_field_work import NARROW, Size
 from noisyor.engines.numba.selection import UNOBSERVED
-
-NARROW, NARROW_SETTLING = 32, 8
-"""Children with more parents than this never share a group. Sharing is worth less while r is
-solved for: a group is done when its slowest child is."""
-
-
-class Tables(NamedTuple):
-    """What inference needs to know of the parameters.
-
-    By edge of the graph: ``theta``, and ``start``, the Jensen weight to begin with. By node:
-    ``leak``, ``slope`` = f'(leak) = 1 / (exp(leak) - 1), ``log_odds`` = leak + f(leak). ``total``
-    (n_hidden,): sum of theta over the children of a hidden node; ``total_leak`` over all nodes.
-    ``order`` (n_hidden,): hidden nodes, children before parents, and their ``level``; nodes of one
-    level are never connected.
-    """
-
-    theta: npt.NDArray[np.float64]
-    start: npt.NDArray[np.float64]
-    leak: npt.NDArray[np.float64]
-    slope: npt.NDArray[np.float64]
-    log_odds: npt.NDArray[np.float64]
-    total: npt.NDArray[np.float64]
-    total_leak: float
-    order: npt.NDArray[np.int32]
-    level: npt.NDArray[np.int32]
-
-
-class Children(NamedTuple):
-    """Children of a row: hidden nodes in the order of a sweep, then the visibles that are on.
-
-    ``node`` number; its edges are ``start + stride * j`` for the parents j in the graph's order.
-    ``lane`` its first lane in `Groups`; it has that one, or eight if the stride is 1. ``ordered``
-    and ``bucket`` serve to group children by the number of their parents.
-    """
-
-    node: npt.NDArray[np.int32]
-    start: npt.NDArray[np.int64]
-    stride: npt.NDArray[np.int64]
-    lane: npt.NDArray[np.int64]
-    ordered: npt.NDArray[np.int64]
-    bucket: npt.NDArray[np.int64]
-
-
-class Hidden(NamedTuple):
-    """Hidden nodes of a row in the order of a sweep.
-
-    ``node`` hidden number; ``child`` number among the children or -1; ``free`` whether q is
-    inferred; ``run`` end of each level. ``q`` probability, with spare entries that are 0; ``fixed``
-    log-odds apart from edges into nodes that may be on or from them, ``base`` the same with the
-    edges into active visibles, ``below`` what hidden children add, ``odds`` all together, then the
-    new q. ``place`` (n_hidden,) is the number within the row, or -1; ``clamp`` (n_hidden,) the
-    evidence.
-    """
-
-    node: npt.NDArray[np.int32]
-    child: npt.NDArray[np.int32]
-    free: npt.NDArray[np.uint8]
-    run: npt.NDArray[np.int32]
-    q: npt.NDArray[np.float64]
-    fixed: npt.NDArray[np.float64]
-    base: npt.NDArray[np.float64]
-    below: npt.NDArray[np.float64]
-    odds: npt.NDArray[np.float64]
-    place: npt.NDArray[np.int32]
-    clamp: npt.NDArray[np.uint8]
-
-
-class Work(NamedTuple):
-    """Memory of one thread, reused for all its rows."""
-
-    edges: Edges
-    groups: Groups
-    scratch: Scratch
-    children: Children
-    hidden: Hidden
-
-
-class Size(NamedTuple):
-    """Numbers of hidden nodes, levels, children, groups, slots and edges of a row.
-
-    Hidden children, and their groups and slots, come before the others.
-    """
-
-    hidden: int
-    runs: int
-    hidden_children: int
-    children: int
-    hidden_groups: int
-    groups: int
-    hidden_slots: int
-    slots: int
-    edges: int
-
-
-class Memory(NamedTuple):
-    """(q, r) of every row, to start from and to keep.
-
-    Row r has ``value[ptr[r]:ptr[r + 1]]``: q of its hidden nodes in the order of a sweep, then r of
-    the edges into its hidden nodes, then of those into its active visibles. ``filled``: whether
-    there is something to start from; ``kept``: whether the end is to be kept.
-    """
-
-    ptr: npt.NDArray[np.int64]
-    value: npt.NDArray[np.float64]
-    filled: bool
-    kept: bool
-
-
-def allocate(graph: Graph, most_edges: int, most_ones: int) -> Work:
-    """Memory for rows with at most so many active visibles and edges into them."""
-    n_hidden = graph.n_hidden
-    n_edges = most_edges + int(graph.n_parents[graph.n_visible :].sum())
-    n_children, n = most_ones + n_hidden, n_hidden + WIDTH
-    # A wide child leaves less than eight slots of its group unused; the shared groups together
-    # less than four times the largest one, as children are sorted by their number of parents.
-    n_slots = n_edges + WIDTH * n_children + 4 * WIDTH * NARROW
-    size = max(int(graph.n_parents.max(initial=0)) + WIDTH, BATCH, WIDTH * NARROW)
-    lanes = WIDTH * n_children
-    floats, numbers, short = np.ones, _numbers, _short_numbers
-    return Work(
-        Edges(
-            theta=floats(n_slots), r=floats(n_slots), weight=floats(n_slots), link=short(n_slots)
-        ),
-        Groups(
-            begin=numbers(n_children + 1),
-            wide=np.zeros(n_children, dtype=np.uint8),
-            used=floats(lanes),
-            size=floats(lanes),
-            floor=floats(lanes),
-            slope=floats(lanes),
-            importance=floats(lanes),
-            active=floats(lanes),
-            best=floats(lanes),
-            total=floats(lanes),
-        ),
-        Scratch(
-            q=floats(size),
-            value=floats(size),
-            worth=floats(size),
-            step=floats(size),
-            before=floats(size),
-            todo=numbers(size),
-        ),
-        Children(
-            node=short(n_children),
-            start=numbers(n_children),
-            stride=numbers(n_children),
-            lane=numbers(n_children),
-            ordered=numbers(n_children),
-            bucket=numbers(NARROW + 2),
-        ),
-        Hidden(
-            node=short(n_hidden),
-            child=short(n_hidden),
-            free=np.zeros(n_hidden, dtype=np.uint8),
-            run=short(n_hidden),
-            q=floats(n),
-            fixed=floats(n),
-            base=floats(n),
-            below=floats(n),
-            odds=floats(n),
-            place=short(n_hidden),
-            clamp=np.full(n_hidden, UNOBSERVED, dtype=np.uint8),
-        ),
-    )
-
-
-def _numbers(size: int) -> npt.NDArray[np.int64]:
-    return np.zeros(size, dtype=np.int64)
-
-
-def _short_numbers(size: int) -> npt.NDArray[np.int32]:
-    return np.zeros(size, dtype=np.int32)
-
-
-# ---- layout
 
 
 @inner()
-def lay_out_hidden(graph, tables, work, ones, n_ones, local, narrow):
+def lay_out_hidden(graph, tables, work, ones, n_ones, local):
     """Lay out the hidden nodes of a row and the edges between them.
 
-    With ``local`` the ancestors of what is on take part, else all hidden nodes. Children of at
-    most ``narrow`` parents may share groups.
+    With ``local`` the ancestors of what is on take part, else all hidden nodes.
     """
     hidden, children = work.hidden, work.children
     if local:
@@ -239,20 +51,20 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local, narrow):
             children.node[n_children] = graph.n_visible + k
             n_children += 1
             n_edges += n_parents
-    n_groups = _group(graph, tables, work, 0, n_children, 0, n_local, narrow)
+    n_groups = _group(graph, tables, work, 0, n_children, 0, n_local)
     slots = work.groups.begin[n_groups]
     return Size(n_local, n_runs, n_children, n_children, n_groups, n_groups, slots, slots, n_edges)
 
 
 @inner()
-def lay_out_visible(graph, tables, work, ones, n_ones, of_hidden, narrow):
+def lay_out_visible(graph, tables, work, ones, n_ones, of_hidden):
     """Add the active visibles of a row and the edges into them."""
     first, n_edges = of_hidden.hidden_children, of_hidden.edges
     for c in range(n_ones):
         work.children.node[first + c] = ones[c]
         n_edges += graph.n_parents[ones[c]]
     n_groups, spare = of_hidden.hidden_groups, of_hidden.hidden
-    n_groups = _group(graph, tables, work, first, first + n_ones, n_groups, spare, narrow)
+    n_groups = _group(graph, tables, work, first, first + n_ones, n_groups, spare)
     return Size(
         of_hidden.hidden,
         of_hidden.runs,
@@ -298,7 +110,7 @@ def _mark_parents(graph, hidden, n_found, node):
 
 
 @inner()
-def _group(graph, tables, work, first, last, n_groups, spare, narrow):
+def _group(graph, tables, work, first, last, n_groups, spare):
     """Put children ``first`` to ``last`` into groups behind the first ``n_groups``.
 
     Children with equally many parents, or nearly so, share a group. Returns the number of groups.
@@ -322,7 +134,7 @@ def _group(graph, tables, work, first, last, n_groups, spare, narrow):
         if n_parents == 0:
             break
         count = min(WIDTH, last - first - position)
-        wide = n_parents > narrow or count * (2 + (n_parents + 7) // WIDTH) < n_parents
+        wide = n_parents > NARROW or count * (2 + (n_parents + 7) // WIDTH) < n_parents
         if wide:
             count = 1
         _open_group(work.edges, work.groups, n_groups, n_parents, wide, spare)
@@ -350,6 +162,7 @@ def _open_group(edges, groups, number, n_parents, wide, spare):
         groups.floor[lane] = floor_of(1)
         groups.slope[lane] = 1.0
         groups.importance[lane] = 0.0
+        groups.member[lane] = -1
 
 
 @inner()
@@ -371,6 +184,7 @@ def _fill(graph, tables, work, number, lane, c):
         groups.floor[entry] = floor_of(size)
         groups.slope[entry] = tables.slope[node]
         groups.importance[entry] = 1.0
+        groups.member[entry] = c
     for offset in range(size):
         edges.theta[start + stride * offset] = tables.theta[begin + offset]
         edges.r[start + stride * offset] = tables.start[begin + offset]
