@@ -18,6 +18,7 @@ from noisyor.network import FloatArray, IntArray, Network
 
 Q_FLOOR = 1e-5
 R_FLOOR = 1e-5
+_TINY = 1e-280
 
 
 def r_floor(n_parents: int) -> float:
@@ -183,7 +184,7 @@ class MeanFieldRow:
 def project(scores: FloatArray, old: FloatArray) -> FloatArray:
     """Weights proportional to scores, none below the floor, sum one; the old ones if all vanish."""
     total = scores.sum()
-    if not total > 0:
+    if not total > _TINY:
         return old
     floor = r_floor(len(scores))
     low = scores < floor * total
