@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import noisyor as nor
 from graph_generation import load_imdb, load_tiny20
-from noisyor.layered import layered
+from noisyor.layering import layered
 from noisyor.network import Network
 from noisyor.observations import Observations
 

@@ -9,7 +9,7 @@ import pytest
 
 from noisyor.errors import InvalidNetworkError, MissingExtraError
 from noisyor.graph_exchange import from_networkx, to_networkx
-from noisyor.layered import layered
+from noisyor.layering import layered
 from noisyor.network import Network
 from noisyor.structure import bipartite, convolutional, from_edges
 

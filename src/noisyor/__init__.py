@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from noisyor.inference.max_product import MaxProduct
     from noisyor.inference.mean_field import MeanField
     from noisyor.initialization import initialize
-    from noisyor.layered import layered
+    from noisyor.layering import layered
     from noisyor.model_file import load_network, save_network
     from noisyor.network import Network
     from noisyor.objective import elbo_mp, elbo_mp_gradient, log_joint
@@ -76,7 +76,7 @@ _HOME = {
     "from_edges": "structure",
     "from_networkx": "graph_exchange",
     "initialize": "initialization",
-    "layered": "layered",
+    "layered": "layering",
     "load_network": "model_file",
     "log_joint": "objective",
     "sample": "sampling",

@@ -2,7 +2,7 @@
 
 Every builder returns a `Network` with three parameter groups, ``"failure"`` (the edges),
 ``"prior"`` (the leaks of the hidden nodes) and ``"noise"`` (the leaks of the visible nodes).
-Structure learned from data is in `noisyor.layered`.
+Structure learned from data is in `noisyor.layering`.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-import noisyor.layered as module
+import noisyor.layering as module
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.layered import layer_sizes, layered
+from noisyor.layering import layer_sizes, layered
 from noisyor.network import Network
 
 
