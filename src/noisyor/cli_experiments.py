@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -131,27 +132,33 @@ def reproduce(
     about = experiment(name)
     choice = Choice(datasets, sizes, latents)
     specs = about.specs(methods, choice, inits, _seeds(seeds), steps, validation_seeds)
-    out = Path("results") / name if out is None else out
+    out = out or Path("results") / name
     for path in filter(None, (out / "results.json", record)):
         check_replaceable(path, name)
         path.parent.mkdir(parents=True, exist_ok=True)
     sweep = Sweep(specs, out, resume, jobs, threads, False if quiet else None)
     if not quiet:
         click.echo(f"{about.title}: {len(specs)} runs, results in {out}", err=True)
+
+    def collect() -> list[dict[str, Any]]:
+        """Write what is finished, also after an interrupt."""
+        runs = find_runs(out, name)
+        result = to_json(build_summary(about, runs)).encode()
+        for path in filter(None, (out / "results.json", record)):
+            write_atomically(path, result)
+        return runs
+
     try:
         run_sweep(sweep)
     except KeyboardInterrupt:
+        collect()
         click.echo(
             f"noisyor: finished runs and checkpoints are in {out}; "
             "give the same command again to go on",
             err=True,
         )
         raise
-    runs = find_runs(out, name)
-    result = to_json(build_summary(about, runs)).encode()
-    write_atomically(out / "results.json", result)
-    if record is not None:
-        write_atomically(record, result)
+    runs = collect()
     if not quiet:
         asked = {(spec.case, spec.method, spec.steps) for spec in specs}
         lines = [
