@@ -190,8 +190,8 @@ def deconvolve(
         ``features`` are given.
     features : binary (n_features, height, width), to infer the activations only.
     activation_probability : prior probability of a feature at a position. 1e-75, that of the
-        noisy-OR paper's code, asks for the fewest activations that explain all pixels and finds
-        the better features; 0.01 is that of the original experiment.
+        noisy-OR paper's code, asks for the fewest activations that explain all pixels; 0.01 is
+        that of the original experiment.
     feature_probability : prior probability that a pixel of a feature is on.
 
     The others as in `factorize`.
