@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import re
 
 import numpy as np
@@ -17,6 +18,7 @@ from noisyor.network import (
     theta_from_failure,
     theta_from_probability,
 )
+from noisyor.structure import bipartite
 
 # v0 <- h0, h1    v1 <- h1, h2    v2 <- h0    h0 <- h2    h1 <- h2, h3    h2 <- h3
 CHILDREN = {0: [0, 1], 1: [1, 2], 2: [0], 3: [2], 4: [2, 3], 5: [3], 6: []}
@@ -285,3 +287,12 @@ class TestRejected:
         self.reject("^param points outside theta.*0..15", param=param)
         self.reject("leak_param points outside theta", leak_param=leak)
         self.reject("group 'noise' points outside theta", groups={"noise": [0, entry]})
+
+
+def test_pickling_leaves_out_what_engines_derived():
+    network = bipartite(3, 2)
+    network.engine_cache["some engine"] = object()
+    copied = pickle.loads(pickle.dumps(network))
+    assert copied.engine_cache == {}
+    np.testing.assert_array_equal(copied.theta, network.theta)
+    assert network.with_theta(network.theta).engine_cache is network.engine_cache

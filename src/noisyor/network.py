@@ -9,7 +9,6 @@ Several edges may use one entry of ``theta`` (tied parameters), and entries may 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -139,7 +138,7 @@ class Network:
         values = np.array(theta, dtype=np.float64)
         _check_theta(values, self.n_params)
         values.flags.writeable = False
-        other = copy.copy(self)  # also carries the cached views of the graph along
+        other = self._sibling()
         object.__setattr__(other, "theta", values)
         return other
 
@@ -147,8 +146,14 @@ class Network:
         """The same network with the parameters of a group fixed (or freed) during training."""
         free = self.free.copy()
         free[self.group(group)] = not fixed
-        other = copy.copy(self)
+        other = self._sibling()
         object.__setattr__(other, "free", _frozen(free, np.bool_))
+        return other
+
+    def _sibling(self) -> Network:
+        """A network of the same graph that also shares the cached views of it."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
         return other
 
     def group(self, name: str) -> IntArray:
@@ -235,6 +240,10 @@ class Network:
     def hidden_index(self, name: str | int) -> int:
         """Index of a hidden node from its name or number."""
         return _lookup(name, self.hidden_names, self.n_hidden, "hidden")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What an engine derived is rebuilt where the network is read: layouts may differ there.
+        return {**self.__dict__, "engine_cache": {}}
 
     def __repr__(self) -> str:
         return (
