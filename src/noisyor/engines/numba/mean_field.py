@@ -45,8 +45,9 @@ from noisyor.engines.numba.selection import UNOBSERVED
 Q_FLOOR = 1e-5
 """Smallest probability of a hidden node that is inferred."""
 
-STILL = 1e-14
-"""A sweep that moves no q by more than this ends the sweeps: the others would do nothing."""
+STILL, NEARLY_STILL = 1e-14, 1e-4
+"""A sweep that moves no q by more than this ends the sweeps of a round: more would do nothing. If
+rounds go on until the bound has converged, the next one makes up for the rest."""
 
 
 class Options(NamedTuple):
@@ -146,6 +147,7 @@ def _ascend(graph, work, size, options, constant):
     weigh(edges, groups, 0, size.groups)
     _collect(work, size)
     watch = options.tolerance >= 0.0
+    still = NEARLY_STILL if watch else STILL
     value, gain = -np.inf, np.inf
     for number in range(options.outer):
         last = number == options.outer - 1
@@ -153,7 +155,7 @@ def _ascend(graph, work, size, options, constant):
             value = constant + _bound(graph, work, size)
         for _ in range(options.inner):
             change = _sweep(graph, work, size)
-            if size.hidden_children == 0 or change <= STILL:
+            if size.hidden_children == 0 or change <= still:
                 break  # hidden nodes that are not connected need one sweep
         if options.r_tolerance < 0.0:
             iterate(edges, groups, size.groups, q, scratch, options.r_iterations)
