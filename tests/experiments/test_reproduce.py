@@ -219,27 +219,40 @@ def sweep_process(*arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
 
 
 def wait_for_a_record() -> None:
-    for _ in range(600):
+    for _ in range(2400):
         if any(Path("out/runs").glob("*.json")):
             return
         time.sleep(0.05)
     pytest.fail("no run was finished")
 
 
+@pytest.fixture(scope="module")
+def _compiled(tmp_path_factory):
+    """Kernels are in the cache, so that processes start at once."""
+    out = tmp_path_factory.mktemp("compiled")
+    spec = RunSpec("bmf", "mp", "12,3", "paper-3", 0, 1)
+    run_sweep(Sweep([spec], out, threads=1, progress=False))
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals differ")
+@pytest.mark.usefixtures("_compiled")
 class TestProcesses:
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
     def test_stop_in_two_processes_and_go_on(self, number):
         arguments = ("--seeds", "0-3", "--steps", "1500", "--jobs", "2")
         process = sweep_process(*arguments)
         try:
             wait_for_a_record()
-            process.send_signal(number)
-            _, errors = process.communicate(timeout=60)
+            if number == signal.SIGTERM:  # as service managers do
+                os.killpg(process.pid, number)
+            else:
+                process.send_signal(number)
+            _, errors = process.communicate(timeout=120)
         finally:
             process.kill()
         before = {path: path.read_bytes() for path in Path("out/runs").glob("*.json")}
@@ -250,7 +263,10 @@ class TestProcesses:
             assert json.loads(Path("out/results.json").read_text())["runs"]
             assert "Traceback" not in errors
         again = sweep_process(*arguments)
-        output, errors = again.communicate(timeout=60)
+        try:
+            output, errors = again.communicate(timeout=120)
+        finally:
+            again.kill()
         assert again.returncode == 0, errors
         assert "test Elbo" in output
         assert len(list(Path("out/runs").glob("*.json"))) == 4
@@ -260,7 +276,7 @@ class TestProcesses:
 
     def test_processes_and_threads_do_not_change_the_numbers(self):
         process = sweep_process("--seeds", "0-1", "--steps", "20", "--jobs", "2", "--quiet")
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=120)
         assert process.returncode == 0
         assert errors == ""
         here = reproduce(

@@ -153,7 +153,7 @@ def _finish(pool: ProcessPoolExecutor, running: set[Future[str]]) -> None:
         pool.shutdown(wait=not unfinished, cancel_futures=True)
         if unfinished:  # inference without steps in between: its result is lost, nothing else
             for worker in workers:
-                worker.terminate()
+                worker.kill()
 
 
 # ---- in the worker processes
@@ -164,8 +164,8 @@ _stop: Any = None
 def _start_worker(stop: Any, parent: int) -> None:
     global _stop
     _stop = stop
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides, and says so by the event
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):  # may be sent to the whole group of processes
+        signal.signal(number, signal.SIG_IGN)  # the parent decides, and says so by the event
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 

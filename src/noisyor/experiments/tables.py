@@ -135,8 +135,8 @@ def _choices(
     if len(by_init) == 1:
         return [(next(iter(by_init)), "the only one run")]
     sign = 1.0 if experiment.metrics[experiment.main_metric] else -1.0
-    on_test = max(by_init, key=lambda init: sign * _mean(by_init[init], experiment.main_metric))
-    on_validation = _by_validation(by_init)
+    on_test = _best(by_init, experiment.main_metric, sign) or next(iter(by_init))
+    on_validation = _best(by_init, "validation_elbo")
     if on_validation is None:
         return [(on_test, "best on test, the paper's rule")]
     if on_test == on_validation:
@@ -144,20 +144,16 @@ def _choices(
     return [(on_validation, "validation"), (on_test, "best on test, the paper's rule")]
 
 
-def _by_validation(by_init: dict[str, list[dict[str, Any]]]) -> str | None:
-    """Initialisation with the largest mean validation bound over the seeds that all have."""
-    bounds = {
-        init: {
-            run["seed"]: run["metrics"]["validation_elbo"]
-            for run in group
-            if "validation_elbo" in run["metrics"]
-        }
+def _best(by_init: dict[str, list[dict[str, Any]]], metric: str, sign: float = 1.0) -> str | None:
+    """Initialisation with the best mean of a metric over the seeds that all have, if any."""
+    values = {
+        init: {run["seed"]: run["metrics"][metric] for run in group if metric in run["metrics"]}
         for init, group in by_init.items()
     }
-    common = set.intersection(*(set(values) for values in bounds.values()))
+    common = set.intersection(*(set(found) for found in values.values()))
     if not common:
         return None
-    return max(bounds, key=lambda init: float(np.mean([bounds[init][seed] for seed in common])))
+    return max(values, key=lambda init: sign * float(np.mean([values[init][s] for s in common])))
 
 
 def _mean(runs: Sequence[dict[str, Any]], metric: str) -> float:
