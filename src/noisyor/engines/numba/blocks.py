@@ -74,7 +74,7 @@ def allocate_blocks(n_children: int, most_parents: int) -> Blocks:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def fill_blocks(blocks, n_blocks, nodes, graph, parameters):
     """Append blocks for the nodes; return the new number of blocks."""
     ptr, n_parents, parent = graph.ptr, graph.n_parents, graph.parent
@@ -106,7 +106,7 @@ def fill_blocks(blocks, n_blocks, nodes, graph, parameters):
                     cell_log_odds[cell] = log_odds[edge]
                     cell_weight[cell] = weight[edge]
                 else:
-                    cell_parent[cell] = n_hidden
+                    cell_parent[cell] = n_hidden + lane
                     cell_log_odds[cell] = NEVER
                     cell_weight[cell] = 0.0
                 cell += 1
@@ -115,7 +115,7 @@ def fill_blocks(blocks, n_blocks, nodes, graph, parameters):
     return n_blocks
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def start_blocks(blocks, n_aligned, n_blocks, incoming):
     """Messages of zero log-odds, excess = theta, added to ``incoming``.
 
@@ -132,7 +132,7 @@ def start_blocks(blocks, n_aligned, n_blocks, incoming):
             scatter_add(incoming, parent, cell, value)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def update_on_block(
     belief, incoming, excess, log_odds, parent, start, end, leak, place, step, scratch
 ):
@@ -161,7 +161,7 @@ def update_on_block(
     return reduce_max(change)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def update_aligned_block(
     belief, lanes, excess, log_odds, first, start, end, leak, place, step, scratch
 ):
@@ -197,7 +197,7 @@ def update_aligned_block(
     return reduce_max(change)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def sum_lanes(lanes, incoming, hidden):
     """Add what the lanes collected to ``incoming`` and clear them."""
     zero = splat(float32(0.0))
@@ -206,7 +206,7 @@ def sum_lanes(lanes, incoming, hidden):
         store(lanes, LANES * k, zero)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def update_free_block(
     belief, incoming, excess, log_odds, parent, start, end, leak, place, step, scratch, back
 ):

@@ -17,7 +17,7 @@ from numba import njit
 from noisyor.engines.numba.arithmetic import log_expm1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def list_on(state, found):
     """Write the indices of the hidden nodes that are on to ``found``; return their number."""
     count = 0
@@ -28,7 +28,7 @@ def list_on(state, found):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def node_sum(graph, parameters, state, on, node):
     """Total parameter of a node: its leak and the edges from parents that are on.
 
@@ -49,7 +49,7 @@ def node_sum(graph, parameters, state, on, node):
     return value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def hidden_totals(graph, parameters, missing, totals):
     """Cost of switching each hidden node on: theta summed over its observed and hidden children."""
     ptr, count, parent, theta = graph.ptr, graph.n_parents, graph.parent, parameters.theta
@@ -61,7 +61,7 @@ def hidden_totals(graph, parameters, missing, totals):
             totals[parent[edge]] -= theta[edge]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def node_sums(graph, parameters, state, on, ones, hidden, sums):
     """Fill ``sums`` (n_nodes,) for the active visibles and the hidden nodes that take part."""
     for i in ones:
@@ -70,7 +70,7 @@ def node_sums(graph, parameters, state, on, ones, hidden, sums):
         sums[graph.n_visible + k] = node_sum(graph, parameters, state, on, graph.n_visible + k)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def row_log_joint(graph, parameters, state, ones, missing, hidden, sums, totals):
     """``log p(h, x)`` of one row from its node sums and hidden totals."""
     value = -parameters.total_leak
@@ -148,7 +148,7 @@ def add_gradient(graph, parameters, rows, states, samples, gradient, begin, end)
     return value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _add_to_edges(graph, state, on, node, amount, gradient):
     """Add ``amount`` to the gradient of a node's leak and of its edges from parents that are on."""
     gradient[graph.leak_param[node]] += amount
@@ -164,7 +164,7 @@ def _add_to_edges(graph, state, on, node, amount, gradient):
                 gradient[param[edge]] += amount
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def polish_row(graph, parameters, state, ones, hidden, work, max_sweeps):
     """Flip single hidden bits while log p(h, x) rises; ``state`` and ``work.sums`` are updated.
 
@@ -187,7 +187,7 @@ def polish_row(graph, parameters, state, ones, hidden, work, max_sweeps):
             return
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _flip_gain(graph, parameters, state, on, work, k):
     sign = -1.0 if state[k] else 1.0
     sums, out_child, out_edge = work.sums, graph.out_child, graph.out_edge
@@ -202,7 +202,7 @@ def _flip_gain(graph, parameters, state, on, work, k):
     return gain
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _flip(graph, parameters, state, on, work, k):
     sign = -1.0 if state[k] else 1.0
     state[k] = 1 - state[k]

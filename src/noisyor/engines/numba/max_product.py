@@ -101,7 +101,8 @@ def infer_rows(graph, parameters, rows, options, output, work, begin, end):
                 _copy_beliefs(work.belief, hidden, output.beliefs[line])
 
             n_on = list_on(state, work.on)
-            node_sums(graph, parameters, state, work.on[:n_on], ones, hidden, work.sums)
+            needed = hidden if options.polish_sweeps > 0 else work.on[:n_on]
+            node_sums(graph, parameters, state, work.on[:n_on], ones, needed, work.sums)
             if options.polish_sweeps > 0:
                 polish_row(graph, parameters, state, ones, hidden, work, options.polish_sweeps)
             output.log_joint[line] = row_log_joint(
@@ -109,7 +110,7 @@ def infer_rows(graph, parameters, rows, options, output, work, begin, end):
             )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _decode(belief, hidden, state):
     """On where the belief is positive; an exact tie and nodes that took no part are off."""
     for k in range(len(state)):
@@ -118,7 +119,7 @@ def _decode(belief, hidden, state):
         state[k] = belief[k] > 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _copy_beliefs(belief, hidden, beliefs):
     for k in range(len(beliefs)):
         beliefs[k] = NEVER
@@ -126,7 +127,7 @@ def _copy_beliefs(belief, hidden, beliefs):
         beliefs[k] = belief[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _start(graph, parameters, work, hidden, n_wide, on_blocks, n_blocks, options, key):
     """Messages at zero (excess = theta), prior log-odds on nodes without parents, fresh noise."""
     # A visible that is summed out sends no message; one that is inferred is a child like others.
@@ -150,7 +151,7 @@ def _start(graph, parameters, work, hidden, n_wide, on_blocks, n_blocks, options
     _collect(work.belief, unaries, to_child, incoming, work.clamp, hidden)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _collect(belief, unary, to_child, incoming, clamp, hidden):
     """Beliefs from the messages that have come in, which are then cleared."""
     for k in hidden:
@@ -161,7 +162,7 @@ def _collect(belief, unary, to_child, incoming, clamp, hidden):
         incoming[k] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _iterate(graph, parameters, work, hidden, selection, on_blocks, n_blocks, options):
     """Flooding until no message wants to change by ``tolerance``; return count and last change."""
     step, tolerance = float32(options.step), float32(options.tolerance)
@@ -276,7 +277,7 @@ def _iterate(graph, parameters, work, hidden, selection, on_blocks, n_blocks, op
     return options.max_iterations, residual
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _update_free_block(
     belief,
     incoming,
@@ -307,7 +308,7 @@ def _update_free_block(
     return change
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _send(to_child, k, message, step):
     """Damped message to a hidden child; return the change it asked for."""
     difference = message - to_child[k]

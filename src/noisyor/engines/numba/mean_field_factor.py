@@ -48,27 +48,30 @@ class Edges(NamedTuple):
     """Edges into the nodes of a row that may be on, slot by slot, each (8 * slots,).
 
     ``theta`` parameter; ``r`` Jensen weight; ``weight`` = theta + r phi(theta / r), what an active
-    parent adds to the child's log-odds; ``link`` number of the parent within the row.
+    parent adds to the child's log-odds; ``link`` number of the parent within the row, ``q`` its
+    probability when r was last updated.
     """
 
     theta: npt.NDArray[np.float64]
     r: npt.NDArray[np.float64]
     weight: npt.NDArray[np.float64]
+    q: npt.NDArray[np.float64]
     link: npt.NDArray[np.int32]
 
 
 class Groups(NamedTuple):
     """Groups of a row. Group g has the edges ``begin[g]:begin[g + 1]``.
 
-    ``wide[g]`` whether it is one child. By lane, each (8 * groups,): ``used`` slots, ``size``
-    number of parents of the child, ``floor`` of its weights, ``slope`` f'(leak) of the child,
-    ``importance`` probability that it is on; while r is solved for, ``active`` whether it is not
-    solved yet and ``best`` F before the last step; ``total`` of the scores; ``member`` number of
-    the child, or -1.
+    ``wide[g]`` whether it is one child, ``solved[g]`` whether r suits ``Edges.q``. By lane, each
+    (8 * groups,): ``used`` slots, ``size`` number of parents of the child, ``floor`` of its
+    weights, ``slope`` f'(leak) of the child, ``importance`` probability that it is on; while r is
+    solved for, ``active`` whether it is not solved yet and ``best`` F before the last step;
+    ``total`` of the scores; ``member`` number of the child, or -1.
     """
 
     begin: npt.NDArray[np.int64]
     wide: npt.NDArray[np.uint8]
+    solved: npt.NDArray[np.uint8]
     used: npt.NDArray[np.float64]
     size: npt.NDArray[np.float64]
     floor: npt.NDArray[np.float64]
@@ -99,11 +102,10 @@ class Children(NamedTuple):
 class Scratch(NamedTuple):
     """Edges of one batch, and the list of its groups that are not solved.
 
-    ``q`` of the parent, ``value`` gradient G or a new weight, ``worth`` term of F, ``step``
-    relative Newton step per unit of G, ``before`` the weights before the step.
+    ``value`` gradient G or a new weight, ``worth`` term of F, ``step`` relative Newton step per
+    unit of G, ``before`` the weights before the step.
     """
 
-    q: npt.NDArray[np.float64]
     value: npt.NDArray[np.float64]
     worth: npt.NDArray[np.float64]
     step: npt.NDArray[np.float64]
@@ -191,14 +193,6 @@ def end_of_batch(groups, first, n_groups, most_edges):
     return last
 
 
-@inner()
-def gather_q(edges, groups, first, last, q, scratch):
-    """Put q of the parent next to each edge of a batch."""
-    begin = groups.begin[first]
-    for edge in range(begin, groups.begin[last]):
-        scratch.q[edge - begin] = q[edges.link[edge]]
-
-
 # ---- the published schedule
 
 
@@ -209,7 +203,8 @@ def iterate(edges, groups, n_groups, q, scratch, iterations):
     while first < n_groups:
         last = end_of_batch(groups, first, n_groups, BATCH)
         begin = groups.begin[first]
-        gather_q(edges, groups, first, last, q, scratch)
+        for edge in range(begin, groups.begin[last]):
+            edges.q[edge] = q[edges.link[edge]]
         for _ in range(iterations):
             for number in range(first, last):
                 slope, total = load(groups.slope, 8 * number), zero
@@ -217,7 +212,7 @@ def iterate(edges, groups, n_groups, q, scratch, iterations):
                     parameter, share = load(edges.theta, edge), load(edges.r, edge)
                     phi, derivative = edge_terms(parameter / share, slope)
                     value = share * phi - parameter * derivative
-                    value = largest(load(scratch.q, edge - begin) * value, zero)
+                    value = largest(load(edges.q, edge) * value, zero)
                     store(scratch.value, edge - begin, value)
                     total = total + value
                 store(groups.total, 8 * number, by_child(total, groups.wide[number]))

@@ -198,6 +198,8 @@ def _fill(graph, tables, work, number, lane, c):
 def start(graph, tables, work, size):
     """The published start: q = 1/2, r proportional to theta. Visibles have theirs already."""
     hidden, children, r = work.hidden, work.children, work.edges.r
+    for number in range(size.groups):
+        work.groups.solved[number] = 0
     for j in range(size.hidden):
         k = hidden.node[j]
         hidden.fixed[j] = tables.log_odds[graph.n_visible + k] - tables.total[k]

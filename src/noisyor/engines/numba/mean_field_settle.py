@@ -9,7 +9,6 @@ from noisyor.engines.numba.mean_field_factor import (
     BATCH_SETTLING,
     by_child,
     end_of_batch,
-    gather_q,
     largest_by_child,
     normalise,
     weigh,
@@ -30,7 +29,9 @@ from noisyor.engines.numba.mean_field_vector import (
     where_less,
 )
 
-_ROUNDING = 1e-14
+_ROUNDING, _SMALL_CHANGE = 1e-14, 1e-4
+"""Differences of F that mean nothing; relative changes of q that r need not follow."""
+
 _SHRINK, _GROW, _CLOSE = -0.9, 4.0, 1e-4
 """Relative change of a weight in one Newton step at most, and how well the new ones sum to one."""
 
@@ -48,13 +49,15 @@ def settle(edges, groups, children, first, n_groups, q, scratch, iterations, tol
     while first < n_groups:
         last = end_of_batch(groups, first, n_groups, BATCH_SETTLING)
         begin = groups.begin[first]
-        gather_q(edges, groups, first, last, q, scratch)
-        n_todo = last - first
+        n_todo = 0
         for number in range(first, last):
-            scratch.todo[number - first] = number
-            store(groups.best, 8 * number, splat(-1.0))
-            lanes = where_less(zero, load(groups.used, 8 * number), one, zero)
-            store(groups.active, 8 * number, lanes)
+            if not _still_solved(edges, groups, number, q):
+                scratch.todo[n_todo] = number
+                n_todo += 1
+                groups.solved[number] = 0
+                store(groups.best, 8 * number, splat(-1.0))
+                lanes = where_less(zero, load(groups.used, 8 * number), one, zero)
+                store(groups.active, 8 * number, lanes)
         for _ in range(iterations):
             for position in range(n_todo):
                 _evaluate(edges, groups, scratch.todo[position], begin, scratch, newton)
@@ -64,6 +67,8 @@ def settle(edges, groups, children, first, n_groups, q, scratch, iterations, tol
                 if _improve(edges, groups, number, begin, scratch, tolerance, newton):
                     scratch.todo[n_left] = number
                     n_left += 1
+                else:
+                    groups.solved[number] = 1
             n_todo = _close_ranks(edges, groups, children, scratch, begin, n_left)
             if n_todo == 0:
                 break
@@ -74,6 +79,20 @@ def settle(edges, groups, children, first, n_groups, q, scratch, iterations, tol
                 _undo_if_worse(edges, groups, number, begin, scratch)
             weigh(edges, groups, number, number + 1)
         first = last
+
+
+@inner()
+def _still_solved(edges, groups, number, q):
+    """Whether a group was solved and no q of a parent changed since; take over the present q."""
+    small, largest_change = splat(_SMALL_CHANGE), splat(-1.0)
+    begin, end = groups.begin[number], groups.begin[number + 1]
+    for edge in range(begin, end, WIDTH):
+        old = load(edges.q, edge)
+        for lane in range(edge, edge + WIDTH):
+            edges.q[lane] = q[edges.link[lane]]
+        new = load(edges.q, edge)
+        largest_change = largest(largest_change, absolute(new - old) - small * new)
+    return groups.solved[number] == 1 and reduce_max(largest_change) <= 0.0
 
 
 @inner()
@@ -110,6 +129,7 @@ def _close_ranks(edges, groups, children, scratch, base, n_todo):
             else:
                 _change_places(edges, groups, children, scratch, base, to_lane, lane)
         if lane == 8 * source + 8:
+            groups.solved[source] = 1
             n_todo -= 1
             scratch.todo[last] = scratch.todo[n_todo]
             last -= 1
@@ -134,11 +154,11 @@ def _change_places(edges, groups, children, scratch, base, one, other):
     first, second = groups.begin[one // 8] + one % 8, groups.begin[other // 8] + other % 8
     for offset in range(0, groups.begin[one // 8 + 1] - groups.begin[one // 8], WIDTH):
         a, b = first + offset, second + offset
-        for values in (edges.theta, edges.r, edges.weight):
+        for values in (edges.theta, edges.r, edges.weight, edges.q):
             values[a], values[b] = values[b], values[a]
         edges.link[a], edges.link[b] = edges.link[b], edges.link[a]
-        for values in (scratch.q, scratch.before):
-            values[a - base], values[b - base] = values[b - base], values[a - base]
+        before, a, b = scratch.before, a - base, b - base
+        before[a], before[b] = before[b], before[a]
     groups.member[one], groups.member[other] = groups.member[other], groups.member[one]
     if groups.member[one] >= 0:
         children.start[groups.member[one]] = first
@@ -154,7 +174,7 @@ def _evaluate(edges, groups, number, base, scratch, newton):
     zero, one, slope = splat(0.0), splat(1.0), load(groups.slope, 8 * number)
     for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
         parameter, share = load(edges.theta, edge), load(edges.r, edge)
-        q = load(scratch.q, edge - base)
+        q = load(edges.q, edge)
         s = parameter / share
         phi, derivative = edge_terms(s, slope)
         gradient = largest(q * (phi - s * derivative), zero)

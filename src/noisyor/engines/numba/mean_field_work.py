@@ -130,11 +130,16 @@ def allocate(graph: Graph, most_edges: int, most_ones: int) -> Work:
     floats, numbers, short = np.ones, _numbers, _short_numbers
     return Work(
         Edges(
-            theta=floats(n_slots), r=floats(n_slots), weight=floats(n_slots), link=short(n_slots)
+            theta=floats(n_slots),
+            r=floats(n_slots),
+            weight=floats(n_slots),
+            q=floats(n_slots),
+            link=short(n_slots),
         ),
         Groups(
             begin=numbers(n_children + 1),
             wide=np.zeros(n_children, dtype=np.uint8),
+            solved=np.zeros(n_children, dtype=np.uint8),
             used=floats(lanes),
             size=floats(lanes),
             floor=floats(lanes),
@@ -146,7 +151,6 @@ def allocate(graph: Graph, most_edges: int, most_ones: int) -> Work:
             member=numbers(lanes),
         ),
         Scratch(
-            q=floats(size),
             value=floats(size),
             worth=floats(size),
             step=floats(size),

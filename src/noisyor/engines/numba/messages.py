@@ -33,7 +33,7 @@ from noisyor.engines.numba.vector import (
 )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _with_leak(best, second, leak):
     """Largest and second largest once the leak is among the candidates."""
     if leak > best:
@@ -41,7 +41,7 @@ def _with_leak(best, second, leak):
     return best, max(second, leak)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def start_child(incoming, excess, weight, parent, first, start, place, size):
     """Set the messages of a child to zero log-odds, excess = theta; add them to ``incoming``."""
     for offset in range(0, size, LANES):
@@ -53,7 +53,7 @@ def start_child(incoming, excess, weight, parent, first, start, place, size):
             scatter_add(incoming, parent, start + offset, value)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def update_on_child(
     belief, incoming, excess, log_odds, parent, first, start, place, size, leak, step, scratch
 ):
@@ -101,7 +101,7 @@ def update_on_child(
     return reduce_max(change)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def update_free_child(
     belief, incoming, excess, log_odds, parent, first, start, place, size, leak, step, scratch, back
 ):

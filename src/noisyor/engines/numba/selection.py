@@ -103,7 +103,7 @@ def allocate(graph: Graph, rows: Rows, maximise_missing: bool, begin: int, end: 
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _largest_row(edge_ptr, ptr, columns, begin, end):
     """Most padded edges and most entries of any row."""
     most_edges, most_children = 0, 0
@@ -117,7 +117,7 @@ def _largest_row(edge_ptr, ptr, columns, begin, end):
     return most_edges, most_children
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def select(graph, work, ones, missing, ancestors_only, maximise_missing):
     """Fill the lists of ``work`` for one row; ``work.clamp`` holds its evidence."""
     n_visible = graph.n_visible
@@ -146,7 +146,7 @@ def select(graph, work, ones, missing, ancestors_only, maximise_missing):
     return Selection(n_active, narrow_on, counts[0], wide_on, counts[1])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _ancestors(graph, work, ones, missing, maximise_missing):
     """List the ancestors of the active visibles and of hidden nodes that are known to be on."""
     seen, hidden, clamp = work.state, work.hidden, work.clamp
@@ -170,7 +170,7 @@ def _ancestors(graph, work, ones, missing, maximise_missing):
     return n_active
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _add_parents(graph, seen, found, n_found, node):
     start, parent = graph.ptr[node], graph.parent
     for edge in range(start, start + graph.n_parents[node]):
@@ -182,7 +182,7 @@ def _add_parents(graph, seen, found, n_found, node):
     return n_found
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _add_child(graph, work, node):
     counts = work.counts
     if graph.aligned or graph.n_parents[node] <= NARROW:
