@@ -36,6 +36,13 @@ if TYPE_CHECKING:
     from noisyor.inference.mean_field import MeanField
     from noisyor.initialization import initialize
     from noisyor.layering import layered
+    from noisyor.learning import (
+        Learned,
+        learn_factors,
+        learn_features,
+        learn_network,
+        learn_topics,
+    )
     from noisyor.model_file import load_network, save_network
     from noisyor.network import Network
     from noisyor.objective import elbo_mp, elbo_mp_gradient, log_joint
@@ -56,6 +63,7 @@ _HOME = {
     "InvalidNetworkError": "errors",
     "InvalidSettingError": "errors",
     "JointMaxProduct": "inference.joint",
+    "Learned": "learning",
     "MaxProduct": "inference.max_product",
     "MeanField": "inference.mean_field",
     "MissingExtraError": "errors",
@@ -77,6 +85,10 @@ _HOME = {
     "from_networkx": "graph_exchange",
     "initialize": "initialization",
     "layered": "layering",
+    "learn_factors": "learning",
+    "learn_features": "learning",
+    "learn_network": "learning",
+    "learn_topics": "learning",
     "load_network": "model_file",
     "log_joint": "objective",
     "sample": "sampling",
@@ -98,6 +110,7 @@ __all__ = [
     "InvalidNetworkError",
     "InvalidSettingError",
     "JointMaxProduct",
+    "Learned",
     "MaxProduct",
     "MeanField",
     "MissingExtraError",
@@ -120,6 +133,10 @@ __all__ = [
     "from_networkx",
     "initialize",
     "layered",
+    "learn_factors",
+    "learn_features",
+    "learn_network",
+    "learn_topics",
     "load_network",
     "log_joint",
     "sample",
