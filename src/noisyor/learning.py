@@ -89,7 +89,7 @@ def learn_factors(
     observations = Observations.of(X)
     network = bipartite(observations.n_visible, n_hidden)
     network = initialize(network, init, noise="uniform", seed=seed)
-    defaults = {
+    defaults: dict[str, Any] = {
         "method": MaxProduct(temperature=1.0),
         "steps": 4000,
         "batch_size": 20,
@@ -121,7 +121,7 @@ def learn_topics(
     observations = Observations.of(X)
     network = layered(observations, n_layers, n_parents=n_parents, shrink=shrink)
     network = initialize(network, init, seed=seed)
-    defaults = {
+    defaults: dict[str, Any] = {
         "method": MaxProduct(ancestors_only=True),
         "steps": 1000,
         "batch_size": 128,
@@ -156,7 +156,7 @@ def learn_features(
     height, width = images.shape[1:]
     network = convolutional((height, width), n_features, feature_shape, border=border)
     network = initialize(network, init, noise="uniform", seed=seed)
-    defaults = {
+    defaults: dict[str, Any] = {
         "method": MaxProduct(temperature=1.0),
         "steps": 1500,
         "batch_size": None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -70,9 +71,7 @@ def _curve(history: History | None) -> dict[str, list[float]]:
     edges = np.unique(np.linspace(0, len(history.elbo), _CURVE_POINTS + 1).astype(int))
     return {
         "step": edges[1:].tolist(),
-        "elbo": [
-            float(history.elbo[a:b].mean()) for a, b in zip(edges[:-1], edges[1:], strict=True)
-        ],
+        "elbo": [float(history.elbo[a:b].mean()) for a, b in pairwise(edges)],
         "held_out_step": [int(point.step) for point in history.evaluations],
         "held_out_elbo": [float(point.elbo) for point in history.evaluations],
     }
