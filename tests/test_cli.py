@@ -173,7 +173,7 @@ class TestErrors:
         def fail(**_):
             raise OSError(code, os.strerror(code), "/some/temporary/name")
 
-        monkeypatch.setattr("noisyor.report.demo_files.tempfile.TemporaryFile", fail)
+        monkeypatch.setattr("noisyor.report.targets.tempfile.TemporaryFile", fail)
         fails(capsys, ["demo"], f"noisyor-demo: {os.strerror(code)}")
 
     def test_missing_extra(self, capsys, monkeypatch):

@@ -8,8 +8,8 @@ import numpy as np
 
 from noisyor._version import __version__
 from noisyor.demo import DEFAULT_STEPS, SHAPES, DemoResult
-from noisyor.errors import MissingExtraError
 from noisyor.report.drawing import Curve, Layer, line_chart, pixel_image, shaded_image
+from noisyor.report.templating import asset, environment, require_templates
 
 __all__ = ["GENERATOR", "demo_page", "require_templates"]
 
@@ -21,42 +21,27 @@ _CURVE_POINTS = 250
 _NUMBERS = ("None", "One", "Two", "Three", "All four")
 
 
-def require_templates() -> Any:
-    """The template library, or an error that says how to install it."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingExtraError(
-            'the page needs jinja2, which is not installed: pip install "noisyor[report]"'
-        ) from error
-    return jinja2
-
-
 def demo_page(result: DemoResult) -> str:
     """The whole page, as HTML that is also well-formed XML."""
-    jinja2 = require_templates()
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("noisyor.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["svg"] = jinja2.filters.Markup  # drawings are made here, not given
-    page: str = environment.get_template("demo.html").render(
-        generator=f"{GENERATOR} {__version__}",
-        version=__version__,
-        result=result,
-        n_shapes=len(SHAPES),
-        default_steps=DEFAULT_STEPS,
-        found=_NUMBERS[result.n_found],
-        training_images=_training_images(result),
-        shapes=_shapes(result),
-        tests=_tests(result),
-        n_causes=int(result.states.sum()),
-        n_true_causes=int(result.data.activations[-len(result.test_images) :].sum()),
-        chart=_chart(result),
-        settings=_settings(result),
+    page: str = (
+        environment()
+        .get_template("demo.html")
+        .render(
+            generator=f"{GENERATOR} {__version__}",
+            version=__version__,
+            base_style=asset("base.css"),
+            result=result,
+            n_shapes=len(SHAPES),
+            default_steps=DEFAULT_STEPS,
+            found=_NUMBERS[result.n_found],
+            training_images=_training_images(result),
+            shapes=_shapes(result),
+            tests=_tests(result),
+            n_causes=int(result.states.sum()),
+            n_true_causes=int(result.data.activations[-len(result.test_images) :].sum()),
+            chart=_chart(result),
+            settings=_settings(result),
+        )
     )
     return page
 

@@ -1,0 +1,43 @@
+"""The template library, set up once for every page, and the raw files that pages include."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+from noisyor.errors import MissingExtraError
+
+__all__ = ["asset", "environment", "require_templates"]
+
+
+def require_templates() -> Any:
+    """The template library, or an error that says how to install it."""
+    try:
+        import jinja2
+    except ImportError as error:
+        raise MissingExtraError(
+            'the page needs jinja2, which is not installed: pip install "noisyor[report]"'
+        ) from error
+    return jinja2
+
+
+def environment() -> Any:
+    """Templates of this package: all values are escaped, a missing one is an error.
+
+    The filter ``svg`` lets a drawing through as it is; only drawings made here may use it.
+    """
+    jinja2 = require_templates()
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("noisyor.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["svg"] = jinja2.filters.Markup
+    return templates
+
+
+def asset(name: str) -> str:
+    """Text of a style sheet or script in the folder of templates."""
+    return (resources.files("noisyor.report") / "templates" / name).read_text(encoding="utf-8")
