@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         UnsupportedDataError,
     )
     from noisyor.evaluation import EvaluationResult, evaluate
+    from noisyor.evidence import EvidenceBound, EvidenceEstimate, estimate_evidence, evidence_bound
     from noisyor.explanation import explain
     from noisyor.graph_exchange import from_networkx, to_networkx
     from noisyor.hybrid import HybridResult, train_hybrid
@@ -43,12 +44,14 @@ if TYPE_CHECKING:
         learn_network,
         learn_topics,
     )
+    from noisyor.marginalization import Marginals, marginals
     from noisyor.model_file import load_network, save_network
     from noisyor.network import Network
     from noisyor.objective import elbo_mp, elbo_mp_gradient, log_joint
     from noisyor.observations import Observations
     from noisyor.posterior import Posterior
     from noisyor.sampling import sample, visible_probability
+    from noisyor.streaming import train_stream
     from noisyor.structure import bipartite, convolutional, from_edges
     from noisyor.training import TrainingResult, train
 
@@ -56,6 +59,8 @@ _HOME = {
     "CheckpointError": "errors",
     "DatasetNotFoundError": "errors",
     "EvaluationResult": "evaluation",
+    "EvidenceBound": "evidence",
+    "EvidenceEstimate": "evidence",
     "ExactPosterior": "inference.exact",
     "Factorization": "inference.joint",
     "HybridResult": "hybrid",
@@ -64,6 +69,7 @@ _HOME = {
     "InvalidSettingError": "errors",
     "JointMaxProduct": "inference.joint",
     "Learned": "learning",
+    "Marginals": "marginalization",
     "MaxProduct": "inference.max_product",
     "MeanField": "inference.mean_field",
     "MissingExtraError": "errors",
@@ -79,7 +85,9 @@ _HOME = {
     "elbo_mp": "objective",
     "elbo_mp_gradient": "objective",
     "enumerate_posterior": "inference.exact",
+    "estimate_evidence": "evidence",
     "evaluate": "evaluation",
+    "evidence_bound": "evidence",
     "explain": "explanation",
     "from_edges": "structure",
     "from_networkx": "graph_exchange",
@@ -91,11 +99,13 @@ _HOME = {
     "learn_topics": "learning",
     "load_network": "model_file",
     "log_joint": "objective",
+    "marginals": "marginalization",
     "sample": "sampling",
     "save_network": "model_file",
     "to_networkx": "graph_exchange",
     "train": "training",
     "train_hybrid": "hybrid",
+    "train_stream": "streaming",
     "visible_probability": "sampling",
 }
 
@@ -103,6 +113,8 @@ __all__ = [
     "CheckpointError",
     "DatasetNotFoundError",
     "EvaluationResult",
+    "EvidenceBound",
+    "EvidenceEstimate",
     "ExactPosterior",
     "Factorization",
     "HybridResult",
@@ -111,6 +123,7 @@ __all__ = [
     "InvalidSettingError",
     "JointMaxProduct",
     "Learned",
+    "Marginals",
     "MaxProduct",
     "MeanField",
     "MissingExtraError",
@@ -127,7 +140,9 @@ __all__ = [
     "elbo_mp",
     "elbo_mp_gradient",
     "enumerate_posterior",
+    "estimate_evidence",
     "evaluate",
+    "evidence_bound",
     "explain",
     "from_edges",
     "from_networkx",
@@ -139,11 +154,13 @@ __all__ = [
     "learn_topics",
     "load_network",
     "log_joint",
+    "marginals",
     "sample",
     "save_network",
     "to_networkx",
     "train",
     "train_hybrid",
+    "train_stream",
     "visible_probability",
 ]
 

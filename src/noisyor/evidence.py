@@ -1,0 +1,309 @@
+"""How likely is a row: tighter bounds on ``log p(x)`` than one explanation gives, and estimates.
+
+These are extras beside the paper's Elbo, which `evaluate` reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.configurations import Annealed, Cooling, Grown, anneal_rows, grow_rows
+from noisyor.engines.numba.engine import PreparedNetwork, rows_of
+from noisyor.engines.threads import resolve_threads, run_blocks
+from noisyor.errors import InvalidSettingError
+from noisyor.evaluation import Score
+from noisyor.explanation import _clamp as clamp_of
+from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.settings import check_seed, is_whole
+from noisyor.network import FloatArray, Network
+from noisyor.observations import Observations
+from noisyor.progress import progress_bar
+
+_POLISH = 20
+_BLOCK_BYTES = 32 * 2**20
+_BLOCK_ROWS = 256
+_FIRST_SAMPLES, _FIRST_EXPANSIONS, _SMOOTHING = 8, 8, 0.02
+"""Where chains start: samples and expansions of the set, weight of a fair coin."""
+
+Clamp = npt.NDArray[np.uint8] | None
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceBound(Score):
+    """A lower bound on ``log p(x)`` from a set of configurations of the causes.
+
+    ``per_row`` (n_rows,), ``mean`` and ``standard_error`` as in `Score`; ``n_configurations``
+    (n_rows,) size of each row's set. Causes that are independent of all others given the row are
+    summed out and not counted.
+    """
+
+    n_configurations: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceEstimate(Score):
+    """An estimate of ``log p(x)``; not a bound.
+
+    ``per_row`` (n_rows,), ``mean`` and ``standard_error`` (spread of the rows) as in `Score`;
+    ``error`` (n_rows,) standard error of each row's estimate, from the spread of its chains.
+    """
+
+    error: FloatArray
+
+    @property
+    def mean_error(self) -> float:
+        """Standard error of ``mean`` as an estimate for these very rows."""
+        return float(np.sqrt((self.error**2).sum()) / len(self.error))
+
+
+def evidence_bound(
+    network: Network,
+    X: Any,
+    *,
+    n_samples: int = 16,
+    n_expansions: int = 32,
+    method: MaxProduct | None = None,
+    hidden: Any = None,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> EvidenceBound:
+    """Lower bound ``log sum_{h in S} p(h, x)`` on the log-likelihood of every row.
+
+    S holds the polished mode, samples of perturb-and-max-product, and all single flips of the
+    ``n_expansions`` most likely members found so far. The bound is at least Elbo^MP at the same
+    mode, never falls as ``n_expansions`` grows, and is exact once S holds everything.
+
+    Parameters
+    ----------
+    network : the network.
+    X : observations in any form that `Observations.of` takes; unobserved visibles are summed out.
+    n_samples : posterior samples in S.
+    n_expansions : members whose single flips are added to S.
+    method : settings of max-product; temperature and number of samples are not used.
+    hidden : evidence on hidden nodes as in `explain`; the bound is then on ``log p(x, hidden)``.
+    seed : key of the samples.
+    n_threads : default all cores.
+    progress : show a progress bar; None shows it on a terminal only.
+    """
+    observations = Observations.of(X, n_visible=network.n_visible)
+    grown = grow(
+        network,
+        observations,
+        n_samples=n_samples,
+        n_expansions=n_expansions,
+        method=method,
+        clamp=clamp_of(network, hidden, observations.n_rows),
+        seed=seed,
+        n_threads=n_threads,
+        progress=progress,
+    )
+    return EvidenceBound(grown.log_sum, grown.size)
+
+
+def estimate_evidence(
+    network: Network,
+    X: Any,
+    *,
+    n_chains: int = 32,
+    n_steps: int = 32,
+    hidden: Any = None,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> EvidenceEstimate:
+    """Estimate ``log p(x)`` of every row by annealed importance sampling, with standard errors.
+
+    Each chain starts from independent causes with the probabilities that a small set of likely
+    configurations gives them, and passes to the posterior by Gibbs sweeps. The average weight of
+    the chains is an unbiased estimate of ``p(x)``.
+
+    Parameters
+    ----------
+    network : the network.
+    X : observations in any form that `Observations.of` takes; unobserved visibles are summed out.
+    n_chains : independent chains per row, at least 2; the error falls with their square root.
+    n_steps : sweeps of each chain; more of them make the weights more even.
+    hidden : evidence on hidden nodes as in `explain`; the estimate is of ``log p(x, hidden)``.
+    seed : key of the samples.
+    n_threads : default all cores.
+    progress : show a progress bar; None shows it on a terminal only.
+    """
+    observations = Observations.of(X, n_visible=network.n_visible)
+    annealed = anneal(
+        network,
+        observations,
+        n_chains=n_chains,
+        n_steps=n_steps,
+        clamp=clamp_of(network, hidden, observations.n_rows),
+        seed=seed,
+        n_threads=n_threads,
+        progress=progress,
+    )
+    top = annealed.log_weight.max(axis=1)
+    weight = np.exp(annealed.log_weight - top[:, None])
+    mean = weight.mean(axis=1)
+    error = weight.std(axis=1, ddof=1) / mean / np.sqrt(n_chains)
+    return EvidenceEstimate(top + np.log(mean), error)
+
+
+def grow(
+    network: Network,
+    observations: Observations,
+    *,
+    n_samples: int,
+    n_expansions: int,
+    method: MaxProduct | None = None,
+    clamp: Clamp = None,
+    n_draws: int = 0,
+    with_probability: bool = False,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> Grown:
+    """Sets of likely configurations of every row; see `evidence_bound` and `Grown`."""
+    _check_count("n_samples", n_samples, 0)
+    _check_count("n_expansions", n_expansions, 0)
+    threads, seed = resolve_threads(n_threads), check_seed(seed)
+    prepared = PreparedNetwork(network)
+    n_rows, n_hidden = observations.n_rows, network.n_hidden
+    output = Grown(
+        np.empty(n_rows),
+        np.empty(n_rows, dtype=np.int64),
+        np.empty((n_rows if with_probability else 0, n_hidden)),
+        np.empty((n_rows * n_draws, n_hidden), dtype=np.uint8),
+    )
+
+    def block(rows: Observations, fixed: Clamp, begin: int, end: int) -> None:
+        starts = _starts(network, rows, method or MaxProduct(), n_samples, fixed, seed, threads)
+        evidence = rows_of(rows, fixed, n_hidden)
+        part = Grown(
+            output.log_sum[begin:end],
+            output.size[begin:end],
+            output.probability[begin:end],
+            output.draws[begin * n_draws : end * n_draws],
+        )
+        run_blocks(
+            lambda first, last: grow_rows(
+                prepared.graph,
+                prepared.parameters,
+                evidence,
+                starts,
+                int(n_expansions),
+                seed,
+                part,
+                first,
+                last,
+            ),
+            end - begin,
+            threads,
+        )
+
+    _in_blocks(block, observations, clamp, n_hidden * (1 + n_samples), progress)
+    return output
+
+
+def anneal(
+    network: Network,
+    observations: Observations,
+    *,
+    n_chains: int,
+    n_steps: int,
+    n_stay: int = 0,
+    clamp: Clamp = None,
+    with_probability: bool = False,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> Annealed:
+    """Chains from independent causes to the posterior; see `estimate_evidence` and `Annealed`.
+
+    ``n_stay`` further sweeps of every chain are averaged to the probabilities of the causes.
+    """
+    _check_count("n_chains", n_chains, 2)
+    _check_count("n_steps", n_steps, 1)
+    threads, seed = resolve_threads(n_threads), check_seed(seed)
+    prepared = PreparedNetwork(network)
+    n_rows, n_hidden = observations.n_rows, network.n_hidden
+    shape = (n_rows if with_probability else 0, n_hidden)
+    output = Annealed(np.empty((n_rows, n_chains)), np.empty(shape), np.empty(shape))
+    cooling = Cooling(int(n_chains), int(n_steps), int(n_stay), seed)
+
+    def block(rows: Observations, fixed: Clamp, begin: int, end: int) -> None:
+        first = _first_probability(network, rows, fixed, seed, threads)
+        evidence = rows_of(rows, fixed, n_hidden)
+        part = Annealed(*(array[begin:end] for array in output))
+        run_blocks(
+            lambda start, stop: anneal_rows(
+                prepared.graph, prepared.parameters, evidence, first, cooling, part, start, stop
+            ),
+            end - begin,
+            threads,
+        )
+
+    _in_blocks(block, observations, clamp, 32 * n_hidden, progress)
+    return output
+
+
+def _starts(
+    network: Network,
+    rows: Observations,
+    method: MaxProduct,
+    n_samples: int,
+    clamp: Clamp,
+    seed: int,
+    n_threads: int,
+) -> npt.NDArray[np.uint8]:
+    """The polished mode and the samples of every row, (n_rows * (1 + n_samples), n_hidden)."""
+    mode = replace(method.at_test_time(), polish=max(method.polish, _POLISH))
+    found = [mode.posterior(network, rows, clamp=clamp, n_threads=n_threads)]
+    if n_samples:
+        sampler = replace(method, temperature=1.0, n_samples=n_samples, keep_beliefs=False)
+        found.append(sampler.posterior(network, rows, seed=seed, clamp=clamp, n_threads=n_threads))
+    by_row = [part.states.toarray().reshape(rows.n_rows, -1, network.n_hidden) for part in found]
+    starts = np.concatenate(by_row, axis=1).reshape(-1, network.n_hidden)
+    return np.ascontiguousarray(starts, dtype=np.uint8)
+
+
+def _first_probability(
+    network: Network, rows: Observations, clamp: Clamp, seed: int, n_threads: int
+) -> FloatArray:
+    """Probabilities of the causes where chains start: those of a small set, smoothed."""
+    grown = grow(
+        network,
+        rows,
+        n_samples=_FIRST_SAMPLES,
+        n_expansions=_FIRST_EXPANSIONS,
+        clamp=clamp,
+        with_probability=True,
+        seed=seed,
+        n_threads=n_threads,
+    )
+    return np.asarray(_SMOOTHING * 0.5 + (1.0 - _SMOOTHING) * grown.probability)
+
+
+def _in_blocks(
+    work: Callable[[Observations, Clamp, int, int], None],
+    observations: Observations,
+    clamp: Clamp,
+    row_bytes: int,
+    progress: bool | None,
+) -> None:
+    """Call ``work(rows, their clamp, begin, end)`` for blocks of rows of bounded memory."""
+    size = max(1, min(_BLOCK_BYTES // row_bytes, _BLOCK_ROWS))
+    with progress_bar(observations.n_rows, "evidence", "rows", progress) as bar:
+        for begin in range(0, observations.n_rows, size):
+            end = min(begin + size, observations.n_rows)
+            fixed = clamp if clamp is None or len(clamp) == 1 else clamp[begin:end]
+            work(observations.take(slice(begin, end)), fixed, begin, end)
+            bar.update(end - begin)
+
+
+def _check_count(name: str, value: int, least: int) -> None:
+    if not is_whole(value) or value < least:
+        raise InvalidSettingError(f"{name} must be {least}, {least + 1}, …, got {value!r}")
