@@ -1,0 +1,327 @@
+"""Rows in files that are too large to read at once, chunk by chunk in any order.
+
+`open_rows` opens a folder of memory-mapped sparse rows (which `write_rows` makes), a folder of
+``.npz`` files, or Parquet files; it returns a `RowSource`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
+from noisyor.observations import Observations
+from noisyor.ragged import AnyArray
+
+__all__ = ["RowSource", "open_rows", "write_rows"]
+
+PathLike = str | os.PathLike[str]
+
+_NAMES = "columns.json"
+
+
+class RowSource(ABC):
+    """Chunks of rows that can be read in any order, and whose sizes are known before.
+
+    Attributes
+    ----------
+    n_visible : number of columns.
+    sizes : number of rows of each chunk.
+    column_names : names of the columns, or None.
+    """
+
+    n_visible: int
+    sizes: tuple[int, ...]
+    column_names: tuple[str, ...] | None = None
+
+    @abstractmethod
+    def read(self, number: int) -> Any:
+        """One chunk, in any form that `Observations.of` takes."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all chunks."""
+        return sum(self.sizes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.read(number) for number in range(len(self)))
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(n_rows={self.n_rows}, n_visible={self.n_visible}, "
+            f"chunks={len(self)})"
+        )
+
+
+def open_rows(path: PathLike, chunk_rows: int = 10_000) -> RowSource:
+    """Rows of a file or folder that need not fit into memory.
+
+    Parameters
+    ----------
+    path : one of
+
+        * a folder with ``indptr.npy``, ``indices.npy`` and ``shape.npy``, the arrays of a CSR
+          matrix of ones (`write_rows` makes it, or ``np.save`` of a SciPy matrix): mapped into
+          memory. There may be ``data.npy`` with the values 0, 1 and NaN; ``missing_indptr.npy``
+          and ``missing_indices.npy`` with the unobserved entries; ``columns.json`` with the names;
+        * a folder of ``.npz`` files, each a matrix that SciPy's ``save_npz`` wrote and a chunk;
+        * a ``.parquet`` file, or a folder of them, with a column for each visible: every row group
+          is a chunk, nulls are unobserved. Needs pyarrow.
+    chunk_rows : rows of a chunk of a mapped folder; the others bring their own chunks.
+    """
+    if chunk_rows < 1:
+        raise InvalidSettingError(f"chunk_rows must be at least 1, got {chunk_rows}")
+    target = Path(path)
+    if not target.exists():
+        raise InvalidDataError(f"there is no file or folder {target}")
+    if (target / "indptr.npy").exists():
+        return _MappedRows(target, chunk_rows)
+    files = sorted(target.iterdir()) if target.is_dir() else [target]
+    parquet = [file for file in files if file.suffix == ".parquet"]
+    if parquet:
+        return _ParquetRows(parquet)
+    matrices = [file for file in files if file.suffix == ".npz"]
+    if matrices:
+        return _NpzRows(matrices)
+    raise InvalidDataError(
+        f"{target} is no folder of mapped rows (indptr.npy, indices.npy, shape.npy), holds no "
+        ".npz and is or holds no .parquet file; write_rows makes a folder that can be opened"
+    )
+
+
+def write_rows(folder: PathLike, chunks: Iterable[Any]) -> int:
+    """Write rows as a folder that `open_rows` maps into memory; returns how many there were.
+
+    Parameters
+    ----------
+    folder : is made; it must not exist, or be empty.
+    chunks : chunks of rows in any form that `Observations.of` takes, of equal width. One is in
+        memory at a time.
+    """
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        if any(target.iterdir()):
+            raise InvalidSettingError(f"the folder {target} is not empty")
+        return _write(target, chunks)
+    except OSError as error:
+        raise InvalidDataError(f"cannot write rows to {target}: {error.strerror}") from error
+
+
+def _write(target: Path, chunks: Iterable[Any]) -> int:
+    files = {
+        name: _GrowingArray(target / f"{name}.npy", dtype)
+        for name, dtype in (
+            ("indptr", "<i8"),
+            ("indices", "<i4"),
+            ("missing_indptr", "<i8"),
+            ("missing_indices", "<i4"),
+        )
+    }
+    n_visible, n_rows, names = None, 0, None
+    ends = {"": 0, "missing_": 0}
+    try:
+        for prefix in ends:
+            files[f"{prefix}indptr"].append(np.zeros(1, dtype=np.int64))
+        for chunk in chunks:
+            rows = Observations.of(chunk, n_visible)
+            n_visible, names = rows.n_visible, names or rows.column_names
+            for prefix, csr in (("", rows.to_csr()), ("missing_", rows.missing_csr())):
+                files[f"{prefix}indices"].append(csr.indices)
+                files[f"{prefix}indptr"].append(csr.indptr[1:].astype(np.int64) + ends[prefix])
+                ends[prefix] += csr.nnz
+            n_rows += rows.n_rows
+    finally:
+        for file in files.values():
+            file.close()
+    if n_visible is None:
+        raise InvalidDataError("no rows: there was not a single chunk")
+    if names is not None:
+        (target / _NAMES).write_text(json.dumps(names))
+    # Last: a folder without it is incomplete and is refused.
+    np.save(target / "shape.npy", np.array([n_rows, n_visible], dtype=np.int64))
+    return n_rows
+
+
+class _GrowingArray:
+    """A ``.npy`` file of one axis whose length is known when it is closed."""
+
+    def __init__(self, path: Path, dtype: str) -> None:
+        self.dtype, self.length = np.dtype(dtype), 0
+        self.stream: BinaryIO = open(path, "wb")  # noqa: SIM115  closed by close()
+        self._header()
+        self.begin = self.stream.tell()
+
+    def append(self, values: AnyArray) -> None:
+        self.stream.write(np.ascontiguousarray(values, dtype=self.dtype).tobytes())
+        self.length += len(values)
+
+    def close(self) -> None:
+        self.stream.seek(0)
+        self._header()  # NumPy leaves room for the digits of a length that grows
+        assert self.stream.tell() == self.begin
+        self.stream.close()
+
+    def _header(self) -> None:
+        np.lib.format.write_array_header_1_0(
+            self.stream,
+            {"descr": self.dtype.str, "fortran_order": False, "shape": (self.length,)},
+        )
+
+
+class _MappedRows(RowSource):
+    """CSR arrays in a folder; only the pages of the chunk at hand are in memory."""
+
+    def __init__(self, folder: Path, chunk_rows: int) -> None:
+        self.folder = folder
+        shape = self._array("shape")
+        if shape is None:
+            raise InvalidDataError(f"{folder} has no shape.npy: it was not written completely")
+        n_rows, self.n_visible = (int(size) for size in shape)
+        self.arrays = {
+            name: self._array(name)
+            for name in ("indptr", "indices", "data", "missing_indptr", "missing_indices")
+        }
+        for name in ("indptr", "missing_indptr"):
+            pointer = self.arrays[name]
+            if pointer is not None and len(pointer) != n_rows + 1:
+                raise InvalidDataError(
+                    f"{name}.npy in {folder} has {len(pointer)} entries, expected {n_rows + 1}"
+                )
+        if n_rows < 1:
+            raise InvalidDataError(f"no rows in {folder}")
+        names = folder / _NAMES
+        self.column_names = tuple(json.loads(names.read_text())) if names.exists() else None
+        self.begins = range(0, n_rows, chunk_rows)
+        self.sizes = tuple(min(chunk_rows, n_rows - begin) for begin in self.begins)
+
+    def read(self, number: int) -> Observations:
+        begin, size = self.begins[number], self.sizes[number]
+        missing = self._csr("missing_", begin, size, None)
+        return Observations.of(
+            self._csr("", begin, size, self.arrays["data"]),
+            self.n_visible,
+            missing=None if missing is None else missing.astype(np.bool_),
+            column_names=self.column_names,
+        )
+
+    def _csr(self, prefix: str, begin: int, size: int, data: AnyArray | None) -> Any:
+        pointer, indices = self.arrays[f"{prefix}indptr"], self.arrays[f"{prefix}indices"]
+        if pointer is None or indices is None:
+            return None
+        ptr = np.array(pointer[begin : begin + size + 1], dtype=np.int64)
+        part = slice(int(ptr[0]), int(ptr[-1]))
+        columns = np.array(indices[part])
+        values = np.ones(len(columns), np.uint8) if data is None else np.array(data[part])
+        try:
+            return sp.csr_array((values, columns, ptr - ptr[0]), shape=(size, self.n_visible))
+        except ValueError as error:
+            raise InvalidDataError(
+                f"{self.folder}, rows {begin} to {begin + size}: {error}"
+            ) from error
+
+    def _array(self, name: str) -> AnyArray | None:
+        path = self.folder / f"{name}.npy"
+        if not path.exists():
+            return None
+        try:
+            return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+        except (OSError, ValueError) as error:
+            raise InvalidDataError(f"cannot read {path}: {error}") from error
+
+
+class _NpzRows(RowSource):
+    """SciPy sparse matrices, a file each."""
+
+    def __init__(self, files: list[Path]) -> None:
+        self.files = files
+        shapes = [self._shape(file) for file in files]
+        self.n_visible = shapes[0][1]
+        for file, shape in zip(files, shapes, strict=True):
+            if shape[1] != self.n_visible:
+                raise InvalidDataError(
+                    f"{file} has {shape[1]} columns, {files[0]} has {self.n_visible}"
+                )
+        self.sizes = tuple(shape[0] for shape in shapes)
+
+    def read(self, number: int) -> Any:
+        return sp.load_npz(self.files[number])
+
+    @staticmethod
+    def _shape(file: Path) -> tuple[int, int]:
+        try:
+            with np.load(file, allow_pickle=False) as arrays:
+                n_rows, n_visible = (int(size) for size in arrays["shape"])
+        except (OSError, ValueError, KeyError) as error:
+            raise InvalidDataError(
+                f"{file} is not a sparse matrix of SciPy's save_npz: {error}"
+            ) from error
+        return n_rows, n_visible
+
+
+class _ParquetRows(RowSource):
+    """Row groups of Parquet files; a column for each visible."""
+
+    def __init__(self, files: list[Path]) -> None:
+        try:
+            import pyarrow.parquet as parquet
+        except ImportError as error:
+            raise MissingExtraError(
+                "Parquet files need pyarrow: pip install 'noisyor[parquet]'"
+            ) from error
+        self.groups: list[tuple[Any, int]] = []
+        sizes = []
+        for file in files:
+            try:
+                opened = parquet.ParquetFile(file, memory_map=True)
+            except (OSError, ValueError) as error:
+                raise InvalidDataError(f"cannot read {file}: {error}") from error
+            names = tuple(opened.schema_arrow.names)
+            if self.column_names not in (None, names):
+                raise InvalidDataError(f"{file} has other columns than {files[0]}")
+            self.column_names, self.n_visible = names, len(names)
+            for group in range(opened.num_row_groups):
+                self.groups.append((opened, group))
+                sizes.append(opened.metadata.row_group(group).num_rows)
+        self.sizes = tuple(sizes)
+
+    def read(self, number: int) -> Observations:
+        file, group = self.groups[number]
+        table = file.read_row_group(group)
+        rows: list[npt.NDArray[np.int64]] = []
+        values: list[AnyArray] = []
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            cells = _cells(column, name)
+            rows.append(np.flatnonzero(cells != 0))  # also where NaN
+            values.append(cells[rows[-1]])
+        columns = np.repeat(np.arange(self.n_visible), [len(part) for part in rows])
+        entries = (np.concatenate(values), (np.concatenate(rows), columns))
+        csr = sp.csr_array(sp.coo_array(entries, shape=(table.num_rows, self.n_visible)))
+        return Observations.of(csr, column_names=self.column_names)
+
+
+def _cells(column: Any, name: str) -> AnyArray:
+    """Values of a column as float32, NaN where null."""
+    import pyarrow as arrow
+
+    kind = column.type
+    if not (
+        arrow.types.is_boolean(kind)
+        or arrow.types.is_integer(kind)
+        or arrow.types.is_floating(kind)
+    ):
+        raise InvalidDataError(f"column {name!r} has type {kind}, expected bool, integer or float")
+    if arrow.types.is_boolean(kind):
+        column = column.cast(arrow.int8())
+    return np.asarray(column.to_numpy(), dtype=np.float32)
