@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from noisyor.posterior import Posterior
     from noisyor.sampling import sample, visible_probability
     from noisyor.streaming import train_stream
-    from noisyor.streaming import train_stream
     from noisyor.structure import bipartite, convolutional, from_edges
     from noisyor.training import TrainingResult, train
 
@@ -106,7 +105,6 @@ _HOME = {
     "to_networkx": "graph_exchange",
     "train": "training",
     "train_hybrid": "hybrid",
-    "train_stream": "streaming",
     "train_stream": "streaming",
     "visible_probability": "sampling",
 }
@@ -162,7 +160,6 @@ __all__ = [
     "to_networkx",
     "train",
     "train_hybrid",
-    "train_stream",
     "train_stream",
     "visible_probability",
 ]
