@@ -1,0 +1,76 @@
+"""Choosing columns of `Observations`, and bringing a table into the columns of a model."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.errors import InvalidDataError
+from noisyor.observations import Observations
+
+__all__ = ["align", "near", "select_columns"]
+
+
+def select_columns(data: Observations, columns: npt.ArrayLike | range) -> Observations:
+    """Some columns, in the order given; rows keep their ids."""
+    chosen = np.asarray(columns, dtype=np.int64)
+    names = data.column_names
+    missing = data.missing_csr()[:, chosen].astype(np.bool_) if data.n_missing else None
+    return Observations.of(
+        data.to_csr()[:, chosen],
+        missing=missing,
+        row_ids=data.row_ids,
+        column_names=None if names is None else [names[k] for k in chosen],
+    )
+
+
+def align(
+    data: Observations,
+    names: Sequence[str] | None,
+    n_columns: int,
+    shape: tuple[int, ...],
+    where: object,
+) -> tuple[Observations, int]:
+    """The columns of a model, found by name where both have names, otherwise by position.
+
+    Returns the rows in the model's columns, and how many columns of the data it does not have.
+    """
+    if names is None or data.column_names is None:
+        if data.n_visible != n_columns:
+            raise InvalidDataError(
+                f"{where} has {data.n_visible} columns, the model was learned from {n_columns}"
+            )
+        if len(data.shape) == len(shape) == 2 and data.shape != shape:
+            raise InvalidDataError(
+                f"{where} has images of {data.shape[0]} x {data.shape[1]}, "
+                f"the model was learned from {shape[0]} x {shape[1]}"
+            )
+        return data, 0
+    number_of = {name: k for k, name in enumerate(data.column_names)}
+    absent = [name for name in names if name not in number_of]
+    if absent:
+        alike = near(absent[0], data.column_names)
+        raise InvalidDataError(
+            f"{where} lacks {len(absent)} of the {len(names)} columns of the model, "
+            f"the first is {absent[0]!r}{alike}"
+        )
+    extra = data.n_visible - len(names)
+    if tuple(names) == data.column_names:
+        return data, 0
+    return select_columns(data, [number_of[name] for name in names]), extra
+
+
+def near(name: str, names: Sequence[str]) -> str:
+    """``"; did you mean ...?"`` with the most similar names, or nothing."""
+    folded: dict[str, str] = {}
+    for known in names:
+        folded.setdefault(known.casefold(), known)
+    alike = difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.6)
+    if not alike:
+        alike = [known for known in folded if name.casefold() in known][:3]
+    if not alike:
+        return ""
+    return f"; did you mean {' or '.join(repr(folded[one]) for one in alike)}?"
