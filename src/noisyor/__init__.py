@@ -26,6 +26,12 @@ if TYPE_CHECKING:
         NoisyOrError,
         UnsupportedDataError,
     )
+    from noisyor.estimators import (
+        BlindDeconvolution,
+        BooleanMatrixFactorization,
+        NoisyOrNetwork,
+        TopicModel,
+    )
     from noisyor.evaluation import EvaluationResult, evaluate
     from noisyor.evidence import EvidenceBound, EvidenceEstimate, estimate_evidence, evidence_bound
     from noisyor.explanation import explain
@@ -56,6 +62,8 @@ if TYPE_CHECKING:
     from noisyor.training import TrainingResult, train
 
 _HOME = {
+    "BlindDeconvolution": "estimators",
+    "BooleanMatrixFactorization": "estimators",
     "CheckpointError": "errors",
     "DatasetNotFoundError": "errors",
     "EvaluationResult": "evaluation",
@@ -76,8 +84,10 @@ _HOME = {
     "ModelFileError": "errors",
     "Network": "network",
     "NoisyOrError": "errors",
+    "NoisyOrNetwork": "estimators",
     "Observations": "observations",
     "Posterior": "posterior",
+    "TopicModel": "estimators",
     "TrainingResult": "training",
     "UnsupportedDataError": "errors",
     "bipartite": "structure",
@@ -110,6 +120,8 @@ _HOME = {
 }
 
 __all__ = [
+    "BlindDeconvolution",
+    "BooleanMatrixFactorization",
     "CheckpointError",
     "DatasetNotFoundError",
     "EvaluationResult",
@@ -130,8 +142,10 @@ __all__ = [
     "ModelFileError",
     "Network",
     "NoisyOrError",
+    "NoisyOrNetwork",
     "Observations",
     "Posterior",
+    "TopicModel",
     "TrainingResult",
     "UnsupportedDataError",
     "__version__",

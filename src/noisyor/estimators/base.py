@@ -1,0 +1,388 @@
+"""What all estimators share: fitting, going on from chunks, causes of rows, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.estimators.files import history_of, method_of, read_model, write_model
+from noisyor.estimators.rows import PreparedSource, Tally, read_rows
+from noisyor.explanation import explain
+from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.mean_field import MeanField
+from noisyor.inference.method import Method
+from noisyor.learning import Learned
+from noisyor.network import Network, probability_from_theta
+from noisyor.objective import elbo_mp
+from noisyor.observations import Observations
+from noisyor.posterior import Posterior
+from noisyor.provenance import Kind, provenance
+from noisyor.row_sources import RowSource
+from noisyor.sampling import visible_probability
+from noisyor.streaming import learn_chunk, start_stream, train_stream
+from noisyor.training import History
+
+__all__ = ["NoisyOrEstimator"]
+
+_PASSED_ON = ("init", "steps", "learning_rate", "method", "n_threads", "progress")
+_BLOCK_CELLS = 4_000_000
+_POLISH = 20
+
+
+class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators; use one of its subclasses.
+
+    Rows are 0, 1 and NaN, which means unobserved: arrays, SciPy sparse matrices, pandas frames or
+    `Observations`. A parameter that is None leaves the choice to the function of
+    `noisyor.learning` that the estimator calls.
+
+    Parameters
+    ----------
+    init : name of the start.
+    steps : number of updates.
+    batch_size : rows per update; ``"all"`` for all of them.
+    learning_rate : of Adam.
+    method : how causes are inferred in training, `MaxProduct` or `MeanField`; its settings also
+        hold for `transform` and `score`, where the mode is taken.
+    output : what `transform` returns: ``"states"``, the most likely causes as 0 and 1, or
+        ``"probability"``, the mean-field probability of each cause.
+    binarize : None expects 0 and 1; a number makes entries above it 1 and the others 0.
+    random_state : seed of the start and of the training; None draws a new one in every fit.
+    n_threads : None for all cores.
+    progress : True shows a progress bar, None on a terminal only.
+    checkpoint, resume : file for the state of `fit`, and whether to go on from it, see `train`.
+    options : further keywords for the learning function, a mapping.
+
+    Attributes
+    ----------
+    network_ : the learned `Network`.
+    components_ : probability that a cause switches a column on.
+    prior_ : probability of each cause (when the causes above it are off).
+    noise_ : (n_features_in_,) probability of each column when no cause is on.
+    history_ : bounds and times of all updates, see `noisyor.training.History`.
+    settings_ : how the model was learned, with the defaults filled in.
+    provenance_ : what `save` writes beside the network: data, settings, versions.
+    n_features_in_, feature_names_in_ : number of columns, and their names if they had any.
+    """
+
+    _kind: ClassVar[Kind]
+    _min_features = 1
+    _local = False  # whether inference is restricted to the ancestors of what is on
+
+    init: str | None
+    steps: int | None
+    batch_size: int | Literal["all"] | None
+    learning_rate: float | None
+    method: Method | None
+    output: Literal["states", "probability"]
+    binarize: float | None
+    random_state: Any
+    n_threads: int | None
+    progress: bool | None
+    checkpoint: str | os.PathLike[str] | None
+    resume: bool
+    options: Mapping[str, Any] | None
+
+    # ---- learning
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from all rows.
+
+        Parameters
+        ----------
+        X : (n_rows, n_features), or a `RowSource` from `noisyor.streaming.open_rows` for rows
+            that do not fit into memory: it is gone through once, or for ``steps`` updates.
+        y : ignored.
+        """
+        self._check_params()
+        self.__dict__.pop("_stream", None)
+        if isinstance(X, RowSource):
+            return self._fit_source(X)
+        rows = self._rows(X, reset=True)
+        learned = self._learn(rows, **self._run_options(), **self._options())
+        return self._keep(learned, rows)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Go through one chunk of rows once, from where the last call, `fit` or `load` left off.
+
+        The first chunk of a new model also decides where learning starts (and the graph of a
+        topic model), so let it be a fair sample. ``steps``, ``checkpoint`` and ``resume`` do not
+        apply.
+        """
+        self._check_params()
+        new = not hasattr(self, "network_")
+        rows = self._rows(X, reset=new)
+        if new:
+            self._start(rows)
+        if not hasattr(self, "_stream"):
+            self._stream, self._tally = start_stream(self.network_), Tally()
+        self._tally.add(self._stream.n_chunks, rows)
+        options = self._stream_options()
+        options["batch_size"] = options["batch_size"] or rows.n_rows
+        self._stream, history = learn_chunk(self._stream, self.network_, rows, **options)
+        network = self.network_.with_theta(self._stream.training.theta)
+        learned = Learned(network, _joined(self.history_, history), self.settings_)
+        return self._keep(learned, rows, self._tally)
+
+    def _fit_source(self, source: RowSource) -> Self:
+        first = self._rows(source.read(0), reset=True)
+        self._start(first)
+        prepared = PreparedSource(source, lambda X: self._rows(X, reset=False))
+        options = self._stream_options() | self._run_options()
+        options["batch_size"] = options["batch_size"] or max(source.sizes)
+        result = train_stream(
+            self.network_, prepared, steps=self.steps, progress=self.progress, **options
+        )
+        learned = Learned(result.network, result.history, self.settings_)
+        return self._keep(learned, first, prepared.tally)
+
+    def _start(self, rows: Observations) -> None:
+        """Parameters before the first update, and the settings that the learning function takes."""
+        self._keep(self._learn(rows, **self._options() | {"steps": 0}), rows)
+
+    def _learn(self, rows: Observations, **options: Any) -> Learned:
+        """Call the learning function of this kind of model."""
+        raise NotImplementedError
+
+    def _options(self) -> dict[str, Any]:
+        given = {name: getattr(self, name, None) for name in _PASSED_ON}
+        options = {name: value for name, value in given.items() if value is not None}
+        if self.batch_size is not None:
+            options["batch_size"] = None if self.batch_size == "all" else self.batch_size
+        seed = self.random_state
+        if not isinstance(seed, (int, np.integer)):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        return options | {"seed": int(seed)} | dict(self.options or {})
+
+    def _run_options(self) -> dict[str, Any]:
+        if self.checkpoint is None:
+            return {}
+        return {"checkpoint": self.checkpoint, "resume": self.resume}
+
+    def _stream_options(self) -> dict[str, Any]:
+        """Settings for updates from chunks: those that the learning function chose or was given."""
+        settings, method = self.settings_, self.method
+        if method is None and "method" in settings:
+            method = method_of(settings["method"])
+        return {
+            "method": method,
+            "batch_size": settings.get("batch_size", 100),
+            "learning_rate": settings.get("learning_rate", 0.01),
+            "seed": settings.get("seed", 0),
+            "n_threads": self.n_threads,
+        }
+
+    def _keep(self, learned: Learned, rows: Observations, tally: Tally | None = None) -> Self:
+        """Store what was learned, and from which rows."""
+        self.history_, self.settings_ = learned.history, learned.settings
+        self._describe(_with_names(learned.network, rows.column_names))
+        metrics = {}
+        if len(self.history_.elbo):
+            tail = max(1, len(self.history_.elbo) // 10)
+            metrics["training_elbo"] = float(self.history_.elbo[-tail:].mean())
+        if self.history_.evaluations:
+            metrics["held_out_elbo"] = self.history_.evaluations[-1].elbo
+        self.provenance_ = provenance(
+            self._kind, rows, settings=self.settings_, metrics=metrics, history=self.history_
+        )
+        if tally is not None:
+            self.provenance_["data"] = tally.describe()
+        return self
+
+    def _describe(self, network: Network) -> None:
+        """Attributes that show the parameters of the network."""
+        self.network_ = network
+        self.prior_ = network.prior_probability
+        self.noise_ = network.noise_probability
+        self.components_ = self._components(network)
+
+    def _components(self, network: Network) -> Any:
+        """Sparse (n_hidden, n_visible): only the edges, of which deep networks have few."""
+        edges = sp.csr_array(
+            (
+                probability_from_theta(network.theta[network.param]),
+                network.parent,
+                network.child_ptr,
+            ),
+            shape=(network.n_nodes, network.n_hidden),
+        )
+        return sp.csr_array(edges[: network.n_visible].T)
+
+    # ---- using what was learned
+
+    def transform(self, X: Any) -> Any:
+        """Causes of every row.
+
+        Returns
+        -------
+        (n_rows, n_hidden): 0 and 1 as int8, or probabilities as float64, see ``output``. Sparse if
+        X is sparse.
+        """
+        rows = self._fitted_rows(X)
+        if self.output == "probability":
+            causes = self._posterior(rows, self._mean_field()).marginals()
+        else:
+            causes = self._posterior(rows, self._mode()).states.astype(np.int8)
+        return causes if _is_sparse(X) else causes.toarray()
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Rows that causes predict.
+
+        Parameters
+        ----------
+        X : (n_rows, n_hidden) causes, on where at least 1/2.
+
+        Returns
+        -------
+        (n_rows, n_features_in_): where a column is more likely 1 than 0, as int8 and sparse if X is
+        sparse; with ``output="probability"`` its probability, always dense.
+        """
+        check_is_fitted(self, "network_")
+        states = sp.csr_array(check_array(X, accept_sparse="csr") >= 0.5)
+        if states.shape[1] != self.network_.n_hidden:
+            raise InvalidDataError(
+                f"X has {states.shape[1]} causes, but {type(self).__name__} has "
+                f"{self.network_.n_hidden}"
+            )
+        parts = []
+        for begin in range(0, states.shape[0], size := _block(self.network_.n_visible)):
+            part = visible_probability(self.network_, states[begin : begin + size])
+            if self.output == "states":
+                part = (part >= 0.5).astype(np.int8)
+                parts.append(sp.csr_array(part) if sp.issparse(X) else part)
+            else:
+                parts.append(part)
+        if sp.issparse(parts[0]):
+            return sp.csr_array(sp.vstack(parts, format="csr"))
+        return np.concatenate(parts)
+
+    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
+        """Bound on ``log p(row)`` of every row, in nats, shape (n_rows,).
+
+        The exact ``log p(causes, row)`` at the most likely causes, or, if ``method`` is a
+        `MeanField`, its bound. Unobserved entries are summed out.
+        """
+        rows = self._fitted_rows(X)
+        posterior = self._posterior(rows, self._mode())
+        return elbo_mp(posterior) if posterior.elbo_vi is None else posterior.elbo_vi
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`: the larger, the better the model predicts the rows."""
+        return float(self.score_samples(X).mean())
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Names of the causes: those of the network, or the name of the class and a number."""
+        check_is_fitted(self, "network_")
+        if self.network_.hidden_names is not None:
+            return np.array(self.network_.hidden_names, dtype=object)
+        names: npt.NDArray[np.object_] = super().get_feature_names_out(input_features)
+        return names
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.network_.n_hidden
+
+    def _posterior(self, rows: Observations, method: Method) -> Posterior:
+        return explain(
+            self.network_, rows, method, n_threads=self.n_threads, progress=self.progress
+        )
+
+    def _mode(self) -> Method:
+        """The method for most likely causes: that of training, without noise and polished."""
+        if self.method is None:
+            return MaxProduct(polish=_POLISH, ancestors_only=self._local)
+        if isinstance(self.method, MaxProduct):
+            return replace(self.method.at_test_time(), polish=max(self.method.polish, _POLISH))
+        return self.method
+
+    def _mean_field(self) -> Method:
+        if isinstance(self.method, MeanField):
+            return replace(self.method, keep_q=True)
+        local = self.method.ancestors_only if isinstance(self.method, MaxProduct) else self._local
+        return MeanField(local=local, tolerance=1e-4)
+
+    # ---- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a ``.safetensors`` file with its origin; nothing in it is executed.
+
+        The state of the optimiser is not part of it.
+        """
+        check_is_fitted(self, "network_")
+        write_model(path, self.network_, self.provenance_, self.get_params(deep=False))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` or the command line wrote. ``history_`` is thinned."""
+        network, metadata, params = read_model(path, cls._kind, cls._get_param_names())
+        estimator = cls(**params)
+        estimator.provenance_ = {
+            name: value for name, value in metadata.items() if name != "estimator"
+        }
+        estimator.settings_ = dict(metadata.get("settings") or {})
+        estimator.history_ = history_of(metadata)
+        estimator.n_features_in_ = network.n_visible
+        if network.visible_names is not None:
+            estimator.feature_names_in_ = np.array(network.visible_names, dtype=object)
+        estimator._describe(network)
+        return estimator
+
+    # ---- scikit-learn
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _rows(self, X: Any, reset: bool) -> Observations:
+        return read_rows(self, X, reset=reset, min_features=self._min_features if reset else 1)
+
+    def _fitted_rows(self, X: Any) -> Observations:
+        check_is_fitted(self, "network_")
+        self._check_params()
+        return self._rows(X, reset=False)
+
+    def _check_params(self) -> None:
+        if self.output not in ("states", "probability"):
+            raise InvalidSettingError(
+                f"output must be 'states' or 'probability', got {self.output!r}"
+            )
+        if isinstance(self.batch_size, str) and self.batch_size != "all":
+            raise InvalidSettingError(
+                f"batch_size is a number, 'all' or None, got {self.batch_size!r}"
+            )
+
+
+def _with_names(network: Network, names: tuple[str, ...] | None) -> Network:
+    if names is None or network.visible_names == names:
+        return network
+    return replace(network, visible_names=names)
+
+
+def _joined(first: History, second: History) -> History:
+    return History(
+        np.concatenate([first.elbo, second.elbo]),
+        np.concatenate([first.seconds, second.seconds]),
+        first.evaluations + second.evaluations,
+    )
+
+
+def _is_sparse(X: Any) -> bool:
+    return isinstance(X, Observations) or sp.issparse(X)
+
+
+def _block(n_visible: int) -> int:
+    """Rows whose probabilities are looked at together."""
+    return max(1, _BLOCK_CELLS // n_visible)

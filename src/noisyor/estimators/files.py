@@ -1,0 +1,100 @@
+"""Estimators in model files: the network, where it came from, and the parameters as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from noisyor.errors import InvalidSettingError, ModelFileError
+from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.mean_field import MeanField
+from noisyor.inference.method import Method
+from noisyor.model_file import load_network, read_metadata, save_network
+from noisyor.network import Network
+from noisyor.training import Evaluation, History
+
+__all__ = ["history_of", "method_of", "read_model", "write_model"]
+
+PathLike = str | os.PathLike[str]
+
+_OF_THE_RUN = ("checkpoint", "n_threads", "progress", "resume")  # say nothing about the model
+_METHODS: dict[str, type[MaxProduct] | type[MeanField]] = {
+    "max-product": MaxProduct,
+    "mean-field": MeanField,
+}
+
+
+def write_model(
+    path: PathLike, network: Network, origin: Mapping[str, Any], params: Mapping[str, Any]
+) -> None:
+    """Write a model file; parameters that JSON cannot hold are left out."""
+    kept = {name: _plain(value) for name, value in params.items() if name not in _OF_THE_RUN}
+    kept = {name: value for name, value in kept.items() if value is not None}
+    save_network(path, network, metadata={**origin, "estimator": {"params": kept}})
+
+
+def read_model(
+    path: PathLike, kind: str, names: list[str]
+) -> tuple[Network, dict[str, Any], dict[str, Any]]:
+    """Network, metadata and those parameters of a model file that have one of the names.
+
+    Files that the command line wrote have no parameters of an estimator; the defaults then apply.
+    """
+    metadata = read_metadata(path)
+    found = metadata.get("kind")
+    if found != kind and kind != "network":
+        raise ModelFileError(
+            f"the model file {os.fspath(path)} holds a model of kind {found!r}, expected {kind!r}; "
+            "NoisyOrNetwork.load reads any"
+        )
+    entry = metadata.get("estimator")
+    params = entry.get("params") if isinstance(entry, dict) else None
+    given = params if isinstance(params, dict) else {}
+    return (
+        load_network(path),
+        metadata,
+        {name: _revived(value) for name, value in given.items() if name in names},
+    )
+
+
+def method_of(settings: Any) -> Method:
+    """The method with these settings (see `Method.settings`)."""
+    if isinstance(settings, Mapping) and settings.get("method") in _METHODS:
+        options = {name: value for name, value in settings.items() if name != "method"}
+        try:
+            return _METHODS[settings["method"]](**options)
+        except TypeError:
+            pass
+    raise InvalidSettingError(f"no method has the settings {settings!r}; give one as method=")
+
+
+def history_of(metadata: Mapping[str, Any]) -> History:
+    """The training curve that a model file keeps, thinned to a few hundred points."""
+    curve = metadata.get("curve")
+    if not isinstance(curve, Mapping):
+        return History()
+    pairs = zip(curve.get("held_out_step", ()), curve.get("held_out_elbo", ()), strict=False)
+    evaluations = tuple(Evaluation(int(step), float(elbo)) for step, elbo in pairs)
+    return History(np.array(curve.get("elbo", ()), dtype=np.float64), np.empty(0), evaluations)
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON holds it, None if it cannot."""
+    if isinstance(value, (MaxProduct, MeanField)):
+        return value.settings()
+    if isinstance(value, np.generic):
+        value = value.item()
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        return None
+
+
+def _revived(value: Any) -> Any:
+    if isinstance(value, dict) and value.get("method") in _METHODS:
+        return method_of(value)
+    return tuple(value) if isinstance(value, list) else value

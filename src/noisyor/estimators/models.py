@@ -1,0 +1,397 @@
+"""The four estimators: each names its parameters and calls its learning function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
+from noisyor.estimators.base import NoisyOrEstimator
+from noisyor.inference.method import Method
+from noisyor.inference.settings import is_whole
+from noisyor.learning import Learned, learn_factors, learn_features, learn_network, learn_topics
+from noisyor.network import Network, probability_from_theta
+from noisyor.observations import Observations
+from noisyor.provenance import Kind
+from noisyor.structure import activation_shape
+
+__all__ = ["BlindDeconvolution", "BooleanMatrixFactorization", "NoisyOrNetwork", "TopicModel"]
+
+
+class BooleanMatrixFactorization(NoisyOrEstimator):
+    """Hidden causes of binary rows, each a set of columns that it switches on.
+
+    Parameters
+    ----------
+    n_components : number of causes; ``"auto"`` leaves it to `learn_factors`.
+    init, steps, batch_size, learning_rate, method, output, binarize, random_state, n_threads,
+    progress, checkpoint, resume, options : see `NoisyOrEstimator`.
+
+    Attributes
+    ----------
+    components_ : (n_components, n_features_in_) probability that the cause switches the column on.
+    prior_ : (n_components,) probability of each cause.
+    noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
+
+    Examples
+    --------
+    >>> model = BooleanMatrixFactorization(n_components=4, steps=500).fit(X)
+    >>> causes = model.transform(X_new)
+    """
+
+    _kind: ClassVar[Kind] = "factors"
+
+    def __init__(
+        self,
+        n_components: int | Literal["auto"] = 8,
+        *,
+        init: str | None = None,
+        steps: int | None = None,
+        batch_size: int | Literal["all"] | None = None,
+        learning_rate: float | None = None,
+        method: Method | None = None,
+        output: Literal["states", "probability"] = "states",
+        binarize: float | None = None,
+        random_state: Any = 0,
+        n_threads: int | None = None,
+        progress: bool | None = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.init = init
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.method = method
+        self.output = output
+        self.binarize = binarize
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.options = options
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        _check_count("n_components", self.n_components, or_auto=True)
+
+    def _learn(self, rows: Observations, **options: Any) -> Learned:
+        if self.n_components != "auto":
+            return learn_factors(rows, self.n_components, **options)
+        try:
+            return learn_factors(rows, "auto", **options)  # type: ignore[arg-type]
+        except NoisyOrError as error:
+            raise InvalidSettingError(
+                f"n_components='auto' is not possible here: {error}"
+            ) from error
+
+    def _components(self, network: Network) -> Any:
+        return super()._components(network).toarray()
+
+
+class TopicModel(NoisyOrEstimator):
+    """A hierarchy of topics above binary bags of words; its graph is built from the data.
+
+    Parameters
+    ----------
+    n_layers : layers including the words, at least 2.
+    n_parents : topics above each word or topic, not counting its own cluster.
+    shrink : ratio of the sizes of two successive layers.
+    init, steps, batch_size, learning_rate, method, output, binarize, random_state, n_threads,
+    progress, checkpoint, resume, options : see `NoisyOrEstimator`.
+
+    Attributes
+    ----------
+    components_ : sparse (n_topics, n_features_in_) probability that the topic switches the word on
+        by an edge of its own; topics of the upper layers act through the topics below them, see
+        ``network_``.
+    prior_ : (n_topics,) probability of each topic when those above it are off.
+    noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
+    """
+
+    _kind: ClassVar[Kind] = "topics"
+    _min_features = 2
+    _local = True
+
+    def __init__(
+        self,
+        n_layers: int = 3,
+        *,
+        n_parents: int | None = None,
+        shrink: int | None = None,
+        init: str | None = None,
+        steps: int | None = None,
+        batch_size: int | Literal["all"] | None = None,
+        learning_rate: float | None = None,
+        method: Method | None = None,
+        output: Literal["states", "probability"] = "states",
+        binarize: float | None = None,
+        random_state: Any = 0,
+        n_threads: int | None = None,
+        progress: bool | None = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.n_layers = n_layers
+        self.n_parents = n_parents
+        self.shrink = shrink
+        self.init = init
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.method = method
+        self.output = output
+        self.binarize = binarize
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.options = options
+
+    def _learn(self, rows: Observations, **options: Any) -> Learned:
+        graph = {"n_parents": self.n_parents, "shrink": self.shrink}
+        options |= {name: value for name, value in graph.items() if value is not None}
+        return learn_topics(rows, self.n_layers, **options)
+
+
+class BlindDeconvolution(NoisyOrEstimator):
+    """Small features that, stamped into place, make up binary images.
+
+    Images come as (n_images, height, width), or flattened to rows with ``image_shape`` given, as
+    pipelines need them.
+
+    Parameters
+    ----------
+    n_features : number of features.
+    feature_shape : (height, width) of a feature.
+    image_shape : (height, width) of flattened images; one of them may be -1, as in ``reshape``.
+    border : whether features may hang over the border of the image; None for the default of
+        `learn_features`.
+    init, steps, batch_size, learning_rate, method, output, binarize, random_state, n_threads,
+    progress, checkpoint, resume, options : see `NoisyOrEstimator`.
+
+    Attributes
+    ----------
+    components_ : (n_features, height, width) probability that the feature switches a pixel on.
+    prior_ : (n_features,) probability of a feature at a place.
+    image_shape_ : (height, width) of an image.
+    activation_shape_ : (n_features, rows, columns); ``transform(X).reshape(-1,
+        *activation_shape_)`` says which feature lies where.
+    noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
+    """
+
+    _kind: ClassVar[Kind] = "features"
+
+    def __init__(
+        self,
+        n_features: int = 4,
+        feature_shape: tuple[int, int] = (5, 5),
+        *,
+        image_shape: tuple[int, int] | None = None,
+        border: bool | None = None,
+        init: str | None = None,
+        steps: int | None = None,
+        batch_size: int | Literal["all"] | None = None,
+        learning_rate: float | None = None,
+        method: Method | None = None,
+        output: Literal["states", "probability"] = "states",
+        binarize: float | None = None,
+        random_state: Any = 0,
+        n_threads: int | None = None,
+        progress: bool | None = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.n_features = n_features
+        self.feature_shape = feature_shape
+        self.image_shape = image_shape
+        self.border = border
+        self.init = init
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.method = method
+        self.output = output
+        self.binarize = binarize
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.options = options
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Images that placed features make up: flat, or as images if `fit` was given images."""
+        result = super().inverse_transform(X)
+        return result.reshape(-1, *self.image_shape_) if self._images else result
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        _check_count("n_features", self.n_features)
+
+    def _rows(self, X: Any, reset: bool) -> Observations:
+        shape = _image_shape_of(X)
+        if shape is not None and not isinstance(X, Observations):
+            X = np.reshape(X, (len(X), -1))
+        rows = super()._rows(X, reset)
+        if reset:
+            self._images = shape is not None
+            self.image_shape_ = shape or _completed(self.image_shape, rows.n_visible)
+        elif shape is not None and shape != self.image_shape_:
+            raise InvalidDataError(f"images have shape {shape}, expected {self.image_shape_}")
+        return rows
+
+    def _learn(self, rows: Observations, **options: Any) -> Learned:
+        if self.border is not None:
+            options["border"] = self.border
+        images = rows.to_dense().reshape(-1, *self.image_shape_)
+        height, width = self.feature_shape
+        return learn_features(images, self.n_features, (height, width), **options)
+
+    def _describe(self, network: Network) -> None:
+        super()._describe(network)
+        height, width = network.visible_shape
+        self.image_shape_ = (height, width)
+        n_features, *feature = self.components_.shape
+        hanging = activation_shape(self.image_shape_, tuple(feature), border=True)
+        inside = network.n_hidden != n_features * hanging[0] * hanging[1]
+        places = activation_shape(self.image_shape_, tuple(feature)) if inside else hanging
+        self.activation_shape_ = (n_features, *places)
+        self.prior_ = probability_from_theta(network.theta_of("prior"))
+
+    def _components(self, network: Network) -> Any:
+        return probability_from_theta(network.theta_of("failure"))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` or the command line wrote. ``history_`` is thinned."""
+        estimator = super().load(path)
+        estimator._images = estimator.image_shape is None
+        return estimator
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+class NoisyOrNetwork(NoisyOrEstimator):
+    """Any noisy-OR network, trained from its present parameters.
+
+    Parameters
+    ----------
+    structure : a `Network`, or a function that is given the training rows (`Observations`) and
+        returns one, such as ``lambda rows: nor.layered(rows, 3)``.
+    steps, batch_size, learning_rate, method, output, binarize, random_state, n_threads,
+    progress, checkpoint, resume, options : see `NoisyOrEstimator`.
+
+    Attributes
+    ----------
+    components_ : sparse (n_hidden, n_features_in_) probability that the cause switches the column
+        on by an edge of its own.
+    prior_ : (n_hidden,) probability of each cause when those above it are off.
+    noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
+    """
+
+    _kind: ClassVar[Kind] = "network"
+
+    def __init__(
+        self,
+        structure: Network | Callable[[Observations], Network] | None = None,
+        *,
+        steps: int | None = None,
+        batch_size: int | Literal["all"] | None = None,
+        learning_rate: float | None = None,
+        method: Method | None = None,
+        output: Literal["states", "probability"] = "states",
+        binarize: float | None = None,
+        random_state: Any = 0,
+        n_threads: int | None = None,
+        progress: bool | None = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.structure = structure
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.method = method
+        self.output = output
+        self.binarize = binarize
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.options = options
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if not isinstance(self.structure, Network) and not callable(self.structure):
+            raise InvalidSettingError(
+                "structure is a Network or a function from rows to one, "
+                f"got {type(self.structure).__name__}"
+            )
+
+    def _learn(self, rows: Observations, **options: Any) -> Learned:
+        network = self.structure(rows) if callable(self.structure) else self.structure
+        if not isinstance(network, Network):
+            raise InvalidSettingError(
+                f"structure returned {type(network).__name__}, expected a Network"
+            )
+        names = rows.column_names
+        if names is not None and network.visible_names not in (None, names):
+            raise InvalidDataError(
+                "the columns of the data and the visible nodes of the network have different "
+                "names, or another order"
+            )
+        return learn_network(network, rows, **options)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model of any kind that `save` or the command line wrote."""
+        estimator = super().load(path)
+        return estimator.set_params(structure=estimator.network_)  # type: ignore[no-any-return]
+
+
+def _check_count(name: str, value: object, or_auto: bool = False) -> None:
+    if (or_auto and value == "auto") or (is_whole(value) and value >= 1):  # type: ignore[operator]
+        return
+    expected = "a positive number or 'auto'" if or_auto else "a positive number"
+    raise InvalidSettingError(f"{name} must be {expected}, got {value!r}")
+
+
+def _image_shape_of(X: Any) -> tuple[int, int] | None:
+    """Height and width if X holds images: three axes, or four with one channel."""
+    shape = tuple(getattr(X, "shape", ()))
+    if isinstance(X, Observations):
+        return (shape[0], shape[1]) if len(shape) == 2 else None
+    if len(shape) == 3 or (len(shape) == 4 and shape[1] == 1):
+        return int(shape[-2]), int(shape[-1])
+    return None
+
+
+def _completed(shape: tuple[int, int] | None, n_pixels: int) -> tuple[int, int]:
+    """The shape of flattened images, with -1 filled in."""
+    if shape is None:
+        raise InvalidSettingError(
+            f"rows of {n_pixels} columns are no images: give images (n_images, height, width), or "
+            "image_shape=(height, width)"
+        )
+    try:
+        height, width = np.empty(n_pixels, dtype=np.bool_).reshape(shape).shape
+    except (ValueError, TypeError):
+        raise InvalidSettingError(
+            f"rows of {n_pixels} columns cannot be images of shape {shape!r}"
+        ) from None
+    return height, width

@@ -1,0 +1,124 @@
+"""What estimators accept as rows, and the record of the rows that one has learned from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import validate_data
+
+from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.inference.settings import is_finite
+from noisyor.observations import Observations
+from noisyor.row_sources import RowSource
+
+__all__ = ["PreparedSource", "Tally", "read_rows"]
+
+
+def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> Observations:
+    """Rows as observations, after scikit-learn's own checks of shape, width and column names.
+
+    Parameters
+    ----------
+    estimator : gets ``n_features_in_`` and ``feature_names_in_`` if ``reset``, else is asked for
+        them; its ``binarize`` is the threshold above which an entry counts as 1.
+    X : (n_rows, n_columns) array, SciPy sparse matrix or frame of 0, 1 and NaN, or `Observations`.
+    """
+    if isinstance(X, Observations):
+        _check_observations(estimator, X, reset)
+        return X
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        ensure_all_finite="allow-nan",
+        ensure_min_features=min_features,
+    )
+    if estimator.binarize is not None:
+        X = _above(X, estimator.binarize)
+    names = getattr(estimator, "feature_names_in_", None)
+    return Observations.of(X, column_names=None if names is None else list(names))
+
+
+def _check_observations(estimator: Any, rows: Observations, reset: bool) -> None:
+    names = None if rows.column_names is None else np.array(rows.column_names, dtype=object)
+    if reset:
+        estimator.n_features_in_ = rows.n_visible
+        if names is not None:
+            estimator.feature_names_in_ = names
+        elif hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+        return
+    if rows.n_visible != estimator.n_features_in_:
+        raise InvalidDataError(
+            f"X has {rows.n_visible} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+    expected = getattr(estimator, "feature_names_in_", None)
+    if names is not None and expected is not None and not np.array_equal(names, expected):
+        raise InvalidDataError("the columns have other names, or another order, than in fit")
+
+
+def _above(X: Any, threshold: float) -> Any:
+    """1 where X is larger than the threshold, NaN where it is NaN, else 0."""
+    if not is_finite(threshold):
+        raise InvalidSettingError(f"binarize is a number or None, got {threshold!r}")
+    if sp.issparse(X):
+        if threshold < 0:
+            raise InvalidSettingError(
+                f"binarize must not be negative for sparse data, got {threshold}: "
+                "the entries that are not stored would become 1"
+            )
+        X = X.copy()
+        X.data = _above(X.data, threshold)
+        return X
+    above = np.greater(X, threshold)
+    return np.where(np.isnan(X), np.nan, above) if X.dtype.kind == "f" else above
+
+
+@dataclass
+class Tally:
+    """Size and fingerprint of rows that came in chunks and were not kept."""
+
+    columns: int = 0
+    chunks: dict[int, tuple[int, int, int, str]] = field(default_factory=dict)
+
+    def add(self, number: int, rows: Observations) -> None:
+        """Count a chunk; one that was counted before is not counted again."""
+        self.columns = rows.n_visible
+        if number not in self.chunks:
+            entry = (rows.n_rows, rows.n_active, rows.n_missing, rows.fingerprint())
+            self.chunks[number] = entry
+
+    def describe(self) -> dict[str, Any]:
+        """The ``data`` of a model file, see `noisyor.provenance`."""
+        parts = [self.chunks[number] for number in sorted(self.chunks)]
+        return {
+            "rows": sum(part[0] for part in parts),
+            "columns": self.columns,
+            "ones": sum(part[1] for part in parts),
+            "missing": sum(part[2] for part in parts),
+            "sha256": hashlib.sha256("".join(part[3] for part in parts).encode()).hexdigest(),
+            "chunks": len(parts),
+            "source": None,
+        }
+
+
+class PreparedSource(RowSource):
+    """The chunks of another source as an estimator reads them, counted on the way."""
+
+    def __init__(self, source: RowSource, prepare: Callable[[Any], Observations]) -> None:
+        self.source, self.prepare, self.tally = source, prepare, Tally()
+        self.n_visible, self.sizes = source.n_visible, source.sizes
+        self.column_names = source.column_names
+
+    def read(self, number: int) -> Observations:
+        """One chunk."""
+        rows = self.prepare(self.source.read(number))
+        self.tally.add(number, rows)
+        return rows

@@ -1,0 +1,36 @@
+"""scikit-learn's own checks of estimators; none is expected to fail.
+
+The checks feed continuous numbers. A threshold makes them binary, as it would for a user.
+"""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import noisyor as nor
+
+
+def two_causes(rows):
+    return nor.initialize(nor.bipartite(rows.n_visible, 2), noise="uniform")
+
+
+COMMON = {"steps": 3, "binarize": 0.5, "n_threads": 1}
+ESTIMATORS = [
+    nor.BooleanMatrixFactorization(2, **COMMON),
+    nor.TopicModel(2, shrink=2, n_parents=1, **COMMON),
+    nor.BlindDeconvolution(2, (1, 2), image_shape=(1, -1), **COMMON),
+    nor.NoisyOrNetwork(two_causes, output="probability", **COMMON),
+]
+
+
+def checks():
+    for estimator in ESTIMATORS:
+        for _, check in estimator_checks_generator(estimator, legacy=True):
+            name = check.func.__name__
+            yield pytest.param(estimator, check, id=f"{type(estimator).__name__}-{name}")
+
+
+@pytest.mark.parametrize(("estimator", "check"), list(checks()))
+def test_check(estimator, check):
+    check(estimator)
