@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from operator import itemgetter
 from pathlib import Path
 
@@ -16,7 +16,14 @@ from noisyor.tables.gathering import Gathering
 from noisyor.tables.lines import delimiter_of, fields_of, numbered_lines
 from noisyor.tables.options import ReadOptions
 
-__all__ = ["Cells", "basket_rows", "column_number", "read_delimited"]
+__all__ = [
+    "Cells",
+    "basket_rows",
+    "column_number",
+    "id_column",
+    "kept_columns",
+    "read_delimited",
+]
 
 _BLOCK_CELLS = 4_000_000
 _MISSING = 2
@@ -55,9 +62,15 @@ class Cells(dict[str, int]):
 
 
 def read_delimited(
-    path: Path, options: ReadOptions, tabs: bool = False
+    path: Path,
+    options: ReadOptions,
+    tabs: bool = False,
+    wanted: Collection[str] | None = None,
 ) -> tuple[Observations, tuple[str, ...] | None]:
-    """The matrix in a CSV file, or a TSV file if ``tabs``, and the names of its rows, if any."""
+    """The matrix in a CSV file, or a TSV file if ``tabs``, and the names of its rows, if any.
+
+    ``wanted`` restricts the columns to these names where the file names its columns.
+    """
     lines = numbered_lines(path, options.encoding)
     first = next(lines, None)
     if first is None:
@@ -74,11 +87,10 @@ def read_delimited(
         has_header = _is_header(top, cells, options)
     names = _names(top) if has_header else None
     width = len(top)
-    id_number = _id_number(options, names, top, path)
-    dropped = {column_number(drop, names, width, f"{path}: drop") for drop in options.drop}
-    kept = [k for k in range(width) if k not in dropped and k != id_number]
-    if not kept:
-        raise InvalidDataError(f"{path}: no column is left")
+    id_number = id_column(options, names, width, path)
+    if id_number is None and names is not None and not top[0].strip() and width > 1:
+        id_number = 0  # written with its row labels, which have no name
+    kept = kept_columns(options, names, width, id_number, path, wanted)
     gathering = Gathering(path, None if names is None else [names[k] for k in kept])
     row_names: list[str] = []
     block = bytearray()
@@ -113,8 +125,8 @@ def _flush(gathering: Gathering, block: bytearray, width: int) -> None:
 
 def _is_header(top: list[str], cells: Cells, options: ReadOptions) -> bool:
     """A first line is a header if none of its fields is a value, or if it counts from 0."""
-    if options.id_column is not None and not options.id_column.lstrip("-").isdigit():
-        return True  # a column can be named only where there are names
+    if options.id_column in top and options.id_column not in cells:
+        return True
     labels = top[1:] if top[0] == "" else top
     if len(labels) > 2 and labels == [str(k) for k in range(len(labels))]:
         return True
@@ -134,13 +146,31 @@ def _names(top: list[str]) -> list[str]:
     return [name or f"column {k}" for k, name in enumerate(names)]
 
 
-def _id_number(
-    options: ReadOptions, names: list[str] | None, top: list[str], path: Path
-) -> int | None:
-    if options.id_column is not None:
-        return column_number(options.id_column, names, len(top), f"{path}: id column")
-    # A header whose first name is empty is that of a table written with its row labels.
-    return 0 if names is not None and top[0].strip() == "" and len(top) > 1 else None
+def id_column(options: ReadOptions, names: list[str] | None, width: int, path: Path) -> int | None:
+    """Number of the column that names the rows, if there is one."""
+    if options.id_column is None:
+        return None
+    if not options.id_required and options.id_column not in (names or ()):
+        return None
+    return column_number(options.id_column, names, width, f"{path}: id column")
+
+
+def kept_columns(
+    options: ReadOptions,
+    names: list[str] | None,
+    width: int,
+    id_number: int | None,
+    path: Path,
+    wanted: Collection[str] | None,
+) -> list[int]:
+    """Numbers of the columns that hold data: wanted ones, or all that are not dropped."""
+    if wanted is not None and names is not None and any(name in wanted for name in names):
+        return [k for k, name in enumerate(names) if name in wanted and k != id_number]
+    dropped = {column_number(drop, names, width, f"{path}: drop") for drop in options.drop}
+    kept = [k for k in range(width) if k not in dropped and k != id_number]
+    if not kept:
+        raise InvalidDataError(f"{path}: no column is left")
+    return kept
 
 
 def column_number(wanted: str, names: list[str] | None, width: int, where: str) -> int:

@@ -73,7 +73,6 @@ def _pillow(path: Path) -> Any:
         from PIL import Image
     except ImportError:
         raise MissingExtraError(
-            f"{path}: images need Pillow, which is not installed; "
-            'pip install "noisyor[tables]" brings it'
+            f"{path}: images need Pillow, which is not installed; pip install pillow brings it"
         ) from None
     return Image

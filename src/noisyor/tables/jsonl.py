@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,6 +81,8 @@ def _field(record: Any, field: str, path: Path, number: int) -> Any:
 def _name(record: Any, options: ReadOptions, path: Path, number: int) -> str | None:
     if options.id_column is None:
         return None
+    if not options.id_required and options.id_column not in record:
+        return None
     return str(_field(record, options.id_column, path, number))
 
 
@@ -112,9 +114,12 @@ def tag_rows(
 
 
 def read_objects(
-    records: Records, path: Path, options: ReadOptions
+    records: Records,
+    path: Path,
+    options: ReadOptions,
+    wanted: Collection[str] | None = None,
 ) -> tuple[Observations, tuple[str, ...] | None]:
-    """Objects whose fields are 0 or 1; null is missing.
+    """Objects whose fields are 0 or 1; null is missing. ``wanted`` restricts the fields.
 
     A field that a line does not have is missing too, unless the file never says 0: then only what
     is there was written down, and the rest is 0.
@@ -135,7 +140,7 @@ def read_objects(
             names.append(name)
         known: tuple[list[int], list[int], list[int]] = ([], [], [])
         for key, value in record.items():
-            if key not in skip:
+            if key not in skip and (wanted is None or key in wanted):
                 code = _code(value, cells, f"{path}, line {number}, field {key!r}", key)
                 known[code].append(column_of.setdefault(key, len(column_of)))
         zeros.append(known[0])
@@ -148,7 +153,8 @@ def read_objects(
             np.setdiff1d(everything, [*on, *off]) for on, off in zip(ones, zeros, strict=True)
         )
     data = Observations.from_indices(ones, len(column_of), missing=missing)
-    return named(data, list(column_of), path), tuple(names) if names else None
+    whole = len(names) == data.n_rows
+    return named(data, list(column_of), path), tuple(names) if whole else None
 
 
 def _code(value: Any, cells: Cells, where: str, key: str) -> int:

@@ -38,6 +38,7 @@ class ReadOptions:
     delimiter : between the fields of a CSV file or of baskets.
     encoding : of text files.
     id_column : name or number (from 0) of the column or JSON field that names the rows.
+    id_required : whether a file without that column is an error.
     drop : columns, JSON fields or items to leave out.
     above : numbers larger than this are 1, all others 0; without it only 0 and 1 are accepted.
     invert : of images: dark pixels are 1.
@@ -57,6 +58,7 @@ class ReadOptions:
     delimiter: str | None = None
     encoding: str = "utf-8"
     id_column: str | None = None
+    id_required: bool = True
     drop: tuple[str, ...] = ()
     above: float | None = None
     invert: bool = False

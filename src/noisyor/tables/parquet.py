@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from noisyor.errors import InvalidDataError, MissingExtraError
-from noisyor.tables.delimited import column_number
+from noisyor.tables.delimited import id_column, kept_columns
 from noisyor.tables.gathering import Gathering, check_columns
 from noisyor.tables.npy import Found
 from noisyor.tables.options import ReadOptions
@@ -18,12 +19,15 @@ __all__ = ["read_parquet"]
 _BATCH_CELLS = 4_000_000
 
 
-def read_parquet(path: Path, options: ReadOptions) -> Found:
-    """Boolean and numeric columns; null is missing. Other columns must be the id or dropped."""
+def read_parquet(path: Path, options: ReadOptions, wanted: Collection[str] | None = None) -> Found:
+    """Boolean and numeric columns; null is missing. Other columns must be the id or dropped.
+
+    ``wanted`` restricts the columns to these names.
+    """
     arrow, parquet = _libraries(path)
     try:
         with parquet.ParquetFile(path) as file:
-            return _read(file, arrow, path, options)
+            return _read(file, arrow, path, options, wanted)
     except arrow.ArrowException as error:
         reason = str(error).partition("\n")[0]
         raise InvalidDataError(f"{path}: not a Parquet file, or damaged ({reason})") from error
@@ -34,16 +38,15 @@ def read_parquet(path: Path, options: ReadOptions) -> Found:
         raise InvalidDataError(f"{path}: not a Parquet file, or damaged ({reason})") from error
 
 
-def _read(file: Any, arrow: Any, path: Path, options: ReadOptions) -> Found:
+def _read(
+    file: Any, arrow: Any, path: Path, options: ReadOptions, wanted: Collection[str] | None
+) -> Found:
     schema = file.schema_arrow
     names = list(schema.names)
     if not names:
         raise InvalidDataError(f"{path} has no columns")
-    id_number = None
-    if options.id_column is not None:
-        id_number = column_number(options.id_column, names, len(names), f"{path}: id column")
-    dropped = {column_number(drop, names, len(names), f"{path}: drop") for drop in options.drop}
-    kept = [k for k in range(len(names)) if k not in dropped and k != id_number]
+    id_number = id_column(options, names, len(names), path)
+    kept = kept_columns(options, names, len(names), id_number, path, wanted)
     check_columns(len(kept), path)
     for k in kept:
         kind = schema.field(k).type
@@ -56,9 +59,9 @@ def _read(file: Any, arrow: Any, path: Path, options: ReadOptions) -> Found:
             )
     gathering = Gathering(path, [names[k] for k in kept], options.above)
     row_names: list[str] = []
-    wanted = kept if id_number is None else [*kept, id_number]
+    read = kept if id_number is None else [*kept, id_number]
     for batch in file.iter_batches(
-        batch_size=max(1, _BATCH_CELLS // len(wanted)), columns=[names[k] for k in wanted]
+        batch_size=max(1, _BATCH_CELLS // len(read)), columns=[names[k] for k in read]
     ):
         block = [
             batch.column(names[k]).cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -77,6 +80,6 @@ def _libraries(path: Path) -> tuple[Any, Any]:
     except ImportError:
         raise MissingExtraError(
             f"{path}: Parquet files need pyarrow, which is not installed; "
-            'pip install "noisyor[tables]" brings it'
+            'pip install "noisyor[parquet]" brings it'
         ) from None
     return pyarrow, pyarrow.parquet

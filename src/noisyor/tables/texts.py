@@ -12,7 +12,7 @@ from noisyor.datasets.vectoriser import PADDING, UNKNOWN, encode_documents, vect
 from noisyor.errors import InvalidDataError
 from noisyor.observations import Observations
 from noisyor.tables.columns import select_columns
-from noisyor.tables.delimited import column_number
+from noisyor.tables.delimited import column_number, id_column
 from noisyor.tables.lines import delimiter_of, fields_of, numbered_lines
 from noisyor.tables.options import ReadOptions
 
@@ -64,8 +64,8 @@ def column_texts(path: Path, options: ReadOptions, tabs: bool) -> Texts:
             named = not wanted.isdigit() if options.header is None else options.header
             names = [cell.strip() for cell in row] if named else None
             text = column_number(wanted, names, len(row), f"{path}: text field")
-            if options.id_column is not None:
-                name = column_number(options.id_column, names, len(row), f"{path}: id column")
+            found = id_column(options, names, len(row), path)
+            name = -1 if found is None else found
             width = len(row)
             if named:
                 continue

@@ -1,0 +1,151 @@
+"""Learned networks in the formats of other programs: GraphML, JSON, BIF, CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import re
+from typing import Literal
+
+import numpy as np
+
+from noisyor.errors import InvalidNetworkError, InvalidSettingError
+from noisyor.graph_exchange import to_networkx
+from noisyor.naming import hidden_label, visible_label
+from noisyor.network import Network, failure_from_theta, probability_from_theta
+
+__all__ = ["TARGETS", "export_network"]
+
+Target = Literal["graphml", "json", "bif", "csv"]
+TARGETS: tuple[Target, ...] = ("graphml", "json", "bif", "csv")
+
+_MOST_PARENTS = 12
+_MOST_LINES = 500_000
+# What XML 1.0 cannot hold in any form.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def export_network(network: Network, to: Target) -> bytes:
+    """The network as the content of a file.
+
+    Parameters
+    ----------
+    network : the network.
+    to : ``"graphml"``: NetworkX and Gephi read it. ``"json"``: NetworkX's node-link form, that D3
+        also reads. ``"bif"``: tables of conditional probabilities, for general programs for
+        Bayesian networks; only where no node has more than 12 parents. ``"csv"``: a line for each
+        edge and each leak, for spreadsheets. GraphML and JSON keep everything: what
+        `from_networkx` makes of them is the same network.
+    """
+    writers = {"graphml": _graphml, "json": _json, "bif": _bif, "csv": _csv}
+    if to not in writers:
+        raise InvalidSettingError(f"a network is exported to {', '.join(TARGETS)}, not {to!r}")
+    return writers[to](network)
+
+
+def _graphml(network: Network) -> bytes:
+    graph = to_networkx(network)
+    import networkx
+
+    for name in (*(network.visible_names or ()), *(network.hidden_names or ())):
+        found = _NOT_XML.search(name)
+        if found is not None:
+            raise InvalidNetworkError(
+                f"GraphML cannot hold the character {found[0]!r} in the name {name!r}"
+            )
+    stream = io.BytesIO()
+    networkx.write_graphml(graph, stream)
+    return stream.getvalue()
+
+
+def _json(network: Network) -> bytes:
+    graph = to_networkx(network)
+    import networkx
+
+    plain = networkx.node_link_data(graph, edges="edges")
+    return (json.dumps(plain, indent=1) + "\n").encode()
+
+
+def _csv(network: Network) -> bytes:
+    """One line per parameter use: role, cause, effect, theta and the probability it stands for."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["role", "cause", "effect", "theta", "probability", "parameter", "free"])
+    names = _names(network)
+
+    def line(role: str, cause: str, effect: str, entry: int) -> None:
+        theta = float(network.theta[entry])
+        told = failure_from_theta(theta) if role == "failure" else probability_from_theta(theta)
+        writer.writerow(
+            [role, cause, effect, repr(theta), repr(float(told)), entry, int(network.free[entry])]
+        )
+
+    for edge in range(network.n_edges):
+        cause = names[network.n_visible + int(network.parent[edge])]
+        line("failure", cause, names[int(network.edge_child[edge])], int(network.param[edge]))
+    for node, name in enumerate(names):
+        role = "noise" if node < network.n_visible else "prior"
+        line(role, "", name, int(network.leak_param[node]))
+    return text.getvalue().encode(errors="surrogatepass")
+
+
+def _bif(network: Network) -> bytes:
+    parents = np.diff(network.child_ptr)
+    widest = int(parents.argmax())
+    names = _names(network)
+    if parents[widest] > _MOST_PARENTS or int((2.0**parents).sum()) > _MOST_LINES:
+        raise InvalidNetworkError(
+            f"BIF lists every combination of parents, and {names[widest]!r} has "
+            f"{int(parents[widest])} parents; at most {_MOST_PARENTS} can be written, and "
+            f"{_MOST_LINES:,} lines in all. GraphML, JSON and CSV have no such limit"
+        )
+    keys = _identifiers(names)
+    lines = ["network noisyor {", "}"]
+    for key, name in zip(keys, names, strict=True):
+        label = " ".join(name.replace('"', "'").split()).encode("utf-8", "replace").decode()
+        lines += [
+            f"variable {key} {{",
+            "  type discrete [ 2 ] { off, on };",
+            f'  property label = "{label}" ;',
+            "}",
+        ]
+    for node, key in enumerate(keys):
+        edges = slice(network.child_ptr[node], network.child_ptr[node + 1])
+        leak = float(network.theta[network.leak_param[node]])
+        theta = network.theta[network.param[edges]]
+        if not len(theta):
+            off = float(np.exp(-leak))
+            lines += [f"probability ( {key} ) {{", f"  table {off!r}, {1 - off!r};", "}"]
+            continue
+        causes = ", ".join(keys[network.n_visible + k] for k in network.parent[edges].tolist())
+        lines.append(f"probability ( {key} | {causes} ) {{")
+        for states in itertools.product((0, 1), repeat=len(theta)):
+            off = float(np.exp(-(leak + theta @ np.array(states))))
+            told = ", ".join("on" if state else "off" for state in states)
+            lines.append(f"  ({told}) {off!r}, {1 - off!r};")
+        lines.append("}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _names(network: Network) -> list[str]:
+    return [
+        *(visible_label(network, i) for i in range(network.n_visible)),
+        *(hidden_label(network, k) for k in range(network.n_hidden)),
+    ]
+
+
+def _identifiers(names: list[str]) -> list[str]:
+    """Names of letters, digits and underscores, all different, for parsers that want no others."""
+    taken: set[str] = set()
+    result = []
+    for name in names:
+        plain = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")[:60] or "node"
+        plain = plain if plain[0].isalpha() else f"n_{plain}"
+        unique, number = plain, 2
+        while unique.casefold() in taken:
+            unique, number = f"{plain}_{number}", number + 1
+        taken.add(unique.casefold())
+        result.append(unique)
+    return result

@@ -1,0 +1,100 @@
+"""What nodes are called: their own names, or names made from what they switch on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from noisyor.network import Network, failure_from_theta
+from noisyor.provenance import Kind
+from noisyor.structure import activation_shape
+
+__all__ = ["hidden_label", "hidden_names", "strongest_visibles", "visible_label"]
+
+_WORDS = 3
+_KEPT = 12
+_FAINT = 0.05
+
+
+def visible_label(network: Network, index: int) -> str:
+    """Name of a visible node; without names its number, or of an image the pixel's place."""
+    if network.visible_names is not None:
+        return network.visible_names[index]
+    if len(network.visible_shape) == 2:
+        row, column = divmod(index, network.visible_shape[1])
+        return f"pixel {row},{column}"
+    return f"column {index}"
+
+
+def hidden_label(network: Network, index: int) -> str:
+    """Name of a hidden node, or its number."""
+    if network.hidden_names is not None:
+        return network.hidden_names[index]
+    return f"cause {index}"
+
+
+def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:
+    """For each hidden node the visibles that it switches on most surely, with the chance.
+
+    Of a node above others the chance is that of the surest path down. At most twelve, the surest
+    first, none below 5 percent.
+    """
+    chance = 1.0 - failure_from_theta(network.theta[network.param])
+    ptr, edges = network.outgoing
+    found: list[list[tuple[int, float]]] = [[] for _ in range(network.n_hidden)]
+    for k in np.argsort(-network.hidden_levels, kind="stable").tolist():
+        best: dict[int, float] = {}
+        outgoing = edges[ptr[k] : ptr[k + 1]]
+        for edge in outgoing[chance[outgoing] >= _FAINT].tolist():
+            child, sure = int(network.edge_child[edge]), float(chance[edge])
+            below = (
+                [(child, 1.0)] if child < network.n_visible else found[child - network.n_visible]
+            )
+            for visible, further in below:
+                best[visible] = max(best.get(visible, 0.0), sure * further)
+        ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:_KEPT]
+        found[k] = [(visible, sure) for visible, sure in ranked if sure >= _FAINT]
+    return found
+
+
+def hidden_names(network: Network, kind: Kind) -> tuple[str, ...]:
+    """Names for the hidden nodes of a learned network, from what they switch on.
+
+    Topics: ``"layer1-12: word, word, word"``, layer 1 next to the words. Factors:
+    ``"cause 3: column, column, column"``. Features: ``"feature 0 at 3,4"``.
+    """
+    if kind == "features":
+        return tuple(_placements(network))
+    prefix = _numbers(network, kind)
+    words = (
+        ", ".join(visible_label(network, visible) for visible, _ in strongest[:_WORDS])
+        for strongest in strongest_visibles(network)
+    )
+    return tuple(
+        f"{name}: {said}" if said else name for name, said in zip(prefix, words, strict=True)
+    )
+
+
+def _numbers(network: Network, kind: Kind) -> Iterable[str]:
+    if kind != "topics":
+        return (f"cause {k}" for k in range(network.n_hidden))
+    layer = network.n_layers - network.hidden_levels
+    place = np.zeros(network.n_hidden, dtype=np.int64)
+    for number in range(1, network.n_layers + 1):
+        members = np.flatnonzero(layer == number)
+        place[members] = np.arange(len(members))
+    return (f"layer{layer[k]}-{place[k]}" for k in range(network.n_hidden))
+
+
+def _placements(network: Network) -> Iterable[str]:
+    n_features, *feature_shape = network.group("failure").shape
+    image, feature = network.visible_shape, (feature_shape[0], feature_shape[1])
+    border = n_features * np.prod(activation_shape((image[0], image[1]), feature, True))
+    hanging = int(border) == network.n_hidden
+    _, columns = activation_shape((image[0], image[1]), feature, hanging)
+    shift = (feature[0] - 1, feature[1] - 1) if hanging else (0, 0)
+    for k in range(network.n_hidden):
+        number, place = divmod(k, network.n_hidden // n_features)
+        row, column = divmod(place, columns)
+        yield f"feature {number} at {row - shift[0]},{column - shift[1]}"
