@@ -14,6 +14,9 @@ import click
 
 from noisyor._version import __version__
 from noisyor.cli_experiments import figures, reproduce, reproduce_report
+from noisyor.cli_explain import explain
+from noisyor.cli_fit import fit, resume
+from noisyor.cli_model import evaluate, export, info, sample
 from noisyor.errors import NoisyOrError
 
 __all__ = ["main"]
@@ -128,5 +131,8 @@ def demo(
             click.echo(f"json   {files.record}")
 
 
-for _command in (reproduce, figures, reproduce_report):
+for _command in (
+    *(fit, resume, explain, evaluate, sample, export, info),
+    *(reproduce, figures, reproduce_report),
+):
     _cli.add_command(_command)

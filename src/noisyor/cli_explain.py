@@ -1,0 +1,258 @@
+"""`noisyor explain`: likely causes of rows or of findings, and what would change them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noisyor.cli_options import (
+    json_option,
+    model_argument,
+    print_json,
+    printable,
+    reading_options,
+    row_numbers,
+    seed_option,
+    threads_option,
+)
+from noisyor.errors import InvalidSettingError
+
+if TYPE_CHECKING:
+    from noisyor.differential import Change, Differential
+    from noisyor.network import Network
+    from noisyor.observations import Observations
+
+__all__ = ["explain"]
+
+NOTHING_FOUND = 1
+
+_DEFAULT_ROWS = 10
+_SHOWN_FINDINGS = 8
+_FAINT = 0.01
+
+
+@click.command()
+@model_argument
+@click.argument("data", type=click.Path(path_type=Path), metavar="[DATA]", required=False)
+@click.option("--rows", metavar="LIST", help="Rows of DATA, such as 0-9 or 0,3,5.  [default: 0-9]")
+@click.option("--observe", multiple=True, metavar="NAMES", help="Findings that are present.")
+@click.option("--absent", multiple=True, metavar="NAMES", help="Findings that are known absent.")
+@click.option(
+    "--what-if",
+    multiple=True,
+    metavar="NAME",
+    help="Also show what changes if this finding were known otherwise. Repeatable.",
+)
+@click.option(
+    "--top", type=click.IntRange(min=1), default=5, show_default=True, help="Causes to list."
+)
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "exact", "chains", "samples"]),
+    default="auto",
+    show_default=True,
+    help="exact: enumerate; chains: sampling with error bars; samples: perturb-and-max-product; "
+    "auto: exact where few causes are concerned, else chains.",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(min=2, max=100_000),
+    default=64,
+    show_default=True,
+    metavar="N",
+    help="Chains or samples.",
+)
+@seed_option
+@threads_option
+@reading_options
+@json_option
+def explain(
+    model: Path,
+    data: Path | None,
+    rows: str | None,
+    observe: tuple[str, ...],
+    absent: tuple[str, ...],
+    what_if: tuple[str, ...],
+    top: int,
+    method: str,
+    samples: int,
+    seed: int,
+    threads: int | None,
+    reading: dict[str, Any],
+    as_json: bool,
+) -> int:
+    """Most likely causes of rows of DATA, or of findings that are named.
+
+    With --observe and --absent everything else is unknown. Names are separated by commas. Each
+    cause comes with its probability and with the findings it explains: 0.9 after a finding says
+    that nine tenths of it are due to this cause.
+
+    Exit code 1: no cause was found for anything.
+
+    \b
+    Examples:
+      noisyor explain zoo.safetensors zoo.csv --rows 0-2
+      noisyor explain clinic.safetensors --observe fever,cough --absent rash
+      noisyor explain clinic.safetensors --observe fever --what-if rash
+    """
+    if (data is None) == (not observe and not absent):
+        raise InvalidSettingError(
+            "give either DATA with rows to explain, or findings with --observe and --absent"
+        )
+    if data is None and rows is not None:
+        raise InvalidSettingError("--rows chooses rows of DATA, and there is no DATA")
+
+    from noisyor.differential import differential, find_visible
+    from noisyor.differential import what_if as suppose
+    from noisyor.model_file import load_network
+
+    network = load_network(model)
+    supposed = [find_visible(network, name) for name in what_if]
+    if data is None:
+        labels, chosen, note = ["findings"], _evidence(network, observe, absent), ""
+    else:
+        labels, chosen, note = _rows(model, network, data, rows, reading)
+    options: dict[str, Any] = {
+        "top": top,
+        "method": method,
+        "n_samples": samples,
+        "seed": seed,
+        "n_threads": threads,
+    }
+    records, found = [], False
+    for number, label in enumerate(labels):
+        row = chosen.take([number])
+        result = differential(network, row, **options)
+        changes = [
+            change
+            for finding in supposed
+            for change in suppose(network, row, finding, before=result, **options)
+        ]
+        found = found or bool(result.best) or result.causes[0].probability >= 0.5
+        if as_json:
+            records.append(_record(network, label, row, result, changes))
+        else:
+            click.echo(printable("\n".join(_text(network, label, row, result, changes))))
+    if as_json:
+        print_json({"model": str(model), "rows": records})
+    elif note:
+        click.echo(note, err=True)
+    return 0 if found else NOTHING_FOUND
+
+
+def _evidence(network: Network, observe: tuple[str, ...], absent: tuple[str, ...]) -> Observations:
+    from noisyor.differential import find_visible
+    from noisyor.observations import Observations
+
+    def indices(texts: tuple[str, ...]) -> list[int]:
+        names = network.visible_names or ()
+        found: list[int] = []
+        for text in texts:
+            whole = [text] if text in names else [part.strip() for part in text.split(",")]
+            found += [find_visible(network, name) for name in whole if name]
+        return list(dict.fromkeys(found))
+
+    present, missing = indices(observe), indices(absent)
+    both = set(present) & set(missing)
+    if both:
+        from noisyor.naming import visible_label
+
+        raise InvalidSettingError(
+            f"{visible_label(network, both.pop())!r} is given both as present and as absent"
+        )
+    if not present and not missing:
+        raise InvalidSettingError("--observe and --absent name no finding")
+    return Observations.from_evidence(network.n_visible, present, missing)
+
+
+def _rows(
+    model: Path, network: Network, data: Path, rows: str | None, reading: dict[str, Any]
+) -> tuple[list[str], Observations, str]:
+    """Labels and rows to explain, and a note if there are more."""
+    from noisyor.cli_model import read_for
+
+    table = read_for(model, network, data, reading)
+    n_rows = table.observations.n_rows
+    numbers = list(range(min(n_rows, _DEFAULT_ROWS)))
+    if rows is not None:
+        numbers = row_numbers(rows, n_rows)
+    names = table.row_names
+    labels = [f"row {k}" + (f" ({names[k]})" if names is not None else "") for k in numbers]
+    note = ""
+    if rows is None and n_rows > _DEFAULT_ROWS:
+        note = f"{n_rows - _DEFAULT_ROWS:,} more rows: choose with --rows"
+    return labels, table.observations.take(numbers), note
+
+
+def _known(network: Network, row: Observations) -> tuple[list[str], int, int]:
+    """Names of what is present, and how many are absent and unknown."""
+    from noisyor.naming import visible_label
+
+    present = [visible_label(network, int(i)) for i in row.columns[row.ptr[0] : row.ptr[1]]]
+    unknown = row.n_missing
+    return present, network.n_visible - len(present) - unknown, unknown
+
+
+def _few(items: list[str], shown: int = _SHOWN_FINDINGS) -> str:
+    more = f" ... and {len(items) - shown} more" if len(items) > shown else ""
+    return ", ".join(items[:shown]) + more
+
+
+def _text(
+    network: Network, label: str, row: Observations, result: Differential, changes: list[Change]
+) -> list[str]:
+    from noisyor.naming import hidden_label
+
+    present, absent, unknown = _known(network, row)
+    lines = [
+        f"{label}: {_few(present) or 'nothing present'}"
+        f"  ({len(present)} present, {absent:,} absent, {unknown:,} unknown)"
+    ]
+    together = [hidden_label(network, k) for k in result.best]
+    lines.append(f"  best explanation: {' + '.join(together) if together else 'no cause, noise'}")
+    for cause in result.causes:
+        if cause.probability < _FAINT:
+            continue
+        error = f" ± {cause.error:.3f}" if cause.error else ""
+        lines.append(f"  {cause.probability:6.3f}{error}  {cause.name}")
+        if cause.explains:
+            told = [f"{item.name} {item.share:.2f}" for item in cause.explains]
+            lines.append(f"          explains {_few(told)}")
+    if result.causes[0].probability < _FAINT:
+        lines.append(f"  no cause with a probability above {_FAINT}")
+    if result.unexplained:
+        lines.append(f"  unexplained: {_few(list(result.unexplained))}")
+    lines.append(f"  {result.method}")
+    for change in changes:
+        lines.append(f"  if {change.finding!r} were {change.after} (now {change.before}):")
+        for move in change.moves:
+            away = f"  explained away by {move.away}" if move.away else ""
+            lines.append(f"    {move.before:.3f} -> {move.after:.3f}  {move.name}{away}")
+        if not change.moves:
+            lines.append("    nothing changes by more than 0.01")
+    return lines
+
+
+def _record(
+    network: Network, label: str, row: Observations, result: Differential, changes: list[Change]
+) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from noisyor.naming import hidden_label
+
+    present, absent, unknown = _known(network, row)
+    return {
+        "row": label,
+        "present": present,
+        "absent": absent,
+        "unknown": unknown,
+        "method": result.method,
+        "exact": result.exact,
+        "log_joint": result.log_joint,
+        "best": [hidden_label(network, k) for k in result.best],
+        "causes": [asdict(cause) for cause in result.causes],
+        "unexplained": list(result.unexplained),
+        "what_if": [asdict(change) for change in changes],
+    }

@@ -1,0 +1,358 @@
+"""Commands on a model file: evaluate, sample, export, info."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noisyor.cli_options import (
+    check_output,
+    data_argument,
+    json_option,
+    model_argument,
+    print_json,
+    printable,
+    quiet_option,
+    reading_options,
+    seed_option,
+    threads_option,
+)
+from noisyor.errors import InvalidSettingError
+
+if TYPE_CHECKING:
+    from noisyor.evaluation import Score
+    from noisyor.network import Network
+    from noisyor.tables import Table
+
+__all__ = ["evaluate", "export", "info", "read_for", "sample"]
+
+# How a file of the same kind is to be read: what belongs to one file only is not carried over.
+_CARRIED = ("text_field", "id_column", "max_tokens", "above", "invert", "encoding")
+_ENDINGS = {".csv": "csv", ".jsonl": "jsonl", ".npz": "npz", ".npy": "npy"}
+_TARGETS = ("graphml", "json", "bif", "csv")
+_SHOWN = 20
+
+
+def read_for(model: Path, network: Network, data: Path, reading: dict[str, Any]) -> Table:
+    """DATA in the columns of a model, read as the model's own data were unless told otherwise."""
+    from noisyor.model_file import read_metadata
+    from noisyor.tables import ReadOptions, read_table
+
+    stored = read_metadata(model).get("reading")
+    stored = stored if isinstance(stored, dict) else {}
+    carried = {name: stored[name] for name in _CARRIED if name in stored}
+    options = ReadOptions.from_json({**carried, **reading, "id_required": "id_column" in reading})
+    table = read_table(data, options, network)
+    if table.ignored:
+        click.echo(
+            f"note: {table.ignored:,} columns or items of {data} are not in the model", err=True
+        )
+    return table
+
+
+@click.command()
+@model_argument
+@data_argument
+@click.option("--quick", is_flag=True, help="Max-product only; the mean-field bound takes longer.")
+@threads_option
+@reading_options
+@json_option
+def evaluate(
+    model: Path,
+    data: Path,
+    quick: bool,
+    threads: int | None,
+    reading: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """How well MODEL predicts the rows of DATA: bounds on the log-likelihood, in nats a row.
+
+    Elbo^MP is log p(causes, row) at the most likely causes, Elbo^VI the mean-field bound. The
+    reference takes all columns as independent, each with its share of ones in DATA itself.
+
+    \b
+    Examples:
+      noisyor evaluate zoo.safetensors zoo-test.csv
+      noisyor evaluate mails.safetensors new-mails.jsonl --quick --json
+    """
+    from noisyor.cli_run import independent_reference
+    from noisyor.evaluation import evaluate as bounds
+    from noisyor.inference.max_product import MaxProduct
+    from noisyor.inference.mean_field import MeanField
+    from noisyor.model_file import load_network
+
+    network = load_network(model)
+    rows = read_for(model, network, data, reading).observations
+    deep = network.n_layers > 1
+    methods: list[MaxProduct | MeanField] = [MaxProduct(polish=20, ancestors_only=deep)]
+    if not quick:
+        methods.append(MeanField(local=deep, tolerance=1e-4))
+    result = bounds(network, rows, methods, n_threads=threads, progress=False if as_json else None)
+    reference = independent_reference(rows, rows)
+    if as_json:
+        print_json(
+            {
+                "model": str(model),
+                "data": str(data),
+                "rows": rows.n_rows,
+                "elbo_mp": _score(result.elbo_mp),
+                "elbo_vi": None if result.elbo_vi is None else _score(result.elbo_vi),
+                "independent": _score(reference),
+            }
+        )
+        return
+    lines = [f"{rows.n_rows:,} rows of {data}, nats a row ± standard error", ""]
+    for name, score in (
+        ("Elbo^MP", result.elbo_mp),
+        ("Elbo^VI", result.elbo_vi),
+        ("independent columns", reference),
+    ):
+        if score is not None:
+            spread = f" ± {score.standard_error:.4f}" if rows.n_rows > 1 else ""
+            lines.append(f"{name:<20} {score.mean:12.4f}{spread}")
+    click.echo(printable("\n".join(lines)))
+
+
+def _score(score: Score) -> dict[str, float]:
+    return {"mean": score.mean, "standard_error": score.standard_error}
+
+
+@click.command()
+@model_argument
+@click.option(
+    "-n",
+    "--rows",
+    "n_rows",
+    type=click.IntRange(min=1, max=10_000_000),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Rows to draw.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="Where they go: .csv, .jsonl, .npz (sparse) or .npy.",
+)
+@click.option(
+    "--causes",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write the causes of the rows, in the same formats.",
+)
+@click.option("--force", is_flag=True, help="Replace the files if they exist.")
+@seed_option
+@json_option
+@quiet_option
+def sample(
+    model: Path,
+    n_rows: int,
+    out: Path,
+    causes: Path | None,
+    force: bool,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Draw rows from MODEL: causes first, then what they switch on.
+
+    \b
+    Examples:
+      noisyor sample zoo.safetensors -n 1000 --out animals.csv
+      noisyor sample zoo.safetensors --out x.npz --causes h.npz
+    """
+    targets = [out] if causes is None else [out, causes]
+    for path in targets:
+        if path.suffix.lower() not in _ENDINGS:
+            raise InvalidSettingError(
+                f"{path}: rows are written to {', '.join(_ENDINGS)}, not to {path.suffix!r}"
+            )
+        check_output(path, force=force, inputs=[model])
+    if causes is not None and causes.resolve() == out.resolve():
+        raise InvalidSettingError(f"{out} cannot hold both the rows and the causes")
+
+    from noisyor.files import write_atomically
+    from noisyor.model_file import load_network
+    from noisyor.naming import hidden_label, visible_label
+    from noisyor.report.targets import real_path
+    from noisyor.sampling import sample as draw
+
+    network = load_network(model)
+    if any(path.suffix.lower() in (".npy", ".csv") for path in targets):
+        cells = n_rows * max(network.n_visible, network.n_hidden)
+        if cells > 2 * 10**9:
+            raise InvalidSettingError(f"{cells:,} numbers are too many for {out.suffix}; take .npz")
+    drawn = draw(network, n_rows, seed)
+    names = [visible_label(network, i) for i in range(network.n_visible)]
+    shape = network.visible_shape if len(network.visible_shape) == 2 else None
+    write_atomically(real_path(out), _rows_as(out, drawn.visible, names, shape))
+    if causes is not None:
+        names = [hidden_label(network, k) for k in range(network.n_hidden)]
+        write_atomically(real_path(causes), _rows_as(causes, drawn.hidden, names, None))
+    if as_json:
+        print_json({"rows": n_rows, "files": [str(path) for path in targets], "seed": seed})
+    elif not quiet:
+        click.echo(f"{n_rows:,} rows: {', '.join(str(path) for path in targets)}")
+
+
+def _rows_as(path: Path, matrix: Any, names: list[str], shape: tuple[int, ...] | None) -> bytes:
+    """Sparse 0/1 rows as the content of a file."""
+    import csv
+    import io
+    import json
+
+    import numpy as np
+    import scipy.sparse as sp
+
+    kind = _ENDINGS[path.suffix.lower()]
+    if kind == "csv":
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(names)
+        for row in range(matrix.shape[0]):
+            writer.writerow(matrix[[row]].toarray()[0].tolist())
+        return text.getvalue().encode(errors="replace")
+    if kind == "jsonl":
+        lines = (
+            json.dumps([names[k] for k in matrix.indices[begin:end]])
+            for begin, end in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)
+        )
+        return ("\n".join(lines) + "\n").encode()
+    stream = io.BytesIO()
+    if kind == "npz":
+        sp.save_npz(stream, matrix)
+    else:
+        dense = matrix.toarray()
+        np.save(stream, dense if shape is None else dense.reshape(-1, *shape))
+    return stream.getvalue()
+
+
+@click.command()
+@model_argument
+@click.option("--to", type=click.Choice(_TARGETS), required=True, help="Format.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write."
+)
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@json_option
+@quiet_option
+def export(model: Path, to: Any, out: Path, force: bool, as_json: bool, quiet: bool) -> None:
+    """Write MODEL for other programs.
+
+    graphml and json are for NetworkX (and Gephi, D3) and keep everything; csv lists all parameters;
+    bif is for general programs for Bayesian networks, where no node has more than 12 parents.
+
+    \b
+    Examples:
+      noisyor export zoo.safetensors --to graphml --out zoo.graphml
+      noisyor export zoo.safetensors --to csv --out zoo-parameters.csv
+    """
+    check_output(out, force=force, inputs=[model])
+
+    from noisyor.exporting import export_network
+    from noisyor.files import write_atomically
+    from noisyor.model_file import load_network
+    from noisyor.report.targets import real_path
+
+    content = export_network(load_network(model), to)
+    write_atomically(real_path(out), content)
+    if as_json:
+        print_json({"file": str(out), "format": to, "bytes": len(content)})
+    elif not quiet:
+        click.echo(f"{out}: {len(content):,} bytes")
+
+
+@click.command()
+@model_argument
+@click.option(
+    "--top",
+    type=click.IntRange(min=0),
+    default=_SHOWN,
+    show_default=True,
+    metavar="N",
+    help="Causes to list.",
+)
+@json_option
+def info(model: Path, top: int, as_json: bool) -> None:
+    """What MODEL is: its size, origin and quality, and its causes.
+
+    The whole file is checked. Causes are listed by falling prior probability, each with what it
+    switches on and how surely.
+
+    \b
+    Examples:
+      noisyor info zoo.safetensors
+      noisyor info zoo.safetensors --top 100 --json
+    """
+    from noisyor.model_file import load_network, read_metadata
+    from noisyor.naming import hidden_label, strongest_visibles, visible_label
+
+    network, metadata = load_network(model), read_metadata(model)
+    prior = network.prior_probability
+    strongest = strongest_visibles(network)
+    causes = [
+        {
+            "index": int(k),
+            "name": hidden_label(network, int(k)),
+            "prior": float(prior[k]),
+            "switches_on": [
+                {"name": visible_label(network, i), "probability": chance}
+                for i, chance in strongest[int(k)]
+            ],
+        }
+        for k in (-prior).argsort(kind="stable")[:top]
+    ]
+    record = {
+        "model": str(model),
+        "bytes": model.stat().st_size,
+        "visible": network.n_visible,
+        "hidden": network.n_hidden,
+        "layers": network.n_layers,
+        "edges": network.n_edges,
+        "parameters": network.n_params,
+        "free": int(network.free.sum()),
+        "mean_noise": float(network.noise_probability.mean()),
+        "metadata": metadata,
+        "causes": causes,
+    }
+    if as_json:
+        print_json(record)
+        return
+    click.echo(printable("\n".join(_info_lines(record))))
+
+
+def _info_lines(record: dict[str, Any]) -> list[str]:
+    told = record["metadata"]
+    data, metrics = told.get("data") or {}, told.get("metrics") or {}
+    lines = [
+        f"{record['model']}: {told.get('kind', 'network')}, {record['bytes']:,} bytes",
+        f"nodes     {record['visible']:,} visible, {record['hidden']:,} hidden in "
+        f"{record['layers']} layer{'s' * (record['layers'] > 1)}, {record['edges']:,} edges",
+        f"parameters {record['parameters']:,}, of which {record['free']:,} are free; "
+        f"mean noise {record['mean_noise']:.4f}",
+    ]
+    if isinstance(data, dict) and "rows" in data:
+        lines.append(
+            f"data      {data['rows']:,} rows of {data['columns']:,} columns from "
+            f"{data.get('source') or 'an unnamed source'}, SHA-256 {str(data.get('sha256'))[:12]}"
+        )
+    if told.get("created"):
+        versions = told.get("versions") or {}
+        lines.append(f"created   {told['created']} by noisyor {versions.get('noisyor', '?')}")
+    if isinstance(metrics, dict):
+        lines += [f"{name:<32} {value:.4f}" for name, value in metrics.items()]
+    for cause in record["causes"]:
+        words = ", ".join(
+            f"{item['name']} {item['probability']:.2f}" for item in cause["switches_on"][:6]
+        )
+        lines.append(f"  {cause['prior']:.3f}  {cause['name']}")
+        if words:
+            lines.append(f"         {words}")
+    left = record["hidden"] - len(record["causes"])
+    if left:
+        lines.append(f"  ... and {left:,} more (--top)")
+    return lines

@@ -1,0 +1,196 @@
+"""Options that several commands share, and how they print and where they may write."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from noisyor.errors import InvalidSettingError
+
+__all__ = [
+    "check_output",
+    "data_argument",
+    "json_option",
+    "model_argument",
+    "print_json",
+    "printable",
+    "quiet_option",
+    "reading_options",
+    "row_numbers",
+    "seed_option",
+    "threads_option",
+]
+
+Function = Callable[..., Any]
+
+# Kept here, not read from noisyor.tables, so that help appears at once; a test compares them.
+FORMAT_NAMES = (
+    *("csv", "tsv", "baskets", "jsonl", "parquet", "npy", "npz", "mat", "text", "folder", "images"),
+)
+
+model_argument = click.argument("model", type=click.Path(path_type=Path), metavar="MODEL")
+data_argument = click.argument("data", type=click.Path(path_type=Path), metavar="DATA")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Seed; the same seed gives the same result.",
+)
+threads_option = click.option(
+    "--threads", type=click.IntRange(min=1), metavar="N", help="Threads; by default all cores."
+)
+
+_READING = (
+    click.option(
+        "--format",
+        type=click.Choice(FORMAT_NAMES),
+        help="Format of DATA, where name and content do not tell.",
+    ),
+    click.option(
+        "--header/--no-header",
+        default=None,
+        help="Whether the first line names the columns; told from its content by default.",
+    ),
+    click.option(
+        "--id-column",
+        metavar="NAME",
+        help="Column (name, or number from 0) or JSON field that names the rows.",
+    ),
+    click.option("--drop", multiple=True, metavar="NAME", help="Column to leave out. Repeatable."),
+    click.option("--delimiter", metavar="C", help="Character between fields of a CSV file."),
+    click.option("--encoding", metavar="NAME", help="Encoding of text files.  [default: utf-8]"),
+    click.option(
+        "--above",
+        type=float,
+        metavar="X",
+        help="Numbers (grey levels from 0 to 1) larger than X are 1, all others 0.",
+    ),
+    click.option("--invert", is_flag=True, default=None, help="Of images: dark pixels are 1."),
+    click.option("--variable", metavar="NAME", help="Array to take from a .npz or .mat file."),
+    click.option(
+        "--transpose", is_flag=True, default=None, help="The array has a column for each row."
+    ),
+    click.option(
+        "--text-field",
+        metavar="NAME",
+        help="Column or JSON field that holds the text (or the list of tags).  [default: text]",
+    ),
+    click.option(
+        "--vocabulary",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Words of documents to keep, the most frequent.  [default: 1000]",
+    ),
+    click.option(
+        "--max-share",
+        type=float,
+        metavar="SHARE",
+        help="Leave out words in more than this share of the documents.  [default: 0.5]",
+    ),
+    click.option(
+        "--stop-words",
+        type=click.Choice(["english", "none"]),
+        help="Common words to leave out.  [default: english]",
+    ),
+    click.option(
+        "--max-tokens",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Only the first N words of a document count.  [default: 500]",
+    ),
+)
+_READING_NAMES = (
+    *("format", "header", "id_column", "drop", "delimiter", "encoding", "above", "invert"),
+    *("variable", "transpose", "text_field", "vocabulary", "max_share", "stop_words", "max_tokens"),
+)
+
+
+def reading_options(function: Function) -> Function:
+    """Add the options of reading DATA; the command gets those given as the dict ``reading``."""
+
+    @functools.wraps(function)
+    def wrapper(*arguments: Any, **options: Any) -> Any:
+        given = {name: options.pop(name) for name in _READING_NAMES}
+        reading = {name: value for name, value in given.items() if value not in (None, ())}
+        return function(*arguments, reading=reading, **options)
+
+    for option in reversed(_READING):
+        wrapper = option(wrapper)
+    return wrapper
+
+
+def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
+    """Refuse a place that cannot be written, before any work; nothing is created.
+
+    Raises
+    ------
+    InvalidSettingError : the file exists and ``force`` is not set, is no regular file, or is one
+        of the inputs.
+    OSError : its folder does not exist or cannot be written to, or the disk is full.
+    """
+    from noisyor.report.targets import check_folder
+
+    for given in inputs:
+        if given.exists() and os.path.realpath(given) == os.path.realpath(path):
+            raise InvalidSettingError(f"{path} is also the input; choose another name")
+    if os.path.lexists(path):
+        if not path.is_file():
+            raise InvalidSettingError(f"{path} is in the way: it is not a regular file")
+        if not force:
+            raise InvalidSettingError(f"{path} exists; --force replaces it")
+    parent = path.parent
+    if not parent.is_dir():
+        what = "is not a folder" if parent.exists() else "does not exist; create it first"
+        raise InvalidSettingError(f"the folder {parent} {what}")
+    check_folder(parent)
+
+
+def row_numbers(text: str, n_rows: int) -> list[int]:
+    """Rows from a list such as ``0-9`` or ``0,3,5-7``; all of them must exist."""
+    rows: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        last = last.strip() if dash else first
+        if not (first.strip().isdecimal() and last.isdecimal()):
+            raise InvalidSettingError(f"--rows is a list such as 0-9 or 0,3,5, got {text!r}")
+        low, high = int(first), int(last)
+        if low > high:
+            raise InvalidSettingError(f"--rows: {part.strip()} runs backwards")
+        if high >= n_rows:
+            raise InvalidSettingError(
+                f"--rows: row {high} does not exist, there are rows 0 to {n_rows - 1}"
+            )
+        rows += [row for row in range(low, high + 1) if row not in rows[-1:]]
+    return list(dict.fromkeys(rows))
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output; what is no number becomes null."""
+    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=True))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value
+
+
+def printable(text: str) -> str:
+    """The text without characters that the terminal's encoding does not have."""
+    encoding = sys.stdout.encoding or "ascii"
+    return text.encode(encoding, "replace").decode(encoding)

@@ -1,0 +1,298 @@
+"""From a data file to a model file: what `fit` and `resume` run, with its plan on disk.
+
+The plan lies beside the checkpoint, so that a run that was stopped at any moment can go on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
+from noisyor.evaluation import Score, evaluate
+from noisyor.files import write_atomically
+from noisyor.inference.max_product import MaxProduct
+from noisyor.learning import Learned, learn_factors, learn_features, learn_network, learn_topics
+from noisyor.model_file import load_network, read_metadata, save_network
+from noisyor.naming import hidden_names
+from noisyor.network import Network
+from noisyor.observations import Observations
+from noisyor.provenance import Kind, provenance
+from noisyor.report.targets import real_path
+from noisyor.tables import ReadOptions, Table, read_table
+
+__all__ = ["Fitted", "Plan", "independent_reference", "more_steps", "read_plan", "run"]
+
+FORMAT = "noisyor-run-1"
+_FEW_ROWS = 20
+_LARGEST_PLAN = 2**20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that determines a run. All of it is plain JSON.
+
+    ``data``, ``out`` and ``checkpoint`` are paths; ``reading`` is for `ReadOptions.from_json`;
+    ``structure`` the arguments of the learning function but the data, ``training`` its options.
+    ``held_out`` is a share of the rows, None for a tenth of them if there are twenty.
+    """
+
+    data: str
+    out: str
+    checkpoint: str
+    kind: Literal["factors", "topics", "features"] | None
+    reading: dict[str, Any]
+    structure: dict[str, Any]
+    training: dict[str, Any]
+    held_out: float | None
+    seed: int
+
+    def path(self) -> Path:
+        """Where the plan is kept: beside the checkpoint."""
+        return Path(self.checkpoint + ".json")
+
+    def write(self) -> None:
+        """Keep the plan, with paths that hold from any folder."""
+        paths = {name: str(Path(getattr(self, name)).absolute()) for name in ("data", "out")}
+        paths["checkpoint"] = str(Path(self.checkpoint).absolute())
+        record = {"format": FORMAT, **asdict(self), **paths}
+        write_atomically(self.path(), (json.dumps(record, indent=1) + "\n").encode())
+
+    def forget(self) -> None:
+        """Remove the plan and the checkpoint."""
+        self.path().unlink(missing_ok=True)
+        Path(self.checkpoint).unlink(missing_ok=True)
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan that `Plan.write` kept."""
+    try:
+        if path.stat().st_size > _LARGEST_PLAN:
+            raise ValueError("too large")
+        record = json.loads(path.read_bytes())
+        if record.pop("format") != FORMAT:
+            raise ValueError("another version")
+        return Plan(**record)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{path} is not the plan of a run, or damaged") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A finished run: the table, the learned network, its record, and the scores.
+
+    ``score`` is of held-out rows if ``n_held_out`` is not 0, otherwise of the training rows;
+    ``reference`` what independent columns score on the same rows.
+    """
+
+    table: Table
+    kind: Kind
+    learned: Learned
+    n_held_out: int
+    score: Score
+    reference: Score
+
+
+def run(plan: Plan, *, resume: bool, n_threads: int | None, progress: bool | None) -> Fitted:
+    """Read, learn, evaluate and save; the plan and the checkpoint are removed at the end."""
+    table = read_table(plan.data, ReadOptions.from_json(plan.reading))
+    kind = plan.kind or _kind_of(table)
+    train, held = _split(table.observations, plan.held_out, plan.seed)
+    plan.write()
+    options: dict[str, Any] = {
+        **plan.training,
+        "seed": plan.seed,
+        "checkpoint": plan.checkpoint,
+        "resume": resume,
+        "n_threads": n_threads,
+        "progress": progress,
+    }
+    if held is not None:
+        options["held_out"] = held
+        options["evaluate_every"] = max(1, int(plan.training.get("steps", 2000)) // 20)
+    try:
+        learned = _learn(kind, train, plan.structure, options)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        if not Path(plan.checkpoint).exists():
+            plan.path().unlink(missing_ok=True)
+        raise
+    learned = replace(learned, network=_named(learned.network, table.observations, kind))
+    fitted = _scored(table, kind, learned, train, held, n_threads)
+    _save(plan, fitted)
+    plan.forget()
+    return fitted
+
+
+def more_steps(
+    model: Path,
+    out: Path,
+    data: Path | None,
+    reading: dict[str, Any],
+    steps: int | None,
+    *,
+    n_threads: int | None,
+    progress: bool | None,
+) -> Fitted:
+    """Go on training a finished model on its own data, or on others of the same columns."""
+    network, metadata = load_network(model), read_metadata(model)
+    source = _source(model, metadata) if data is None else data
+    stored = metadata.get("reading", {})
+    table = read_table(source, ReadOptions.from_json({**stored, **reading}), network)
+    settings = metadata.get("settings", {})
+    kind: Kind = metadata.get("kind", "network")
+    seed = int(settings.get("seed", 0))
+    train, held = _split(table.observations, settings.get("held_out"), seed)
+    learned = learn_network(
+        network,
+        train,
+        method=_method(settings.get("method", {})),
+        steps=int(steps or settings.get("steps", 1000)),
+        batch_size=settings.get("batch_size", 100),
+        learning_rate=float(settings.get("learning_rate", 0.01)),
+        seed=seed,
+        held_out=held,
+        n_threads=n_threads,
+        progress=progress,
+    )
+    if kind in ("factors", "topics") and metadata.get("named", False):
+        learned = replace(learned, network=_named(learned.network, table.observations, kind))
+    fitted = _scored(table, kind, learned, train, held, n_threads)
+    plan = Plan(str(source), str(out), "", None, {**stored, **reading}, {}, {}, None, seed)
+    _save(replace(plan, held_out=settings.get("held_out")), fitted, earlier=settings)
+    return fitted
+
+
+def independent_reference(train: Observations, rows: Observations) -> Score:
+    """Log-probability of rows if every column were on by itself, as often as in training.
+
+    One row is added in which every column is half on, so that a column never seen does not cost
+    infinity. Unobserved entries do not count.
+    """
+    seen = train.n_rows - np.bincount(
+        train.missing_columns[train.missing_ptr[0] : train.missing_ptr[-1]],
+        minlength=train.n_visible,
+    )
+    share = (train.column_counts() + 0.5) / (seen + 1.0)
+    on, off = np.log(share), np.log1p(-share)
+    total = off.sum() + rows.to_csr() @ (on - off)
+    if rows.n_missing:
+        total = total - rows.missing_csr() @ off
+    return Score(np.asarray(total, dtype=np.float64))
+
+
+def _kind_of(table: Table) -> Literal["factors", "topics", "features"]:
+    if table.documents:
+        return "topics"
+    return "features" if len(table.observations.shape) == 2 else "factors"
+
+
+def _split(
+    data: Observations, share: float | None, seed: int
+) -> tuple[Observations, Observations | None]:
+    """Rows to learn from and rows held out, if any."""
+    if share is None:
+        share = 0.1 if data.n_rows >= _FEW_ROWS else 0.0
+    if share == 0:
+        return data, None
+    return data.split(1.0 - share, seed)
+
+
+def _learn(
+    kind: Kind, train: Observations, structure: dict[str, Any], options: dict[str, Any]
+) -> Learned:
+    if kind == "topics":
+        return learn_topics(train, **structure, **options)
+    if kind == "features":
+        if len(train.shape) != 2:
+            raise InvalidDataError(
+                "features are learned from images: an array (n, height, width) or a folder of "
+                f"PNG files; the rows here have {train.n_visible} columns"
+            )
+        if not {"n_features", "feature_shape"} <= set(structure):
+            raise InvalidSettingError(
+                "images need --features N and --feature-shape HEIGHT,WIDTH "
+                "(or --kind factors to ignore where pixels lie)"
+            )
+        images = train.to_dense().reshape(train.n_rows, *train.shape)
+        shape = tuple(structure["feature_shape"])
+        return learn_features(images, **{**structure, "feature_shape": shape}, **options)
+    return learn_factors(train, **{"n_hidden": "auto", **structure}, **options)
+
+
+def _named(network: Network, data: Observations, kind: Kind) -> Network:
+    """The network with the names of the columns, and causes named by what they switch on."""
+    network = replace(network, visible_names=data.column_names, hidden_names=None)
+    if len(network.visible_shape) == 1 and len(data.shape) == 2:
+        network = replace(network, visible_shape=data.shape)
+    return replace(network, hidden_names=hidden_names(network, kind))
+
+
+def _scored(
+    table: Table,
+    kind: Kind,
+    learned: Learned,
+    train: Observations,
+    held: Observations | None,
+    n_threads: int | None,
+) -> Fitted:
+    rows = train if held is None else held
+    method = MaxProduct(polish=20, ancestors_only=kind == "topics")
+    score = evaluate(learned.network, rows, method, n_threads=n_threads).elbo_mp
+    n_held_out = 0 if held is None else held.n_rows
+    return Fitted(table, kind, learned, n_held_out, score, independent_reference(train, rows))
+
+
+def _save(plan: Plan, fitted: Fitted, earlier: dict[str, Any] | None = None) -> None:
+    prefix = "held_out" if fitted.n_held_out else "training"
+    metrics = {
+        f"{prefix}_elbo": fitted.score.mean,
+        f"{prefix}_elbo_standard_error": fitted.score.standard_error,
+        f"{prefix}_independent": fitted.reference.mean,
+    }
+    settings = {
+        **fitted.learned.settings,
+        **{name: value for name, value in plan.structure.items() if name != "feature_shape"},
+        "held_out": plan.held_out,
+        "seed": plan.seed,
+    }
+    if "feature_shape" in plan.structure:
+        settings["feature_shape"] = list(plan.structure["feature_shape"])
+    if earlier is not None:
+        settings["earlier"] = {"steps": earlier.get("steps"), "earlier": earlier.get("earlier")}
+    metadata = provenance(
+        fitted.kind,
+        fitted.table.observations,
+        settings=settings,
+        metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
+        history=fitted.learned.history,
+        source=plan.data,
+    )
+    metadata |= {"reading": plan.reading, "named": True, "documents": fitted.table.documents}
+    save_network(real_path(Path(plan.out)), fitted.learned.network, metadata=metadata)
+
+
+def _source(model: Path, metadata: dict[str, Any]) -> Path:
+    named = (metadata.get("data") or {}).get("source")
+    if named is not None:
+        for place in (Path(named), model.parent / named, model.parent / Path(named).name):
+            if place.exists():
+                return place
+    raise InvalidDataError(
+        f"the data that {model} was learned from ({named}) are not found; give them with --data"
+    )
+
+
+def _method(settings: dict[str, Any]) -> MaxProduct:
+    known = {k: v for k, v in settings.items() if k != "method"}
+    if settings.get("method", "max-product") != "max-product":
+        raise InvalidSettingError(
+            f"a model trained with {settings['method']!r} cannot be trained further from here"
+        )
+    return MaxProduct(**known)
