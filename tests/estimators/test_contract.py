@@ -1,0 +1,272 @@
+"""What every estimator promises."""
+
+from __future__ import annotations
+
+import io
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+import noisyor as nor
+from noisyor import streaming
+from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
+from noisyor.model_file import read_metadata
+
+NAMES = [f"word {i}" for i in range(12)]
+
+
+def theta(estimator):
+    return estimator.network_.theta
+
+
+def test_the_same_seed_gives_the_same_bits(estimator, X):
+    first, second = clone(estimator).fit(X), clone(estimator).set_params(n_threads=2).fit(X)
+    np.testing.assert_array_equal(theta(first), theta(second))
+    other = clone(estimator).set_params(random_state=1).fit(X)
+    assert not np.array_equal(theta(first), theta(other))
+    drawn = clone(estimator).set_params(random_state=np.random.RandomState(3)).fit(X)
+    assert not np.array_equal(theta(first), theta(drawn))
+
+
+def test_clones_are_equal_and_not_fitted(estimator, X):
+    copy = clone(estimator.fit(X))
+    assert repr(copy) == repr(estimator)
+    assert not hasattr(copy, "network_")
+
+
+def test_fitting_again_forgets(estimator, X):
+    fresh = clone(estimator).fit(X)
+    again = estimator.fit(1 - X).partial_fit(X).fit(X)
+    np.testing.assert_array_equal(theta(again), theta(fresh))
+    assert len(again.history_.elbo) == 30
+
+
+def test_learning_raises_the_score(estimator, X):
+    before = clone(estimator).set_params(steps=0).fit(X).score(X)
+    fitted = estimator.fit(X)
+    assert fitted.score(X) > before + 0.2
+    assert fitted.score(X) == pytest.approx(fitted.score_samples(X).mean())
+    assert fitted.score_samples(X).shape == (80,)
+
+
+def test_attributes(estimator, X):
+    fitted = estimator.fit(X)
+    n_hidden = fitted.network_.n_hidden
+    assert fitted.n_features_in_ == 12
+    assert fitted.noise_.shape == (12,)
+    assert fitted.settings_["steps"] == 30
+    assert len(fitted.history_.elbo) == 30
+    components = fitted.components_
+    if isinstance(fitted, nor.BlindDeconvolution):
+        assert components.shape == (2, 2, 2)
+        assert fitted.prior_.shape == (2,)
+        assert np.prod(fitted.activation_shape_) == n_hidden
+    else:
+        assert components.shape == (n_hidden, 12)
+        assert fitted.prior_.shape == (n_hidden,)
+        components = components.toarray() if sp.issparse(components) else components
+        edges = np.zeros_like(components)
+        network = fitted.network_
+        into_visible = network.edge_child < 12
+        edges[network.parent[into_visible], network.edge_child[into_visible]] = 1 - np.exp(
+            -network.theta[network.param[into_visible]]
+        )
+        np.testing.assert_allclose(components, edges)
+
+
+def test_transform_gives_the_most_likely_causes(estimator, X):
+    fitted = estimator.fit(X)
+    causes = fitted.transform(X)
+    assert causes.dtype == np.int8
+    expected = nor.explain(fitted.network_, X, fitted._mode())
+    np.testing.assert_array_equal(causes, expected.states.toarray())
+    np.testing.assert_array_equal(fitted.fit_transform(X), causes)
+
+
+def test_probabilities(estimator, X):
+    fitted = estimator.fit(X)
+    states = fitted.transform(X)
+    probability = fitted.set_params(output="probability").transform(X)
+    assert probability.dtype == np.float64
+    assert ((probability >= 0) & (probability <= 1)).all()
+    assert ((probability > 0.5) == states).mean() > 0.7
+    rows = fitted.inverse_transform(probability)
+    assert ((rows > 0) & (rows < 1)).all()
+
+
+def test_partial_fit_is_reproducible_and_goes_on(estimator, X, tmp_path):
+    first, second = clone(estimator), clone(estimator)
+    for chunk in 8 * [X[:40], X[40:]]:
+        first.partial_fit(chunk)
+        second.partial_fit(sp.csr_array(chunk))
+    np.testing.assert_array_equal(theta(first), theta(second))
+    assert len(first.history_.elbo) == 32
+    assert first.provenance_["data"]["rows"] == 8 * 80
+    assert first.score(X) > clone(estimator).set_params(steps=0).fit(X).score(X) + 0.2
+
+    whole = estimator.fit(X)
+    before = theta(whole)
+    assert not np.array_equal(theta(whole.partial_fit(X)), before)
+    assert len(whole.history_.elbo) == 34
+
+
+def test_fit_on_rows_in_files(estimator, X, tmp_path):
+    streaming.write_rows(tmp_path / "rows", [X])
+    source = streaming.open_rows(tmp_path / "rows", chunk_rows=30)
+    fitted = clone(estimator).fit(source)
+    assert len(fitted.history_.elbo) == 30
+    assert fitted.provenance_["data"]["rows"] == 80
+    assert fitted.provenance_["data"]["ones"] == X.sum()
+    assert fitted.score(X) > clone(estimator).set_params(steps=0).fit(X).score(X) + 0.2
+    one_pass = estimator.set_params(steps=None).fit(source)
+    assert len(one_pass.history_.elbo) == 5  # 2 + 2 + 1 batches of 20
+
+
+def test_sparse_in_sparse_out(estimator, X):
+    dense = clone(estimator).fit(X)
+    sparse = estimator.fit(sp.csc_matrix(X))
+    np.testing.assert_array_equal(theta(dense), theta(sparse))
+    causes = sparse.transform(sp.csr_matrix(X))
+    assert sp.issparse(causes)
+    np.testing.assert_array_equal(causes.toarray(), dense.transform(X))
+    np.testing.assert_array_equal(dense.score_samples(X), sparse.score_samples(sp.coo_array(X)))
+    rows = sparse.inverse_transform(causes)
+    assert sp.issparse(rows)
+    np.testing.assert_array_equal(rows.toarray(), dense.inverse_transform(dense.transform(X)))
+
+
+def test_names_of_columns(estimator, X):
+    frame = pd.DataFrame(X, columns=NAMES)
+    fitted = estimator.fit(frame)
+    assert list(fitted.feature_names_in_) == NAMES == list(fitted.network_.visible_names)
+    with pytest.raises(ValueError, match="feature names should match"):
+        fitted.transform(frame[NAMES[::-1]])
+    rows = nor.Observations.of(frame)
+    np.testing.assert_array_equal(fitted.transform(rows).toarray(), fitted.transform(frame))
+    with pytest.raises(InvalidDataError, match="other names"):
+        fitted.transform(nor.Observations.of(X, column_names=NAMES[::-1]))
+
+
+def test_pandas_out(estimator, X):
+    frame = estimator.set_output(transform="pandas").fit_transform(pd.DataFrame(X, columns=NAMES))
+    assert list(frame.columns) == list(estimator.get_feature_names_out())
+    assert frame.shape == (80, estimator.network_.n_hidden)
+
+
+def test_pipeline(estimator, X):
+    labels = X[:, :4].sum(axis=1) > 2
+    pipeline = make_pipeline(estimator, LogisticRegression()).fit(X, labels)
+    assert pipeline[-1].n_features_in_ == pipeline[0].network_.n_hidden
+    assert pipeline.score(X, labels) >= max(labels.mean(), 1 - labels.mean())
+
+
+def test_unobserved_is_not_zero(estimator, X):
+    fitted = estimator.fit(X)
+    partly = X[:6].astype(float)
+    partly[:, 6:] = np.nan
+    known = fitted.score_samples(partly)
+    np.testing.assert_allclose(
+        known, nor.explain(fitted.network_, partly, fitted._mode()).log_joint, rtol=1e-12
+    )
+    assert (known > fitted.score_samples(np.nan_to_num(partly)) + 1e-6).any()
+    missing = pd.DataFrame(partly).astype("Int64")
+    np.testing.assert_array_equal(fitted.transform(missing), fitted.transform(partly))
+    clone(estimator).fit(partly)
+
+
+def test_pickles_by_joblib(estimator, X):
+    stream = io.BytesIO()
+    joblib.dump(estimator.fit(X), stream)
+    stream.seek(0)
+    again = joblib.load(stream)
+    np.testing.assert_array_equal(again.transform(X), estimator.transform(X))
+    chunk = X[:20]
+    np.testing.assert_array_equal(
+        theta(again.partial_fit(chunk)), theta(estimator.partial_fit(chunk))
+    )
+
+
+def test_files(estimator, X, tmp_path):
+    path = tmp_path / "model.safetensors"
+    frame = pd.DataFrame(X, columns=NAMES)
+    estimator.set_params(method=nor.MaxProduct(temperature=1.0, damping=0.4)).fit(frame).save(path)
+    again = type(estimator).load(path)
+    np.testing.assert_array_equal(again.transform(frame), estimator.transform(frame))
+    assert again.score(frame) == estimator.score(frame)
+    assert again.components_.shape == estimator.components_.shape
+    np.testing.assert_array_equal(again.prior_, estimator.prior_)
+    assert {**again.provenance_, "estimator": read_metadata(path)["estimator"]} == read_metadata(
+        path
+    )
+    same = {"steps", "batch_size", "learning_rate", "method", "output"}
+    ours, theirs = estimator.get_params(), again.get_params()
+    assert {name: ours[name] for name in same} == {name: theirs[name] for name in same}
+    before = theta(again)
+    assert not np.array_equal(theta(again.partial_fit(frame)), before)
+
+
+def test_the_file_says_where_the_model_came_from(estimator, X, tmp_path):
+    path = tmp_path / "model.safetensors"
+    estimator.fit(X).save(path)
+    metadata = read_metadata(path)
+    assert metadata["kind"] in ("factors", "topics", "features", "network")
+    assert metadata["data"]["sha256"] == nor.Observations.of(X).fingerprint()
+    assert metadata["settings"]["steps"] == 30
+    assert metadata["metrics"]["training_elbo"] < 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"output": "words"}, "output"), ({"batch_size": "some"}, "batch_size")],
+)
+def test_wrong_settings(estimator, X, change, message):
+    with pytest.raises(InvalidSettingError, match=message):
+        estimator.set_params(**change).fit(X)
+
+
+def test_wrong_data(estimator, X):
+    with pytest.raises(InvalidDataError, match="expected 0, 1"):
+        estimator.fit(X + 1)
+    with pytest.raises(ValueError, match="expecting 12 features"):
+        estimator.fit(X).transform(X[:, :5])
+    with pytest.raises(ValueError, match="expecting 12 features"):
+        estimator.transform(nor.Observations.of(X[:, :5]))
+    with pytest.raises(InvalidDataError, match="causes"):
+        estimator.inverse_transform(X[:, :1])
+
+
+def test_a_threshold_makes_counts_binary(estimator, X):
+    counts = X * 3
+    fitted = estimator.set_params(binarize=1).fit(counts)
+    sparse = fitted.transform(sp.csr_array(counts))
+    np.testing.assert_array_equal(fitted.transform(counts), sparse.toarray())
+    np.testing.assert_array_equal(theta(fitted), theta(clone(fitted).fit(X * 2)))
+    with pytest.raises(InvalidSettingError, match="negative for sparse"):
+        fitted.set_params(binarize=-1).transform(sp.csr_array(counts))
+
+
+def test_options_reach_the_training(estimator, X, tmp_path):
+    path = tmp_path / "run.safetensors"
+    seen = []
+    settings = {"checkpoint": path, "options": {"callbacks": [lambda info: seen.append(info.elbo)]}}
+    estimator.set_params(**settings, steps=7).fit(X)
+    assert path.exists()
+    assert len(seen) >= 7
+    resumed = estimator.set_params(steps=9, resume=True).fit(X)
+    assert len(resumed.history_.elbo) == 9
+
+
+def test_a_file_of_another_kind_is_refused(X, tmp_path):
+    path = tmp_path / "model.safetensors"
+    nor.BooleanMatrixFactorization(2, steps=3).fit(X).save(path)
+    with pytest.raises(ModelFileError, match="'factors', expected 'topics'"):
+        nor.TopicModel.load(path)
+    assert nor.NoisyOrNetwork.load(path).transform(X).shape == (80, 2)
+    nor.save_network(path, nor.bipartite(12, 2))  # no metadata at all
+    assert nor.NoisyOrNetwork.load(path).transform(X).shape == (80, 2)

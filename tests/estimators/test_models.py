@@ -1,0 +1,128 @@
+"""What is particular to each estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import noisyor as nor
+from estimators.conftest import one_layer
+from noisyor.datasets import load_zoo
+from noisyor.errors import InvalidDataError, InvalidSettingError
+
+
+def test_rows_are_reconstructed_from_their_causes(X):
+    model = nor.NoisyOrNetwork(
+        one_layer, steps=60, batch_size=20, learning_rate=0.2, method=nor.MaxProduct(temperature=1)
+    )
+    causes = model.fit_transform(X)
+    rows = model.inverse_transform(causes)
+    assert set(np.unique(rows)) == {0, 1}
+    assert (rows != X).mean() < 0.06  # 3 % of the entries are flipped
+    probability = model.set_params(output="probability").inverse_transform(causes)
+    np.testing.assert_allclose(probability, nor.visible_probability(model.network_, causes))
+
+
+def test_the_number_of_factors_is_checked(X):
+    for wrong in (0, -1, 2.5, True, "many"):
+        with pytest.raises(InvalidSettingError, match="n_components"):
+            nor.BooleanMatrixFactorization(wrong).fit(X)
+
+
+def test_the_number_of_factors_may_be_left_open(X):
+    model = nor.BooleanMatrixFactorization("auto", steps=20)
+    try:
+        model.fit(X)
+    except InvalidSettingError as error:
+        if "n_components='auto'" not in str(error):
+            raise
+    else:
+        assert model.components_.shape[1] == 12
+
+
+def test_images_and_flattened_images_are_the_same(X):
+    common = {"steps": 20, "n_threads": 1}
+    flat = nor.BlindDeconvolution(2, (2, 2), image_shape=(3, -1), **common).fit(X)
+    images = X.reshape(-1, 3, 4)
+    model = nor.BlindDeconvolution(2, (2, 2), **common).fit(images)
+    np.testing.assert_array_equal(model.network_.theta, flat.network_.theta)
+    causes = model.transform(images)
+    np.testing.assert_array_equal(causes, flat.transform(X))
+    assert model.inverse_transform(causes).shape == (80, 3, 4)
+    assert flat.inverse_transform(causes).shape == (80, 12)
+    rows = nor.Observations.of(images)
+    np.testing.assert_array_equal(model.transform(rows).toarray(), causes)
+    with pytest.raises(InvalidDataError, match=r"\(4, 3\), expected \(3, 4\)"):
+        model.transform(X.reshape(-1, 4, 3))
+
+
+@pytest.mark.parametrize("border", [True, False])
+def test_places_of_features(X, border):
+    images = X.reshape(-1, 3, 4)
+    model = nor.BlindDeconvolution(2, (2, 3), border=border, steps=3).fit(images)
+    assert model.activation_shape_ == ((2, 4, 6) if border else (2, 2, 2))
+    assert model.transform(images).reshape(-1, *model.activation_shape_).shape[0] == 80
+
+
+def test_rows_that_are_no_images_are_named(X):
+    with pytest.raises(InvalidSettingError, match="rows of 12 columns are no images"):
+        nor.BlindDeconvolution().fit(X)
+    with pytest.raises(InvalidSettingError, match=r"cannot be images of shape \(5, 5\)"):
+        nor.BlindDeconvolution(image_shape=(5, 5)).fit(X)
+
+
+def test_a_loaded_deconvolution_takes_images(X, tmp_path):
+    images = X.reshape(-1, 3, 4)
+    model = nor.BlindDeconvolution(2, (2, 2), steps=5).fit(images)
+    model.save(tmp_path / "model.safetensors")
+    again = nor.BlindDeconvolution.load(tmp_path / "model.safetensors")
+    causes = again.transform(images)
+    np.testing.assert_array_equal(again.inverse_transform(causes), model.inverse_transform(causes))
+    assert again.feature_shape == (2, 2)
+
+
+def test_layers_of_topics(X):
+    model = nor.TopicModel(3, n_parents=1, steps=3).fit(X)
+    assert model.network_.n_hidden == 4 + 1
+    assert model.network_.n_layers == 2
+    assert model.components_[[4]].nnz == 0  # the topic on top acts through others
+
+
+def test_a_network_brings_its_names_and_parameters(X):
+    network = nor.bipartite(12, 2, hidden_names=["flu", "cold"], visible_names=list("abcdefghijkl"))
+    model = nor.NoisyOrNetwork(network, steps=0).fit(X)
+    np.testing.assert_array_equal(model.network_.theta, network.theta)
+    assert list(model.get_feature_names_out()) == ["flu", "cold"]
+    named = nor.Observations.of(X, column_names=list("lkjihgfedcba"))
+    with pytest.raises(InvalidDataError, match="different names"):
+        nor.NoisyOrNetwork(network).fit(named)
+
+
+def test_a_structure_must_be_a_network(X):
+    with pytest.raises(InvalidSettingError, match="structure is a Network or a function"):
+        nor.NoisyOrNetwork().fit(X)
+    with pytest.raises(InvalidSettingError, match="structure returned str"):
+        nor.NoisyOrNetwork(lambda rows: "graph").fit(X)
+    with pytest.raises(InvalidDataError, match="expected 7"):
+        nor.NoisyOrNetwork(nor.bipartite(7, 2)).fit(X)
+
+
+def test_mean_field_may_train_and_score(X):
+    model = nor.BooleanMatrixFactorization(2, steps=5, method=nor.MeanField()).fit(X)
+    bound = nor.evaluate(model.network_, X, nor.MeanField()).elbo_vi
+    np.testing.assert_allclose(model.score_samples(X), bound.per_row)
+
+
+def test_grid_search_on_the_zoo(data_dir):
+    zoo = load_zoo(data_dir / "bmf_zoo.npz").observations.to_dense()
+    model = nor.BooleanMatrixFactorization(steps=60, learning_rate=0.05, n_threads=1)
+    pipeline = make_pipeline(FunctionTransformer(), model)
+    grid = {"booleanmatrixfactorization__n_components": [1, 4]}
+    search = GridSearchCV(pipeline, grid, cv=3).fit(zoo)
+    scores = search.cv_results_["mean_test_score"]
+    assert (scores < 0).all()
+    best = grid["booleanmatrixfactorization__n_components"][scores.argmax()]
+    assert search.best_estimator_.transform(zoo).shape == (101, best)
