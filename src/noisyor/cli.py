@@ -18,6 +18,7 @@ from noisyor.cli_explain import explain
 from noisyor.cli_fit import fit, resume
 from noisyor.cli_model import evaluate, export, info, sample
 from noisyor.errors import NoisyOrError
+from noisyor.report.command import report
 
 __all__ = ["main"]
 
@@ -132,7 +133,7 @@ def demo(
 
 
 for _command in (
-    *(fit, resume, explain, evaluate, sample, export, info),
+    *(fit, resume, explain, evaluate, sample, report, export, info),
     *(reproduce, figures, reproduce_report),
 ):
     _cli.add_command(_command)

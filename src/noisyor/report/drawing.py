@@ -16,7 +16,17 @@ import numpy.typing as npt
 
 from noisyor.network import FloatArray
 
-__all__ = ["Curve", "Layer", "line_chart", "pixel_image", "shaded_image"]
+__all__ = [
+    "Curve",
+    "Interval",
+    "Layer",
+    "Stamp",
+    "calibration_chart",
+    "line_chart",
+    "pixel_image",
+    "shaded_image",
+    "stamped_image",
+]
 
 
 class Layer(NamedTuple):
@@ -33,6 +43,27 @@ class Curve(NamedTuple):
     x: FloatArray
     y: FloatArray
     dots: bool = False
+
+
+class Stamp(NamedTuple):
+    """A feature laid onto an image: its number, and the pixels (height, width) it covers there."""
+
+    feature: int
+    mask: npt.NDArray[Any]
+
+
+class Interval(NamedTuple):
+    """A point of a calibration chart: x, y, the ends of its interval, and what it is in words."""
+
+    x: float
+    y: float
+    least: float
+    most: float
+    text: str
+
+
+N_COLOURS = 8
+"""Features beyond this number share colours with earlier ones; their numbers differ."""
 
 
 def pixel_image(layers: Sequence[Layer], label: str, grid: bool = False) -> str:
@@ -56,6 +87,61 @@ def shaded_image(values: npt.ArrayLike, label: str, grid: bool = False) -> str:
     ]
     height, width = levels.shape
     return _picture(height, width, label, "".join(cells), grid)
+
+
+def stamped_image(image: npt.NDArray[Any], stamps: Sequence[Stamp], label: str) -> str:
+    """A binary image in pale ink with the features that explain it on top, outlined and numbered.
+
+    Every stamp is a group ``<g class="stamp cN" data-feature="N">``.
+    """
+    height, width = image.shape
+    parts = [f'<path class="faint" d="{_runs(image)}"/>'] if image.any() else []
+    for stamp in stamps:
+        if not stamp.mask.any():
+            continue
+        y, x = (float(axis.mean()) + 0.5 for axis in np.nonzero(stamp.mask))
+        size = max(2.0, min(height, width) / 6)
+        parts.append(
+            f'<g class="stamp c{stamp.feature % N_COLOURS}" data-feature="{stamp.feature}">'
+            f'<path class="tint" d="{_runs(stamp.mask)}"/>'
+            f'<path class="outline" d="{_outline(stamp.mask)}"/>'
+            f'<text x="{x:.1f}" y="{y + 0.35 * size:.1f}" font-size="{size:.1f}">'
+            f"{stamp.feature + 1}</text></g>"
+        )
+    return _picture(height, width, label, "".join(parts), grid=False)
+
+
+def calibration_chart(points: Sequence[Interval], label: str, *, x_title: str, y_title: str) -> str:
+    """Points with intervals between 0 and 1 on both axes, beside the diagonal."""
+    width, height = 440, 420
+    left, right, top, bottom = 52, width - 20, 34, height - 52
+
+    def across(x: float) -> float:
+        return left + (right - left) * x
+
+    def down(y: float) -> float:
+        return bottom - (bottom - top) * y
+
+    parts = []
+    for tick in (0, 0.2, 0.4, 0.6, 0.8, 1):
+        y, x = down(tick), across(tick)
+        parts.append(f'<path class="rule" d="M{left} {y:.1f}H{right}"/>')
+        parts.append(f'<text x="{left - 8}" y="{y + 4:.1f}" class="end">{tick:g}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 21}" class="middle">{tick:g}</text>')
+    parts.append(f'<text x="{right}" y="{height - 6}" class="end">{escape(x_title)}</text>')
+    parts.append(f'<text x="4" y="16">{escape(y_title)}</text>')
+    parts.append(f'<path class="reference" d="M{left} {bottom}L{right} {top}"/>')
+    for point in points:
+        x = across(point.x)
+        parts.append(
+            f'<g><title>{escape(point.text)}</title><path class="interval" '
+            f'd="M{x:.1f} {down(point.least):.1f}V{down(point.most):.1f}"/>'
+            f'<circle class="held-out" cx="{x:.1f}" cy="{down(point.y):.1f}" r="5"/></g>'
+        )
+    return (
+        f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
+    )
 
 
 def line_chart(
@@ -153,6 +239,15 @@ def _runs(mask: npt.NDArray[Any]) -> str:
         for begin, end in edges.reshape(-1, 2):
             length = end - begin
             pieces.append(f"M{begin} {y}h{length}v1h-{length}z")
+    return "".join(pieces)
+
+
+def _outline(mask: npt.NDArray[Any]) -> str:
+    """Path along the border of a mask."""
+    framed = np.pad(np.asarray(mask, dtype=np.int8), 1)
+    level = np.argwhere(np.diff(framed, axis=0)[:, 1:-1])
+    upright = np.argwhere(np.diff(framed, axis=1)[1:-1])
+    pieces = [f"M{x} {y}h1" for y, x in level] + [f"M{x} {y}v1" for y, x in upright]
     return "".join(pieces)
 
 

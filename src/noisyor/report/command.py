@@ -1,0 +1,100 @@
+"""The command ``noisyor report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from noisyor.cli_options import (
+    json_option,
+    model_argument,
+    print_json,
+    quiet_option,
+    reading_options,
+    threads_option,
+)
+
+__all__ = ["report"]
+
+
+@click.command()
+@model_argument
+@click.argument("data", type=click.Path(path_type=Path), metavar="[DATA]", required=False)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    metavar="FILE",
+    help="The page.",
+)
+@click.option(
+    "--max-rows",
+    type=click.IntRange(min=1),
+    default=2000,
+    show_default=True,
+    metavar="N",
+    help="Rows of DATA to explain at most, spread evenly.",
+)
+@click.option("--force", is_flag=True, help="Replace a file that is no report.")
+@reading_options
+@threads_option
+@json_option
+@quiet_option
+def report(
+    model: Path,
+    data: Path | None,
+    out: Path,
+    max_rows: int,
+    force: bool,
+    reading: dict[str, Any],
+    threads: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Show a model, and how it explains data, on one page to look at.
+
+    MODEL is a model file. With DATA the page also shows what each cause explains there, what is
+    missed, and how well predictions hold. The page is one HTML file: it opens in any browser,
+    offline, and can be sent as it is.
+
+    \b
+    Examples:
+      noisyor report topics.safetensors posts.jsonl --out topics.html
+      noisyor report animals.safetensors zoo.csv
+      noisyor report shapes.safetensors images.npy --max-rows 500
+    """
+    from noisyor.report.model_page import write_report
+
+    result = write_report(
+        model,
+        out,
+        data,
+        reading=reading,
+        max_rows=max_rows,
+        force=force,
+        n_threads=threads,
+        progress=False if quiet or as_json else None,
+    )
+    if as_json:
+        print_json(result)
+    elif not quiet:
+        click.echo(_text(result))
+
+
+def _text(result: dict[str, Any]) -> str:
+    """What was found, in a few lines."""
+    lines = [f"page        {result['page']} ({result['bytes'] / 1e6:.1f} MB)"]
+    if result["elbo"] is not None:
+        reference = result["independent_elbo"]
+        beside = "" if reference is None else f"  (independent columns {reference:.2f})"
+        lines.append(f"bound       {result['elbo']:.2f} nats per row{beside}")
+    if result["ones_explained"] is not None:
+        lines.append(f"explained   {100 * result['ones_explained']:.0f} % of the ones")
+    lines.append(f"dead        {len(result['dead'])} causes")
+    lines.append(f"duplicates  {len(result['duplicates'])} groups")
+    if result["noise_above_frequency"]:
+        lines.append(f"doubtful    noise of {result['noise_above_frequency']} columns")
+    return "\n".join(lines)

@@ -1,0 +1,281 @@
+"""The causes of a network to walk through: what each switches on, and where it is at work.
+
+Everything here becomes JSON in the page; its script draws from it. Names are plain strings there
+and reach the page as text only. What would make the page too large is cut, and the cut is counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from noisyor.network import FloatArray, LongArray, Network
+from noisyor.report.attribution import Attribution
+from noisyor.report.health import success_matrix
+from noisyor.report.quality import Explained
+
+__all__ = ["Caps", "Words", "explorer_data", "label_of", "labels", "numbered", "visible_names"]
+
+_FAR_WORDS = 30
+_SHOWN_NAME = 80
+
+
+class Caps(NamedTuple):
+    """How much of a model enters the page.
+
+    ``edges`` in all; ``parents_kept`` of every visible in any case, so that each can be found;
+    ``documents`` that may be shown in all; ``per_cause`` of them for one cause; ``row_length``
+    active columns listed of one document.
+    """
+
+    edges: int = 250_000
+    parents_kept: int = 3
+    documents: int = 3_000
+    per_cause: int = 5
+    row_length: int = 60
+
+
+class Words(NamedTuple):
+    """What the parts of a model are called: singular and plural of cause, visible and row."""
+
+    cause: str
+    causes: str
+    visible: str
+    visibles: str
+    row: str
+    rows: str
+
+
+def visible_names(network: Network) -> list[str]:
+    """Names of the visibles, numbered from 1 where the model has none."""
+    if network.visible_names is not None:
+        return [_short(name) for name in network.visible_names]
+    return [f"column {number}" for number in range(1, network.n_visible + 1)]
+
+
+def numbered(network: Network, words: Words) -> list[str]:
+    """A short name of each cause: its own, or its number."""
+    if network.hidden_names is not None:
+        return [_short(name) for name in network.hidden_names]
+    return [f"{words.cause} {number}" for number in range(1, network.n_hidden + 1)]
+
+
+def labels(network: Network, reach: Any) -> list[str]:
+    """Of each cause the three visibles that it switches on most surely, "" if it has a name.
+
+    ``reach`` sparse (n_hidden, n_visible), see `reach_of`.
+    """
+    if network.hidden_names is not None:
+        return [""] * network.n_hidden
+    names = visible_names(network)
+    result = []
+    for start, end in zip(reach.indptr[:-1], reach.indptr[1:], strict=True):
+        values = reach.data[start:end]
+        best = np.argsort(-values, kind="stable")[:3]
+        best = best[values[best] >= 0.02]
+        result.append(", ".join(names[i] for i in reach.indices[start:end][best]))
+    return result
+
+
+def label_of(name: str, label: str) -> str:
+    """Name and label of a cause in one string."""
+    return f"{name} ({label})" if label else name
+
+
+def reach_of(network: Network, keep: int = 200) -> Any:
+    """Probability that a cause alone, through those below it, switches a visible on.
+
+    Sparse (n_hidden, n_visible), noise left out. Exact for a cause above visibles only; above that
+    the paths are taken as independent. The ``keep`` most likely visibles of a cause are kept.
+    """
+    success = success_matrix(network)
+    below = success[:, network.n_visible :].tocsr()
+    # theta of reaching each visible; paths that do not meet add up
+    direct = success[:, : network.n_visible].tocsr()
+    direct.data = -np.log1p(-np.minimum(direct.data, 1 - 1e-12))
+    rows: list[Any] = [None] * network.n_hidden
+    for level in range(network.n_layers - 1, -1, -1):
+        for k in np.flatnonzero(network.hidden_levels == level):
+            children = slice(below.indptr[k], below.indptr[k + 1])
+            index = [direct.indices[direct.indptr[k] : direct.indptr[k + 1]]]
+            theta = [direct.data[direct.indptr[k] : direct.indptr[k + 1]]]
+            for child, p in zip(below.indices[children], below.data[children], strict=True):
+                i, value = rows[child]
+                index.append(i)
+                theta.append(-np.log1p(-p * value))
+            i, where = np.unique(np.concatenate(index), return_inverse=True)
+            value = -np.expm1(-np.bincount(where, np.concatenate(theta), minlength=len(i)))
+            best = np.sort(np.argsort(-value, kind="stable")[:keep])
+            rows[k] = i[best], value[best]
+    counts = [len(i) for i, _ in rows]
+    return sp.csr_array(
+        (
+            np.concatenate([value for _, value in rows]),
+            np.concatenate([i for i, _ in rows]),
+            np.r_[0, np.cumsum(counts)],
+        ),
+        shape=(network.n_hidden, network.n_visible),
+    )
+
+
+def explorer_data(
+    network: Network,
+    words: Words,
+    reach: Any,
+    rate: FloatArray,
+    explained: Explained | None,
+    attribution: Attribution | None,
+    row_names: tuple[str, ...] | None,
+    caps: Caps,
+) -> dict[str, Any]:
+    """All that the explorer shows, as plain JSON.
+
+    Causes are numbered as in the network; a child below ``n_visible`` is a visible. Success
+    probabilities are in thousandths.
+    """
+    success = success_matrix(network)
+    child_ptr, child, thousandths, n_cut = _kept_edges(network, success, caps)
+    uses = None
+    if explained is not None:
+        uses = np.asarray(explained.states.sum(axis=0)).ravel().astype(int).tolist()
+    data = {
+        "words": words._asdict(),
+        "visible": visible_names(network),
+        "noise": _rounded(network.noise_probability),
+        "name": numbered(network, words),
+        "label": labels(network, reach),
+        "level": network.hidden_levels.tolist(),
+        "prior": _rounded(network.prior_probability),
+        "rate": _rounded(rate),
+        "uses": uses,
+        "rows": None if explained is None else len(explained.number),
+        "home": _strongest_parent(network, success).tolist(),
+        "counts": np.diff(child_ptr).tolist(),
+        "child": child.tolist(),
+        "p": thousandths.tolist(),
+        "cut": n_cut,
+        "far": _far_words(network, reach),
+    }
+    if explained is not None and attribution is not None:
+        data["documents"], data["best"] = _documents(
+            network, explained, attribution, row_names, caps
+        )
+    return data
+
+
+def _kept_edges(
+    network: Network, success: Any, caps: Caps
+) -> tuple[LongArray, npt.NDArray[Any], npt.NDArray[Any], int]:
+    """The strongest edges of each cause, and the strongest of each visible."""
+    parent = np.repeat(np.arange(network.n_hidden), np.diff(success.indptr))
+    child, p = success.indices, success.data
+    visible = child < network.n_visible
+    keep = np.ones(len(p), dtype=np.bool_)
+    if len(p) > caps.edges:
+        each = max(1, caps.edges // network.n_hidden)
+        keep = (
+            ~visible
+            | (_rank_within(parent, p) < each)
+            | (_rank_within(child, p) < caps.parents_kept)
+        )
+    parent, child, p = parent[keep], child[keep], p[keep]
+    order = np.lexsort((child, -p, parent))
+    ptr = np.r_[0, np.cumsum(np.bincount(parent, minlength=network.n_hidden))]
+    return ptr, child[order], np.rint(1000 * p[order]).astype(int), int((~keep).sum())
+
+
+def _rank_within(group: npt.NDArray[Any], value: FloatArray) -> LongArray:
+    """Rank of each entry among those of its group, 0 for the largest value."""
+    order = np.lexsort((-value, group))
+    sizes = np.bincount(group)
+    first = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rank = np.empty(len(group), dtype=np.int64)
+    rank[order] = np.arange(len(group)) - first
+    return rank
+
+
+def _strongest_parent(network: Network, success: Any) -> LongArray:
+    """The parent that each cause is shown under, -1 at the top."""
+    home = np.full(network.n_hidden, -1, dtype=np.int64)
+    parent = np.repeat(np.arange(network.n_hidden), np.diff(success.indptr))
+    hidden = success.indices >= network.n_visible
+    child, p, parent = success.indices[hidden], success.data[hidden], parent[hidden]
+    order = np.argsort(p, kind="stable")
+    home[child[order] - network.n_visible] = parent[order]  # the last, strongest, stays
+    return home
+
+
+def _far_words(network: Network, reach: Any) -> dict[str, list[int]]:
+    """Of causes without visibles of their own: the visibles reached, with thousandths."""
+    if network.n_layers == 1:
+        return {}
+    has_visible = np.zeros(network.n_hidden, dtype=np.bool_)
+    has_visible[network.parent[network.edge_child < network.n_visible]] = True
+    result = {}
+    for k in np.flatnonzero(~has_visible):
+        part = slice(reach.indptr[k], reach.indptr[k + 1])
+        index, value = reach.indices[part], np.rint(1000 * reach.data[part]).astype(int)
+        best = np.argsort(-value, kind="stable")[:_FAR_WORDS]
+        best = best[value[best] > 0]
+        result[str(k)] = np.stack([index[best], value[best]], axis=1).ravel().tolist()
+    return result
+
+
+def _documents(
+    network: Network,
+    explained: Explained,
+    attribution: Attribution,
+    row_names: tuple[str, ...] | None,
+    caps: Caps,
+) -> tuple[list[dict[str, Any]], list[list[Any]]]:
+    """Rows shown, and for each cause those that it explains best with what it explains there."""
+    key = attribution.cause * np.int64(len(explained.number)) + attribution.row
+    order = np.argsort(key, kind="stable")
+    pair, start, count = np.unique(key[order], return_index=True, return_counts=True)
+    cause, row = np.divmod(pair, len(explained.number))
+    length = np.maximum(np.diff(explained.observations.ptr), 1)
+    # Most of all explained; of equals the row of which that is the larger part.
+    best = np.lexsort((-count / length[row], -count, cause))
+    rank = np.arange(len(best)) - np.repeat(*_first_of_each(cause[best]))
+    each = max(1, min(caps.per_cause, caps.documents // max(1, network.n_hidden)))
+    chosen = best[rank < each]
+    ones = explained.observations.to_csr()
+    number_of: dict[int, int] = {}
+    documents: list[dict[str, Any]] = []
+    result: list[list[Any]] = [[] for _ in range(network.n_hidden)]
+    for place in chosen:
+        r = int(row[place])
+        if r not in number_of:
+            if len(documents) >= caps.documents:
+                continue
+            number_of[r] = len(documents)
+            active = ones.indices[ones.indptr[r] : ones.indptr[r + 1]]
+            number = int(explained.number[r])
+            documents.append(
+                {
+                    "row": number + 1,
+                    "name": None if row_names is None else _short(row_names[number]),
+                    "on": active[: caps.row_length].tolist(),
+                    "more": max(0, len(active) - caps.row_length),
+                }
+            )
+        words = attribution.visible[order[start[place] : start[place] + count[place]]]
+        result[int(cause[place])].append([number_of[r], *words[: caps.row_length].tolist()])
+    return documents, result
+
+
+def _first_of_each(group: npt.NDArray[Any]) -> tuple[LongArray, LongArray]:
+    """Where each group begins in a sorted array, and how long it is; for `numpy.repeat`."""
+    _, first, counts = np.unique(group, return_index=True, return_counts=True)
+    return first, counts
+
+
+def _rounded(values: FloatArray) -> list[float]:
+    return [float(f"{value:.3g}") for value in values]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _SHOWN_NAME else name[: _SHOWN_NAME - 1] + "…"

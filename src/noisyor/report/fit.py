@@ -1,0 +1,174 @@
+"""How well the model fits, for the page: bounds beside references, curve, calibration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from noisyor.network import FloatArray
+from noisyor.report.drawing import Curve, Interval, calibration_chart, line_chart
+from noisyor.report.explorer import Words
+from noisyor.report.inputs import Model
+from noisyor.report.quality import Calibration, Explained, nothing_elbo
+from noisyor.report.told import metrics_of, same_data, training_curve
+
+__all__ = ["fit_section"]
+
+_METRIC_TITLES = {
+    "held_out_elbo": "Held-out bound, at the end of training",
+    "test_elbo": "Test bound, at the end of training",
+    "independent_elbo": "Independent columns, same held-out rows",
+    "trivial_elbo": "Explaining nothing, same held-out rows",
+}
+_REFERENCES = ("independent_elbo", "trivial_elbo")
+
+
+def fit_section(
+    model: Model, words: Words, explained: Explained | None, calibration: Calibration | None
+) -> dict[str, Any]:
+    """Values for the section on quality."""
+    metrics = metrics_of(model.metadata)
+    return {
+        "bounds": _bounds(model, words, explained, metrics),
+        "metrics": [
+            (_METRIC_TITLES.get(name, name.replace("_", " ")), f"{value:,.4g}")
+            for name, value in metrics.items()
+        ],
+        "main": _main(model, explained, metrics),
+        "curve": _curve(model, words, metrics),
+        "calibration": None if calibration is None else _calibration(calibration, words),
+    }
+
+
+def _main(
+    model: Model, explained: Explained | None, metrics: dict[str, float]
+) -> dict[str, Any] | None:
+    """The one bound that the page leads with, and its reference."""
+    if "held_out_elbo" in metrics:
+        reference = next((metrics[name] for name in _REFERENCES if name in metrics), None)
+        return {"title": "Held-out bound", "elbo": metrics["held_out_elbo"], "reference": reference}
+    if explained is None:
+        return None
+    return {
+        "title": "Bound on the data",
+        "elbo": float(explained.elbo.mean()),
+        "reference": explained.independent,
+    }
+
+
+def _bounds(
+    model: Model, words: Words, explained: Explained | None, metrics: dict[str, float]
+) -> list[dict[str, Any]]:
+    """Lines of the table of bounds, in nats per row, the model's own first."""
+    lines = []
+    if explained is not None:
+        training = same_data(model.metadata, explained.observations.fingerprint())
+        which = "the training data" if training else "the data given"
+        error = explained.elbo.std(ddof=1) / np.sqrt(len(explained.elbo))
+        lines.append(
+            {
+                "title": f"This model, on {which}",
+                "value": float(explained.elbo.mean()),
+                "error": float(error) if len(explained.elbo) > 1 else None,
+                "model": True,
+            }
+        )
+        if explained.independent is not None:
+            lines.append(
+                {
+                    "title": f"Independent {words.visibles}, fitted to the same data",
+                    "value": explained.independent,
+                    "error": None,
+                    "model": False,
+                }
+            )
+        lines.append(
+            {
+                "title": "Explaining nothing: all left to noise",
+                "value": nothing_elbo(model.network, explained.observations),
+                "error": None,
+                "model": False,
+            }
+        )
+    for name, title in _METRIC_TITLES.items():
+        if name in metrics:
+            lines.append(
+                {
+                    "title": title,
+                    "value": metrics[name],
+                    "error": None,
+                    "model": name not in _REFERENCES,
+                }
+            )
+    return lines
+
+
+def _curve(model: Model, words: Words, metrics: dict[str, float]) -> dict[str, Any] | None:
+    told = training_curve(model.metadata)
+    if told is None:
+        return None
+    reference = next((metrics[name] for name in _REFERENCES if name in metrics), None)
+    curves = [
+        Curve("train", *_smooth(told.step, told.elbo)),
+        Curve("held-out", told.held_out_step, told.held_out_elbo, dots=True),
+    ]
+    values = np.concatenate([curves[0].y, told.held_out_elbo])
+    last = float(values[-1])
+    label = (
+        f"Bound over {int(max(c.x.max() for c in curves if len(c.x)))} updates, ends at {last:.2f}"
+    )
+    if reference is not None:
+        label += f"; the reference is {reference:.2f}"
+    # The first steps fall far below everything of interest.
+    best = float(values.max())
+    floor = best - 3.0 * (best - float(np.quantile(values, 0.25))) - 1e-6
+    if reference is not None:
+        floor = min(floor, reference - 0.1 * abs(reference))
+    return {
+        "svg": line_chart(
+            [curve for curve in curves if len(curve.x)],
+            label,
+            x_title="updates",
+            y_title=f"bound, nats per {words.row}",
+            reference=None if reference is None else (reference, "reference"),
+            floor=floor,
+        ),
+        "has_held_out": bool(len(told.held_out_step)),
+        "has_train": bool(len(told.step)),
+    }
+
+
+def _smooth(step: FloatArray, elbo: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Means over a fortieth of the training: single batches differ more than the curve rises."""
+    window = max(1, len(elbo) // 40)
+    if window == 1:
+        return step, elbo
+    weights = np.full(window, 1.0 / window)
+    return np.convolve(step, weights, mode="valid"), np.convolve(elbo, weights, mode="valid")
+
+
+def _calibration(calibration: Calibration, words: Words) -> dict[str, Any]:
+    points = [
+        Interval(
+            b.predicted,
+            b.observed,
+            b.least,
+            b.most,
+            f"predicted {b.predicted:.1%}, observed {b.observed:.1%} of {b.entries:,}",
+        )
+        for b in calibration.bins
+    ]
+    return {
+        "svg": calibration_chart(
+            points,
+            f"Observed against predicted frequency in {len(points)} bins, "
+            f"mean distance {calibration.gap:.1%}; the table beside holds the numbers",
+            x_title="predicted probability",
+            y_title="observed frequency",
+        ),
+        "bins": calibration.bins,
+        "n_rows": calibration.n_rows,
+        "n_entries": calibration.n_entries,
+        "gap": calibration.gap,
+    }

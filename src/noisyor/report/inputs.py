@@ -1,0 +1,106 @@
+"""What a report is made from: a model file, and data that fit it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from noisyor.errors import InvalidNetworkError
+from noisyor.model_file import load_network, read_metadata
+from noisyor.network import Network
+from noisyor.observations import Observations
+from noisyor.provenance import Kind
+from noisyor.structure import activation_shape
+from noisyor.tables import ReadOptions, read_table
+from noisyor.tables.columns import align
+
+__all__ = ["Model", "Positions", "Rows", "kind_of", "positions_of", "read_model", "rows_for"]
+
+
+class Model(NamedTuple):
+    """A network, what its file says about it, what kind it is, and the name of the file."""
+
+    network: Network
+    metadata: dict[str, Any]
+    kind: Kind
+    name: str
+
+
+class Rows(NamedTuple):
+    """Observations in the columns of the model and, if the file has them, names of the rows."""
+
+    observations: Observations
+    names: tuple[str, ...] | None = None
+
+
+class Positions(NamedTuple):
+    """Hidden node (f, i, j), row-major: feature f at position (i, j), perhaps over the border."""
+
+    n_features: int
+    rows: int
+    columns: int
+    border: bool
+
+
+def read_model(path: Path) -> Model:
+    """Read a model file; the kind comes from its metadata, else from the network."""
+    network = load_network(path)
+    metadata = read_metadata(path)
+    kind = kind_of(network)
+    for known in get_args(Kind):
+        # A file may claim anything; images can only be drawn of what has them.
+        if metadata.get("kind") == known != "features":
+            kind = known
+    return Model(network, metadata, kind, Path(path).name)
+
+
+def kind_of(network: Network) -> Kind:
+    """What a network is, from its structure alone."""
+    if positions_of(network) is not None:
+        return "features"
+    return "topics" if network.n_layers > 1 else "factors"
+
+
+def positions_of(network: Network) -> Positions | None:
+    """Where the features of a convolutional network can lie, None for any other network."""
+    failure = network.groups.get("failure")
+    if len(network.visible_shape) != 2 or failure is None or failure.ndim != 3:
+        return None
+    n_features, *feature_shape = failure.shape
+    for border in (False, True):
+        try:
+            rows, columns = activation_shape(
+                (network.visible_shape[0], network.visible_shape[1]),
+                (feature_shape[0], feature_shape[1]),
+                border,
+            )
+        except InvalidNetworkError:
+            continue
+        if n_features * rows * columns == network.n_hidden:
+            return Positions(n_features, rows, columns, border)
+    return None
+
+
+def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) -> Rows:
+    """Rows in the model's columns, from a file or from anything that `Observations.of` takes.
+
+    ``reading`` are options of `ReadOptions`, on top of those that the model's own data were read
+    with.
+    """
+    network = model.network
+    if isinstance(data, (str, os.PathLike)):
+        stored = model.metadata.get("reading")
+        stored = stored if isinstance(stored, dict) else {}
+        options = ReadOptions.from_json({**stored, **(reading or {})})
+        table = read_table(data, options, network)
+        return Rows(table.observations, table.row_names)
+    aligned, _ = align(
+        Observations.of(data),
+        network.visible_names,
+        network.n_visible,
+        network.visible_shape,
+        "the data",
+    )
+    return Rows(aligned)

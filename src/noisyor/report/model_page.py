@@ -1,0 +1,388 @@
+"""A model, and data it explains, as one HTML file to look at: no network, nothing else needed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from noisyor._version import __version__
+from noisyor.errors import InvalidSettingError
+from noisyor.network import Network
+from noisyor.observations import Observations
+from noisyor.provenance import Kind
+from noisyor.report.attribution import Attribution, attribute
+from noisyor.report.explorer import (
+    Caps,
+    Words,
+    explorer_data,
+    label_of,
+    labels,
+    numbered,
+    reach_of,
+    visible_names,
+)
+from noisyor.report.features import (
+    MOST_FEATURES,
+    feature_entries,
+    feature_rate,
+    feature_uses,
+    image_entries,
+)
+from noisyor.report.fit import fit_section
+from noisyor.report.health import (
+    expected_rate,
+    find_dead,
+    find_duplicates,
+    groups_of,
+    similar_features,
+    success_matrix,
+)
+from noisyor.report.inputs import Model, Rows, positions_of, read_model, rows_for
+from noisyor.report.matrix import EXTRA, MISSED, Residuals, matrix_data, residuals
+from noisyor.report.quality import Explained, calibrate, explain_rows
+from noisyor.report.targets import (
+    check_folder,
+    check_target,
+    make_folder,
+    real_path,
+    write_text,
+)
+from noisyor.report.templating import asset, environment, require_templates
+from noisyor.report.told import metrics_of, provenance_rows, same_data
+
+__all__ = ["GENERATOR", "model_page", "write_report"]
+
+GENERATOR = "noisyor report"
+"""Mark by which a page of ours is recognised."""
+
+WORDS: dict[Kind, Words] = {
+    "topics": Words("topic", "topics", "word", "words", "document", "documents"),
+    "factors": Words("factor", "factors", "column", "columns", "row", "rows"),
+    "features": Words("feature", "features", "pixel", "pixels", "image", "images"),
+    "network": Words("cause", "causes", "finding", "findings", "row", "rows"),
+}
+
+MAX_ROWS = 2000
+"""Rows that are explained unless told otherwise."""
+
+_LISTED = 15
+_SCRIPTS = ("dom.js", "explorer.js", "matrix.js", "pictures.js")
+
+
+class Page(NamedTuple):
+    """The HTML, and the main numbers in it, for JSON."""
+
+    html: str
+    summary: dict[str, Any]
+
+
+def write_report(
+    model_path: str | Path,
+    out: str | Path,
+    data: Any = None,
+    *,
+    reading: Mapping[str, Any] | None = None,
+    max_rows: int = MAX_ROWS,
+    force: bool = False,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> dict[str, Any]:
+    """Write the report of a model file to an HTML file.
+
+    Parameters
+    ----------
+    model_path : file that `noisyor.save_network` wrote.
+    out : the page. An earlier report is replaced, any other file only with ``force``.
+    data : file of rows to explain, or rows in any form that `Observations.of` takes; without data
+        the page shows the model alone.
+    reading : options of `noisyor.tables.ReadOptions`, where those of the model do not fit.
+    max_rows : how many rows to explain at most, spread evenly over the data.
+    n_threads : default all cores.
+    progress : show a progress bar; None shows it on a terminal only.
+
+    Returns
+    -------
+    The main numbers of the page, for JSON.
+    """
+    require_templates()
+    if max_rows < 1:
+        raise InvalidSettingError(f"max_rows must be at least 1, got {max_rows}")
+    target = Path(out)
+    inputs = [Path(model_path), *([Path(data)] if isinstance(data, (str, Path)) else [])]
+    if real_path(target) in [real_path(path) for path in inputs]:
+        raise InvalidSettingError(f"{target} is to be read, it cannot be written as well")
+    check_target(target, (lambda _: True) if force else _is_page, "a report")
+    check_folder(target.parent)
+    model = read_model(Path(model_path))
+    rows = None if data is None else rows_for(model, data, reading)
+    page = model_page(model, rows, max_rows=max_rows, n_threads=n_threads, progress=progress)
+    make_folder(target.parent)
+    write_text(target, page.html)
+    return {"page": str(target), "bytes": len(page.html.encode()), **page.summary}
+
+
+def model_page(
+    model: Model,
+    rows: Rows | None = None,
+    *,
+    max_rows: int = MAX_ROWS,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+    caps: Caps | None = None,
+) -> Page:
+    """The report as HTML; see `write_report`."""
+    caps = Caps() if caps is None else caps
+    network, words = model.network, WORDS[model.kind]
+    explained = fit = None
+    if rows is not None:
+        explained = explain_rows(network, rows.observations, max_rows, n_threads, progress)
+    calibration = None if explained is None else calibrate(network, explained, n_threads=n_threads)
+    left = None if explained is None else residuals(network, explained)
+    links = None
+    share = None
+    if explained is not None and left is not None:
+        links = attribute(network, explained.observations, explained.states)
+        # Few words of a topic are more likely on than off: there it counts who pushed hardest.
+        share = links.share if network.n_layers > 1 else left.recall
+    fit = fit_section(model, words, explained, calibration)
+    section = _features(model, explained) if model.kind == "features" else None
+    if section is None:
+        section = _causes(model, words, rows, explained, left, links, caps)
+    is_training = rows is not None and same_data(model.metadata, rows.observations.fingerprint())
+    noise = _noise(network, None if rows is None else rows.observations)
+    summary = {
+        "kind": model.kind,
+        "hidden": network.n_hidden,
+        "visible": network.n_visible,
+        "rows_explained": None if explained is None else len(explained.number),
+        "elbo": None if explained is None else float(explained.elbo.mean()),
+        "independent_elbo": None if explained is None else explained.independent,
+        "ones_explained": share,
+        "wrong_entries": None if left is None else left.wrong,
+        "calibration_gap": None if calibration is None else calibration.gap,
+        "noise_above_frequency": len(noise["doubtful"]),
+        "dead": [name for name, _ in section["health"]["dead"]],
+        "duplicates": section["health"]["duplicates"],
+        "metrics": metrics_of(model.metadata),
+    }
+    scripts = "\n".join(asset(name) for name in _SCRIPTS)
+    html: str = (
+        environment()
+        .get_template("report.html")
+        .render(
+            generator=f"{GENERATOR} {__version__}",
+            version=__version__,
+            style=asset("base.css") + asset("report.css"),
+            script=scripts,
+            script_hash=_csp_hash(scripts),
+            data=_embedded(section.pop("data")),
+            model=model,
+            words=words,
+            headline=headline(model),
+            explained=explained,
+            is_training=is_training,
+            left=left,
+            share_explained=share,
+            codes={"missed": MISSED, "extra": EXTRA},
+            fit=fit,
+            noise=noise,
+            provenance=provenance_rows(model.metadata),
+            has_metadata=bool(model.metadata),
+            **section,
+        )
+    )
+    return Page(html, summary)
+
+
+def headline(model: Model) -> str:
+    """What the model is, in a few words."""
+    network, words = model.network, WORDS[model.kind]
+    visibles = f"{network.n_visible:,} {words.visibles}"
+    if model.kind == "features":
+        n_features, height, width = network.group("failure").shape
+        image = " × ".join(map(str, network.visible_shape))
+        return f"{n_features:,} features of {height} × {width} pixels, in images of {image}"
+    causes = _count(network.n_hidden, words.cause, words.causes)
+    if network.n_layers > 1:
+        return f"{causes} in {network.n_layers} layers above {visibles}"
+    return f"{causes} behind {visibles}"
+
+
+def _causes(
+    model: Model,
+    words: Words,
+    rows: Rows | None,
+    explained: Explained | None,
+    left: Residuals | None,
+    links: Attribution | None,
+    caps: Caps,
+) -> dict[str, Any]:
+    """Parts of the page for everything but images."""
+    network = model.network
+    names = rows.names if rows is not None else None
+    reach, rate = reach_of(network), expected_rate(network)
+    uses = None
+    if explained is not None:
+        uses = np.asarray(explained.states.sum(axis=0)).ravel()
+    data: dict[str, Any] = {
+        "explorer": explorer_data(network, words, reach, rate, explained, links, names, caps)
+    }
+    flat = network.n_layers == 1
+    if explained is not None and flat:
+        data["matrix"] = matrix_data(network, explained, names)
+    titles = [
+        label_of(name, label)
+        for name, label in zip(numbered(network, words), labels(network, reach), strict=True)
+    ]
+    n_rows = None if explained is None else len(explained.number)
+    success = success_matrix(network)
+    strength = _row_maxima(success)
+    dead = find_dead(strength, rate, uses, n_rows, words.rows)
+    pairs = find_duplicates(success, {fault.cause for fault in dead})
+    often = rate if uses is None else uses
+    order = np.argsort(-np.asarray(often, dtype=np.float64), kind="stable")[:_LISTED]
+    order = order[np.asarray(often)[order] > 0]
+    return {
+        "data": data,
+        "has_explorer": True,
+        "has_matrix": "matrix" in data,
+        "is_layered": not flat,
+        "features": None,
+        "images": None,
+        "worst": _worst(network, left) if left is not None and flat else None,
+        "rates": [
+            {
+                "name": titles[k],
+                "prior": float(rate[k]),
+                "share": None if uses is None or not n_rows else float(uses[k]) / n_rows,
+            }
+            for k in order.tolist()
+        ],
+        "n_rates": network.n_hidden,
+        "per_image": False,
+        "n_cut": data["explorer"]["cut"],
+        "health": _health(titles, dead, pairs),
+    }
+
+
+def _features(model: Model, explained: Explained | None) -> dict[str, Any] | None:
+    """Parts of the page for features of images."""
+    network = model.network
+    positions = positions_of(network)
+    if positions is None:
+        return None
+    uses = None if explained is None else feature_uses(explained, positions)
+    rate = feature_rate(network, positions)
+    success = 1.0 - network.failure_probability
+    n_images = None if explained is None else len(explained.number)
+    titles = [f"feature {number}" for number in range(1, positions.n_features + 1)]
+    dead = find_dead(success.max(axis=(1, 2)), rate, uses, n_images, "images")
+    pairs = similar_features(success, {fault.cause for fault in dead})
+    return {
+        "data": {},
+        "has_explorer": False,
+        "has_matrix": False,
+        "is_layered": False,
+        "features": feature_entries(network, positions, uses),
+        "images": None if explained is None else image_entries(network, positions, explained),
+        "worst": None,
+        "rates": [
+            {
+                "name": titles[f],
+                "prior": float(rate[f]),
+                "share": None if uses is None or not n_images else float(uses[f]) / n_images,
+            }
+            for f in range(min(positions.n_features, MOST_FEATURES))
+        ],
+        "n_rates": positions.n_features,
+        "per_image": True,
+        "n_cut": 0,
+        "health": _health(titles, dead, pairs),
+    }
+
+
+def _health(
+    titles: list[str], dead: list[Any], pairs: list[tuple[int, int, float]]
+) -> dict[str, Any]:
+    return {
+        "n_causes": len(titles),
+        "dead": [(titles[fault.cause], fault.reason) for fault in dead],
+        "duplicates": [
+            [titles[cause] for cause in group] for group in groups_of(pairs, len(titles))
+        ],
+    }
+
+
+def _worst(network: Network, left: Residuals) -> list[dict[str, Any]]:
+    """Columns with the most wrong cells."""
+    names = visible_names(network)
+    wrong = left.columns[MISSED] + left.columns[EXTRA]
+    order = np.argsort(-wrong, kind="stable")[:10]
+    return [
+        {
+            "name": names[i],
+            "ones": int(left.columns[1][i] + left.columns[MISSED][i]),
+            "missed": int(left.columns[MISSED][i]),
+            "extra": int(left.columns[EXTRA][i]),
+        }
+        for i in order.tolist()
+        if wrong[i]
+    ]
+
+
+def _noise(network: Network, observations: Observations | None) -> dict[str, Any]:
+    """Noise of the visibles: one number if they share it, else the largest.
+
+    ``doubtful`` lists visibles whose noise is far above how often they are on in the data: noise
+    alone would switch them on too often, so training has not settled it.
+    """
+    noise = network.noise_probability
+    names = visible_names(network)
+    doubtful: list[tuple[str, float, float]] = []
+    if observations is not None:
+        seen = observations.n_rows - np.asarray(observations.missing_csr().sum(axis=0)).ravel()
+        share = observations.column_counts() / np.maximum(seen, 1)
+        wrong = np.flatnonzero((noise > 2 * share + 0.01) & (seen > 0))
+        worst = wrong[np.argsort(-noise[wrong], kind="stable")]
+        doubtful = [(names[i], float(noise[i]), float(share[i])) for i in worst.tolist()]
+    if noise.min() == noise.max():
+        return {"shared": float(noise[0]), "doubtful": doubtful}
+    order = np.argsort(-noise, kind="stable")[:_LISTED]
+    return {
+        "shared": None,
+        "median": float(np.median(noise)),
+        "largest": [(names[i], float(noise[i])) for i in order.tolist()],
+        "doubtful": doubtful,
+    }
+
+
+def _row_maxima(matrix: Any) -> Any:
+    """Largest entry of each row of a sparse matrix, 0 for an empty one."""
+    return matrix.max(axis=1).toarray().ravel()
+
+
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number:,} {singular if number == 1 else plural}"
+
+
+def _embedded(data: dict[str, Any]) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def _csp_hash(script: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _is_page(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return f'name="generator" content="{GENERATOR} '.encode() in stream.read(2000)

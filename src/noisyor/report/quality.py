@@ -1,0 +1,165 @@
+"""How well a model fits data: bounds beside their references, and calibration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.engines.threads import resolve_threads
+from noisyor.explanation import explain
+from noisyor.inference.max_product import MaxProduct
+from noisyor.metrics import independent_elbo
+from noisyor.network import THETA_MIN, BoolArray, FloatArray, LongArray, Network
+from noisyor.observations import Observations
+from noisyor.sampling import visible_probability
+
+__all__ = ["Bin", "Calibration", "Explained", "calibrate", "explain_rows", "nothing_elbo"]
+
+_HIDDEN_SHARE = 0.2
+_SAMPLES = 10
+_CALIBRATION_CELLS = 2_000_000
+_CALIBRATION_ROWS = 500
+_EDGES = np.array([0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+
+
+class Explained(NamedTuple):
+    """Rows and their most likely causes.
+
+    ``observations`` the rows that were explained, ``number`` (n,) their numbers in the data,
+    ``n_rows`` how many rows the data have, ``states`` sparse (n, n_hidden), ``elbo`` (n,) the bound
+    of each row, ``independent`` the mean bound if columns were independent, None if unknown.
+    """
+
+    observations: Observations
+    number: LongArray
+    n_rows: int
+    states: Any
+    elbo: FloatArray
+    independent: float | None
+
+
+class Bin(NamedTuple):
+    """Entries whose predicted probability lies in a range: their number, the mean prediction, the
+    share that is on, and the 95 % interval of that share.
+    """
+
+    low: float
+    high: float
+    entries: int
+    predicted: float
+    observed: float
+    least: float
+    most: float
+
+
+class Calibration(NamedTuple):
+    """Predictions of entries that the model was not shown, in bins.
+
+    ``n_rows`` rows, ``n_entries`` hidden entries; ``gap`` mean distance of predicted and observed,
+    weighted by the entries of a bin.
+    """
+
+    bins: list[Bin]
+    n_rows: int
+    n_entries: int
+    gap: float
+
+
+def method_for(network: Network) -> MaxProduct:
+    """How to explain rows for a report: the mode, polished; deep networks by ancestors only."""
+    return MaxProduct(polish=20, ancestors_only=network.n_layers > 1)
+
+
+def explain_rows(
+    network: Network,
+    observations: Observations,
+    max_rows: int,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> Explained:
+    """Most likely causes of all rows, or of ``max_rows`` rows spread evenly over the data."""
+    n_rows = observations.n_rows
+    number = np.unique(np.linspace(0, n_rows - 1, min(n_rows, max_rows)).round().astype(np.int64))
+    chosen = observations if len(number) == n_rows else observations.take(number)
+    posterior = explain(
+        network,
+        chosen,
+        method_for(network),
+        n_threads=resolve_threads(n_threads),
+        progress=progress,
+    )
+    independent = None if observations.n_missing else independent_elbo(observations, chosen)
+    return Explained(chosen, number, n_rows, posterior.states, posterior.log_joint, independent)
+
+
+def nothing_elbo(network: Network, observations: Observations) -> float:
+    """Mean ``log p(h, x)`` with every cause off: what noise alone would have to explain."""
+    theta = np.maximum(network.theta[network.leak_param], THETA_MIN)
+    noise = theta[: network.n_visible]
+    prior, on, off = -theta[network.n_visible :].sum(), np.log(-np.expm1(-noise)), -noise
+    seen = observations.n_rows - np.asarray(observations.missing_csr().sum(axis=0)).ravel()
+    ones = observations.column_counts()
+    return float(prior + (ones @ on + (seen - ones) @ off) / observations.n_rows)
+
+
+def calibrate(
+    network: Network, rows: Explained, seed: int = 0, n_threads: int | None = None
+) -> Calibration | None:
+    """Hide a fifth of the entries, infer causes from the others, predict what was hidden.
+
+    Predictions are means over ten perturbed explanations of each row. None if there is nothing
+    to hide.
+    """
+    most = max(20, _CALIBRATION_CELLS // network.n_visible)
+    given = rows.observations.take(slice(0, min(most, _CALIBRATION_ROWS)))
+    if len(given) < rows.observations.n_rows:
+        spread = np.linspace(0, rows.observations.n_rows - 1, len(given)).astype(np.int64)
+        given = rows.observations.take(spread)
+    draw = np.random.default_rng(seed).random((given.n_rows, given.n_visible))
+    known = ~np.isnan(given.to_dense())
+    hide: BoolArray = (draw < _HIDDEN_SHARE) & known
+    if not hide.any():
+        return None
+    truth = given.to_csr().toarray()[hide].astype(np.bool_)
+    method = replace(method_for(network), temperature=1.0, n_samples=_SAMPLES)
+    partly = Observations.of(given, missing=hide | ~known)
+    posterior = explain(network, partly, method, seed=seed, n_threads=resolve_threads(n_threads))
+    predicted = np.zeros(int(hide.sum()))
+    for number in range(_SAMPLES):
+        predicted += visible_probability(network, posterior.sample(number))[hide]
+    predicted /= _SAMPLES
+    bins = _bins(predicted, truth)
+    gap = sum(b.entries * abs(b.predicted - b.observed) for b in bins) / len(truth)
+    return Calibration(bins, given.n_rows, len(truth), gap)
+
+
+def _bins(predicted: FloatArray, truth: npt.NDArray[np.bool_]) -> list[Bin]:
+    place = np.clip(np.searchsorted(_EDGES, predicted, side="right") - 1, 0, len(_EDGES) - 2)
+    bins = []
+    for number in np.unique(place):
+        inside = place == number
+        count, ones = int(inside.sum()), int(truth[inside].sum())
+        least, most = _wilson(ones, count)
+        bins.append(
+            Bin(
+                float(_EDGES[number]),
+                float(_EDGES[number + 1]),
+                count,
+                float(predicted[inside].mean()),
+                ones / count,
+                least,
+                most,
+            )
+        )
+    return bins
+
+
+def _wilson(ones: int, count: int, z: float = 1.96) -> tuple[float, float]:
+    """95 % interval of a share; unlike the plain one it makes sense for few or no ones."""
+    share = ones / count
+    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)
+    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
