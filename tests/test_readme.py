@@ -1,27 +1,39 @@
-"""The README's Python examples run as they stand."""
+"""The Python examples of the README and of the pages in docs run as they stand."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def test_examples_run():
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert blocks
-    for block in blocks:
-        names: dict = {}
-        exec(compile(block, str(README), "exec"), names)
-        posterior = names.get("posterior")
-        if posterior is not None:
-            assert posterior.states.shape == (5, 16)
+def blocks_of(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
-def test_links_lead_somewhere():
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", README.read_text())
-    assert links
-    for link in links:
-        if not (README.parent / link).exists():
-            pytest.fail(f"README.md points to {link}, which does not exist")
+def run(page: Path) -> dict:
+    """Execute the blocks of a page one after another, as a reader would; the names they made."""
+    names: dict = {}
+    for block in blocks_of(page):
+        exec(compile(block, str(page), "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks_of(page)], ids=lambda page: page.stem
+)
+def test_examples_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run(page)
+    if page == README:
+        assert names["posterior"].states.shape == (5, 16)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+        if not (page.parent / link).exists():
+            pytest.fail(f"{page.name} points to {link}, which does not exist")
