@@ -113,7 +113,8 @@ def test_partial_fit_is_reproducible_and_goes_on(estimator, X, tmp_path):
     whole = estimator.fit(X)
     before = theta(whole)
     assert not np.array_equal(theta(whole.partial_fit(X)), before)
-    assert len(whole.history_.elbo) == 34
+    assert len(whole.history_.elbo) == 34 == whole.settings_["steps"]
+    assert whole.provenance_["data"]["rows"] == 160
 
 
 def test_fit_on_rows_in_files(estimator, X, tmp_path):
@@ -124,8 +125,10 @@ def test_fit_on_rows_in_files(estimator, X, tmp_path):
     assert fitted.provenance_["data"]["rows"] == 80
     assert fitted.provenance_["data"]["ones"] == X.sum()
     assert fitted.score(X) > clone(estimator).set_params(steps=0).fit(X).score(X) + 0.2
-    one_pass = estimator.set_params(steps=None).fit(source)
-    assert len(one_pass.history_.elbo) == 5  # 2 + 2 + 1 batches of 20
+    seen = []
+    options = {"callbacks": [lambda info: seen.append(info.elbo)]}
+    one_pass = estimator.set_params(steps=None, options=options).fit(source)
+    assert len(one_pass.history_.elbo) == 5 == len(seen)  # 2 + 2 + 1 batches of 20
 
 
 def test_sparse_in_sparse_out(estimator, X):

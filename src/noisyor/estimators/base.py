@@ -35,6 +35,7 @@ from noisyor.training import History
 __all__ = ["NoisyOrEstimator"]
 
 _PASSED_ON = ("init", "steps", "learning_rate", "method", "n_threads", "progress")
+_OF_A_STREAM = ("callbacks", "checkpoint_every")
 _BLOCK_CELLS = 4_000_000
 _POLISH = 20
 
@@ -125,26 +126,35 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if new:
             self._start(rows)
         if not hasattr(self, "_stream"):
-            self._stream, self._tally = start_stream(self.network_), Tally()
+            self._stream = start_stream(self.network_)
+            self._tally = Tally() if new else Tally.after(self.provenance_)
         self._tally.add(self._stream.n_chunks, rows)
         options = self._stream_options()
         options["batch_size"] = options["batch_size"] or rows.n_rows
         self._stream, history = learn_chunk(self._stream, self.network_, rows, **options)
         network = self.network_.with_theta(self._stream.training.theta)
-        learned = Learned(network, _joined(self.history_, history), self.settings_)
-        return self._keep(learned, rows, self._tally)
+        return self._keep_streamed(network, _joined(self.history_, history), rows, self._tally)
 
     def _fit_source(self, source: RowSource) -> Self:
         first = self._rows(source.read(0), reset=True)
         self._start(first)
         prepared = PreparedSource(source, lambda X: self._rows(X, reset=False))
         options = self._stream_options() | self._run_options()
+        options |= {name: value for name, value in self._given().items() if name in _OF_A_STREAM}
         options["batch_size"] = options["batch_size"] or max(source.sizes)
         result = train_stream(
             self.network_, prepared, steps=self.steps, progress=self.progress, **options
         )
-        learned = Learned(result.network, result.history, self.settings_)
-        return self._keep(learned, first, prepared.tally)
+        return self._keep_streamed(result.network, result.history, first, prepared.tally)
+
+    def _keep_streamed(
+        self, network: Network, history: History, rows: Observations, tally: Tally
+    ) -> Self:
+        """Store what was learned from chunks, of which ``rows`` is one."""
+        settings = self.settings_ | {"steps": len(history.elbo)}
+        self._keep(Learned(network, history, settings), rows)
+        self.provenance_["data"] = tally.describe()
+        return self
 
     def _start(self, rows: Observations) -> None:
         """Parameters before the first update, and the settings that the learning function takes."""
@@ -155,14 +165,18 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         raise NotImplementedError
 
     def _options(self) -> dict[str, Any]:
-        given = {name: getattr(self, name, None) for name in _PASSED_ON}
-        options = {name: value for name, value in given.items() if value is not None}
-        if self.batch_size is not None:
-            options["batch_size"] = None if self.batch_size == "all" else self.batch_size
+        """Keywords for the learning function; a random state is drawn from once for each call."""
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(2**31 - 1)
-        return options | {"seed": int(seed)} | dict(self.options or {})
+        return {"seed": int(seed), **self._given()}
+
+    def _given(self) -> dict[str, Any]:
+        named = {name: getattr(self, name, None) for name in _PASSED_ON}
+        given = {name: value for name, value in named.items() if value is not None}
+        if self.batch_size is not None:
+            given["batch_size"] = None if self.batch_size == "all" else self.batch_size
+        return given | dict(self.options or {})
 
     def _run_options(self) -> dict[str, Any]:
         if self.checkpoint is None:
@@ -170,19 +184,21 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return {"checkpoint": self.checkpoint, "resume": self.resume}
 
     def _stream_options(self) -> dict[str, Any]:
-        """Settings for updates from chunks: those that the learning function chose or was given."""
-        settings, method = self.settings_, self.method
+        """Settings for updates from chunks: those given now, else those that learning chose."""
+        settings = {"batch_size": 100, "learning_rate": 0.01, "seed": 0, **self.settings_}
+        given = self._given()
+        method = given.get("method")
         if method is None and "method" in settings:
             method = method_of(settings["method"])
         return {
             "method": method,
-            "batch_size": settings.get("batch_size", 100),
-            "learning_rate": settings.get("learning_rate", 0.01),
-            "seed": settings.get("seed", 0),
+            "batch_size": given.get("batch_size", settings["batch_size"]),
+            "learning_rate": given.get("learning_rate", settings["learning_rate"]),
+            "seed": settings["seed"],
             "n_threads": self.n_threads,
         }
 
-    def _keep(self, learned: Learned, rows: Observations, tally: Tally | None = None) -> Self:
+    def _keep(self, learned: Learned, rows: Observations) -> Self:
         """Store what was learned, and from which rows."""
         self.history_, self.settings_ = learned.history, learned.settings
         self._describe(_with_names(learned.network, rows.column_names))
@@ -195,8 +211,6 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.provenance_ = provenance(
             self._kind, rows, settings=self.settings_, metrics=metrics, history=self.history_
         )
-        if tally is not None:
-            self.provenance_["data"] = tally.describe()
         return self
 
     def _describe(self, network: Network) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,6 +87,15 @@ class Tally:
 
     columns: int = 0
     chunks: dict[int, tuple[int, int, int, str]] = field(default_factory=dict)
+
+    @classmethod
+    def after(cls, origin: Mapping[str, Any]) -> Tally:
+        """A tally that goes on from the data that a model came from, if they are known."""
+        tally, data = cls(), origin.get("data")
+        if isinstance(data, Mapping):
+            sizes = (int(data.get(name, 0)) for name in ("rows", "ones", "missing"))
+            tally.chunks[-1] = (*sizes, str(data.get("sha256", "")))  # type: ignore[assignment]
+        return tally
 
     def add(self, number: int, rows: Observations) -> None:
         """Count a chunk; one that was counted before is not counted again."""
