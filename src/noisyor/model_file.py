@@ -149,7 +149,6 @@ def _read(path: PathLike) -> tuple[dict[str, Any], Arrays]:
                 f"the model file {_name(path)} has format {str(found)[:40]!r}, "
                 f"this version of noisyor reads {FORMAT!r}"
             )
-        _complete(header, content)
         if description["sha256"] != _seal(description):
             raise _DamagedError("the checksum of its description does not match")
         arrays: Arrays = load(content)
@@ -178,6 +177,9 @@ def _content(path: PathLike) -> bytes:
         length = int.from_bytes(start, "little")
         if len(start) < 8 or length > min(_LARGEST_HEADER, status.st_size - 8):
             raise ModelFileError(f"{_name(path)} is not a model file of noisyor, or cut short")
+        start += stream.read(length)
+        # Nothing is read of a file that is larger than its header says.
+        _complete(_header(start), start, status.st_size)
         return start + stream.read()
 
 
@@ -189,12 +191,12 @@ def _header(content: bytes) -> dict[str, Any]:
     return header
 
 
-def _complete(header: dict[str, Any], content: bytes) -> None:
+def _complete(header: dict[str, Any], start: bytes, size: int) -> None:
     """Compare the size of the file with what its header announces."""
     ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-    wanted = 8 + int.from_bytes(content[:8], "little") + max(ends, default=0)
-    if len(content) != wanted:
-        raise _DamagedError(f"it has {len(content)} bytes and announces {wanted}")
+    wanted = 8 + int.from_bytes(start[:8], "little") + max(ends, default=0)
+    if size != wanted:
+        raise _DamagedError(f"it has {size} bytes and announces {wanted}")
 
 
 def _verify(arrays: Arrays, digests: dict[str, str]) -> None:
