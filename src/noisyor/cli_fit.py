@@ -22,8 +22,11 @@ from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
     from noisyor.cli_run import Fitted
+    from noisyor.tables import Table
 
 __all__ = ["fit", "resume"]
+
+NOTHING_FOUND = 1
 
 _SHOWN = 8
 
@@ -121,14 +124,15 @@ def fit(
     reading: dict[str, Any],
     as_json: bool,
     quiet: bool,
-) -> None:
+) -> int:
     """Learn a model from DATA and write it to a file.
 
     DATA is a CSV, TSV, JSON lines, Parquet, .npy, .npz or .mat file, a folder of .txt files, a
     folder of .png images, or a list of baskets (--format baskets). Entries are 0, 1 or missing
     (empty, NA, ?).
 
-    Ctrl-C keeps the state of the run; `noisyor resume MODEL` goes on.
+    Ctrl-C keeps the state of the run; `noisyor resume MODEL` goes on. Exit code 1: the model was
+    written, but finds no cause in any row it was judged by.
 
     \b
     Examples:
@@ -164,7 +168,7 @@ def fit(
     )
     if force:
         plan.forget()
-    _run(plan, False, threads, as_json, quiet)
+    return _run(plan, False, threads, as_json, quiet)
 
 
 @click.command()
@@ -200,7 +204,7 @@ def resume(
     threads: int | None,
     as_json: bool,
     quiet: bool,
-) -> None:
+) -> int:
     """Go on with a run that was stopped, or train a finished model further.
 
     A stopped run ends as if it had never been stopped, to the last bit.
@@ -225,8 +229,7 @@ def resume(
             plan = replace(plan, data=str(data))
         if steps is not None:
             plan = replace(plan, training={**plan.training, "steps": steps})
-        _run(plan, True, threads, as_json, quiet)
-        return
+        return _run(plan, True, threads, as_json, quiet)
     if not model.exists():
         raise InvalidSettingError(f"{model}: neither a model nor the checkpoint of a stopped run")
     if out is not None:
@@ -240,7 +243,7 @@ def resume(
         n_threads=threads,
         progress=False if quiet or as_json else None,
     )
-    _tell(fitted, out or model, as_json, quiet)
+    return _tell(fitted, out or model, as_json, quiet)
 
 
 def _structure(
@@ -292,17 +295,21 @@ def _plan_file(given: Path) -> Path | None:
     return None
 
 
-def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: bool) -> None:
+def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: bool) -> int:
     from noisyor.cli_run import run
 
-    if not quiet and not as_json:
-        click.echo(f"learning from {plan.data} (the first run also compiles) ...", err=True)
+    def announce(table: Table) -> None:
+        if not quiet and not as_json:
+            size = f"{table.observations.n_rows:,} rows of {table.observations.n_visible:,} columns"
+            click.echo(f"learning from {size} in {plan.data} ...", err=True)
+
     try:
         fitted = run(
             plan,
             resume=resuming,
             n_threads=threads,
             progress=False if quiet or as_json else None,
+            announce=announce,
         )
     except KeyboardInterrupt:
         if Path(plan.checkpoint).exists():
@@ -314,14 +321,12 @@ def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: b
         else:
             plan.forget()
         raise
-    _tell(fitted, Path(plan.out), as_json, quiet)
+    return _tell(fitted, Path(plan.out), as_json, quiet)
 
 
-def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> None:
-    from noisyor.naming import hidden_label
-
+def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> int:
+    """Print what was learned; the exit code says whether any cause was found."""
     network, data = fitted.learned.network, fitted.table.observations
-    share = data.n_active / max(1, data.n_rows * data.n_visible - data.n_missing)
     if as_json:
         print_json(
             {
@@ -336,12 +341,27 @@ def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> None:
                 "elbo": fitted.score.mean,
                 "elbo_standard_error": fitted.score.standard_error,
                 "independent": fitted.reference.mean,
+                "active_causes": fitted.n_active,
                 "settings": fitted.learned.settings,
             }
         )
-        return
-    if quiet:
-        return
+    elif not quiet:
+        click.echo(printable("\n".join(_lines(fitted, out))))
+    if fitted.n_active:
+        return 0
+    click.echo(
+        "noisyor: nothing found: the model puts every row down to noise; "
+        "try another --init, more --steps or fewer causes",
+        err=True,
+    )
+    return NOTHING_FOUND
+
+
+def _lines(fitted: Fitted, out: Path) -> list[str]:
+    from noisyor.naming import hidden_label
+
+    network, data = fitted.learned.network, fitted.table.observations
+    share = data.n_active / max(1, data.n_rows * data.n_visible - data.n_missing)
     where = f"{fitted.n_held_out} held-out rows" if fitted.n_held_out else "the training rows"
     lines = [
         f"data    {data.n_rows:,} rows, {data.n_visible:,} columns, {100 * share:.1f} % ones"
@@ -358,4 +378,4 @@ def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> None:
         lines += [f"  {prior[k]:.3f}  {hidden_label(network, k)}" for k in order]
         if network.n_hidden > _SHOWN:
             lines.append(f"  ... and {network.n_hidden - _SHOWN:,} more: noisyor info {out}")
-    click.echo(printable("\n".join(lines)))
+    return lines

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,13 +15,15 @@ from typing import Any, Literal
 import numpy as np
 
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
-from noisyor.evaluation import Score, evaluate
+from noisyor.evaluation import Score
+from noisyor.explanation import explain
 from noisyor.files import write_atomically
 from noisyor.inference.max_product import MaxProduct
 from noisyor.learning import Learned, learn_factors, learn_features, learn_network, learn_topics
 from noisyor.model_file import load_network, read_metadata, save_network
 from noisyor.naming import hidden_names
 from noisyor.network import Network
+from noisyor.objective import elbo_mp
 from noisyor.observations import Observations
 from noisyor.provenance import Kind, provenance
 from noisyor.report.targets import real_path
@@ -87,7 +90,8 @@ class Fitted:
     """A finished run: the table, the learned network, its record, and the scores.
 
     ``score`` is of held-out rows if ``n_held_out`` is not 0, otherwise of the training rows;
-    ``reference`` what independent columns score on the same rows.
+    ``reference`` what independent columns score on the same rows; ``n_active`` how many causes
+    are on in the explanations of these rows together.
     """
 
     table: Table
@@ -96,13 +100,27 @@ class Fitted:
     n_held_out: int
     score: Score
     reference: Score
+    n_active: int
 
 
-def run(plan: Plan, *, resume: bool, n_threads: int | None, progress: bool | None) -> Fitted:
-    """Read, learn, evaluate and save; the plan and the checkpoint are removed at the end."""
+def run(
+    plan: Plan,
+    *,
+    resume: bool,
+    n_threads: int | None,
+    progress: bool | None,
+    announce: Callable[[Table], None] = lambda table: None,
+) -> Fitted:
+    """Read, learn, evaluate and save; the plan and the checkpoint are removed at the end.
+
+    ``announce`` is called with the data before learning begins.
+    """
     table = read_table(plan.data, ReadOptions.from_json(plan.reading))
     kind = plan.kind or _kind_of(table)
+    if kind == "features":
+        _check_images(table.observations, plan.structure)
     train, held = _split(table.observations, plan.held_out, plan.seed)
+    announce(table)
     plan.write()
     options: dict[str, Any] = {
         **plan.training,
@@ -210,20 +228,23 @@ def _learn(
     if kind == "topics":
         return learn_topics(train, **structure, **options)
     if kind == "features":
-        if len(train.shape) != 2:
-            raise InvalidDataError(
-                "features are learned from images: an array (n, height, width) or a folder of "
-                f"PNG files; the rows here have {train.n_visible} columns"
-            )
-        if not {"n_features", "feature_shape"} <= set(structure):
-            raise InvalidSettingError(
-                "images need --features N and --feature-shape HEIGHT,WIDTH "
-                "(or --kind factors to ignore where pixels lie)"
-            )
         images = train.to_dense().reshape(train.n_rows, *train.shape)
         shape = tuple(structure["feature_shape"])
         return learn_features(images, **{**structure, "feature_shape": shape}, **options)
     return learn_factors(train, **{"n_hidden": "auto", **structure}, **options)
+
+
+def _check_images(data: Observations, structure: dict[str, Any]) -> None:
+    if len(data.shape) != 2:
+        raise InvalidDataError(
+            "features are learned from images: an array (n, height, width) or a folder of "
+            f"PNG files; the rows here have {data.n_visible} columns"
+        )
+    if not {"n_features", "feature_shape"} <= set(structure):
+        raise InvalidSettingError(
+            "images need --features N and --feature-shape HEIGHT,WIDTH "
+            "(or --kind factors to ignore where pixels lie)"
+        )
 
 
 def _named(network: Network, data: Observations, kind: Kind) -> Network:
@@ -244,9 +265,16 @@ def _scored(
 ) -> Fitted:
     rows = train if held is None else held
     method = MaxProduct(polish=20, ancestors_only=kind == "topics")
-    score = evaluate(learned.network, rows, method, n_threads=n_threads).elbo_mp
-    n_held_out = 0 if held is None else held.n_rows
-    return Fitted(table, kind, learned, n_held_out, score, independent_reference(train, rows))
+    posterior = explain(learned.network, rows, method, n_threads=n_threads)
+    return Fitted(
+        table,
+        kind,
+        learned,
+        n_held_out=0 if held is None else held.n_rows,
+        score=Score(elbo_mp(posterior)),
+        reference=independent_reference(train, rows),
+        n_active=int(posterior.states.nnz),
+    )
 
 
 def _save(plan: Plan, fitted: Fitted, earlier: dict[str, Any] | None = None) -> None:

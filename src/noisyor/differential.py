@@ -219,7 +219,8 @@ def what_if(
     changes = []
     for after in others:
         other = differential(network, _with(row, finding, after), **options)  # type: ignore[arg-type]
-        moves = _moves(network, row, before.probability, other.probability, most)
+        rivals = after == "present"  # a finding that is forgotten explains nothing away
+        moves = _moves(network, row, before.probability, other.probability, most, rivals)
         changes.append(Change(visible_label(network, finding), now, after, moves))
     return changes
 
@@ -426,7 +427,12 @@ def _explained(network: Network, shares: dict[int, float]) -> tuple[Explained, .
 
 
 def _moves(
-    network: Network, row: Observations, before: FloatArray, after: FloatArray, most: int
+    network: Network,
+    row: Observations,
+    before: FloatArray,
+    after: FloatArray,
+    most: int,
+    rivalry: bool,
 ) -> tuple[Move, ...]:
     moved = after - before
     order = np.argsort(-np.abs(moved), kind="stable")[:most]
@@ -435,7 +441,7 @@ def _moves(
     result = []
     for k in order.tolist():
         away = ""
-        if moved[k] < 0:
+        if rivalry and moved[k] < 0:
             rivals = [j for j in order.tolist() if moved[j] > 0 and reach[j] & reach[k]]
             away = hidden_label(network, rivals[0]) if rivals else ""
         result.append(Move(k, hidden_label(network, k), float(before[k]), float(after[k]), away))
