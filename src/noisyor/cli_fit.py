@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -299,7 +300,7 @@ def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: b
     from noisyor.cli_run import run
 
     def announce(table: Table) -> None:
-        if not quiet and not as_json:
+        if not quiet and not as_json and sys.stderr.isatty():
             size = f"{table.observations.n_rows:,} rows of {table.observations.n_visible:,} columns"
             click.echo(f"learning from {size} in {plan.data} ...", err=True)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from noisyor.errors import InvalidDataError
 from noisyor.observations import Observations
 
-__all__ = ["align", "near", "select_columns"]
+__all__ = ["align", "near", "require", "select_columns"]
 
 
 def select_columns(data: Observations, columns: npt.ArrayLike | range) -> Observations:
@@ -49,18 +49,23 @@ def align(
                 f"the model was learned from {shape[0]} x {shape[1]}"
             )
         return data, 0
+    require(data.column_names, names, where)
     number_of = {name: k for k, name in enumerate(data.column_names)}
-    absent = [name for name in names if name not in number_of]
-    if absent:
-        alike = near(absent[0], data.column_names)
-        raise InvalidDataError(
-            f"{where} lacks {len(absent)} of the {len(names)} columns of the model, "
-            f"the first is {absent[0]!r}{alike}"
-        )
     extra = data.n_visible - len(names)
     if tuple(names) == data.column_names:
         return data, 0
     return select_columns(data, [number_of[name] for name in names]), extra
+
+
+def require(there: Sequence[str], wanted: Sequence[str], where: object) -> None:
+    """Every wanted column is there, or an error that names the first that is not."""
+    known = set(there)
+    absent = [name for name in wanted if name not in known]
+    if absent:
+        raise InvalidDataError(
+            f"{where} lacks {len(absent)} of the {len(wanted)} columns of the model, "
+            f"the first is {absent[0]!r}{near(absent[0], there)}"
+        )
 
 
 def near(name: str, names: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from noisyor.errors import InvalidDataError
 from noisyor.observations import Observations
+from noisyor.tables.columns import require
 from noisyor.tables.gathering import Gathering
 from noisyor.tables.lines import delimiter_of, fields_of, numbered_lines
 from noisyor.tables.options import ReadOptions
@@ -65,7 +66,7 @@ def read_delimited(
     path: Path,
     options: ReadOptions,
     tabs: bool = False,
-    wanted: Collection[str] | None = None,
+    wanted: Sequence[str] | None = None,
 ) -> tuple[Observations, tuple[str, ...] | None]:
     """The matrix in a CSV file, or a TSV file if ``tabs``, and the names of its rows, if any.
 
@@ -161,11 +162,13 @@ def kept_columns(
     width: int,
     id_number: int | None,
     path: Path,
-    wanted: Collection[str] | None,
+    wanted: Sequence[str] | None,
 ) -> list[int]:
     """Numbers of the columns that hold data: wanted ones, or all that are not dropped."""
-    if wanted is not None and names is not None and any(name in wanted for name in names):
-        return [k for k, name in enumerate(names) if name in wanted and k != id_number]
+    if wanted is not None and names is not None:
+        require(names, wanted, path)
+        chosen = set(wanted)
+        return [k for k, name in enumerate(names) if name in chosen and k != id_number]
     dropped = {column_number(drop, names, width, f"{path}: drop") for drop in options.drop}
     kept = [k for k in range(width) if k not in dropped and k != id_number]
     if not kept:

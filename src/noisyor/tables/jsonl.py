@@ -129,6 +129,7 @@ def read_objects(
     zeros: list[list[int]] = []
     names: list[str] = []
     cells = Cells(options.above)
+    wanted = None if wanted is None else frozenset(wanted)
     skip = {*options.drop, *(() if options.id_column is None else (options.id_column,))}
     for number, record in records:
         if not isinstance(record, dict):

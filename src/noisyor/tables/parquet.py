@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ __all__ = ["read_parquet"]
 _BATCH_CELLS = 4_000_000
 
 
-def read_parquet(path: Path, options: ReadOptions, wanted: Collection[str] | None = None) -> Found:
+def read_parquet(path: Path, options: ReadOptions, wanted: Sequence[str] | None = None) -> Found:
     """Boolean and numeric columns; null is missing. Other columns must be the id or dropped.
 
     ``wanted`` restricts the columns to these names.
@@ -39,7 +39,7 @@ def read_parquet(path: Path, options: ReadOptions, wanted: Collection[str] | Non
 
 
 def _read(
-    file: Any, arrow: Any, path: Path, options: ReadOptions, wanted: Collection[str] | None
+    file: Any, arrow: Any, path: Path, options: ReadOptions, wanted: Sequence[str] | None
 ) -> Found:
     schema = file.schema_arrow
     names = list(schema.names)

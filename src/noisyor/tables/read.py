@@ -81,7 +81,6 @@ def read_table(
     path = Path(path)
     kind = format_of(path, options)
     columns = None if network is None else network.visible_names
-    wanted = None if columns is None else frozenset(columns)
     documents, unknown = False, 0
     if kind in ("text", "folder") or (kind in ("csv", "tsv") and options.text_field is not None):
         if network is not None and columns is None:
@@ -107,12 +106,12 @@ def read_table(
             rows = jsonl.tag_rows(records, field, path, options)
             data, names, unknown = items.rows_of_items(rows, path, options, columns)
         else:
-            data, names = jsonl.read_objects(records, path, options, wanted)
+            data, names = jsonl.read_objects(records, path, options, columns)
     else:
         data, names = {
-            "csv": lambda: delimited.read_delimited(path, options, False, wanted),
-            "tsv": lambda: delimited.read_delimited(path, options, True, wanted),
-            "parquet": lambda: parquet.read_parquet(path, options, wanted),
+            "csv": lambda: delimited.read_delimited(path, options, False, columns),
+            "tsv": lambda: delimited.read_delimited(path, options, True, columns),
+            "parquet": lambda: parquet.read_parquet(path, options, columns),
             "npy": lambda: npy.read_npy(path, options),
             "npz": lambda: npy.read_npz(path, options),
             "mat": lambda: matlab.read_matlab(path, options),
