@@ -17,52 +17,79 @@ from noisyor.engines.numba.arithmetic import combine, log_expm1, mix
 from noisyor.engines.numba.cache import forget_stale_kernels
 from noisyor.engines.numba.selection import UNOBSERVED
 
-_ON = 1e300
+_KNOWN = 1e300
 """Log-odds of a node that is known to be on."""
 
+_SMOOTHING = 0.5
+"""Chains start with every node on and off with at least this probability over the number of nodes.
 
-class Grown(NamedTuple):
-    """Results of `grow_rows`.
+So half a node is off its place at the start: more would be lost in weights, fewer not be explored.
+"""
 
-    ``log_sum`` (n_rows,) log of the sum of p(h, x) over the set; ``size`` (n_rows,) its number of
-    configurations of the nodes that are not isolated; ``probability`` (n_rows, n_hidden) of each
-    node under the weights of the set, or (0, n_hidden) if not wanted; ``draws``
-    (n_rows * n_draws, n_hidden) uint8, configurations drawn by their weights.
+_AFTER_NODES = np.uint64(2**32)
+"""Keys of sweeps begin where those of nodes end."""
+
+
+class Options(NamedTuple):
+    """How far to explore.
+
+    ``n_expansions`` configurations have all their single flips added to the set; ``n_chains``
+    chains, or 0 for none, make ``n_steps`` sweeps to the posterior and ``n_stay`` more there.
     """
 
-    log_sum: npt.NDArray[np.float64]
-    size: npt.NDArray[np.int64]
-    probability: npt.NDArray[np.float64]
-    draws: npt.NDArray[np.uint8]
-
-
-class Annealed(NamedTuple):
-    """Results of `anneal_rows`.
-
-    ``log_weight`` (n_rows, n_chains), whose exponentials average to p(x); ``probability`` and
-    ``error`` (n_rows, n_hidden) of each node and its standard error, or (0, n_hidden).
-    """
-
-    log_weight: npt.NDArray[np.float64]
-    probability: npt.NDArray[np.float64]
-    error: npt.NDArray[np.float64]
-
-
-class Cooling(NamedTuple):
-    """Chains of ``n_steps`` sweeps from start to target and ``n_stay`` more at the target."""
-
+    n_expansions: int
     n_chains: int
     n_steps: int
     n_stay: int
     seed: int
 
 
+class Output(NamedTuple):
+    """Results of `explore_rows`.
+
+    ``log_sum`` (n_rows,) log of the sum of p(h, x) over the set; ``size`` (n_rows,) its number of
+    configurations of the nodes that interact; ``log_evidence`` (n_rows,) estimate of log p(x) from
+    set and chains and ``log_error`` its standard error, ``log_sum`` and zero without chains;
+    ``probability`` and ``error`` (n_rows, n_hidden) of each node and its standard error, or
+    (0, n_hidden) if not wanted; ``draws`` (n_rows * n_draws, n_hidden) uint8, members of the set
+    drawn by their weights.
+    """
+
+    log_sum: npt.NDArray[np.float64]
+    size: npt.NDArray[np.int64]
+    log_evidence: npt.NDArray[np.float64]
+    log_error: npt.NDArray[np.float64]
+    probability: npt.NDArray[np.float64]
+    error: npt.NDArray[np.float64]
+    draws: npt.NDArray[np.uint8]
+
+
+class _Set(NamedTuple):
+    """Distinct configurations of a row.
+
+    Entry e has log p(h, x) ``value[e]`` and the name ``names[e]``, the exclusive or of the ``keys``
+    (n,) of the nodes that are on; ``table`` finds entries by name. If ``origin[e] < 0`` the entry
+    is the start ``-1 - origin[e]``, else it is ``expanded[origin[e]]`` with ``flipped[e]`` flipped.
+    """
+
+    value: npt.NDArray[np.float64]
+    names: npt.NDArray[np.uint64]
+    origin: npt.NDArray[np.int32]
+    flipped: npt.NDArray[np.int32]
+    table: npt.NDArray[np.int32]
+    keys: npt.NDArray[np.uint64]
+    start: npt.NDArray[np.uint8]
+    expanded: npt.NDArray[np.uint8]
+
+
 class _Local(NamedTuple):
     """One row as seen by the nodes that interact.
 
-    ``hidden`` (n,) their numbers; ``clamp`` (n,) evidence on them; ``cost`` (n,) of being on.
-    Children are numbered by slots: active visibles first, then the n nodes; ``leak`` (slots,).
-    Edges of node j are ``ptr[j]:ptr[j + 1]`` of ``slot`` and ``theta``. ``offset`` is the part of
+    ``hidden`` (n,) their numbers; ``clamp`` (n,) evidence on them; ``cost`` (n,) of being on, and
+    ``net_cost`` (n,) the same without the edges into active visibles. Children are numbered by
+    slots: active visibles first, then the n nodes; ``leak`` (slots,). Edges of node j are
+    ``ptr[j]:ptr[j + 1]`` of ``slot``, ``theta`` and ``works``, the probability 1 - exp(-theta);
+    those into visibles come first and end at ``visible_end[j]``. ``offset`` is the part of
     log p(h, x) that does not depend on the nodes, isolated ones summed out; ``isolated``
     (n_hidden,) log-odds of the isolated nodes, NaN for the others.
     """
@@ -70,13 +97,29 @@ class _Local(NamedTuple):
     hidden: npt.NDArray[np.int32]
     clamp: npt.NDArray[np.uint8]
     cost: npt.NDArray[np.float64]
+    net_cost: npt.NDArray[np.float64]
     n_ones: int
     leak: npt.NDArray[np.float64]
     ptr: npt.NDArray[np.int64]
+    visible_end: npt.NDArray[np.int64]
     slot: npt.NDArray[np.int32]
     theta: npt.NDArray[np.float64]
+    works: npt.NDArray[np.float64]
     offset: float
     isolated: npt.NDArray[np.float64]
+
+
+class _Walker(NamedTuple):
+    """A configuration that changes node by node.
+
+    ``state`` (n,); by slot: ``sums``, the total parameter B, ``odds`` = log(exp(B) - 1) and ``off``
+    = 1 / (exp(B) - 1).
+    """
+
+    state: npt.NDArray[np.uint8]
+    sums: npt.NDArray[np.float64]
+    odds: npt.NDArray[np.float64]
+    off: npt.NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True)
@@ -114,10 +157,10 @@ def _localise(graph, parameters, rows, row):
                 isolated[k] = odds
                 continue
             if clamp[k] == 0:
-                isolated[k] = -_ON
+                isolated[k] = -_KNOWN
                 continue
             offset += log_expm1(parameters.leak[node]) - cost[k]
-            isolated[k] = _ON
+            isolated[k] = _KNOWN
             continue
         slot_of[node] = len(ones) + n
         hidden[n] = k
@@ -127,40 +170,65 @@ def _localise(graph, parameters, rows, row):
     leak = np.empty(len(ones) + n)
     for place in range(len(ones)):
         leak[place] = parameters.leak[ones[place]]
-    ptr = np.zeros(n + 1, dtype=np.int64)
-    slot = np.empty(n_edges, dtype=np.int32)
-    theta = np.empty(n_edges)
-    local_cost = np.empty(n)
-    local_clamp = np.empty(n, dtype=np.uint8)
+    ptr, visible_end = np.zeros(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    slot, theta, works = np.empty(n_edges, np.int32), np.empty(n_edges), np.empty(n_edges)
+    local_cost, net_cost, local_clamp = np.empty(n), np.empty(n), np.empty(n, dtype=np.uint8)
     n_edges = 0
     for j in range(n):
         k = hidden[j]
         leak[len(ones) + j] = parameters.leak[n_visible + k]
-        local_cost[j], local_clamp[j] = cost[k], clamp[k]
+        local_cost[j], net_cost[j], local_clamp[j] = cost[k], cost[k], clamp[k]
+        visible_end[j] = n_edges
         for position in range(graph.out_ptr[k], graph.out_ptr[k + 1]):
             child = slot_of[graph.out_child[position]]
             if child >= 0:
                 slot[n_edges] = child
                 theta[n_edges] = parameters.theta[graph.out_edge[position]]
+                works[n_edges] = -math.expm1(-theta[n_edges])
                 n_edges += 1
+                if child < len(ones):  # children of a node are in ascending order
+                    net_cost[j] -= theta[n_edges - 1]
+                    visible_end[j] = n_edges
         ptr[j + 1] = n_edges
     return _Local(
-        hidden[:n], local_clamp, local_cost, len(ones), leak, ptr, slot, theta, offset, isolated
+        hidden[:n],
+        local_clamp,
+        local_cost,
+        net_cost,
+        len(ones),
+        leak,
+        ptr,
+        visible_end,
+        slot,
+        theta,
+        works,
+        offset,
+        isolated,
     )
 
 
 @njit(cache=True, nogil=True)
-def _enter(local, state, sums, odds):
-    """Fill total parameters and log-odds of all slots for a state; return its log p(h, x)."""
+def _allocate(local):
+    n_slots = len(local.leak)
+    state = np.zeros(len(local.hidden), dtype=np.uint8)
+    return _Walker(state, np.empty(n_slots), np.empty(n_slots), np.empty(n_slots))
+
+
+@njit(cache=True, nogil=True)
+def _enter(local, walker):
+    """Fill what depends on the state of a walker; return its log p(h, x)."""
     leak, ptr, slot, theta, n_ones = local.leak, local.ptr, local.slot, local.theta, local.n_ones
-    sums[:] = leak
+    state, sums, odds, off = walker.state, walker.sums, walker.odds, walker.off
+    for place in range(len(leak)):
+        sums[place] = leak[place]
     for j in range(len(state)):
         if state[j]:
             for edge in range(ptr[j], ptr[j + 1]):
                 sums[slot[edge]] += theta[edge]
     value = local.offset
-    for place in range(len(sums)):
+    for place in range(len(leak)):
         odds[place] = log_expm1(sums[place])
+        off[place] = math.exp(-odds[place])
     for place in range(n_ones):
         value += odds[place]
     for j in range(len(state)):
@@ -170,26 +238,49 @@ def _enter(local, state, sums, odds):
 
 
 @njit(cache=True, nogil=True)
-def _gain(n_ones, leak, ptr, slot, theta, cost, state, sums, odds, j):
-    """What flipping node j adds to log p(h, x)."""
+def _gain_on(local, walker, j):
+    """What node j being on instead of off adds to log p(h, x)."""
+    n_ones, ptr, slot, theta = local.n_ones, local.ptr, local.slot, local.theta
+    state, sums, odds, off = walker.state, walker.sums, walker.odds, walker.off
+    end = local.visible_end[j]
     sign = -1.0 if state[j] else 1.0
-    gain = sign * (odds[n_ones + j] - cost[j])
-    for edge in range(ptr[j], ptr[j + 1]):
-        child = slot[edge]
-        if child < n_ones or state[child - n_ones]:
+    if state[j]:
+        gain = odds[n_ones + j] - local.cost[j]
+        for edge in range(ptr[j], end):
+            child = slot[edge]
             # Never below the leak, whatever the rounding.
-            gain += log_expm1(max(sums[child] + sign * theta[edge], leak[child])) - odds[child]
+            without = max(sums[child] - theta[edge], local.leak[child])
+            gain += odds[child] - log_expm1(without)
+    else:
+        # Switching on multiplies the probability of an active child by 1 + works * off, with
+        # off = 1 / (exp(B) - 1): one logarithm for many children, where most of the time goes.
+        works = local.works
+        gain, factor = odds[n_ones + j] - local.net_cost[j], 1.0
+        for edge in range(ptr[j], end):
+            factor *= 1.0 + works[edge] * off[slot[edge]]
+            if factor > 1e7:  # off is below 1e301
+                gain += math.log(factor)
+                factor = 1.0
+        gain += math.log(factor)
+    for edge in range(end, ptr[j + 1]):
+        child = slot[edge]
+        if state[child - n_ones]:
+            other = max(sums[child] + sign * theta[edge], local.leak[child])
+            gain += sign * (log_expm1(other) - odds[child])
     return gain
 
 
 @njit(cache=True, nogil=True)
-def _flip(leak, ptr, slot, theta, state, sums, odds, j):
+def _flip(local, walker, j):
+    leak, ptr, slot, theta = local.leak, local.ptr, local.slot, local.theta
+    state, sums, odds, off = walker.state, walker.sums, walker.odds, walker.off
     sign = -1.0 if state[j] else 1.0
     state[j] = 1 - state[j]
     for edge in range(ptr[j], ptr[j + 1]):
         child = slot[edge]
         sums[child] = max(sums[child] + sign * theta[edge], leak[child])
         odds[child] = log_expm1(sums[child])
+        off[child] = math.exp(-odds[child])
 
 
 @njit(cache=True, nogil=True)
@@ -207,94 +298,81 @@ def _logistic(odds):
 
 
 @njit(cache=True, nogil=True)
-def grow_rows(graph, parameters, rows, starts, n_expansions, seed, output, begin, end):
-    """Sums over sets of configurations for rows ``begin`` to ``end``.
+def _grow(local, starts, first_start, n_starts, n_expansions):
+    """The set of one row; its starts are ``n_starts`` lines of ``starts``."""
+    n = len(local.hidden)
+    capacity = n_starts + n_expansions * n
+    n_slots = 16
+    while n_slots < 2 * capacity:
+        n_slots *= 2
+    value, names = np.empty(capacity), np.empty(capacity, dtype=np.uint64)
+    origin, flipped = np.empty(capacity, dtype=np.int32), np.empty(capacity, dtype=np.int32)
+    waiting = np.ones(capacity, dtype=np.bool_)
+    table, keys = np.zeros(n_slots, dtype=np.int32), np.empty(n, dtype=np.uint64)
+    start, expanded = np.empty((n_starts, n), np.uint8), np.empty((n_expansions, n), np.uint8)
+    walker, clamp = _allocate(local), local.clamp
+    state = walker.state
+    for j in range(n):
+        keys[j] = mix(uint64(local.hidden[j]) + uint64(0x5851F42D4C957F2D))
 
-    The set of a row holds its ``starts`` (n_rows * n_starts, n_hidden) and all single flips of the
-    ``n_expansions`` most likely configurations found so far, taken one after another. Sets for
-    more expansions contain those for fewer.
-    """
-    n_starts = len(starts) // len(output.log_sum)
-    n_draws = len(output.draws) // len(output.log_sum)
-    for row in range(begin, end):
-        local = _localise(graph, parameters, rows, row)
-        n = len(local.hidden)
-        capacity = n_starts + n_expansions * n
-        value, names = np.empty(capacity), np.empty(capacity, dtype=np.uint64)
-        # A start s has origin -1 - s; any other entry is expansion number `origin`, node flipped.
-        origin, flipped = np.empty((2, capacity), dtype=np.int32)
-        waiting = np.ones(capacity, dtype=np.bool_)
-        n_slots = 16
-        while n_slots < 2 * capacity:
-            n_slots *= 2
-        table = np.zeros(n_slots, dtype=np.int32)
-        keys = np.empty(n, dtype=np.uint64)
+    size = 0
+    for s in range(n_starts):
         for j in range(n):
-            keys[j] = mix(uint64(local.hidden[j]) + uint64(0x5851F42D4C957F2D))
-        sums, odds = np.empty((2, len(local.leak)))
-        start, expanded = np.empty((n_starts, n), np.uint8), np.empty((n_expansions, n), np.uint8)
-        leak, ptr, slot, theta = local.leak, local.ptr, local.slot, local.theta
-        cost, n_ones, clamp = local.cost, local.n_ones, local.clamp
-
-        size = 0
-        for s in range(n_starts):
-            name = uint64(0)
-            for j in range(n):
-                start[s, j] = starts[row * n_starts + s, local.hidden[j]]
-                if clamp[j] != UNOBSERVED:
-                    start[s, j] = clamp[j]
-                if start[s, j]:
-                    name ^= keys[j]
-            if _is_new(table, names, name, size):
-                value[size] = _enter(local, start[s], sums, odds)
-                names[size], origin[size], flipped[size] = name, -1 - s, -1
+            free = clamp[j] == UNOBSERVED
+            start[s, j] = starts[first_start + s, local.hidden[j]] if free else clamp[j]
+        name = _name(keys, start[s])
+        place = _place(table, names, name)
+        if table[place] == 0:
+            state[:] = start[s]
+            value[size] = _enter(local, walker)
+            names[size], origin[size], flipped[size] = name, -1 - s, -1
+            size += 1
+            table[place] = size
+    for e in range(n_expansions):
+        best = -1
+        for entry in range(size):
+            if waiting[entry] and (best < 0 or value[entry] > value[best]):
+                best = entry
+        if best < 0:
+            break
+        waiting[best] = False
+        _recall(origin[best], flipped[best], start, expanded, state)
+        expanded[e] = state
+        base = _enter(local, walker)
+        for j in range(n):
+            name = names[best] ^ keys[j]
+            place = _place(table, names, name)
+            if clamp[j] == UNOBSERVED and table[place] == 0:
+                gain = _gain_on(local, walker, j)
+                value[size] = base - gain if state[j] else base + gain
+                names[size], origin[size], flipped[size] = name, e, j
                 size += 1
-        for e in range(n_expansions):
-            best = -1
-            for entry in range(size):
-                if waiting[entry] and (best < 0 or value[entry] > value[best]):
-                    best = entry
-            if best < 0:
-                break
-            waiting[best] = False
-            state = expanded[e]
-            _recall(origin[best], flipped[best], start, expanded, state)
-            base = _enter(local, state, sums, odds)
-            for j in range(n):
-                if clamp[j] == UNOBSERVED and _is_new(table, names, names[best] ^ keys[j], size):
-                    gain = _gain(n_ones, leak, ptr, slot, theta, cost, state, sums, odds, j)
-                    value[size] = base + gain
-                    names[size], origin[size], flipped[size] = names[best] ^ keys[j], e, j
-                    size += 1
-
-        top = value[:size].max()
-        weight = np.exp(value[:size] - top)
-        output.log_sum[row] = top + math.log(weight.sum())
-        output.size[row] = size
-        if output.probability.shape[0] > 0:
-            _set_probability(
-                local, weight, origin, flipped, start, expanded, output.probability[row]
-            )
-        if n_draws > 0:
-            key = combine(combine(uint64(seed), uint64(0x64726177)), uint64(rows.row_ids[row]))
-            draws = output.draws[row * n_draws : (row + 1) * n_draws]
-            _draw(local, weight, origin, flipped, start, expanded, key, draws)
+                table[place] = size
+    return _Set(
+        value[:size], names[:size], origin[:size], flipped[:size], table, keys, start, expanded
+    )
 
 
 @njit(cache=True, nogil=True)
-def _is_new(table, names, name, size):
-    """Enter a configuration of this name as number ``size`` unless one is there.
+def _name(keys, state):
+    name = uint64(0)
+    for j in range(len(state)):
+        if state[j]:
+            name ^= keys[j]
+    return name
+
+
+@njit(cache=True, nogil=True)
+def _place(table, names, name):
+    """Where the table has an entry of this name, plus one, or the empty place for it.
 
     Names are 64 bits. Two configurations of one name would count once: the sum stays a bound.
     """
     mask = uint64(len(table) - 1)
     place = mix(name) & mask
-    while table[place]:
-        if names[table[place] - 1] == name:
-            return False
+    while table[place] and names[table[place] - 1] != name:
         place = (place + uint64(1)) & mask
-    table[place] = size + 1
-    return True
+    return place
 
 
 @njit(cache=True, nogil=True)
@@ -308,11 +386,11 @@ def _recall(origin, flipped, start, expanded, state):
 
 
 @njit(cache=True, nogil=True)
-def _set_probability(local, weight, origin, flipped, start, expanded, probability):
-    """Probability of each node under the weights, in time linear in entries, not their length."""
-    n, total = len(local.hidden), weight.sum()
+def _mean(found, weight):
+    """Weighted mean of the configurations, in time linear in entries, not in their length."""
+    start, expanded, origin, flipped = found.start, found.expanded, found.origin, found.flipped
     of_start, of_expanded = np.zeros(len(start)), np.zeros(len(expanded))
-    mean = np.zeros(n)
+    mean = np.zeros(start.shape[1])
     for entry in range(len(weight)):
         if origin[entry] < 0:
             of_start[-1 - origin[entry]] += weight[entry]
@@ -322,134 +400,226 @@ def _set_probability(local, weight, origin, flipped, start, expanded, probabilit
             mean[j] += weight[entry] * (1.0 - 2.0 * expanded[origin[entry], j])
     for s in range(len(start)):
         if of_start[s] > 0.0:
-            mean += of_start[s] * start[s]
+            for j in range(len(mean)):
+                mean[j] += of_start[s] * start[s, j]
     for e in range(len(expanded)):
         if of_expanded[e] > 0.0:
-            mean += of_expanded[e] * expanded[e]
-    for k in range(len(probability)):
-        probability[k] = _logistic(local.isolated[k])
-    for j in range(n):
-        probability[local.hidden[j]] = min(max(mean[j] / total, 0.0), 1.0)
+            for j in range(len(mean)):
+                mean[j] += of_expanded[e] * expanded[e, j]
+    for j in range(len(mean)):
+        mean[j] = min(max(mean[j], 0.0), 1.0)
+    return mean
 
 
 @njit(cache=True, nogil=True)
-def _draw(local, weight, origin, flipped, start, expanded, key, draws):
+def _draw(local, found, weight, key, draws, first_line, n_draws):
     """Configurations at equal distances along the weights, from a random first place."""
-    total, passed, entry = weight.sum(), weight[0], 0
-    first = _uniform(key)
+    passed, entry = weight[0], 0
+    shift = _uniform(key)
     state = np.empty(len(local.hidden), dtype=np.uint8)
-    for d in range(len(draws)):
-        while passed < (first + d) / len(draws) * total and entry < len(weight) - 1:
+    for d in range(n_draws):
+        while passed < (shift + d) / n_draws and entry < len(weight) - 1:
             entry += 1
             passed += weight[entry]
-        _recall(origin[entry], flipped[entry], start, expanded, state)
-        draw_key = combine(key, uint64(d))
-        for k in range(len(draws[d])):
-            on = local.isolated[k] > -_ON and _uniform(combine(draw_key, uint64(k))) < _logistic(
-                local.isolated[k]
-            )
-            draws[d, k] = on
+        _recall(found.origin[entry], found.flipped[entry], found.start, found.expanded, state)
+        draw_key, line = combine(key, uint64(d)), first_line + d
+        for k in range(draws.shape[1]):
+            probability = _logistic(local.isolated[k])
+            draws[line, k] = _uniform(combine(draw_key, uint64(k))) < probability
         for j in range(len(state)):
-            draws[d, local.hidden[j]] = state[j]
+            draws[line, local.hidden[j]] = state[j]
 
 
 # ---- chains
 
 
 @njit(cache=True, nogil=True)
-def anneal_rows(graph, parameters, rows, first, cooling, output, begin, end):
-    """Annealed importance sampling of rows ``begin`` to ``end``.
+def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
+    """Annealed importance sampling of what lies outside a set.
 
-    A chain starts from independent nodes that are on with probability ``first`` (n_rows, n_hidden),
-    strictly between 0 and 1, and passes to p(h, x) by ``n_steps`` Gibbs sweeps of rising inverse
-    temperature.
+    A chain starts from independent nodes with nearly their probabilities ``mean`` (n,) under the
+    set, and passes to p(h, x) by Gibbs sweeps of rising inverse temperature. Fills for every chain
+    ``weight``, relative to the set's sum, ``outside``, the share of its visits there, and ``on``
+    (n_chains, n), the share there with each node on.
     """
-    n_chains, n_steps, n_stay = cooling.n_chains, cooling.n_steps, cooling.n_stay
-    run_key = combine(uint64(cooling.seed), uint64(0x616E6E65))
-    for row in range(begin, end):
-        local = _localise(graph, parameters, rows, row)
-        n = len(local.hidden)
-        hidden, clamp = local.hidden, local.clamp
-        sums, odds = np.empty((2, len(local.leak)))
-        start_odds, log_off = np.zeros(n), 0.0
+    n, hidden, clamp, n_steps = len(local.hidden), local.hidden, local.clamp, options.n_steps
+    least = _SMOOTHING / max(n, 1)
+    first, first_odds, log_off = np.empty(n), np.zeros(n), 0.0
+    for j in range(n):
+        first[j] = min(max(mean[j], least), 1.0 - least)
+        if clamp[j] == UNOBSERVED:
+            first_odds[j] = math.log(first[j] / (1.0 - first[j]))
+            log_off += math.log1p(-first[j])
+    walker = _allocate(local)
+    state = walker.state
+    for chain in range(options.n_chains):
+        chain_key = combine(key, uint64(chain))
         for j in range(n):
+            state[j] = clamp[j]
             if clamp[j] == UNOBSERVED:
-                start_odds[j] = math.log(first[row, hidden[j]] / (1.0 - first[row, hidden[j]]))
-                log_off += math.log1p(-first[row, hidden[j]])
-        state = np.empty(n, dtype=np.uint8)
-        mean = np.zeros((n_chains, n))
-        row_key = combine(run_key, uint64(rows.row_ids[row]))
-        for chain in range(n_chains):
-            key = combine(row_key, uint64(chain))
+                state[j] = _uniform(combine(chain_key, uint64(hidden[j]))) < first[j]
+        log_weight = 0.0
+        for step in range(n_steps):
+            log_q = log_off
             for j in range(n):
-                state[j] = clamp[j]
-                if clamp[j] == UNOBSERVED:
-                    state[j] = _uniform(combine(key, uint64(hidden[j]))) < first[row, hidden[j]]
-            log_weight = 0.0
-            for step in range(1, n_steps + n_stay + 1):
-                log_p = _enter(local, state, sums, odds)
-                if step <= n_steps:
-                    log_q = log_off
-                    for j in range(n):
-                        log_q += start_odds[j] * state[j]
-                    log_weight += (log_p - log_q) / n_steps
-                heat = min(step / n_steps, 1.0)
-                if n_stay > 0 or step < n_steps:
-                    _sweep(
-                        local,
-                        state,
-                        sums,
-                        odds,
-                        start_odds,
-                        heat,
-                        combine(key, uint64(n_steps + step)),
-                        mean[chain],
-                        1.0 / n_stay if step > n_steps else 0.0,
-                    )
-            output.log_weight[row, chain] = log_weight
-        if output.probability.shape[0] > 0:
-            _chain_probability(
-                local,
-                output.log_weight[row],
-                mean,
-                output.probability[row],
-                output.error[row],
-            )
+                if state[j]:
+                    log_q += first_odds[j]
+            log_weight += (_enter(local, walker) - log_q) / n_steps
+            if step < n_steps - 1:
+                step_key = combine(chain_key, uint64(step) + _AFTER_NODES)
+                _sweep(local, walker, first_odds, (step + 1) / n_steps, step_key)
+        outside[chain] = 0.0
+        on[chain] = 0.0
+        for step in range(n_steps, n_steps + options.n_stay):
+            _enter(local, walker)
+            step_key = combine(chain_key, uint64(step) + _AFTER_NODES)
+            share = _visit(local, found, walker, step_key, on[chain])
+            outside[chain] += share / options.n_stay
+        for j in range(n):
+            on[chain, j] /= options.n_stay
+        weight[chain] = math.exp(min(log_weight - log_sum, 700.0))
 
 
 @njit(cache=True, nogil=True)
-def _sweep(local, state, sums, odds, start_odds, heat, key, mean, share):
-    """Draw every free node from its conditional; add ``share`` of its probability to ``mean``."""
-    leak, ptr, slot, theta = local.leak, local.ptr, local.slot, local.theta
-    cost, n_ones, clamp, hidden = local.cost, local.n_ones, local.clamp, local.hidden
+def _combine(local, found, options, weight, outside, on, mean, error):
+    """Set and chains together: replace ``mean`` (n,), fill ``error``; return log total and error.
+
+    Errors are those of the mean over chains to first order. Unless the set is complete, one visit
+    outside that just did not happen is added to them.
+    """
+    n_chains, n = on.shape
+    n_free = 0
+    for j in range(n):
+        n_free += local.clamp[j] == UNOBSERVED
+    complete = len(found.value) == 2.0**n_free
+    visit = 0.0 if complete else 1.0 / (n_chains * options.n_stay)
+    values = np.empty(n_chains)
+    for chain in range(n_chains):
+        values[chain] = weight[chain] * outside[chain]
+    average, spread = _mean_and_error(values)
+    total = 1.0 + average
+    for j in range(n):
+        for chain in range(n_chains):
+            values[chain] = weight[chain] * on[chain, j]
+        mean[j] = min((mean[j] + _mean_and_error(values)[0]) / total, 1.0)
+        for chain in range(n_chains):
+            values[chain] = weight[chain] * (on[chain, j] - mean[j] * outside[chain])
+        rare = math.sqrt(mean[j] * (1.0 - mean[j])) * visit
+        error[j] = math.hypot(_mean_and_error(values)[1] / total, rare)
+    return math.log(total), math.hypot(spread / total, visit)
+
+
+@njit(cache=True, nogil=True)
+def _mean_and_error(values):
+    mean, squares = 0.0, 0.0
+    for value in values:
+        mean += value / len(values)
+    for value in values:
+        squares += (value - mean) ** 2
+    return mean, math.sqrt(squares / (len(values) * (len(values) - 1)))
+
+
+@njit(cache=True, nogil=True)
+def _sweep(local, walker, first_odds, heat, key):
+    """Draw every free node from its conditional between the start and the target."""
+    clamp, hidden, state = local.clamp, local.hidden, walker.state
+    for j in range(len(state)):
+        if clamp[j] == UNOBSERVED:
+            odds = heat * _gain_on(local, walker, j) + (1.0 - heat) * first_odds[j]
+            if (_uniform(combine(key, uint64(hidden[j]))) < _logistic(odds)) != state[j]:
+                _flip(local, walker, j)
+
+
+@njit(cache=True, nogil=True)
+def _visit(local, found, walker, key, on):
+    """A sweep at the target that counts what lies outside the set.
+
+    Adds to ``on`` (n,) the conditional probability that a node is on and the configuration
+    outside; returns the mean over nodes of the probability to be outside.
+    """
+    clamp, hidden, state = local.clamp, local.hidden, walker.state
+    table, names, keys = found.table, found.names, found.keys
+    name = _name(keys, state)
+    inside = table[_place(table, names, name)] > 0
+    outside, n_free = 0.0, 0
     for j in range(len(state)):
         if clamp[j] != UNOBSERVED:
-            mean[j] += share * clamp[j]
             continue
-        gain = _gain(n_ones, leak, ptr, slot, theta, cost, state, sums, odds, j)
-        if state[j]:
-            gain = -gain
-        probability = _logistic(heat * gain + (1.0 - heat) * start_odds[j])
-        mean[j] += share * probability
-        on = _uniform(combine(key, uint64(hidden[j]))) < probability
-        if on != state[j]:
-            _flip(leak, ptr, slot, theta, state, sums, odds, j)
+        probability = _logistic(_gain_on(local, walker, j))
+        other_inside = table[_place(table, names, name ^ keys[j])] > 0
+        on_inside, off_inside = (inside, other_inside) if state[j] else (other_inside, inside)
+        if not on_inside:
+            on[j] += probability
+            outside += probability
+        if not off_inside:
+            outside += 1.0 - probability
+        n_free += 1
+        if (_uniform(combine(key, uint64(hidden[j]))) < probability) != state[j]:
+            _flip(local, walker, j)
+            name ^= keys[j]
+            inside = other_inside
+    for j in range(len(state)):
+        if clamp[j] == 1:
+            on[j] += outside / max(n_free, 1)
+    return outside / max(n_free, 1)
+
+
+# ---- rows
 
 
 @njit(cache=True, nogil=True)
-def _chain_probability(local, log_weight, mean, probability, error):
-    """Self-normalised mean over chains, and its standard error to first order."""
-    weight = np.exp(log_weight - log_weight.max())
-    weight /= weight.sum()
-    for k in range(len(probability)):
-        probability[k], error[k] = _logistic(local.isolated[k]), 0.0
-    for j in range(len(local.hidden)):
-        k = local.hidden[j]
-        probability[k] = min((weight * mean[:, j]).sum(), 1.0)
-        spread = 0.0
-        for chain in range(len(weight)):
-            spread += (weight[chain] * (mean[chain, j] - probability[k])) ** 2
-        error[k] = math.sqrt(spread)
+def explore_rows(graph, parameters, rows, starts, options, output, begin, end):
+    """Sets and chains of rows ``begin`` to ``end``.
+
+    The set of a row holds its ``starts`` (n_rows * n_starts, n_hidden) and all single flips of the
+    most likely configurations found so far, taken one after another. Sets for more expansions
+    contain those for fewer.
+    """
+    n_rows = len(output.log_sum)
+    n_starts, n_draws = len(starts) // n_rows, len(output.draws) // n_rows
+    n_chains = options.n_chains
+    for row in range(begin, end):
+        key = combine(uint64(options.seed), uint64(rows.row_ids[row]))
+        local = _localise(graph, parameters, rows, row)
+        n = len(local.hidden)
+        found = _grow(local, starts, row * n_starts, n_starts, options.n_expansions)
+        weight = np.empty(len(found.value))
+        log_sum = _weigh(found.value, weight)
+        output.log_sum[row], output.size[row] = log_sum, len(weight)
+        output.log_evidence[row], output.log_error[row] = log_sum, 0.0
+        mean, error = _mean(found, weight), np.zeros(n)
+        if n_chains > 0:
+            chain_weight, outside = np.empty(n_chains), np.empty(n_chains)
+            on = np.empty((n_chains, n))
+            _anneal(local, found, mean, log_sum, key, options, chain_weight, outside, on)
+            log_total, log_error = _combine(
+                local, found, options, chain_weight, outside, on, mean, error
+            )
+            output.log_evidence[row] += log_total
+            output.log_error[row] = log_error
+        if output.probability.shape[0] > 0:
+            for k in range(graph.n_hidden):
+                output.probability[row, k] = _logistic(local.isolated[k])
+                output.error[row, k] = 0.0
+            for j in range(n):
+                output.probability[row, local.hidden[j]] = mean[j]
+                output.error[row, local.hidden[j]] = error[j]
+        if n_draws > 0:
+            _draw(local, found, weight, key, output.draws, row * n_draws, n_draws)
 
 
-forget_stale_kernels(grow_rows)
+@njit(cache=True, nogil=True)
+def _weigh(value, weight):
+    """Fill weights that sum to one from log-weights; return the log of the sum."""
+    top, total = -np.inf, 0.0
+    for entry in range(len(value)):
+        top = max(top, value[entry])
+    for entry in range(len(value)):
+        weight[entry] = math.exp(value[entry] - top)
+        total += weight[entry]
+    for entry in range(len(value)):
+        weight[entry] /= total
+    return top + math.log(total)
+
+
+forget_stale_kernels(explore_rows)

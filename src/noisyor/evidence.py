@@ -5,14 +5,13 @@ These are extras beside the paper's Elbo, which `evaluate` reports.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.configurations import Annealed, Cooling, Grown, anneal_rows, grow_rows
+from noisyor.configurations import Options, Output, explore_rows
 from noisyor.engines.numba.engine import PreparedNetwork, rows_of
 from noisyor.engines.threads import resolve_threads, run_blocks
 from noisyor.errors import InvalidSettingError
@@ -27,8 +26,7 @@ from noisyor.progress import progress_bar
 _POLISH = 20
 _BLOCK_BYTES = 32 * 2**20
 _BLOCK_ROWS = 256
-_FIRST_SAMPLES, _FIRST_EXPANSIONS, _SMOOTHING = 8, 8, 0.02
-"""Where chains start: samples and expansions of the set, weight of a fair coin."""
+_N_STAY = 4
 
 Clamp = npt.NDArray[np.uint8] | None
 
@@ -92,18 +90,18 @@ def evidence_bound(
     progress : show a progress bar; None shows it on a terminal only.
     """
     observations = Observations.of(X, n_visible=network.n_visible)
-    grown = grow(
+    found = explore(
         network,
         observations,
         n_samples=n_samples,
         n_expansions=n_expansions,
         method=method,
-        clamp=clamp_of(network, hidden, observations.n_rows),
+        hidden=hidden,
         seed=seed,
         n_threads=n_threads,
         progress=progress,
     )
-    return EvidenceBound(grown.log_sum, grown.size)
+    return EvidenceBound(found.log_sum, found.size)
 
 
 def estimate_evidence(
@@ -112,6 +110,7 @@ def estimate_evidence(
     *,
     n_chains: int = 32,
     n_steps: int = 32,
+    n_expansions: int = 16,
     hidden: Any = None,
     seed: int = 0,
     n_threads: int | None = None,
@@ -135,118 +134,89 @@ def estimate_evidence(
     progress : show a progress bar; None shows it on a terminal only.
     """
     observations = Observations.of(X, n_visible=network.n_visible)
-    annealed = anneal(
+    found = explore(
         network,
         observations,
         n_chains=n_chains,
         n_steps=n_steps,
-        clamp=clamp_of(network, hidden, observations.n_rows),
+        n_stay=_N_STAY,
+        n_expansions=n_expansions,
+        hidden=hidden,
         seed=seed,
         n_threads=n_threads,
         progress=progress,
     )
-    top = annealed.log_weight.max(axis=1)
-    weight = np.exp(annealed.log_weight - top[:, None])
-    mean = weight.mean(axis=1)
-    error = weight.std(axis=1, ddof=1) / mean / np.sqrt(n_chains)
-    return EvidenceEstimate(top + np.log(mean), error)
+    return EvidenceEstimate(found.log_evidence, found.log_error)
 
 
-def grow(
+def explore(
     network: Network,
     observations: Observations,
     *,
-    n_samples: int,
+    n_samples: int = 16,
     n_expansions: int,
+    n_chains: int = 0,
+    n_steps: int = 1,
+    n_stay: int = 1,
     method: MaxProduct | None = None,
-    clamp: Clamp = None,
-    n_draws: int = 0,
+    hidden: Any = None,
     with_probability: bool = False,
+    n_draws: int = 0,
     seed: int = 0,
     n_threads: int | None = None,
     progress: bool | None = False,
-) -> Grown:
-    """Sets of likely configurations of every row; see `evidence_bound` and `Grown`."""
+) -> Output:
+    """Sets of likely configurations of every row, and chains outside them; see `Output`."""
     _check_count("n_samples", n_samples, 0)
     _check_count("n_expansions", n_expansions, 0)
-    threads, seed = resolve_threads(n_threads), check_seed(seed)
-    prepared = PreparedNetwork(network)
-    n_rows, n_hidden = observations.n_rows, network.n_hidden
-    output = Grown(
-        np.empty(n_rows),
-        np.empty(n_rows, dtype=np.int64),
-        np.empty((n_rows if with_probability else 0, n_hidden)),
-        np.empty((n_rows * n_draws, n_hidden), dtype=np.uint8),
-    )
-
-    def block(rows: Observations, fixed: Clamp, begin: int, end: int) -> None:
-        starts = _starts(network, rows, method or MaxProduct(), n_samples, fixed, seed, threads)
-        evidence = rows_of(rows, fixed, n_hidden)
-        part = Grown(
-            output.log_sum[begin:end],
-            output.size[begin:end],
-            output.probability[begin:end],
-            output.draws[begin * n_draws : end * n_draws],
-        )
-        run_blocks(
-            lambda first, last: grow_rows(
-                prepared.graph,
-                prepared.parameters,
-                evidence,
-                starts,
-                int(n_expansions),
-                seed,
-                part,
-                first,
-                last,
-            ),
-            end - begin,
-            threads,
-        )
-
-    _in_blocks(block, observations, clamp, n_hidden * (1 + n_samples), progress)
-    return output
-
-
-def anneal(
-    network: Network,
-    observations: Observations,
-    *,
-    n_chains: int,
-    n_steps: int,
-    n_stay: int = 0,
-    clamp: Clamp = None,
-    with_probability: bool = False,
-    seed: int = 0,
-    n_threads: int | None = None,
-    progress: bool | None = False,
-) -> Annealed:
-    """Chains from independent causes to the posterior; see `estimate_evidence` and `Annealed`.
-
-    ``n_stay`` further sweeps of every chain are averaged to the probabilities of the causes.
-    """
-    _check_count("n_chains", n_chains, 2)
     _check_count("n_steps", n_steps, 1)
+    if n_chains != 0:
+        _check_count("n_chains", n_chains, 2)
     threads, seed = resolve_threads(n_threads), check_seed(seed)
+    method = MaxProduct() if method is None else method
+    clamp = clamp_of(network, hidden, observations.n_rows)
     prepared = PreparedNetwork(network)
+    options = Options(int(n_expansions), int(n_chains), int(n_steps), int(n_stay), seed)
     n_rows, n_hidden = observations.n_rows, network.n_hidden
     shape = (n_rows if with_probability else 0, n_hidden)
-    output = Annealed(np.empty((n_rows, n_chains)), np.empty(shape), np.empty(shape))
-    cooling = Cooling(int(n_chains), int(n_steps), int(n_stay), seed)
+    output = Output(
+        log_sum=np.empty(n_rows),
+        size=np.empty(n_rows, dtype=np.int64),
+        log_evidence=np.empty(n_rows),
+        log_error=np.empty(n_rows),
+        probability=np.empty(shape),
+        error=np.empty(shape),
+        draws=np.empty((n_rows * n_draws, n_hidden), dtype=np.uint8),
+    )
 
-    def block(rows: Observations, fixed: Clamp, begin: int, end: int) -> None:
-        first = _first_probability(network, rows, fixed, seed, threads)
+    def block(begin: int, end: int) -> None:
+        rows = observations.take(slice(begin, end))
+        fixed = clamp if clamp is None or len(clamp) == 1 else clamp[begin:end]
+        starts = _starts(network, rows, method, n_samples, fixed, seed, threads)
         evidence = rows_of(rows, fixed, n_hidden)
-        part = Annealed(*(array[begin:end] for array in output))
+        part = Output(
+            log_sum=output.log_sum[begin:end],
+            size=output.size[begin:end],
+            log_evidence=output.log_evidence[begin:end],
+            log_error=output.log_error[begin:end],
+            probability=output.probability[begin:end],
+            error=output.error[begin:end],
+            draws=output.draws[begin * n_draws : end * n_draws],
+        )
         run_blocks(
-            lambda start, stop: anneal_rows(
-                prepared.graph, prepared.parameters, evidence, first, cooling, part, start, stop
+            lambda first, last: explore_rows(
+                prepared.graph, prepared.parameters, evidence, starts, options, part, first, last
             ),
             end - begin,
             threads,
         )
 
-    _in_blocks(block, observations, clamp, 32 * n_hidden, progress)
+    size = max(1, min(_BLOCK_BYTES // (n_hidden * (1 + n_samples)), _BLOCK_ROWS))
+    with progress_bar(n_rows, "explore", "rows", progress) as bar:
+        for begin in range(0, n_rows, size):
+            end = min(begin + size, n_rows)
+            block(begin, end)
+            bar.update(end - begin)
     return output
 
 
@@ -268,40 +238,6 @@ def _starts(
     by_row = [part.states.toarray().reshape(rows.n_rows, -1, network.n_hidden) for part in found]
     starts = np.concatenate(by_row, axis=1).reshape(-1, network.n_hidden)
     return np.ascontiguousarray(starts, dtype=np.uint8)
-
-
-def _first_probability(
-    network: Network, rows: Observations, clamp: Clamp, seed: int, n_threads: int
-) -> FloatArray:
-    """Probabilities of the causes where chains start: those of a small set, smoothed."""
-    grown = grow(
-        network,
-        rows,
-        n_samples=_FIRST_SAMPLES,
-        n_expansions=_FIRST_EXPANSIONS,
-        clamp=clamp,
-        with_probability=True,
-        seed=seed,
-        n_threads=n_threads,
-    )
-    return np.asarray(_SMOOTHING * 0.5 + (1.0 - _SMOOTHING) * grown.probability)
-
-
-def _in_blocks(
-    work: Callable[[Observations, Clamp, int, int], None],
-    observations: Observations,
-    clamp: Clamp,
-    row_bytes: int,
-    progress: bool | None,
-) -> None:
-    """Call ``work(rows, their clamp, begin, end)`` for blocks of rows of bounded memory."""
-    size = max(1, min(_BLOCK_BYTES // row_bytes, _BLOCK_ROWS))
-    with progress_bar(observations.n_rows, "evidence", "rows", progress) as bar:
-        for begin in range(0, observations.n_rows, size):
-            end = min(begin + size, observations.n_rows)
-            fixed = clamp if clamp is None or len(clamp) == 1 else clamp[begin:end]
-            work(observations.take(slice(begin, end)), fixed, begin, end)
-            bar.update(end - begin)
 
 
 def _check_count(name: str, value: int, least: int) -> None:

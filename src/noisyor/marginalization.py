@@ -9,18 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.assembly import one_of
-from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidSettingError
-from noisyor.evidence import anneal, grow
-from noisyor.explanation import _clamp as clamp_of
+from noisyor.evidence import explore
+from noisyor.explanation import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.inference.settings import check_seed, is_whole
+from noisyor.inference.settings import is_whole
 from noisyor.network import FloatArray, Network
 from noisyor.observations import Observations
 
-MarginalMethod = Literal["annealed", "set", "weighted", "samples", "mean-field"]
-_METHODS: tuple[MarginalMethod, ...] = ("annealed", "set", "weighted", "samples", "mean-field")
+MarginalMethod = Literal["chains", "set", "weighted", "samples", "mean-field"]
+_METHODS: tuple[MarginalMethod, ...] = ("chains", "set", "weighted", "samples", "mean-field")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +53,7 @@ class Marginals:
 def marginals(
     network: Network,
     X: Any,
-    method: MarginalMethod = "annealed",
+    method: MarginalMethod = "chains",
     *,
     n_samples: int = 64,
     hidden: Any = None,
@@ -68,7 +67,7 @@ def marginals(
     ----------
     network : the network.
     X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
-    method : ``"annealed"``: chains of annealed importance sampling, consistent, with honest error
+    method : ``"chains"``: chains of chains importance sampling, consistent, with honest error
         bars. ``"set"``: exact weights on a set of likely configurations, no sampling noise but
         blind to what is outside. ``"samples"``: share of perturb-and-max-product samples with the
         cause on. ``"weighted"``: the distinct ones of those samples, weighted by ``p(h, x)``.
@@ -87,37 +86,23 @@ def marginals(
     if not is_whole(n_samples) or n_samples < 2:
         raise InvalidSettingError(f"n_samples must be 2, 3, …, got {n_samples!r}")
     observations = Observations.of(X, n_visible=network.n_visible)
-    clamp = clamp_of(network, hidden, observations.n_rows)
-    common: dict[str, Any] = {"clamp": clamp, "seed": check_seed(seed), "progress": progress}
-    if method == "annealed":
-        chains = anneal(
-            network,
-            observations,
-            n_chains=n_samples,
-            n_steps=16,
-            n_stay=16,
-            with_probability=True,
-            n_threads=n_threads,
-            **common,
-        )
-        return Marginals(chains.probability, chains.error, method)
-    if method in ("set", "weighted"):
-        grown = grow(
-            network,
-            observations,
-            n_samples=16 if method == "set" else n_samples,
-            n_expansions=n_samples if method == "set" else 0,
-            with_probability=True,
-            n_threads=n_threads,
-            **common,
-        )
-        return Marginals(grown.probability, np.full_like(grown.probability, np.nan), method)
-    threads = resolve_threads(n_threads)
+    common: dict[str, Any] = {"seed": seed, "n_threads": n_threads, "progress": progress}
+    if method == "samples":
+        sampler = MaxProduct(temperature=1.0, n_samples=n_samples)
+        share = explain(network, observations, sampler, hidden=hidden, **common).marginals()
+        probability = share.toarray()
+        return Marginals(probability, np.sqrt(probability * (1 - probability) / n_samples), method)
     if method == "mean-field":
-        q = MeanField().posterior(network, observations, n_threads=threads, **common).q
+        q = explain(network, observations, MeanField(), hidden=hidden, **common).q
         assert q is not None
         return Marginals(q, np.full_like(q, np.nan), method)
-    sampler = MaxProduct(temperature=1.0, n_samples=n_samples)
-    posterior = sampler.posterior(network, observations, n_threads=threads, **common)
-    share = posterior.marginals().toarray()
-    return Marginals(share, np.sqrt(share * (1.0 - share) / n_samples), method)
+    settings: dict[str, Any] = {
+        "chains": {"n_expansions": n_samples, "n_chains": n_samples, "n_steps": 16, "n_stay": 16},
+        "set": {"n_expansions": n_samples},
+        "weighted": {"n_expansions": 0, "n_samples": n_samples},
+    }[method]
+    found = explore(
+        network, observations, hidden=hidden, with_probability=True, **settings, **common
+    )
+    error = found.error if method == "chains" else np.full_like(found.error, np.nan)
+    return Marginals(found.probability, error, method)
