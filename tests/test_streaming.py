@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -158,6 +160,21 @@ def test_finished_chunks_of_files_are_not_read_again(network, X, tmp_path):
     assert len(read) == 3  # the first for the checkpoint's identity, two that were not finished
     del source.read
     np.testing.assert_array_equal(resumed.state.theta, train(network, source).state.theta)
+
+
+def test_chunks_are_not_kept(network, X):
+    made: list[weakref.ref] = []
+
+    def chunks():
+        for number in range(6):
+            assert all(reference() is None for reference in made[: max(0, number - 1)])
+            chunk = nor.Observations.of(X[: 20 + number])
+            made.append(weakref.ref(chunk))
+            yield chunk
+            del chunk
+
+    train(network, chunks)
+    assert len(made) == 6
 
 
 def test_a_callback_stops(network, chunks):

@@ -265,6 +265,19 @@ def test_options_reach_the_training(estimator, X, tmp_path):
     assert len(resumed.history_.elbo) == 9
 
 
+def test_a_file_without_parameters_shows_them(estimator, X, tmp_path):
+    # The command line writes such files.
+    path = tmp_path / "model.safetensors"
+    fitted = estimator.fit(X)
+    nor.save_network(path, fitted.network_, metadata=fitted.provenance_)
+    again = type(estimator).load(path)
+    for name in ("n_components", "n_layers", "n_features", "feature_shape"):
+        assert getattr(again, name, None) == getattr(estimator, name, None)
+    np.testing.assert_array_equal(
+        again.score_samples(X), fitted.set_params(method=None).score_samples(X)
+    )
+
+
 def test_a_file_of_another_kind_is_refused(X, tmp_path):
     path = tmp_path / "model.safetensors"
     nor.BooleanMatrixFactorization(2, steps=3).fit(X).save(path)

@@ -206,8 +206,9 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if len(self.history_.elbo):
             tail = max(1, len(self.history_.elbo) // 10)
             metrics["training_elbo"] = float(self.history_.elbo[-tail:].mean())
-        if self.history_.evaluations:
-            metrics["held_out_elbo"] = self.history_.evaluations[-1].elbo
+        last = self.history_.evaluations[-1:]
+        if last and last[0].step == len(self.history_.elbo):  # of these parameters, not of earlier
+            metrics["held_out_elbo"] = last[0].elbo
         self.provenance_ = provenance(
             self._kind, rows, settings=self.settings_, metrics=metrics, history=self.history_
         )
@@ -339,7 +340,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` or the command line wrote. ``history_`` is thinned."""
         network, metadata, params = read_model(path, cls._kind, cls._get_param_names())
-        estimator = cls(**params)
+        estimator = cls(**(cls._params_of(network) | params))
         estimator.provenance_ = {
             name: value for name, value in metadata.items() if name != "estimator"
         }
@@ -350,6 +351,11 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             estimator.feature_names_in_ = np.array(network.visible_names, dtype=object)
         estimator._describe(network)
         return estimator
+
+    @classmethod
+    def _params_of(cls, network: Network) -> dict[str, Any]:
+        """Parameters that the network shows, for files in which an estimator did not write them."""
+        return {}
 
     # ---- scikit-learn
 

@@ -94,6 +94,10 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
     def _components(self, network: Network) -> Any:
         return super()._components(network).toarray()
 
+    @classmethod
+    def _params_of(cls, network: Network) -> dict[str, Any]:
+        return {"n_components": network.n_hidden}
+
 
 class TopicModel(NoisyOrEstimator):
     """A hierarchy of topics above binary bags of words; its graph is built from the data.
@@ -160,6 +164,10 @@ class TopicModel(NoisyOrEstimator):
         graph = {"n_parents": self.n_parents, "shrink": self.shrink}
         options |= {name: value for name, value in graph.items() if value is not None}
         return learn_topics(rows, self.n_layers, **options)
+
+    @classmethod
+    def _params_of(cls, network: Network) -> dict[str, Any]:
+        return {"n_layers": network.n_layers + 1}
 
 
 class BlindDeconvolution(NoisyOrEstimator):
@@ -272,6 +280,11 @@ class BlindDeconvolution(NoisyOrEstimator):
         return probability_from_theta(network.theta_of("failure"))
 
     @classmethod
+    def _params_of(cls, network: Network) -> dict[str, Any]:
+        n_features, height, width = network.group("failure").shape
+        return {"n_features": n_features, "feature_shape": (height, width)}
+
+    @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` or the command line wrote. ``history_`` is thinned."""
         estimator = super().load(path)
@@ -358,10 +371,8 @@ class NoisyOrNetwork(NoisyOrEstimator):
         return learn_network(network, rows, **options)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model of any kind that `save` or the command line wrote."""
-        estimator = super().load(path)
-        return estimator.set_params(structure=estimator.network_)  # type: ignore[no-any-return]
+    def _params_of(cls, network: Network) -> dict[str, Any]:
+        return {"structure": network}
 
 
 def _check_count(name: str, value: object, or_auto: bool = False) -> None:
