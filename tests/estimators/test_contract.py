@@ -125,6 +125,9 @@ def test_fit_on_rows_in_files(estimator, X, tmp_path):
     assert fitted.provenance_["data"]["rows"] == 80
     assert fitted.provenance_["data"]["ones"] == X.sum()
     assert fitted.score(X) > clone(estimator).set_params(steps=0).fit(X).score(X) + 0.2
+    with pytest.raises(InvalidDataError, match="iterate over them"):
+        fitted.transform(source)
+    assert sum(fitted.transform(chunk).shape[0] for chunk in source) == 80
     seen = []
     options = {"callbacks": [lambda info: seen.append(info.elbo)]}
     one_pass = estimator.set_params(steps=None, options=options).fit(source)

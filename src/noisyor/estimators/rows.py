@@ -31,6 +31,8 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> 
     if isinstance(X, Observations):
         _check_observations(estimator, X, reset)
         return X
+    if isinstance(X, RowSource):
+        raise InvalidDataError("only fit takes all chunks at once: iterate over them here")
     X = validate_data(
         estimator,
         X,
