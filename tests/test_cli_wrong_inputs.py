@@ -253,7 +253,7 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
     "ten gigabytes announced by mat": (
         ten_gigabytes_mat,
         ["fit", "data.mat"],
-        ("data.mat", "too many for this file"),
+        ("data.mat", "announces 1,600,000,000 numbers"),
     ),
     "two thousand million columns": (huge_sparse, ["fit", "data.npz"], ("2147483647 columns",)),
     "JSON that is cut": (

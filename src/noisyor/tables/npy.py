@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -62,11 +64,20 @@ def _damage(where: object) -> Any:
         RuntimeError,
         NotImplementedError,
         OverflowError,
+        tokenize.TokenError,
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise InvalidDataError(f"{where}: damaged or incomplete ({reason[:200]})") from error
+        raise _damaged(where, error) from error
+    except OSError as error:
+        if error.errno not in (None, errno.EINVAL):  # a place before the start of the file
+            raise
+        raise _damaged(where, error) from error
+
+
+def _damaged(where: object, error: Exception) -> InvalidDataError:
+    reason = str(error).partition("\n")[0] or type(error).__name__
+    return InvalidDataError(f"{where}: damaged or incomplete ({reason[:200]})")
 
 
 def _read_header(stream: IO[bytes], where: object) -> Header:

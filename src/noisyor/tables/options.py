@@ -19,7 +19,7 @@ FORMATS: dict[str, str] = {
     "parquet": "0/1 columns in a Parquet file",
     "npy": "a NumPy matrix or stack of images",
     "npz": "NumPy arrays, or a SciPy sparse matrix",
-    "mat": "a MATLAB file, version 4 to 7",
+    "mat": "a MATLAB file, version 5 to 7",
     "text": "a document per line",
     "folder": "a folder of .txt files, a document each",
     "images": "a folder of .png files of one size",

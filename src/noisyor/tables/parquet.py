@@ -28,13 +28,10 @@ def read_parquet(path: Path, options: ReadOptions, wanted: Sequence[str] | None 
     try:
         with parquet.ParquetFile(path) as file:
             return _read(file, arrow, path, options, wanted)
-    except arrow.ArrowException as error:
-        reason = str(error).partition("\n")[0]
-        raise InvalidDataError(f"{path}: not a Parquet file, or damaged ({reason})") from error
-    except OSError as error:
-        if error.errno is not None:
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        if getattr(error, "errno", None) is not None:
             raise
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0][:200]
         raise InvalidDataError(f"{path}: not a Parquet file, or damaged ({reason})") from error
 
 

@@ -157,8 +157,7 @@ def format_of(path: Path, options: ReadOptions) -> str:
             f"cannot tell from its name how {path} is written; "
             f"give the format: {', '.join(FORMATS)}"
         )
-    old_matlab = kind == "mat" and magic is None  # version 4 has no signature
-    if not old_matlab and (kind in _BINARY or magic is not None) and magic != kind:
+    if (kind in _BINARY or magic is not None) and magic != kind:
         came = "a text or damaged file" if magic is None else f"of the format {magic}"
         raise InvalidDataError(f"{path} is not of the format {kind}: it is {came}")
     return kind
