@@ -127,10 +127,17 @@ def _localise(graph, parameters, rows, row):
     n_visible, n_hidden = graph.n_visible, graph.n_hidden
     ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
     missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
-    slot_of = np.full(n_visible + n_hidden, -1, dtype=np.int32)
+    slot_of = np.empty(n_visible + n_hidden, dtype=np.int32)
+    for node in range(n_visible + n_hidden):
+        slot_of[node] = -1
     for place in range(len(ones)):
         slot_of[ones[place]] = place
-    cost = parameters.total.copy()
+    cost, isolated = np.empty(n_hidden), np.empty(n_hidden)
+    clamp, n_clamps = np.empty(n_hidden, dtype=np.uint8), rows.clamp.shape[0]
+    for k in range(n_hidden):
+        cost[k], isolated[k], clamp[k] = parameters.total[k], np.nan, UNOBSERVED
+        if n_clamps > 0:
+            clamp[k] = rows.clamp[min(row, n_clamps - 1), k]
     offset = -parameters.total_leak
     for i in missing:
         offset += parameters.leak[i]
@@ -138,10 +145,6 @@ def _localise(graph, parameters, rows, row):
             cost[graph.parent[edge]] -= parameters.theta[edge]
 
     hidden = np.empty(n_hidden, dtype=np.int32)
-    clamp = np.full(n_hidden, UNOBSERVED, dtype=np.uint8)
-    if rows.clamp.shape[0] > 0:
-        clamp[:] = rows.clamp[min(row, rows.clamp.shape[0] - 1)]
-    isolated = np.full(n_hidden, np.nan)
     n, n_edges = 0, 0
     for k in range(n_hidden):
         node = n_visible + k
@@ -307,7 +310,7 @@ def _grow(local, starts, first_start, n_starts, n_expansions):
         n_slots *= 2
     value, names = np.empty(capacity), np.empty(capacity, dtype=np.uint64)
     origin, flipped = np.empty(capacity, dtype=np.int32), np.empty(capacity, dtype=np.int32)
-    waiting = np.ones(capacity, dtype=np.bool_)
+    done = np.zeros(capacity, dtype=np.bool_)
     table, keys = np.zeros(n_slots, dtype=np.int32), np.empty(n, dtype=np.uint64)
     start, expanded = np.empty((n_starts, n), np.uint8), np.empty((n_expansions, n), np.uint8)
     walker, clamp = _allocate(local), local.clamp
@@ -323,7 +326,7 @@ def _grow(local, starts, first_start, n_starts, n_expansions):
         name = _name(keys, start[s])
         place = _place(table, names, name)
         if table[place] == 0:
-            state[:] = start[s]
+            _copy(start[s], state)
             value[size] = _enter(local, walker)
             names[size], origin[size], flipped[size] = name, -1 - s, -1
             size += 1
@@ -331,13 +334,13 @@ def _grow(local, starts, first_start, n_starts, n_expansions):
     for e in range(n_expansions):
         best = -1
         for entry in range(size):
-            if waiting[entry] and (best < 0 or value[entry] > value[best]):
+            if not done[entry] and (best < 0 or value[entry] > value[best]):
                 best = entry
         if best < 0:
             break
-        waiting[best] = False
+        done[best] = True
         _recall(origin[best], flipped[best], start, expanded, state)
-        expanded[e] = state
+        _copy(state, expanded[e])
         base = _enter(local, walker)
         for j in range(n):
             name = names[best] ^ keys[j]
@@ -376,12 +379,19 @@ def _place(table, names, name):
 
 
 @njit(cache=True, nogil=True)
+def _copy(source, target):
+    # Assigning a slice would compile error messages, which takes longer than all the rest.
+    for j in range(len(target)):
+        target[j] = source[j]
+
+
+@njit(cache=True, nogil=True)
 def _recall(origin, flipped, start, expanded, state):
     """Write the configuration of an entry to ``state``."""
     if origin < 0:
-        state[:] = start[-1 - origin]
+        _copy(start[-1 - origin], state)
     else:
-        state[:] = expanded[origin]
+        _copy(expanded[origin], state)
         state[flipped] = 1 - state[flipped]
 
 
@@ -469,7 +479,8 @@ def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
                 step_key = combine(chain_key, uint64(step) + _AFTER_NODES)
                 _sweep(local, walker, first_odds, (step + 1) / n_steps, step_key)
         outside[chain] = 0.0
-        on[chain] = 0.0
+        for j in range(n):
+            on[chain, j] = 0.0
         for step in range(n_steps, n_steps + options.n_stay):
             _enter(local, walker)
             step_key = combine(chain_key, uint64(step) + _AFTER_NODES)

@@ -19,7 +19,7 @@ from noisyor.network import FloatArray, Network
 from noisyor.observations import Observations
 
 MarginalMethod = Literal["chains", "set", "weighted", "samples", "mean-field"]
-_METHODS: tuple[MarginalMethod, ...] = ("chains", "set", "weighted", "samples", "mean-field")
+METHODS: tuple[MarginalMethod, ...] = ("chains", "set", "weighted", "samples", "mean-field")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def marginals(
     -------
     Marginals with dense arrays (n_rows, n_hidden).
     """
-    one_of("method", method, _METHODS)
+    one_of("method", method, METHODS)
     if not is_whole(n_samples) or n_samples < 2:
         raise InvalidSettingError(f"n_samples must be 2, 3, …, got {n_samples!r}")
     observations = Observations.of(X, n_visible=network.n_visible)

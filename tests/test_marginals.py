@@ -1,0 +1,105 @@
+"""Probabilities of causes against enumeration."""
+
+import numpy as np
+import pytest
+
+import noisyor as nor
+from noisyor.errors import InvalidSettingError
+from noisyor.marginalization import METHODS
+from random_networks import random_network, random_rows
+
+
+def problems(n=12, **options):
+    for seed in range(n):
+        network = random_network(seed, max_hidden=8, max_visible=10, **options)
+        x = random_rows(network, seed, 4, missing=0.2)
+        yield network, x, nor.enumerate_posterior(network, x).marginals
+
+
+def test_the_default_is_the_best_estimator_and_close():
+    errors = {
+        method: np.concatenate(
+            [
+                (nor.marginals(network, x, method, n_samples=16).probability - exact).ravel()
+                for network, x, exact in problems()
+            ]
+        )
+        for method in METHODS
+    }
+    rms = {method: np.sqrt((error**2).mean()) for method, error in errors.items()}
+    assert min(rms, key=rms.get) == "chains"
+    assert rms["chains"] < 0.01
+    network, x, exact = next(problems())
+    assert nor.marginals(network, x).method == "chains"
+    np.testing.assert_allclose(nor.marginals(network, x).probability, exact, atol=0.02)
+
+
+def test_errors_of_the_default_are_calibrated():
+    scores = []
+    for network, x, exact in problems(40):
+        result = nor.marginals(network, x, n_samples=6)
+        certain = result.error < 1e-9
+        np.testing.assert_allclose(result.probability[certain], exact[certain], atol=1e-6)
+        scores.append(((result.probability - exact) / np.where(certain, 1, result.error))[~certain])
+    z = np.concatenate(scores)
+    assert len(z) > 200
+    assert (np.abs(z) < 2).mean() > 0.9
+    assert z.std() < 1.5
+
+
+def test_shares_of_samples_have_binomial_errors():
+    network, x, _ = next(problems())
+    result = nor.marginals(network, x, "samples", n_samples=50)
+    counts = result.probability * 50
+    np.testing.assert_allclose(counts, counts.round(), atol=1e-9)
+    p = result.probability
+    np.testing.assert_allclose(result.error, np.sqrt(p * (1 - p) / 50))
+
+
+@pytest.mark.parametrize("method", ["set", "weighted", "mean-field"])
+def test_methods_without_error_bars_say_so(method):
+    network, x, _ = next(problems())
+    assert np.isnan(nor.marginals(network, x, method).error).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_evidence_on_causes_is_respected(method):
+    network = nor.bipartite(4, 3, failure_probability=0.2)
+    result = nor.marginals(network, np.array([[1, 1, 0, 1]]), method, hidden={0: 1, 1: 0})
+    np.testing.assert_allclose(result.probability[0, :2], [1, 0], atol=1e-9)
+
+
+def test_explaining_away():
+    network = nor.from_edges(
+        2,
+        2,
+        [("flu", "fever"), ("measles", "fever"), ("measles", "rash")],
+        failure_probability=[0.1, 0.1, 0.1],
+        prior_probability=[0.05, 0.01],
+        visible_names=["fever", "rash"],
+        hidden_names=["flu", "measles"],
+    )
+    alone = nor.marginals(network, np.array([[1, np.nan]])).probability[0]
+    with_rash = nor.marginals(network, np.array([[1, 1]])).probability[0]
+    assert with_rash[0] < alone[0]  # measles explain the fever
+    assert with_rash[1] > alone[1]
+    exact = nor.enumerate_posterior(network, np.array([[1, 1]])).marginals[0]
+    np.testing.assert_allclose(with_rash, exact, atol=1e-12)
+    assert nor.marginals(network, np.array([[1, 1]])).ranked(0).tolist() == [1, 0]
+
+
+def test_threads_and_order_of_rows_do_not_matter():
+    network, x, _ = next(problems())
+    rows = nor.Observations.of(x)
+    one = nor.marginals(network, rows, n_samples=4, n_threads=1)
+    other = nor.marginals(network, rows.take([3, 1, 0, 2]), n_samples=4, n_threads=2)
+    assert (one.probability[[3, 1, 0, 2]] == other.probability).all()
+    assert (one.error[[3, 1, 0, 2]] == other.error).all()
+
+
+def test_settings_that_make_no_sense_are_refused():
+    network, x, _ = next(problems())
+    with pytest.raises(InvalidSettingError, match="method is one of"):
+        nor.marginals(network, x, "gibbs")
+    with pytest.raises(InvalidSettingError, match="n_samples must be 2"):
+        nor.marginals(network, x, n_samples=1)
