@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import noisyor as nor
+from noisyor.differential import differential, evidence_of, find_visible, what_if
+from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.inference.exact import enumerate_posterior
+from noisyor.observations import Observations
+
+FINDINGS = ["fever", "cough", "sneezing", "rash", "wheezing", "red eyes"]
+
+
+@pytest.fixture(scope="module")
+def clinic() -> nor.Network:
+    return nor.from_edges(
+        6,
+        4,
+        [(0, 0), (0, 1), (1, 0), (1, 2), (2, 0), (2, 3), (3, 4), (3, 1), (2, 5)],
+        failure_probability=[0.1, 0.2, 0.3, 0.3, 0.05, 0.02, 0.1, 0.5, 0.2],
+        prior_probability=[0.05, 0.1, 0.01, 0.02],
+        noise_probability=0.01,
+        visible_names=FINDINGS,
+        hidden_names=["flu", "cold", "measles", "asthma"],
+    )
+
+
+@pytest.fixture(scope="module")
+def deep() -> nor.Network:
+    """Two layers: hidden 3 and 4 stand above 0, 1, 2."""
+    random = np.random.default_rng(3)
+    return nor.from_edges(
+        6,
+        5,
+        [(0, 0), (0, 1), (1, 1), (1, 2), (1, 3), (2, 4), (2, 5)],
+        [(3, 0), (3, 1), (4, 1), (4, 2)],
+        failure_probability=random.uniform(0.1, 0.6, 11),
+        prior_probability=random.uniform(0.05, 0.3, 5),
+        noise_probability=0.02,
+    )
+
+
+def row(present=(), absent=(), n_visible=6) -> Observations:
+    return Observations.from_evidence(n_visible, present, absent)
+
+
+class TestProbabilities:
+    @pytest.mark.parametrize(
+        ("present", "absent"), [([0, 1], []), ([0], [3]), ([3, 5], [1, 2]), ([4], []), ([], [0])]
+    )
+    def test_exact_as_by_enumerating_the_whole_network(self, clinic, deep, present, absent):
+        for network in (clinic, deep):
+            evidence = row(present, absent)
+            found = differential(network, evidence)
+            expected = enumerate_posterior(network, evidence).marginals[0]
+            assert found.exact
+            listed = [cause.index for cause in found.causes]
+            np.testing.assert_allclose(found.probability[listed], expected[listed], atol=1e-12)
+            assert sorted(listed, key=lambda k: -expected[k]) == listed
+        # Without causes of their own, even those that nothing bears on are exact.
+        found = differential(clinic, row(present, absent))
+        expected = enumerate_posterior(clinic, row(present, absent)).marginals[0]
+        np.testing.assert_allclose(found.probability, expected, atol=1e-12)
+
+    def test_the_best_explanation(self, clinic):
+        found = differential(clinic, row([0, 1], [4]))
+        best = enumerate_posterior(clinic, row([0, 1], [4]))
+        assert found.best == tuple(np.flatnonzero(best.map_states[0]))
+        assert found.log_joint == pytest.approx(best.map_log_joint[0])
+        assert [cause.name for cause in found.causes if cause.in_best] == ["flu"]
+
+    @pytest.mark.parametrize("method", ["chains", "samples"])
+    def test_sampling_comes_close_and_says_so(self, clinic, method):
+        exact = differential(clinic, row([0, 1], [4]))
+        found = differential(clinic, row([0, 1], [4]), method=method, n_samples=400)
+        assert not found.exact
+        assert found.method.startswith("estimated: 400")
+        tolerance = 0.02 if method == "chains" else 0.15
+        np.testing.assert_allclose(found.probability, exact.probability, atol=tolerance)
+
+    def test_too_many_causes_to_enumerate(self):
+        wide = nor.bipartite(3, 30, failure_probability=0.5)
+        evidence = row([0], n_visible=3)
+        assert not differential(wide, evidence).exact
+        with pytest.raises(InvalidSettingError, match="30 causes"):
+            differential(wide, evidence, method="exact")
+
+    def test_one_row_only(self, clinic):
+        with pytest.raises(InvalidDataError, match="one row"):
+            differential(clinic, Observations.of(np.zeros((2, 6))))
+
+
+class TestWhatIsExplained:
+    def test_shares_by_hand(self):
+        """One cause is certain to be on; what is due to it follows theta."""
+        network = nor.bipartite(
+            2,
+            1,
+            failure_probability=[[0.1, 0.9]],
+            prior_probability=1 - 1e-12,
+            noise_probability=0.5,
+        )
+        (cause,) = differential(network, row([0, 1], n_visible=2)).causes
+        noise = -np.log(0.5)
+        for explained, failure in zip(cause.explains, (0.1, 0.9), strict=True):
+            theta = -np.log(failure)
+            assert explained.share == pytest.approx(theta / (theta + noise), abs=1e-6)
+        assert differential(network, row([0, 1], n_visible=2)).unexplained == ("column 1",)
+
+    def test_through_the_layers(self, deep):
+        found = differential(deep, row([0, 1, 2, 3]))
+        above = next(cause for cause in found.causes if cause.index == 3)
+        assert {item.index for item in above.explains} <= {0, 1, 2, 3}
+        assert above.explains
+        assert all(0 < item.share <= 1 for cause in found.causes for item in cause.explains)
+
+    def test_noise(self, clinic):
+        found = differential(clinic, row([4], [0, 1, 2, 3, 5]))
+        assert found.causes[0].name == "asthma"
+        quiet = clinic.with_theta(np.where(clinic.roles == "prior", 1e-5, clinic.theta))
+        found = differential(quiet, row([4]))
+        assert found.unexplained == ("wheezing",)
+        assert found.best == ()
+
+
+class TestWhatIf:
+    def test_explaining_away(self, clinic):
+        present, absent = what_if(clinic, row([0, 1]), find_visible(clinic, "rash"))
+        assert (present.before, present.after) == ("unknown", "present")
+        assert (absent.before, absent.after) == ("unknown", "absent")
+        moves = {move.name: move for move in present.moves}
+        assert moves["measles"].after > 0.4 > moves["measles"].before
+        assert moves["flu"].after < moves["flu"].before
+        assert moves["flu"].away == "measles"
+        expected = enumerate_posterior(clinic, row([0, 1, 3])).marginals[0]
+        assert moves["flu"].after == pytest.approx(expected[0])
+
+    def test_what_is_known_is_forgotten_or_turned(self, clinic):
+        changes = what_if(clinic, row([0, 1]), 1)
+        assert [(c.before, c.after) for c in changes] == [
+            ("present", "unknown"),
+            ("present", "absent"),
+        ]
+        assert all(move.away == "" for change in changes for move in change.moves)
+        changes = what_if(clinic, row([0], [1]), 1)
+        assert [c.after for c in changes] == ["unknown", "present"]
+
+    def test_evidence(self):
+        evidence = row([2], [4])
+        assert [evidence_of(evidence, k) for k in (2, 4, 0)] == ["present", "absent", "unknown"]
+
+
+class TestNames:
+    def test_found_in_any_case_or_by_number(self, clinic, deep):
+        assert find_visible(clinic, "Red Eyes") == 5
+        assert find_visible(clinic, "2") == 2
+        assert find_visible(deep, "column 3") == 3
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("fevr", "'fevr'.*did you mean 'fever'"),
+            ("eyes", "did you mean 'red eyes'"),
+            ("xyz", "'xyz'"),
+        ],
+    )
+    def test_near_matches(self, clinic, text, message):
+        with pytest.raises(InvalidDataError, match=message):
+            find_visible(clinic, text)
+
+    def test_numbers_where_there_are_no_names(self, deep):
+        with pytest.raises(InvalidDataError, match=r"have no names.*0 to 5"):
+            find_visible(deep, "6")

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import networkx
+import numpy as np
+import pytest
+
+import noisyor as nor
+from noisyor.errors import InvalidNetworkError, InvalidSettingError
+from noisyor.exporting import TARGETS, export_network
+from noisyor.graph_exchange import from_networkx
+from noisyor.inference.exact import enumerate_posterior
+
+RANDOM = np.random.default_rng(5)
+NETWORK = nor.from_edges(
+    3,
+    3,
+    [(0, 0), (0, 1), (1, 1), (1, 2)],
+    [(2, 0), (2, 1)],
+    failure_probability=RANDOM.uniform(0.1, 0.9, 6),
+    prior_probability=RANDOM.uniform(0.1, 0.4, 3),
+    noise_probability=RANDOM.uniform(0.01, 0.1, 3),
+    visible_names=["fever", "red eyes", "red-eyes"],
+    hidden_names=["flu: fever, cough", "42", "grün"],
+)
+
+
+def assert_same(left: nor.Network, right: nor.Network) -> None:
+    for name in ("child_ptr", "parent", "param", "leak_param", "theta", "free"):
+        np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
+    assert (left.visible_names, left.hidden_names) == (right.visible_names, right.hidden_names)
+
+
+class TestWhatComesBack:
+    def test_graphml(self):
+        graph = networkx.read_graphml(io.BytesIO(export_network(NETWORK, "graphml")))
+        assert_same(from_networkx(graph), NETWORK)
+
+    def test_json(self):
+        graph = networkx.node_link_graph(json.loads(export_network(NETWORK, "json")), edges="edges")
+        assert_same(from_networkx(graph), NETWORK)
+
+    def test_csv(self):
+        text = export_network(NETWORK, "csv").decode()
+        rows = list(csv.DictReader(io.StringIO(text)))
+        assert len(rows) == NETWORK.n_edges + NETWORK.n_nodes
+        by_pair = {(row["cause"], row["effect"]): row for row in rows}
+        edge = by_pair["flu: fever, cough", "fever"]
+        assert edge["role"] == "failure"
+        assert float(edge["theta"]) == NETWORK.theta[NETWORK.param[0]]
+        assert float(edge["probability"]) == pytest.approx(np.exp(-float(edge["theta"])))
+        assert float(by_pair["", "grün"]["probability"]) == pytest.approx(
+            NETWORK.prior_probability[2]
+        )
+        assert by_pair["", "fever"]["role"] == "noise"
+
+    def test_networks_without_names(self):
+        for to in TARGETS:
+            assert export_network(nor.bipartite(2, 2), to)
+
+
+def tables_of(text: str) -> dict[str, tuple[list[str], dict[tuple[str, ...], float]]]:
+    """Parents of each variable, and its probability of being on for each of their states."""
+    found = {}
+    for name, parents, body in re.findall(
+        r"probability \( (\w+)(?: \| ([\w, ]+))? \) \{\n(.*?)\n\}", text, re.DOTALL
+    ):
+        table = {}
+        for states, numbers in re.findall(r"(?:table|\(([\w, ]+)\)) ([^;]+);", body):
+            off, on = map(float, numbers.split(","))
+            assert off + on == pytest.approx(1.0)
+            table[tuple(states.split(", ")) if states else ()] = on
+        found[name] = (parents.split(", ") if parents else [], table)
+    return found
+
+
+class TestBif:
+    def test_the_joint_distribution(self):
+        """Multiplying the tables gives the model's own joint probability."""
+        tables = tables_of(export_network(NETWORK, "bif").decode())
+        assert list(tables) == [
+            "fever",
+            "red_eyes",
+            "red_eyes_2",
+            "flu_fever_cough",
+            "n_42",
+            "gr_n",
+        ]
+        keys = list(tables)
+        total = 0.0
+        for number in range(2**6):
+            states = {key: number >> k & 1 for k, key in enumerate(keys)}
+            p = 1.0
+            for key, (parents, table) in tables.items():
+                on = table[tuple("on" if states[parent] else "off" for parent in parents)]
+                p *= on if states[key] else 1 - on
+            visible = np.array([[states[key] for key in keys[:3]]])
+            hidden = np.array([[states[key] for key in keys[3:]]])
+            assert np.log(p) == pytest.approx(nor.log_joint(NETWORK, hidden, visible)[0])
+            total += p
+        assert total == pytest.approx(1.0)
+
+    def test_another_program_infers_the_same(self, tmp_path):
+        agrum = pytest.importorskip("pyagrum")
+        path = tmp_path / "network.bif"
+        path.write_bytes(export_network(NETWORK, "bif"))
+        loaded = agrum.loadBN(str(path))
+        inference = agrum.LazyPropagation(loaded)
+        inference.setEvidence({"fever": "on", "red_eyes": "off"})
+        inference.makeInference()
+        evidence = nor.Observations.from_evidence(3, [0], [1])
+        expected = enumerate_posterior(NETWORK, evidence).marginals[0]
+        for key, probability in zip(["flu_fever_cough", "n_42", "gr_n"], expected, strict=True):
+            assert inference.posterior(key)[1] == pytest.approx(probability)
+
+    def test_families_that_are_too_large(self):
+        with pytest.raises(InvalidNetworkError, match=r"'column 0' has 13 parents.*at most 12"):
+            export_network(nor.bipartite(1, 13), "bif")
+
+
+def test_what_cannot_be_exported():
+    with pytest.raises(InvalidSettingError, match="pdf"):
+        export_network(NETWORK, "pdf")
+    strange = nor.bipartite(1, 1, visible_names=["a\x01"])
+    with pytest.raises(InvalidNetworkError, match="GraphML cannot hold"):
+        export_network(strange, "graphml")
