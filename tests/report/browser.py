@@ -173,7 +173,10 @@ class Browser:
         scheme = "dark" if dark else "light"
         self.call(
             "Emulation.setEmulatedMedia",
-            features=[{"name": "prefers-color-scheme", "value": scheme}],
+            features=[
+                {"name": "prefers-color-scheme", "value": scheme},
+                {"name": "prefers-reduced-motion", "value": "reduce"},
+            ],
         )
         self._loaded = False
         self.call("Page.navigate", url=path.resolve().as_uri())

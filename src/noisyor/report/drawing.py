@@ -173,6 +173,8 @@ def line_chart(
     left, right, top, bottom = 62, size[0] - 24, 34, size[1] - 52
     x_range = (0.0, float(xs.max()) or 1.0)
     y_range = (min(y_ticks[0], float(ys.min())), max(y_ticks[-1], float(ys.max())))
+    if y_range[0] == y_range[1]:  # a single value stands in the middle
+        y_range = (y_range[0] - 0.5, y_range[1] + 0.5)
 
     def across(x: float) -> float:
         return left + (right - left) * (x - x_range[0]) / (x_range[1] - x_range[0])

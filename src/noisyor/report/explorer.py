@@ -14,13 +14,14 @@ import scipy.sparse as sp
 
 from noisyor.network import FloatArray, LongArray, Network
 from noisyor.report.attribution import Attribution
-from noisyor.report.health import success_matrix
+from noisyor.report.health import rank_within, success_matrix
 from noisyor.report.quality import Explained
 
 __all__ = ["Caps", "Words", "explorer_data", "label_of", "labels", "numbered", "visible_names"]
 
 _FAR_WORDS = 30
 _SHOWN_NAME = 80
+_NEGLIGIBLE = 0.01  # success probability below which a link is the first to be left out
 
 
 class Caps(NamedTuple):
@@ -176,25 +177,16 @@ def _kept_edges(
     keep = np.ones(len(p), dtype=np.bool_)
     if len(p) > caps.edges:
         each = max(1, caps.edges // network.n_hidden)
-        keep = (
-            ~visible
-            | (_rank_within(parent, p) < each)
-            | (_rank_within(child, p) < caps.parents_kept)
+        keep = p >= _NEGLIGIBLE
+        candidate = np.flatnonzero(keep & visible)
+        ranked = (rank_within(parent[candidate], p[candidate]) < each) | (
+            rank_within(child[candidate], p[candidate]) < caps.parents_kept
         )
+        keep[candidate] = ranked
     parent, child, p = parent[keep], child[keep], p[keep]
     order = np.lexsort((child, -p, parent))
     ptr = np.r_[0, np.cumsum(np.bincount(parent, minlength=network.n_hidden))]
     return ptr, child[order], np.rint(1000 * p[order]).astype(int), int((~keep).sum())
-
-
-def _rank_within(group: npt.NDArray[Any], value: FloatArray) -> LongArray:
-    """Rank of each entry among those of its group, 0 for the largest value."""
-    order = np.lexsort((-value, group))
-    sizes = np.bincount(group)
-    first = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    rank = np.empty(len(group), dtype=np.int64)
-    rank[order] = np.arange(len(group)) - first
-    return rank
 
 
 def _strongest_parent(network: Network, success: Any) -> LongArray:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from noisyor.evaluation import Score
 from noisyor.network import FloatArray
 from noisyor.report.drawing import Curve, Interval, calibration_chart, line_chart
 from noisyor.report.explorer import Words
@@ -65,12 +66,12 @@ def _bounds(
     if explained is not None:
         training = same_data(model.metadata, explained.observations.fingerprint())
         which = "the training data" if training else "the data given"
-        error = explained.elbo.std(ddof=1) / np.sqrt(len(explained.elbo))
+        score = Score(explained.elbo)
         lines.append(
             {
                 "title": f"This model, on {which}",
-                "value": float(explained.elbo.mean()),
-                "error": float(error) if len(explained.elbo) > 1 else None,
+                "value": score.mean,
+                "error": score.standard_error if len(score.per_row) > 1 else None,
                 "model": True,
             }
         )

@@ -8,9 +8,18 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor.network import FloatArray, IntArray, Network, failure_from_theta
+from noisyor.network import FloatArray, IntArray, LongArray, Network, failure_from_theta
 
-__all__ = ["Fault", "expected_rate", "find_dead", "find_duplicates"]
+__all__ = [
+    "Fault",
+    "expected_rate",
+    "find_dead",
+    "find_duplicates",
+    "groups_of",
+    "rank_within",
+    "similar_features",
+    "success_matrix",
+]
 
 WEAK = 0.05
 """An edge that succeeds less often than this counts as none."""
@@ -22,6 +31,7 @@ ALIKE = 0.97
 """Two causes whose edges have this cosine similarity count as one."""
 
 _MOST_PAIRS = 200
+_COMPARED = 100
 
 
 class Fault(NamedTuple):
@@ -85,6 +95,8 @@ def _percent(share: float) -> str:
 def find_duplicates(success: Any, skip: set[int]) -> list[tuple[int, int, float]]:
     """Pairs of causes with nearly the same effects, the most similar first, 200 at most.
 
+    The hundred strongest effects of each cause are compared.
+
     Parameters
     ----------
     success : sparse (n, n_children), success probabilities of the edges.
@@ -92,6 +104,9 @@ def find_duplicates(success: Any, skip: set[int]) -> list[tuple[int, int, float]
     """
     matrix = sp.csr_array(success, copy=True)
     matrix.data[matrix.data < WEAK] = 0.0
+    matrix.eliminate_zeros()
+    cause = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    matrix.data[rank_within(cause, matrix.data) >= _COMPARED] = 0.0
     matrix.eliminate_zeros()
     norm = np.sqrt(np.asarray((matrix * matrix).sum(axis=1)).ravel())
     scale = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0)
@@ -150,3 +165,13 @@ def success_matrix(network: Network) -> Any:
     child: IntArray = network.edge_child[edge]
     success = 1.0 - failure_from_theta(network.theta[network.param[edge]])
     return sp.csr_array((success, child, ptr), shape=(network.n_hidden, network.n_nodes))
+
+
+def rank_within(group: npt.NDArray[Any], value: FloatArray) -> LongArray:
+    """Rank of each entry among those of its group, 0 for the largest value."""
+    order = np.lexsort((-value, group))
+    sizes = np.bincount(group)
+    first = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rank = np.empty(len(group), dtype=np.int64)
+    rank[order] = np.arange(len(group)) - first
+    return rank

@@ -22,6 +22,9 @@ _HIDDEN_SHARE = 0.2
 _SAMPLES = 10
 _CALIBRATION_CELLS = 2_000_000
 _CALIBRATION_ROWS = 500
+_CALIBRATION_EDGES = 300_000_000
+_CALIBRATION_ONES = 30_000
+_MOST_ONES = 300_000
 _EDGES = np.array([0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
 
 
@@ -80,9 +83,12 @@ def explain_rows(
     n_threads: int | None = None,
     progress: bool | None = False,
 ) -> Explained:
-    """Most likely causes of all rows, or of ``max_rows`` rows spread evenly over the data."""
+    """Most likely causes of all rows, or of ``max_rows`` rows spread evenly over the data.
+
+    Of rows with very many ones fewer are taken, so that a report never takes minutes.
+    """
     n_rows = observations.n_rows
-    number = np.unique(np.linspace(0, n_rows - 1, min(n_rows, max_rows)).round().astype(np.int64))
+    number = _spread(observations, max_rows, _MOST_ONES)
     chosen = observations if len(number) == n_rows else observations.take(number)
     posterior = explain(
         network,
@@ -113,11 +119,10 @@ def calibrate(
     Predictions are means over ten perturbed explanations of each row. None if there is nothing
     to hide.
     """
-    most = max(20, _CALIBRATION_CELLS // network.n_visible)
-    given = rows.observations.take(slice(0, min(most, _CALIBRATION_ROWS)))
-    if len(given) < rows.observations.n_rows:
-        spread = np.linspace(0, rows.observations.n_rows - 1, len(given)).astype(np.int64)
-        given = rows.observations.take(spread)
+    by_cells = _CALIBRATION_CELLS // network.n_visible
+    by_edges = _CALIBRATION_EDGES // (_SAMPLES * max(1, network.n_edges))
+    most = min(_CALIBRATION_ROWS, max(20, min(by_cells, by_edges)))
+    given = rows.observations.take(_spread(rows.observations, most, _CALIBRATION_ONES))
     draw = np.random.default_rng(seed).random((given.n_rows, given.n_visible))
     known = ~np.isnan(given.to_dense())
     hide: BoolArray = (draw < _HIDDEN_SHARE) & known
@@ -134,6 +139,14 @@ def calibrate(
     bins = _bins(predicted, truth)
     gap = sum(b.entries * abs(b.predicted - b.observed) for b in bins) / len(truth)
     return Calibration(bins, given.n_rows, len(truth), gap)
+
+
+def _spread(observations: Observations, most_rows: int, most_ones: int) -> LongArray:
+    """Numbers of rows spread evenly, few enough to hold at most about so many ones."""
+    n_rows = observations.n_rows
+    by_ones = n_rows * most_ones // max(1, observations.n_active)
+    kept = max(1, min(n_rows, most_rows, by_ones))
+    return np.unique(np.linspace(0, n_rows - 1, kept).round().astype(np.int64))
 
 
 def _bins(predicted: FloatArray, truth: npt.NDArray[np.bool_]) -> list[Bin]:

@@ -1,0 +1,46 @@
+"""What the examples of the report's tests are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import noisyor as nor
+from noisyor.network import Network
+from noisyor.observations import Observations
+from noisyor.provenance import provenance
+from noisyor.training import Evaluation, History
+
+NASTY = "<script>alert(1)</script>"
+QUOTES = "a \"b\" & 'c' </script><!--"
+
+
+class Example(NamedTuple):
+    """A network, rows drawn from it, and the files they were saved in."""
+
+    network: Network
+    observations: Observations
+    model: Path
+    data: Path
+
+
+def history() -> History:
+    steps = np.arange(1, 121)
+    elbo = -20.0 - 30.0 / steps
+    return History(elbo, np.full(120, 0.01), tuple(Evaluation(s, -21.0) for s in (40, 80, 120)))
+
+
+def save(folder: Path, kind: str, network: Network, rows: Observations, data: Path) -> Example:
+    metadata = provenance(
+        kind,
+        rows,
+        settings={"steps": 120, "method": {"method": "max-product"}, "note": NASTY},
+        metrics={"held_out_elbo": -21.0, "independent_elbo": -25.0},
+        history=history(),
+        source=data.name,
+    )
+    model = folder / f"{kind}.safetensors"
+    nor.save_network(model, network, metadata=metadata)
+    return Example(network, rows, model, data)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import noisyor as nor
+from noisyor.report.attribution import attribute
+from noisyor.report.explorer import Caps, Words, explorer_data, labels, reach_of
+from noisyor.report.health import expected_rate
+from noisyor.report.quality import explain_rows
+
+WORDS = Words("topic", "topics", "word", "words", "document", "documents")
+
+
+@pytest.fixture(scope="module")
+def data(topics) -> dict:
+    return explorer(topics)
+
+
+def explorer(example, **caps) -> dict:
+    network = example.network
+    rows = explain_rows(network, example.observations, 1000)
+    return explorer_data(
+        network,
+        WORDS,
+        reach_of(network),
+        expected_rate(network),
+        rows,
+        attribute(network, rows.observations, rows.states),
+        None,
+        Caps(**caps),
+    )
+
+
+def test_reach_is_the_probability_through_the_causes_below(topics):
+    network = topics.network
+    quiet = network.theta.copy()
+    quiet[network.leak_param] = 1e-5
+    reach = reach_of(network).toarray()
+    for cause in range(network.n_hidden):
+        # The cause alone is on; what it leads to is drawn forwards.
+        loud = quiet.copy()
+        loud[network.leak_param[network.n_visible + cause]] = 50.0
+        drawn = nor.sample(network.with_theta(loud), 1500, seed=cause).visible
+        found = np.asarray(drawn.mean(axis=0)).ravel()
+        np.testing.assert_allclose(reach[cause], found, atol=0.05)
+
+
+def test_edges_and_homes(topics, data):
+    network = topics.network
+    start = np.r_[0, np.cumsum(data["counts"])]
+    failure = {}
+    for k in range(network.n_hidden):
+        p = data["p"][start[k] : start[k + 1]]
+        assert p == sorted(p, reverse=True)
+        for child, value in zip(data["child"][start[k] : start[k + 1]], p, strict=True):
+            failure[k, child] = 1 - value / 1000
+    for edge in range(network.n_edges):
+        key = int(network.parent[edge]), int(network.edge_child[edge])
+        assert failure.pop(key) == pytest.approx(
+            np.exp(-network.theta[network.param[edge]]), abs=6e-4
+        )
+    assert not failure
+    assert data["home"] == [4, 4, 5, 5, -1, -1]
+    assert data["cut"] == 0
+
+
+def test_titles_are_the_surest_words(topics, data):
+    assert data["label"][0] == "goal, team, ball"
+    assert data["far"].keys() == {"4", "5"}
+    assert labels(topics.network, reach_of(topics.network)) == data["label"]
+
+
+def test_documents_are_those_with_most_explained(topics, data):
+    rows = explain_rows(topics.network, topics.observations, 1000)
+    links = attribute(topics.network, rows.observations, rows.states)
+    for cause, best in enumerate(data["best"]):
+        counts = np.bincount(links.row[links.cause == cause], minlength=300)
+        shown = [len(words) for _, *words in best]
+        assert shown == sorted(counts, reverse=True)[: len(shown)]
+        assert len(shown) == min(5, np.count_nonzero(counts))
+        for number, *words in best:
+            document = data["documents"][number]
+            assert set(words) <= set(document["on"])
+            active = np.flatnonzero(topics.observations.to_dense()[document["row"] - 1])
+            assert document["on"] == active.tolist()
+
+
+def test_caps_keep_every_word_findable(factors):
+    small = explorer(factors, edges=5, parents_kept=1)
+    assert small["cut"] > 0
+    assert len(small["child"]) + small["cut"] == factors.network.n_edges
+    assert set(small["child"]) == set(range(9))
+    assert len(explorer(factors, documents=2, per_cause=1)["documents"]) <= 2
