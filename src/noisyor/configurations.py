@@ -302,8 +302,15 @@ def _logistic(odds):
 
 @njit(cache=True, nogil=True)
 def _grow(local, starts, first_start, n_starts, n_expansions):
-    """The set of one row; its starts are ``n_starts`` lines of ``starts``."""
+    """The set of one row; its starts are ``n_starts`` lines of ``starts``.
+
+    If anything is expanded then, first of all and not counted, the configuration in which nothing
+    is on: its flips are all explanations by a single cause.
+    """
     n = len(local.hidden)
+    n_given = n_starts
+    if n_expansions > 0:
+        n_starts, n_expansions = n_starts + 1, n_expansions + 1
     capacity = n_starts + n_expansions * n
     n_slots = 16
     while n_slots < 2 * capacity:
@@ -318,11 +325,12 @@ def _grow(local, starts, first_start, n_starts, n_expansions):
     for j in range(n):
         keys[j] = mix(uint64(local.hidden[j]) + uint64(0x5851F42D4C957F2D))
 
-    size = 0
+    size, empty = 0, -1
     for s in range(n_starts):
         for j in range(n):
             free = clamp[j] == UNOBSERVED
-            start[s, j] = starts[first_start + s, local.hidden[j]] if free else clamp[j]
+            given = starts[first_start + s, local.hidden[j]] if s < n_given else np.uint8(0)
+            start[s, j] = given if free else clamp[j]
         name = _name(keys, start[s])
         place = _place(table, names, name)
         if table[place] == 0:
@@ -331,9 +339,10 @@ def _grow(local, starts, first_start, n_starts, n_expansions):
             names[size], origin[size], flipped[size] = name, -1 - s, -1
             size += 1
             table[place] = size
+        empty = table[place] - 1
     for e in range(n_expansions):
-        best = -1
-        for entry in range(size):
+        best = empty if e == 0 else -1
+        for entry in range(size if e > 0 else 0):
             if not done[entry] and (best < 0 or value[entry] > value[best]):
                 best = entry
         if best < 0:
