@@ -132,7 +132,7 @@ def run(
     }
     if held is not None:
         options["held_out"] = held
-        options["evaluate_every"] = max(1, int(plan.training.get("steps", 2000)) // 20)
+        options["evaluate_every"] = max(1, int(plan.training.get("steps", 1000)) // 20)
     try:
         learned = _learn(kind, train, plan.structure, options)
     except KeyboardInterrupt:

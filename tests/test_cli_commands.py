@@ -1,0 +1,379 @@
+"""The commands on users' files, through the real entry."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import noisyor as nor
+from noisyor.cli import main
+from noisyor.cli_options import row_numbers
+from noisyor.cli_run import independent_reference
+from noisyor.errors import InvalidSettingError
+from noisyor.model_file import read_metadata
+from noisyor.observations import Observations
+from noisyor.tables import ReadOptions, read_table
+
+COMMANDS = ("fit", "resume", "explain", "evaluate", "sample", "export", "info")
+NAMES = (
+    *("fever", "cough", "aches", "chills", "rash", "red eyes", "spots", "itching"),
+    *("sneezing", "runny nose", "sore throat", "hoarse"),
+)
+FIT = ["fit", "patients.csv", "--id-column", "patient", "--components", "3", "--steps", "300"]
+
+
+def patients() -> str:
+    """120 patients with three diseases, each with four of the twelve symptoms."""
+    random = np.random.default_rng(0)
+    ill = random.random((120, 3)) < 0.3
+    brings = np.kron(np.eye(3), np.full((1, 4), 0.9))
+    well = np.prod(1 - ill[:, :, None] * brings, axis=1) * 0.99
+    rows = (random.random((120, 12)) > well).astype(int)
+    lines = [f"p{k:03}," + ",".join(map(str, row)) for k, row in enumerate(rows)]
+    return "\n".join(["patient," + ",".join(NAMES), *lines]) + "\n"
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory) -> Path:
+    """A folder with the patients and a model of them."""
+    folder = tmp_path_factory.mktemp("fitted")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        Path("patients.csv").write_text(patients())
+        assert main([*FIT, "--quiet"]) == 0
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch, fitted):
+    monkeypatch.chdir(tmp_path)
+    for path in fitted.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+
+
+def run(capsys, *arguments: str, code: int = 0) -> str:
+    assert main(list(arguments)) == code, capsys.readouterr().err
+    captured = capsys.readouterr()
+    return captured.out
+
+
+class TestHelp:
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_every_command_shows_examples_and_json(self, capsys, command):
+        text = run(capsys, command, "--help")
+        assert f"noisyor {command} " in text.partition("Examples:")[2]
+        assert "--json" in text
+
+
+class TestFit:
+    def test_the_model_says_where_it_comes_from(self):
+        told = read_metadata("patients.safetensors")
+        data = read_table("patients.csv", ReadOptions(id_column="patient")).observations
+        assert told["kind"] == "factors"
+        assert told["data"]["sha256"] == data.fingerprint()
+        assert told["data"]["source"] == "patients.csv"
+        assert told["reading"] == {"id_column": "patient"}
+        assert told["settings"]["steps"] == 300
+        assert told["settings"]["n_hidden"] == 3
+        assert told["metrics"]["held_out_elbo"] > told["metrics"]["held_out_independent"]
+        assert told["curve"]["held_out_elbo"]
+        assert told["versions"]["noisyor"] == nor.__version__
+
+    def test_names(self):
+        network = nor.load_network("patients.safetensors")
+        assert network.visible_names == NAMES
+        for name in network.hidden_names or ():
+            words = name.partition(": ")[2].split(", ")
+            assert len(words) == 3
+            assert len({NAMES.index(word) // 4 for word in words}) == 1  # of one disease
+
+    def test_text_and_files(self, capsys):
+        text = run(capsys, *FIT, "--out", "m.safetensors")
+        assert "120 rows, 12 columns" in text
+        assert "12 held-out rows" in text
+        assert "cause 0: " in text
+        again, first = Path("m.safetensors"), Path("patients.safetensors")
+        theta = nor.load_network(again).theta
+        assert theta.tobytes() == nor.load_network(first).theta.tobytes()
+        assert sorted(path.name for path in Path().iterdir()) == [
+            "m.safetensors",
+            "patients.csv",
+            "patients.safetensors",
+        ]
+
+    def test_json(self, capsys):
+        record = json.loads(run(capsys, *FIT, "--force", "--json", "--held-out", "0.25"))
+        assert record["held_out_rows"] == 30
+        assert record["elbo"] > record["independent"]
+
+    def test_nothing_held_out(self, capsys):
+        text = run(capsys, *FIT, "--force", "--held-out", "0")
+        assert "on the training rows" in text
+        assert "training_elbo" in read_metadata("patients.safetensors")["metrics"]
+
+    def test_a_link_stays_one(self, capsys):
+        Path("link.safetensors").symlink_to("patients.safetensors")
+        run(capsys, *FIT, "--steps", "5", "--out", "link.safetensors", "--force", "--quiet")
+        assert Path("link.safetensors").is_symlink()
+        assert read_metadata("patients.safetensors")["settings"]["steps"] == 5
+
+    def test_topics(self, capsys):
+        random = np.random.default_rng(1)
+        subjects = [
+            ("goal", "team", "coach", "league", "player", "match"),
+            ("oven", "bread", "flour", "sugar", "recipe", "cake"),
+            ("planet", "orbit", "rocket", "galaxy", "comet", "probe"),
+        ]
+        lines = [
+            json.dumps({"text": " ".join(random.choice(subjects[k % 3], 5)), "id": f"d{k}"})
+            for k in range(150)
+        ]
+        Path("texts.jsonl").write_text("\n".join(lines))
+        arguments = ["--layers", "3", "--steps", "60", "--id-column", "id"]
+        assert main(["fit", "texts.jsonl", *arguments]) in (0, 1)  # a short run may find nothing
+        assert "topics" in capsys.readouterr().out
+        network = nor.load_network("texts.safetensors")
+        assert {name.partition("-")[0] for name in network.hidden_names or ()} == {
+            "layer1",
+            "layer2",
+        }
+        Path("new.txt").write_text("the coach of the team\nflour and sugar\n")
+        assert main(["explain", "texts.safetensors", "new.txt"]) in (0, 1)
+        assert "row 1: " in capsys.readouterr().out
+        Path("other.jsonl").write_text('{"text": "a comet in orbit"}\n')  # without ids
+        assert main(["explain", "texts.safetensors", "other.jsonl", "--json"]) in (0, 1)
+        record = json.loads(capsys.readouterr().out)
+        assert set(record["rows"][0]["present"]) == {"comet", "orbit"}
+
+    def test_images(self, capsys):
+        random = np.random.default_rng(0)
+        images = np.zeros((30, 6, 6), dtype=np.uint8)
+        for image in images:
+            y, x = random.integers(0, 5, 2)
+            image[y : y + 2, x : x + 2] = 1
+        np.save("images.npy", images)
+        arguments = ["--features", "1", "--feature-shape", "2x2", "--steps", "200"]
+        assert main(["fit", "images.npy", *arguments]) in (0, 1)
+        network = nor.load_network("images.safetensors")
+        assert network.visible_shape == (6, 6)
+        assert network.hidden_names is not None
+        assert network.hidden_names[0].startswith("feature 0 at ")
+
+
+class TestStops:
+    def test_a_stopped_run_goes_on_to_the_same_bits(self, capsys, monkeypatch):
+        import noisyor.training as training
+
+        whole = Path("patients.safetensors").read_bytes()
+        theta = nor.load_network("patients.safetensors").theta
+        step, done = training.step, []
+
+        def interrupted(state, *arguments, **options):
+            done.append(state.step)
+            if state.step == 100:
+                raise KeyboardInterrupt
+            return step(state, *arguments, **options)
+
+        monkeypatch.setattr(training, "step", interrupted)
+        assert main([*FIT, "--out", "m.safetensors", "--quiet"]) == 130
+        captured = capsys.readouterr()
+        assert "noisyor resume m.safetensors" in captured.err
+        assert captured.err.endswith("noisyor: interrupted\n")
+        assert not Path("m.safetensors").exists()
+        assert Path("m.safetensors.checkpoint").exists()
+
+        # Another fit does not throw the kept run away.
+        assert main([*FIT, "--out", "m.safetensors"]) == 2
+        assert "noisyor resume m.safetensors" in capsys.readouterr().err
+
+        monkeypatch.setattr(training, "step", step)
+        run(capsys, "resume", "m.safetensors", "--quiet")
+        assert nor.load_network("m.safetensors").theta.tobytes() == theta.tobytes()
+        assert not list(Path().glob("*.checkpoint*"))
+        assert Path("patients.safetensors").read_bytes() == whole
+
+    def test_before_anything_is_learned(self, capsys, monkeypatch):
+        def interrupt(*_, **__):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("noisyor.cli_run.read_table", interrupt)
+        assert main([*FIT, "--out", "m.safetensors"]) == 130
+        assert capsys.readouterr().err.strip() == "noisyor: interrupted"
+        assert not list(Path().glob("m.*"))
+
+    @pytest.mark.skipif(os.name == "nt", reason="signals differ")
+    def test_control_c(self):
+        code = "import sys; from noisyor.cli import main; sys.exit(main(sys.argv[1:]))"
+        arguments = [*FIT[:-1], "1000000", "--out", "m.safetensors", "--threads", "1"]
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            kept = Path("m.safetensors.checkpoint.json")
+            deadline = time.monotonic() + 60
+            while not kept.exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            time.sleep(2.0)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert process.returncode == 130
+        assert "to go on: noisyor resume m.safetensors" in errors
+        assert "Traceback" not in errors
+        assert Path("m.safetensors.checkpoint").exists()
+
+    def test_a_finished_model_is_trained_further(self, capsys):
+        before = nor.load_network("patients.safetensors")
+        text = run(capsys, "resume", "patients.safetensors", "--steps", "20", "--out", "n")
+        assert "12 held-out rows" in text
+        after = nor.load_network("n")
+        assert after.visible_names == before.visible_names
+        assert not np.array_equal(after.theta, before.theta)
+        told = read_metadata("n")["settings"]
+        assert (told["steps"], told["earlier"]["steps"]) == (20, 300)
+        Path("patients.csv").rename("moved.csv")
+        run(capsys, "resume", "n", "--steps", "5", "--data", "moved.csv", "--quiet")
+        assert read_metadata("n")["settings"]["steps"] == 5
+
+
+class TestExplain:
+    def test_rows(self, capsys):
+        text = run(capsys, "explain", "patients.safetensors", "patients.csv", "--rows", "0,2-3")
+        assert text.count("best explanation") == 3
+        assert "row 2 (p002)" in text
+        assert "exact: all 8 combinations of 3 causes" in text
+
+    def test_what_is_said_is_what_is_computed(self, capsys):
+        out = run(
+            capsys, "explain", "patients.safetensors", "patients.csv", "--rows", "0-4", "--json"
+        )
+        network = nor.load_network("patients.safetensors")
+        data = read_table("patients.csv", ReadOptions(id_column="patient")).observations
+        expected = nor.enumerate_posterior(network, data.take(slice(0, 5)))
+        for number, row in enumerate(json.loads(out)["rows"]):
+            for cause in row["causes"]:
+                exact = expected.marginals[number, cause["index"]]
+                assert cause["probability"] == pytest.approx(exact)
+
+    def test_findings(self, capsys):
+        arguments = ["--observe", "fever,cough", "--absent", "rash", "--what-if", "Red Eyes"]
+        text = run(capsys, "explain", "patients.safetensors", *arguments)
+        assert "2 present, 1 absent, 9 unknown" in text
+        assert "if 'red eyes' were present (now unknown)" in text
+
+    def test_nothing_found(self, capsys):
+        Path("none.csv").write_text(",".join(NAMES) + "\n" + ",".join("0" * 12) + "\n")
+        text = run(capsys, "explain", "patients.safetensors", "none.csv", code=1)
+        assert "no cause, noise" in text
+
+    def test_more_rows_than_are_shown(self, capsys):
+        assert main(["explain", "patients.safetensors", "patients.csv"]) == 0
+        captured = capsys.readouterr()
+        assert captured.out.count("best explanation") == 10
+        assert "110 more rows" in captured.err
+
+
+class TestEvaluate:
+    def test_the_numbers_are_those_of_the_library(self, capsys):
+        out = run(capsys, "evaluate", "patients.safetensors", "patients.csv", "--json")
+        record = json.loads(out)
+        network = nor.load_network("patients.safetensors")
+        data = read_table("patients.csv", ReadOptions(id_column="patient")).observations
+        expected = nor.evaluate(network, data, nor.MaxProduct(polish=20)).elbo_mp
+        assert record["elbo_mp"]["mean"] == pytest.approx(expected.mean)
+        assert record["elbo_mp"]["standard_error"] == pytest.approx(expected.standard_error)
+        assert record["elbo_vi"]["mean"] > record["independent"]["mean"]
+        assert record["rows"] == 120
+
+    def test_text(self, capsys):
+        text = run(capsys, "evaluate", "patients.safetensors", "patients.csv", "--quick")
+        assert "Elbo^MP" in text
+        assert "Elbo^VI" not in text
+        assert "independent columns" in text
+
+    def test_the_reference(self):
+        train = Observations.of(np.array([[1, 0], [1, np.nan]]))
+        rows = Observations.of(np.array([[1, 1], [np.nan, 0]]))
+        on = np.array([2.5 / 3, 0.5 / 2])
+        expected = [np.log(on[0]) + np.log(on[1]), np.log1p(-on[1])]
+        np.testing.assert_allclose(independent_reference(train, rows).per_row, expected)
+
+
+class TestSample:
+    @pytest.mark.parametrize("ending", ["csv", "jsonl", "npz", "npy"])
+    def test_what_is_read_back(self, capsys, ending):
+        out, causes = f"x.{ending}", f"h.{ending}"
+        run(
+            capsys,
+            *("sample", "patients.safetensors", "-n", "50", "--seed", "3"),
+            *("--out", out, "--causes", causes),
+        )
+        network = nor.load_network("patients.safetensors")
+        drawn = nor.sample(network, 50, seed=3)
+        found = read_table(out, None, network).observations
+        np.testing.assert_array_equal(found.to_dense(), drawn.visible.toarray())
+        assert Path(causes).stat().st_size > 0
+        assert main(["sample", "patients.safetensors", "--out", out]) == 2
+        assert "--force" in capsys.readouterr().err
+
+
+class TestExportAndInfo:
+    @pytest.mark.parametrize("to", ["graphml", "json", "csv", "bif"])
+    def test_export(self, capsys, to):
+        run(capsys, "export", "patients.safetensors", "--to", to, "--out", f"x.{to}", "--quiet")
+        assert "fever" in Path(f"x.{to}").read_text()
+
+    def test_info(self, capsys):
+        text = run(capsys, "info", "patients.safetensors", "--top", "1")
+        for word in ("factors", "12 visible", "3 hidden", "120 rows", "held_out_elbo", "2 more"):
+            assert word in text
+        record = json.loads(run(capsys, "info", "patients.safetensors", "--json"))
+        assert record["metadata"]["kind"] == "factors"
+        assert len(record["causes"]) == 3
+
+    def test_any_model_of_the_library(self, capsys):
+        nor.save_network("bare", nor.bipartite(4, 2), metadata={"data": "strange", "metrics": 3})
+        assert "4 visible" in run(capsys, "info", "bare")
+
+    @pytest.mark.skipif(os.name == "nt", reason="pipes differ")
+    def test_a_reader_that_stops_early(self):
+        code = (
+            "import sys; from noisyor.cli import main;"
+            "sys.exit(main(['info', 'patients.safetensors', '--json']))"
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        errors = process.stderr.read()
+        process.stderr.close()
+        process.wait(timeout=60)
+        assert errors == ""
+
+
+class TestRows:
+    def test_lists(self):
+        assert row_numbers("0-2,5, 7 - 8", 10) == [0, 1, 2, 5, 7, 8]
+        assert row_numbers("3,3,2", 4) == [3, 2]
+
+    @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "2-1", "10", "1,,2"])
+    def test_what_is_no_list(self, text):
+        with pytest.raises(InvalidSettingError, match="--rows"):
+            row_numbers(text, 10)
