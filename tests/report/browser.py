@@ -202,22 +202,25 @@ class Browser:
 
     def click(self, selector: str) -> None:
         """A real click in the middle of an element."""
-        place = self.run(
+        x, y = self._middle(selector)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        self.settle()
+
+    def point_at(self, selector: str) -> None:
+        """Move the pointer to the middle of an element."""
+        x, y = self._middle(selector)
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        self.settle()
+
+    def _middle(self, selector: str) -> tuple[float, float]:
+        x, y = self.run(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
             "e.scrollIntoView({block: 'center', behavior: 'instant'});"
             "const b = e.getBoundingClientRect();"
             "return [b.x + b.width / 2, b.y + b.height / 2]; })()"
         )
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call(
-                "Input.dispatchMouseEvent",
-                type=kind,
-                x=place[0],
-                y=place[1],
-                button="left",
-                clickCount=1,
-            )
-        self.settle()
+        return x, y
 
     def press(self, key: str, shift: bool = False) -> None:
         code, text = _KEYS[key]

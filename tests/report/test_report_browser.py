@@ -219,6 +219,26 @@ class TestFeatures:
 
 
 @pytest.mark.usefixtures("quiet")
+class TestCharts:
+    READ = "[...document.querySelectorAll('.plot .readout')].map(e => e.textContent)"
+
+    def test_points_are_read_by_keyboard(self, browser, pages):
+        browser.open(pages["factors"])
+        browser.run("document.querySelector('.plot').focus()")
+        browser.press("End")
+        assert browser.run(self.READ)[0] == "held out: 120 updates: −21.00 nats"
+        browser.press("Home")
+        assert browser.run(self.READ)[0].startswith("training: ")
+
+    def test_points_are_read_by_pointer(self, browser, pages):
+        browser.open(pages["factors"])
+        browser.point_at(".plot circle.held-out:nth-of-type(2)")
+        assert browser.run(self.READ)[0] == "held out: 80 updates: −21.00 nats"
+        browser.point_at(".calibration circle.held-out")
+        assert browser.run(self.READ)[1].startswith("predicted ")
+
+
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_has_enough_contrast(browser, pages, dark):
     """WCAG AA, 4.5 to 1, of every colour that text is set in against what lies behind it."""

@@ -164,6 +164,9 @@ def line_chart(
     reference : height and name of a dashed line across the chart.
     floor : lower end of the axis if values lie below it; they become arrows at the bottom.
     size : (width, height) of the coordinate system; the page scales the picture.
+
+    The attributes ``data-box`` (left, right, top, bottom of the plot) and ``data-range`` (values of
+    x and y at its ends) let a script turn places into values.
     """
     xs = np.concatenate([curve.x for curve in curves])
     ys = np.maximum(np.concatenate([curve.y for curve in curves]), floor)
@@ -216,6 +219,8 @@ def line_chart(
             parts.append(f'<path class="{curve.style}" d="M{line}"/>')
     return (
         f'<svg class="chart" viewBox="0 0 {size[0]} {size[1]}" role="img" '
+        f'data-box="{left} {right} {top} {bottom}" '
+        f'data-range="{x_range[0]:g} {x_range[1]:g} {y_range[0]:g} {y_range[1]:g}" '
         f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
     )
 

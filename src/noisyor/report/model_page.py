@@ -72,7 +72,7 @@ MAX_ROWS = 2000
 """Rows that are explained unless told otherwise."""
 
 _LISTED = 15
-_SCRIPTS = ("dom.js", "explorer.js", "matrix.js", "pictures.js")
+_SCRIPTS = ("dom.js", "explorer.js", "matrix.js", "pictures.js", "charts.js")
 
 
 class Page(NamedTuple):
