@@ -44,7 +44,7 @@ def test_every_command_and_format_is_on_the_page():
     from noisyor.cli import _cli
 
     text = PAGE.read_text("utf-8")
-    others = {"demo", "reproduce", "figures", "reproduce-report", "report"}
+    others = {"demo", "reproduce", "figures", "reproduce-report"}
     for command in set(_cli.commands) - others:
         assert f"| `{command} " in text
     endings = {"text": ".txt", "folder": "folder of `.txt`", "images": "folder of `.png`"}

@@ -54,11 +54,29 @@ def _fail(message: str) -> int:
     return FAILED
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+class _InOrder(click.Group):
+    """Commands are listed in the order in which they are used, not by the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(
+    cls=_InOrder,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, message="noisyor %(version)s")
 @click.pass_context
 def _cli(context: click.Context) -> None:
-    """Learn noisy-OR Bayesian networks from binary data, and explain data with them."""
+    """Learn noisy-OR Bayesian networks from binary data, and explain data with them.
+
+    \b
+    For a start:
+      noisyor demo
+      noisyor fit table.csv --out table.safetensors
+      noisyor explain table.safetensors table.csv --rows 0-4
+    """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
