@@ -205,9 +205,12 @@ def headline(model: Model) -> str:
     network, words = model.network, WORDS[model.kind]
     visibles = f"{network.n_visible:,} {words.visibles}"
     if model.kind == "features":
-        n_features, height, width = network.group("failure").shape
-        image = " × ".join(map(str, network.visible_shape))
-        return f"{n_features:,} features of {height} × {width} pixels, in images of {image}"
+        n_features, *feature = network.group("failure").shape
+        # Sizes stay in one line: no-break spaces.
+        small, large = (
+            "\u00a0×\u00a0".join(map(str, shape)) for shape in (feature, network.visible_shape)
+        )
+        return f"{n_features:,} features of {small} pixels, in images of {large}"
     causes = _count(network.n_hidden, words.cause, words.causes)
     if network.n_layers > 1:
         return f"{causes} in {network.n_layers} layers above {visibles}"
@@ -252,6 +255,7 @@ def _causes(
         "data": data,
         "has_explorer": True,
         "has_matrix": "matrix" in data,
+        "matrix_shape": _matrix_shape(data.get("matrix")),
         "is_layered": not flat,
         "features": None,
         "images": None,
@@ -288,6 +292,7 @@ def _features(model: Model, explained: Explained | None) -> dict[str, Any] | Non
         "data": {},
         "has_explorer": False,
         "has_matrix": False,
+        "matrix_shape": None,
         "is_layered": False,
         "features": feature_entries(network, positions, uses),
         "images": None if explained is None else image_entries(network, positions, explained),
@@ -305,6 +310,10 @@ def _features(model: Model, explained: Explained | None) -> dict[str, Any] | Non
         "n_cut": 0,
         "health": _health(titles, dead, pairs),
     }
+
+
+def _matrix_shape(matrix: dict[str, Any] | None) -> tuple[int, int] | None:
+    return None if matrix is None else (len(matrix["rows"]), len(matrix["columns"]))
 
 
 def _health(

@@ -291,7 +291,6 @@
       showInTree(element);
     }
     show(k);
-    document.dispatchEvent(new CustomEvent("cause", { detail: k }));
   }
 
   function fromAddress() {
