@@ -86,8 +86,8 @@ def explain(
     """Most likely causes of rows of DATA, or of findings that are named.
 
     With --observe and --absent everything else is unknown. Names are separated by commas. Each
-    cause comes with its probability and with the findings it explains: 0.9 after a finding says
-    that nine tenths of it are due to this cause.
+    cause comes with its probability now and before anything was observed, and with the findings it
+    explains: 0.9 after a finding says that nine tenths of it are due to this cause.
 
     Exit code 1: no cause was found for anything.
 
@@ -212,16 +212,17 @@ def _text(
     ]
     together = [hidden_label(network, k) for k in result.best]
     lines.append(f"  best explanation: {' + '.join(together) if together else 'no cause, noise'}")
-    for cause in result.causes:
-        if cause.probability < _FAINT:
-            continue
-        error = f" ± {cause.error:.3f}" if cause.error else ""
-        lines.append(f"  {cause.probability:6.3f}{error}  {cause.name}")
+    causes = [cause for cause in result.causes if cause.probability >= _FAINT]
+    if causes:
+        lines.append("     now  before  cause")
+    else:
+        lines.append(f"  no cause with a probability above {_FAINT}")
+    for cause in causes:
+        error = f"  (± {cause.error:.3f})" if cause.error and cause.error >= 0.0005 else ""
+        lines.append(f"  {cause.probability:6.3f}  {cause.base:6.3f}  {cause.name}{error}")
         if cause.explains:
             told = [f"{item.name} {item.share:.2f}" for item in cause.explains]
-            lines.append(f"          explains {_few(told)}")
-    if result.causes[0].probability < _FAINT:
-        lines.append(f"  no cause with a probability above {_FAINT}")
+            lines.append(f"                  explains {_few(told)}")
     if result.unexplained:
         lines.append(f"  unexplained: {_few(list(result.unexplained))}")
     lines.append(f"  {result.method}")

@@ -6,21 +6,22 @@ sampling; every result says which.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from noisyor.concerned import Concerned, concerned_by, forwards
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.explanation import explain
-from noisyor.inference.exact import hidden_configurations, log_joint_table
+from noisyor.inference.exact import MAX_HIDDEN, hidden_configurations, log_joint_table
 from noisyor.inference.max_product import MaxProduct
 from noisyor.marginalization import marginals
 from noisyor.naming import hidden_label, visible_label
-from noisyor.network import BoolArray, FloatArray, LongArray, Network
+from noisyor.network import FloatArray, LongArray, Network
 from noisyor.observations import Observations
+from noisyor.shares import shares_of_findings
 from noisyor.tables.columns import near
 
 __all__ = [
@@ -58,7 +59,7 @@ class Cause:
     """A cause of a row.
 
     ``probability`` given the row; ``error`` its standard error, 0 if exact, None if not known;
-    ``base`` probability when nothing is observed and its own causes are off; ``in_best`` whether
+    ``base`` probability when nothing is observed; ``in_best`` whether
     it belongs to the most likely explanation; ``explains`` the findings, the largest share first.
     """
 
@@ -77,9 +78,9 @@ class Differential:
 
     Attributes
     ----------
-    causes : by falling probability; where it is exact, only causes that what was observed bears on.
+    causes : those above something observed, by falling probability.
     best : indices of the causes in the single most likely explanation.
-    log_joint : its ``log p(causes, row)``.
+    log_joint : its ``log p(causes, row)``, causes above nothing observed summed out.
     unexplained : names of findings that are present and mostly due to no cause.
     method : how the probabilities were found, in words.
     exact : whether they are exact.
@@ -141,51 +142,42 @@ def differential(
     """
     if row.n_rows != 1:
         raise InvalidDataError(f"a differential is of one row, got {row.n_rows}")
-    relevant = _relevant(network, row)
-    error: FloatArray | None
-    if _enumerable(relevant, row) if method == "auto" else method == "exact":
-        probability, states, weights = _enumerated(network, row, relevant)
-        error = np.zeros(network.n_hidden)
-        words = f"exact: all {2 ** len(relevant):,} combinations of {len(relevant)} causes"
-        best, ranked = states[0], relevant
+    part = concerned_by(network, row)
+    if _enumerable(part) if method == "auto" else method == "exact":
+        belief = _enumerated(part)
     else:
-        common: dict[str, Any] = {"n_samples": n_samples, "seed": seed, "n_threads": n_threads}
-        if method == "samples":
-            found = marginals(network, row, "samples", **common)
-            words = f"estimated: {n_samples} perturb-and-max-product samples"
-        else:
-            found = marginals(network, row, **common)
-            words = f"estimated: {n_samples} sampling chains, with standard errors"
-        probability, error = found.probability[0], found.error[0]
-        sampler = MaxProduct(temperature=1.0, n_samples=_SHARE_SAMPLES)
-        drawn = explain(network, row, sampler, seed=seed, n_threads=n_threads)
-        states = [drawn.active(0, s).astype(np.int64) for s in range(_SHARE_SAMPLES)]
-        weights = np.full(_SHARE_SAMPLES, 1.0 / _SHARE_SAMPLES)
-        ranked = np.arange(network.n_hidden)
-    mode = explain(network, row, n_threads=n_threads)
-    exact = words.startswith("exact")
-    if not exact:
-        best = mode.active(0).astype(np.int64)
-        states, weights = [*states, best], np.append(weights, 1.0 / _SHARE_SAMPLES)
-    log_joint = float(mode.log_joint[0])
-    shares, leaked = _shares(network, _present(row), states, weights)
-    order = ranked[np.argsort(-probability[ranked], kind="stable")[:top]]
-    chosen = set(best.tolist())
+        belief = _sampled(part, method, n_samples, seed, n_threads)
+    mode = explain(part.network, part.row, n_threads=n_threads)
+    best = belief.states[0] if belief.exact else mode.active(0).astype(np.int64)
+    shares, leaked = shares_of_findings(
+        part.network, _present(part.row), [*belief.states, best], np.append(belief.weights, 0.01)
+    )
+    chosen = set(part.causes[best].tolist())
+    base = forwards(network, np.empty(0, dtype=np.int64), np.empty(0))
     causes = tuple(
         Cause(
-            index=int(k),
-            name=hidden_label(network, int(k)),
-            probability=float(probability[k]),
-            error=None if np.isnan(error[k]) else float(error[k]),
-            base=float(network.prior_probability[k]),
-            in_best=int(k) in chosen,
-            explains=_explained(network, shares.get(int(k), {})),
+            index=int(part.causes[k]),
+            name=hidden_label(network, int(part.causes[k])),
+            probability=float(belief.probability[k]),
+            error=None if np.isnan(belief.error[k]) else float(belief.error[k]),
+            base=float(base[part.causes[k]]),
+            in_best=int(part.causes[k]) in chosen,
+            explains=_explained(network, part, shares.get(int(k), {})),
         )
-        for k in order
+        for k in np.argsort(-belief.probability, kind="stable")[:top]
     )
-    unexplained = tuple(visible_label(network, i) for i, share in leaked.items() if share > 0.5)
     return Differential(
-        causes, tuple(sorted(chosen)), log_joint, unexplained, words, exact, probability
+        causes=causes,
+        best=tuple(sorted(chosen)),
+        log_joint=float(mode.log_joint[0]),
+        unexplained=tuple(
+            visible_label(network, int(part.visibles[i]))
+            for i, share in leaked.items()
+            if share > 0.5
+        ),
+        method=belief.words,
+        exact=belief.exact,
+        probability=forwards(network, part.causes, belief.probability),
     )
 
 
@@ -271,158 +263,83 @@ def _with(row: Observations, finding: int, evidence: Evidence) -> Observations:
     )
 
 
-# ---- enumeration of the causes above what was observed
+# ---- two ways to the probabilities
 
 
-def _observed(row: Observations) -> BoolArray:
-    observed = np.ones(row.n_visible, dtype=np.bool_)
-    observed[row.missing_columns[row.missing_ptr[0] : row.missing_ptr[1]]] = False
-    return observed
+class _Belief(NamedTuple):
+    """What is known of the causes of a part: probabilities, and configurations with weights."""
+
+    probability: FloatArray
+    error: FloatArray
+    states: list[LongArray]
+    weights: FloatArray
+    words: str
+    exact: bool
 
 
-def _relevant(network: Network, row: Observations) -> LongArray:
-    """Causes above an observed visible; what is observed says nothing new about any other one."""
-    reached = np.zeros(network.n_nodes, dtype=np.bool_)
-    reached[: network.n_visible] = _observed(row)
-    while True:  # one level upwards a round
-        above = np.unique(network.parent[reached[network.edge_child]]) + network.n_visible
-        if reached[above].all():
-            return np.flatnonzero(reached[network.n_visible :])
-        reached[above] = True
+def _enumerable(part: Concerned) -> bool:
+    n_causes = len(part.causes)
+    return n_causes <= _MOST_ENUMERATED and part.network.n_nodes * 2**n_causes <= _MOST_CELLS
 
 
-def _enumerable(relevant: LongArray, row: Observations) -> bool:
-    cells = (len(relevant) + int(_observed(row).sum())) * 2 ** min(len(relevant), 40)
-    return len(relevant) <= _MOST_ENUMERATED and cells <= _MOST_CELLS
-
-
-def _enumerated(
-    network: Network, row: Observations, relevant: LongArray
-) -> tuple[FloatArray, list[LongArray], FloatArray]:
-    """Probability of every cause, and the most likely configurations with their weights."""
-    if len(relevant) == 0:
-        raise InvalidDataError("nothing was observed that any cause could explain")
-    observed = np.flatnonzero(_observed(row))
-    part = _part(network, observed, relevant)
-    states = hidden_configurations(part.n_hidden)
-    values = row.to_dense().astype(np.float64)[:, observed]
-    log_p = log_joint_table(part, states, values)[0]
-    weight = np.exp(log_p - log_p.max())
-    weight /= weight.sum()
-    probability = _unobserved_probability(network, relevant, weight @ states)
-    likely = np.argsort(-weight, kind="stable")[:_WEIGHTED_STATES]
-    kept = [relevant[np.flatnonzero(states[s])] for s in likely]
-    return probability, kept, weight[likely] / weight[likely].sum()
-
-
-def _unobserved_probability(
-    network: Network, relevant: LongArray, of_relevant: FloatArray
-) -> FloatArray:
-    """Fill in the causes that nothing observed bears on, which are not ranked.
-
-    Without causes of their own they keep their prior; below others, those are taken as independent.
-    """
-    probability = np.zeros(network.n_hidden)
-    probability[relevant] = of_relevant
-    known = np.zeros(network.n_hidden, dtype=np.bool_)
-    known[relevant] = True
-    for k in np.argsort(network.hidden_levels, kind="stable"):
-        if not known[k]:
-            node = network.n_visible + int(k)
-            edges = slice(network.child_ptr[node], network.child_ptr[node + 1])
-            on = probability[network.parent[edges]]
-            failing = 1 - on + on * np.exp(-network.theta[network.param[edges]])
-            probability[k] = 1 - np.exp(-network.theta[network.leak_param[node]]) * failing.prod()
-    return probability
-
-
-def _part(network: Network, visibles: LongArray, hidden: LongArray) -> Network:
-    """The network of some visibles and all causes above them."""
-    if len(hidden) > 20:
+def _enumerated(part: Concerned) -> _Belief:
+    """Exact probabilities; the most likely configurations, the first of them the best."""
+    n_causes = len(part.causes)
+    if n_causes > MAX_HIDDEN:
         raise InvalidSettingError(
-            f"{len(hidden)} causes bear on what was observed, at most 20 can be enumerated; "
+            f"{n_causes} causes bear on what was observed, at most {MAX_HIDDEN} can be enumerated; "
             "take another method"
         )
-    nodes = np.concatenate([visibles, network.n_visible + hidden])
-    new_number = np.full(network.n_hidden, -1, dtype=np.int64)
-    new_number[hidden] = np.arange(len(hidden))
-    edges = np.concatenate(
-        [np.arange(network.child_ptr[i], network.child_ptr[i + 1]) for i in nodes]
-    )
-    counts = np.diff(network.child_ptr)[nodes]
-    return Network(
-        n_visible=len(visibles),
-        n_hidden=len(hidden),
-        child_ptr=np.concatenate([[0], np.cumsum(counts)]),
-        parent=new_number[network.parent[edges]].astype(np.int32),
-        param=network.param[edges],
-        leak_param=network.leak_param[nodes],
-        theta=network.theta,
-        free=network.free,
+    states = hidden_configurations(n_causes)
+    values = part.row.to_dense().astype(np.float64)
+    log_p = log_joint_table(part.network, states, values)[0]
+    weight = np.exp(log_p - log_p.max())
+    weight /= weight.sum()
+    likely = np.argsort(-weight, kind="stable")[:_WEIGHTED_STATES]
+    return _Belief(
+        probability=weight @ states,
+        error=np.zeros(n_causes),
+        states=[np.flatnonzero(states[s]) for s in likely],
+        weights=weight[likely] / weight[likely].sum(),
+        words=f"exact: all {2**n_causes:,} combinations of {n_causes} causes",
+        exact=True,
     )
 
 
-# ---- who explains what
+def _sampled(
+    part: Concerned, method: Method, n_samples: int, seed: int, n_threads: int | None
+) -> _Belief:
+    """Estimated probabilities; perturb-and-max-product samples of equal weight."""
+    common: dict[str, Any] = {"n_samples": n_samples, "seed": seed, "n_threads": n_threads}
+    if method == "samples":
+        found = marginals(part.network, part.row, "samples", **common)
+        words = f"estimated: {n_samples} perturb-and-max-product samples"
+    else:
+        found = marginals(part.network, part.row, **common)
+        words = f"estimated: {n_samples} sampling chains, with standard errors"
+    sampler = MaxProduct(temperature=1.0, n_samples=_SHARE_SAMPLES)
+    drawn = explain(part.network, part.row, sampler, seed=seed, n_threads=n_threads)
+    return _Belief(
+        probability=found.probability[0],
+        error=found.error[0],
+        states=[drawn.active(0, s).astype(np.int64) for s in range(_SHARE_SAMPLES)],
+        weights=np.full(_SHARE_SAMPLES, 1.0 / _SHARE_SAMPLES),
+        words=words,
+        exact=False,
+    )
 
 
-def _shares(
-    network: Network,
-    present: npt.NDArray[np.int32],
-    states: Sequence[LongArray],
-    weights: FloatArray,
-) -> tuple[dict[int, dict[int, float]], dict[int, float]]:
-    """For each cause the share of each present finding due to it, given that it is on.
-
-    Within a configuration an active node is due to its active parents and its leak in proportion
-    to theta; the share of a hidden node is passed on to its own parents too. Also returned: the
-    share of each finding that is due to its leak.
-    """
-    total: dict[int, dict[int, float]] = {}
-    on_weight: dict[int, float] = {}
-    leaked = {int(i): 0.0 for i in present}
-    all_weight = float(sum(weights))
-    for active, weight in zip(states, weights, strict=True):
-        on = np.zeros(network.n_hidden, dtype=np.bool_)
-        on[active] = True
-        for k in active.tolist():
-            on_weight[k] = on_weight.get(k, 0.0) + float(weight)
-        upwards = {k: _due(network, network.n_visible + k, on) for k in active.tolist()}
-        bottom_up = sorted(active.tolist(), key=lambda k: -network.hidden_levels[k])
-        for i in leaked:
-            direct, leak = _due(network, i, on)
-            leaked[i] += leak * float(weight) / all_weight
-            share = dict(direct)
-            for k in bottom_up:
-                if k in share:
-                    for parent, part in upwards[k][0]:
-                        share[parent] = share.get(parent, 0.0) + share[k] * part
-            for k, value in share.items():
-                of_cause = total.setdefault(k, {})
-                of_cause[i] = of_cause.get(i, 0.0) + value * float(weight)
-    for k, of_cause in total.items():
-        for i in of_cause:
-            of_cause[i] /= on_weight[k]
-    return total, leaked
+# ---- in words
 
 
-def _due(network: Network, node: int, on: BoolArray) -> tuple[list[tuple[int, float]], float]:
-    """Shares of an active node due to its active parents, and to its leak."""
-    edges = slice(network.child_ptr[node], network.child_ptr[node + 1])
-    parents = network.parent[edges]
-    acting = on[parents]
-    theta = network.theta[network.param[edges]][acting]
-    leak = float(network.theta[network.leak_param[node]])
-    whole = leak + float(theta.sum())
-    if whole <= 0:
-        return [], 1.0
-    pairs = zip(parents[acting].tolist(), (theta / whole).tolist(), strict=True)
-    return list(pairs), leak / whole
-
-
-def _explained(network: Network, shares: dict[int, float]) -> tuple[Explained, ...]:
+def _explained(
+    network: Network, part: Concerned, shares: dict[int, float]
+) -> tuple[Explained, ...]:
     ranked = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
-        Explained(i, visible_label(network, i), share) for i, share in ranked if share >= _FAINT
+        Explained(i, visible_label(network, i), share)
+        for i, share in ((int(part.visibles[k]), share) for k, share in ranked)
+        if share >= _FAINT
     )
 
 
