@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from noisyor.evaluation import EvaluationResult, evaluate
     from noisyor.evidence import EvidenceBound, EvidenceEstimate, estimate_evidence, evidence_bound
     from noisyor.explanation import explain
+    from noisyor.exporting import export_network
     from noisyor.graph_exchange import from_networkx, to_networkx
     from noisyor.hybrid import HybridResult, train_hybrid
     from noisyor.inference.exact import ExactPosterior, enumerate_posterior
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from noisyor.sampling import sample, visible_probability
     from noisyor.streaming import train_stream
     from noisyor.structure import bipartite, convolutional, from_edges
+    from noisyor.tables import ReadOptions, Table, read_table
     from noisyor.training import TrainingResult, train
 
 _HOME = {
@@ -88,6 +90,8 @@ _HOME = {
     "Observations": "observations",
     "Posterior": "posterior",
     "TopicModel": "estimators",
+    "ReadOptions": "tables",
+    "Table": "tables",
     "TrainingResult": "training",
     "UnsupportedDataError": "errors",
     "bipartite": "structure",
@@ -99,6 +103,7 @@ _HOME = {
     "evaluate": "evaluation",
     "evidence_bound": "evidence",
     "explain": "explanation",
+    "export_network": "exporting",
     "from_edges": "structure",
     "from_networkx": "graph_exchange",
     "initialize": "initialization",
@@ -110,6 +115,7 @@ _HOME = {
     "load_network": "model_file",
     "log_joint": "objective",
     "marginals": "marginalization",
+    "read_table": "tables",
     "sample": "sampling",
     "save_network": "model_file",
     "to_networkx": "graph_exchange",
@@ -145,6 +151,8 @@ __all__ = [
     "NoisyOrNetwork",
     "Observations",
     "Posterior",
+    "ReadOptions",
+    "Table",
     "TopicModel",
     "TrainingResult",
     "UnsupportedDataError",
@@ -158,6 +166,7 @@ __all__ = [
     "evaluate",
     "evidence_bound",
     "explain",
+    "export_network",
     "from_edges",
     "from_networkx",
     "initialize",
@@ -169,6 +178,7 @@ __all__ = [
     "load_network",
     "log_joint",
     "marginals",
+    "read_table",
     "sample",
     "save_network",
     "to_networkx",
