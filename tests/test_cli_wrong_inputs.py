@@ -304,6 +304,12 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
         [*FIT, "--out", "m", "--checkpoint", "m"],
         ("both the model and the checkpoint",),
     ),
+    "a file in the place of the checkpoint": (
+        lambda: Path("data.safetensors.checkpoint").write_text("mine"),
+        [*FIT, "--force"],
+        ("belongs to no run",),
+    ),
+    "a file in the place of the plan": (stopped_run, [*FIT, "--force"], ("not the plan",)),
     "a run that was stopped": (stopped_run, FIT, ("stopped", "noisyor resume data.safetensors")),
     # ---- models
     "no such model": (nothing, ["info", "gone.safetensors"], ("gone.safetensors", "No such file")),

@@ -92,7 +92,7 @@ def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | No
 @click.option(
     "--learning-rate", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Of Adam."
 )
-@click.option("--init", metavar="NAME", help="Where training starts, such as paper-3.")
+@click.option("--init", metavar="NAME", help="Where training starts, such as data or paper-3.")
 @seed_option
 @threads_option
 @click.option(
@@ -286,7 +286,15 @@ def _check_places(data: Path, out: Path, checkpoint: Path, force: bool) -> None:
         )
     if out.resolve() == checkpoint.resolve():
         raise InvalidSettingError(f"{out} cannot be both the model and the checkpoint")
-    check_output(checkpoint, force=force and kept.exists(), inputs=[data])
+    if kept.exists():
+        from noisyor.cli_run import read_plan
+
+        read_plan(kept)  # what is no run of ours is not thrown away
+    elif checkpoint.exists():
+        raise InvalidSettingError(
+            f"{checkpoint} exists and belongs to no run; choose another --checkpoint"
+        )
+    check_output(checkpoint, force=force, inputs=[data])
 
 
 def _plan_file(given: Path) -> Path | None:

@@ -36,9 +36,12 @@ def folder_texts(path: Path, options: ReadOptions) -> Texts:
     """Name and content of the ``.txt`` files below a folder, in the order of their names."""
     for file in sorted(path.rglob("*")):
         if file.is_file() and ".txt" in file.suffixes[-2:]:
-            if file.stat().st_size > _LONGEST_DOCUMENT:
-                raise InvalidDataError(f"{file} is too large for one document")
-            lines = (line for _, line in numbered_lines(file, options.encoding))
+            lines, length = [], 0
+            for _, line in numbered_lines(file, options.encoding):
+                lines.append(line)
+                length += len(line)
+                if length > _LONGEST_DOCUMENT:  # perhaps far more than the size of a packed file
+                    raise InvalidDataError(f"{file} is too large for one document")
             yield file.relative_to(path).as_posix(), "".join(lines)
 
 
