@@ -6,12 +6,13 @@ together from `initialize` and `train`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
-from noisyor.errors import InvalidDataError
+from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.factor_search import search_factors
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.initialization import initialize
@@ -20,6 +21,7 @@ from noisyor.network import Network
 from noisyor.observations import Observations
 from noisyor.structure import bipartite, convolutional
 from noisyor.training import History, train
+from noisyor.warm_start import start_from_factors
 
 __all__ = ["Learned", "learn_factors", "learn_features", "learn_network", "learn_topics"]
 
@@ -63,7 +65,7 @@ def learn_network(
         seed=seed,
         **options,
     )
-    settings = {
+    settings: dict[str, Any] = {
         "method": method.settings(),
         "steps": steps,
         "batch_size": batch_size,
@@ -74,28 +76,56 @@ def learn_network(
 
 
 def learn_factors(
-    X: Any, n_hidden: int, *, init: str = "paper-3", seed: int = 0, **training: Any
+    X: Any,
+    n_hidden: int | Literal["auto"],
+    *,
+    init: str = "data",
+    noise: Literal["shared", "per_visible"] = "per_visible",
+    starts: int = 12,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | None = None,
+    **training: Any,
 ) -> Learned:
     """Boolean matrix factorisation: hidden causes, each a set of columns that it switches on.
 
     Parameters
     ----------
     X : binary data (n_rows, n_visible).
-    n_hidden : number of causes.
-    init : name of a start, see `initialize`.
+    n_hidden : number of causes; ``"auto"`` finds it.
+    init : ``"data"`` searches the data for causes (see `search_factors`) and fine-tunes them; the
+        network then has at most `n_hidden` causes, those that the data pay for. Or the name of one
+        of the paper's starts, see `initialize`, with `n_hidden` causes.
+    noise : one noise probability for all columns, or one for each.
+    starts : of the search, at most.
     seed : of the start and of the training.
     training : see `learn_network`.
     """
     observations = Observations.of(X)
-    network = bipartite(observations.n_visible, n_hidden)
-    network = initialize(network, init, noise="uniform", seed=seed)
-    defaults: dict[str, Any] = {
-        "method": MaxProduct(temperature=1.0),
-        "steps": 4000,
-        "batch_size": 20,
-        "learning_rate": 3e-3,
-    }
-    return learn_network(network, observations, seed=seed, **(defaults | training))
+    options: dict[str, Any] = {"n_threads": n_threads, "progress": progress, "seed": seed}
+    if init == "data":
+        found = search_factors(observations, n_hidden, starts=starts, **options)
+        network = bipartite(observations.n_visible, max(1, len(found.factors)), noise=noise)
+        network = start_from_factors(network, observations, found)
+        defaults: dict[str, Any] = {
+            "method": MaxProduct(polish=5),
+            "steps": 300,
+            "learning_rate": 0.01,
+            "smoothing": 0.1,
+        }
+    else:
+        if isinstance(n_hidden, str):
+            raise InvalidSettingError('the number of causes is found with init="data" only')
+        network = bipartite(observations.n_visible, n_hidden, noise=noise)
+        network = initialize(network, init, noise="uniform", seed=seed)
+        defaults = {
+            "method": MaxProduct(temperature=1.0),
+            "steps": 4000,
+            "batch_size": 20,
+            "learning_rate": 3e-3,
+        }
+    learned = learn_network(network, observations, **(defaults | options | training))
+    return replace(learned, settings={"init": init, "noise": noise, **learned.settings})
 
 
 def learn_topics(

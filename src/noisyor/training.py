@@ -63,6 +63,15 @@ class TrainingResult:
     history: History
 
 
+class Pull(NamedTuple):
+    """Prior on the parameters, (n_params,) each: rows seen beforehand in which a parameter's edge
+    or leak switched its node on, and in which it did not, as shares of the training rows.
+    """
+
+    on: FloatArray
+    off: FloatArray
+
+
 class StepInfo(NamedTuple):
     """What a callback is told after a step: the new state, its batch bound, the network so far."""
 
@@ -88,16 +97,35 @@ def step(
     learning_rate: float,
     seed: int,
     n_threads: int,
+    pull: Pull | None = None,
 ) -> tuple[TrainingState, float]:
-    """One update from one minibatch: the new state and the batch's mean bound before it."""
+    """One update from one minibatch: the new state and the batch's mean bound before it.
+
+    ``pull`` is the prior on the parameters, if there is one.
+    """
     current = network.with_theta(state.theta)
     value, gradient = method.gradient(
         current, batch, seed=seed, step=state.step, n_threads=n_threads
     )
+    if pull is not None:
+        gradient = gradient + pull.on / np.expm1(state.theta) - pull.off
     optimiser, ascent = adam.update(state.optimiser, gradient, learning_rate)
     theta = np.maximum(state.theta + ascent, THETA_MIN)
     theta = np.where(network.free, theta, state.theta)
     return TrainingState(state.step + 1, theta, optimiser), value
+
+
+def smoothing_pull(network: Network, smoothing: float, n_rows: int) -> Pull | None:
+    """Prior that is worth ``smoothing`` rows, per training row; None for none.
+
+    Of a leak: so many further rows in which the node came on by itself and as many in which it did
+    not. Of an edge: so many in which the cause was on and failed; without them a cause claims every
+    column that was on, for whatever reason, in each of its few rows.
+    """
+    if not smoothing:
+        return None
+    strength = np.where(network.roles == "unused", 0.0, smoothing / n_rows)
+    return Pull(np.where(network.roles == "failure", 0.0, strength), strength)
 
 
 def train(
@@ -108,6 +136,8 @@ def train(
     steps: int,
     batch_size: int | None = 20,
     learning_rate: float = 1e-3,
+    final_learning_rate: float | None = None,
+    smoothing: float = 0.0,
     seed: int = 0,
     held_out: Any = None,
     evaluate_every: int = 0,
@@ -132,6 +162,10 @@ def train(
     steps : number of updates in total.
     batch_size : rows per update; None for all.
     learning_rate : of Adam.
+    final_learning_rate : what the rate falls to, geometrically, at the last of the steps; by
+        default it stays as it is, as in the paper. Resuming for more steps changes the course then.
+    smoothing : rows seen beforehand in which nothing was certain, against fitting small data to
+        the last bit, see `smoothing_pull`; 0, as in the paper, for none.
     seed : of the shuffling and of the perturbations.
     held_out : data whose mean bound is recorded every ``evaluate_every`` steps and at the end.
     callbacks : called after every step with a `StepInfo`; returning True stops training.
@@ -146,6 +180,19 @@ def train(
     observations = Observations.of(X, n_visible=network.n_visible)
     held_out = None if held_out is None else Observations.of(held_out, network.n_visible)
     settings = _check_settings(steps, batch_size, learning_rate, seed, evaluate_every, resume)
+    if not (np.isfinite(smoothing) and smoothing >= 0):
+        raise InvalidSettingError(f"smoothing must not be negative, got {smoothing}")
+    if final_learning_rate is not None and not 0 < final_learning_rate < np.inf:
+        raise InvalidSettingError(
+            f"final_learning_rate must be positive, got {final_learning_rate}"
+        )
+    decay = 1.0
+    if final_learning_rate is not None:
+        settings["final_learning_rate"] = float(final_learning_rate)
+        decay = (final_learning_rate / learning_rate) ** (1.0 / max(steps, 1))
+    if smoothing:  # left out otherwise, so that older checkpoints stay valid
+        settings["smoothing"] = float(smoothing)
+    pull = smoothing_pull(network, smoothing, observations.n_rows)
     if resume and checkpoint is None:
         raise InvalidSettingError("resume needs the checkpoint file to resume from")
     threads = resolve_threads(n_threads)
@@ -182,9 +229,10 @@ def train(
                     network,
                     batch,
                     method,
-                    learning_rate=learning_rate,
+                    learning_rate=learning_rate * decay**state.step,
                     seed=seed,
                     n_threads=threads,
+                    pull=pull,
                 )
                 recorder.add(value, time.perf_counter() - began)
                 current = network.with_theta(state.theta)
@@ -286,10 +334,12 @@ def _restore(saved: Checkpoint) -> tuple[TrainingState, History]:
 __all__ = [
     "Evaluation",
     "History",
+    "Pull",
     "StepInfo",
     "TrainingResult",
     "TrainingState",
     "init",
+    "smoothing_pull",
     "step",
     "train",
 ]

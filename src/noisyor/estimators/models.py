@@ -85,7 +85,7 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
         if self.n_components != "auto":
             return learn_factors(rows, self.n_components, **options)
         try:
-            return learn_factors(rows, "auto", **options)  # type: ignore[arg-type]
+            return learn_factors(rows, "auto", **options)
         except NoisyOrError as error:
             raise InvalidSettingError(
                 f"n_components='auto' is not possible here: {error}"

@@ -1,0 +1,214 @@
+"""Boolean covers: binary memberships and factors whose OR draws a binary matrix.
+
+A cover is judged by a description length: the log-probability of the data, given that a covered
+entry is 0 with one rate and an uncovered entry is 1 with another, plus that of the memberships and
+the factors, each a coin of its own bias. So a factor has to pay for itself, and the right number of
+factors is the one that the data pay for. `refine` climbs by single flips, `prune` drops factors,
+`combine` makes one cover of two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.engines.numba.cover import improve_rows
+from noisyor.engines.threads import run_blocks
+from noisyor.network import FloatArray
+
+__all__ = ["Cover", "Matrix", "Rates", "combine", "prune", "refine"]
+
+BinaryArray = npt.NDArray[np.uint8]
+
+_SMALLEST_RATE, _LARGEST_RATE = 1e-4, 0.4
+_ROUNDS = 30
+
+
+class Matrix(NamedTuple):
+    """The data: ``ones`` and ``observed``, both bool (n_rows, n_columns)."""
+
+    ones: npt.NDArray[np.bool_]
+    observed: npt.NDArray[np.bool_]
+
+
+class Rates(NamedTuple):
+    """Probability that a covered entry is 0, and that an uncovered one is 1."""
+
+    missed: float
+    spurious: float
+
+
+@dataclass(eq=False)
+class Cover:
+    """Memberships (n_rows, n_causes) and factors (n_causes, n_columns), uint8, and their counts.
+
+    ``counts`` (n_rows, n_columns) says how many causes cover each entry.
+    """
+
+    states: BinaryArray
+    factors: BinaryArray
+    counts: npt.NDArray[np.int32]
+    rates: Rates
+
+    @classmethod
+    def of(cls, matrix: Matrix, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:
+        """A cover with its counts and rates worked out."""
+        states = np.ascontiguousarray(states, dtype=np.uint8)
+        factors = np.ascontiguousarray(factors, dtype=np.uint8)
+        counts = (states.astype(np.float32) @ factors.astype(np.float32)).astype(np.int32)
+        return cls(states, factors, counts, _rates(matrix, counts))
+
+    @property
+    def n_causes(self) -> int:
+        """Number of factors."""
+        return len(self.factors)
+
+    def errors(self, matrix: Matrix) -> int:
+        """Number of observed entries that the cover gets wrong."""
+        return int((((self.counts > 0) != matrix.ones) & matrix.observed).sum())
+
+    def score(self, matrix: Matrix) -> float:
+        """Minus the description length of data, memberships and factors, in nats."""
+        missed, spurious = self.rates
+        covered = self.counts > 0
+        value = 0.0
+        for where, one, zero in (
+            (covered, 1.0 - missed, missed),
+            (~covered, spurious, 1.0 - spurious),
+        ):
+            seen = where & matrix.observed
+            n_ones = int((seen & matrix.ones).sum())
+            value += n_ones * np.log(one) + (int(seen.sum()) - n_ones) * np.log(zero)
+        lengths = _length(self.states, axis=0).sum() + _length(self.factors, axis=1).sum()
+        return float(value - lengths)
+
+    def worth(self, matrix: Matrix) -> FloatArray:
+        """What the score would lose without each factor, (n_causes,); negative ones do not pay."""
+        alone = np.where(self.counts == 1, _weights(matrix, self.rates), np.float32(0))
+        gain = ((self.states.T.astype(np.float32) @ alone) * self.factors).sum(1, dtype=np.float64)
+        return np.asarray(gain - _length(self.states, axis=0) - _length(self.factors, axis=1))
+
+    def without(self, matrix: Matrix, causes: list[int]) -> Cover:
+        """The cover without some of its causes."""
+        return Cover.of(
+            matrix, np.delete(self.states, causes, axis=1), np.delete(self.factors, causes, axis=0)
+        )
+
+
+def refine(
+    matrix: Matrix,
+    cover: Cover,
+    *,
+    rounds: int = _ROUNDS,
+    factors: bool = True,
+    n_threads: int = 1,
+) -> Cover:
+    """Flip memberships, then entries of factors, in turn, while the score rises.
+
+    With ``factors`` False the factors and the rates are left as they are.
+    """
+    states, drawn, counts, rates = cover.states, cover.factors, cover.counts, cover.rates
+    states, counts = states.copy(), counts.copy()
+    for _ in range(rounds):
+        weights = _weights(matrix, rates)
+        flips = _improve(weights, counts, states, drawn, n_threads)
+        if factors:
+            columns = np.ascontiguousarray(drawn.T)
+            counts = np.ascontiguousarray(counts.T)
+            flips += _improve(np.ascontiguousarray(weights.T), counts, columns, states.T, n_threads)
+            drawn, counts = np.ascontiguousarray(columns.T), np.ascontiguousarray(counts.T)
+            rates = _rates(matrix, counts)
+        if not flips or not factors:
+            break
+    return Cover(states, drawn, counts, rates)
+
+
+def prune(matrix: Matrix, cover: Cover, most: int, *, n_threads: int = 1) -> Cover:
+    """Drop the factors worth least until at most ``most`` are left and each pays for itself."""
+    while cover.n_causes:
+        worth = cover.worth(matrix)
+        order = np.argsort(worth, kind="stable")
+        excess = cover.n_causes - most
+        if excess <= 0 and worth[order[0]] > 0:
+            break
+        leave = _dissimilar(cover.factors, order, max(1, excess // 8))
+        cover = refine(matrix, cover.without(matrix, leave), rounds=2, n_threads=n_threads)
+    return refine(matrix, cover, n_threads=n_threads)
+
+
+def combine(matrix: Matrix, first: Cover, second: Cover, most: int, *, n_threads: int = 1) -> Cover:
+    """The best causes of two covers, at most ``most`` of them."""
+    both = Cover.of(
+        matrix,
+        np.hstack([first.states, second.states]),
+        np.vstack([first.factors, second.factors]),
+    )
+    return prune(matrix, both, most, n_threads=n_threads)
+
+
+def _improve(
+    weights: npt.NDArray[np.float32],
+    counts: npt.NDArray[np.int32],
+    states: BinaryArray,
+    factors: BinaryArray,
+    n_threads: int,
+) -> int:
+    """One pass of the kernel over all rows; ``counts`` and ``states`` change."""
+    _, column = np.nonzero(factors)
+    ptr = np.concatenate([[0], np.cumsum(factors.sum(1, dtype=np.int64))])
+    price = _price(states)
+    column = column.astype(np.int32)
+    flips: list[int] = []
+
+    def work(begin: int, end: int) -> None:
+        flips.append(improve_rows(weights, counts, states, ptr, column, price, begin, end))
+
+    run_blocks(work, len(states), n_threads)
+    return sum(flips)
+
+
+def _dissimilar(factors: BinaryArray, order: npt.NDArray[np.intp], most: int) -> list[int]:
+    """The first ``most`` of ``order`` that share less than half of their columns."""
+    chosen: list[int] = []
+    sizes = factors.sum(1, dtype=np.int64)
+    for candidate in order:
+        shared = (factors[chosen] & factors[candidate]).sum(1, dtype=np.int64)
+        if (2 * shared < np.minimum(sizes[chosen], sizes[candidate]).clip(1)).all():
+            chosen.append(int(candidate))
+            if len(chosen) == most:
+                break
+    return chosen
+
+
+def _rates(matrix: Matrix, counts: npt.NDArray[np.int32]) -> Rates:
+    covered = (counts > 0) & matrix.observed
+    uncovered = (counts == 0) & matrix.observed
+    missed = (int((covered & ~matrix.ones).sum()) + 1) / (int(covered.sum()) + 2)
+    spurious = (int((uncovered & matrix.ones).sum()) + 1) / (int(uncovered.sum()) + 2)
+    low, high = _SMALLEST_RATE, _LARGEST_RATE
+    return Rates(min(max(missed, low), high), min(max(spurious, low), high))
+
+
+def _weights(matrix: Matrix, rates: Rates) -> npt.NDArray[np.float32]:
+    """Gain in log-probability from covering each entry."""
+    one = np.float32(np.log((1.0 - rates.missed) / rates.spurious))
+    zero = np.float32(np.log(rates.missed / (1.0 - rates.spurious)))
+    return np.where(matrix.observed, np.where(matrix.ones, one, zero), np.float32(0))
+
+
+def _price(states: BinaryArray) -> FloatArray:
+    """Log-odds against a membership, by cause; never negative."""
+    share = (states.sum(0, dtype=np.float64) + 1) / (len(states) + 2)
+    share = np.clip(share, _SMALLEST_RATE, 0.5)
+    return np.asarray(np.log((1.0 - share) / share))
+
+
+def _length(bits: BinaryArray, axis: int) -> FloatArray:
+    """Nats to write each line of bits along an axis with a coin of its own bias."""
+    n = bits.shape[axis]
+    on = bits.sum(axis, dtype=np.float64)
+    share = (on + 1) / (n + 2)
+    return np.asarray(-on * np.log(share) - (n - on) * np.log1p(-share))

@@ -1,0 +1,224 @@
+"""Search for the causes of a binary matrix: many starts, the best of each kept.
+
+Joint max-product over memberships and factors finds most causes of a matrix in one go, but rarely
+all of them. A run with other noise or another idea of how often entries are flipped misses others.
+So every new run is refined and pruned by description length (see `cover`), then combined with the
+best cover so far; the better one stays. The search ends when some runs in a row added nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.cover import Cover, Matrix, Rates, combine, prune, refine
+from noisyor.engines.threads import resolve_threads
+from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.inference.joint import JointMaxProduct, factorize
+from noisyor.inference.settings import check_seed, is_whole
+from noisyor.observations import Observations
+from noisyor.progress import progress_bar
+
+__all__ = ["FoundFactors", "search_factors"]
+
+
+class _Start(NamedTuple):
+    """A run of joint max-product: assumed flip probability, and causes per cause asked for."""
+
+    flip_probability: float
+    excess: float
+
+
+_STARTS = (
+    _Start(0.02, 1.0),
+    _Start(0.05, 1.5),
+    _Start(0.0, 1.0),
+    _Start(0.05, 1.0),
+    _Start(0.1, 1.5),
+)
+_TRIED_FIRST = 3
+"""Kinds of starts tried before the one that did best gets every second turn."""
+
+_ITERATIONS, _DAMPING = 200, 0.6
+
+_MOST_ENTRIES = 2**24
+"""Entries of the part of the data that is searched; beyond, a sample of rows is."""
+
+_MOST_PRODUCTS = 2**26
+"""Rows x causes x columns of a joint run; its memory is eight bytes for each."""
+
+_FEWEST_ROWS = 100
+"""A joint run on fewer rows than this tells little; a linear factorisation starts then."""
+
+_FIRST_GUESS = 16
+"""Number of causes that a search for their number begins with."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoundFactors:
+    """What a search found.
+
+    ``states`` uint8 (n_searched, n_causes) memberships of the rows ``rows`` (n_searched,) that were
+    searched; ``factors`` uint8 (n_causes, n_columns), most frequent first; ``rates`` of errors;
+    ``scores`` of the best cover after each start; ``errors`` entries of those rows it gets wrong.
+    """
+
+    states: npt.NDArray[np.uint8]
+    factors: npt.NDArray[np.uint8]
+    rates: Rates
+    scores: tuple[float, ...]
+    errors: int
+    rows: npt.NDArray[np.int64]
+
+
+def search_factors(
+    X: Any,
+    n_hidden: int | Literal["auto"],
+    *,
+    starts: int = 12,
+    patience: int = 3,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> FoundFactors:
+    """Find sets of columns that switch on together: a Boolean factorisation.
+
+    Parameters
+    ----------
+    X : binary data in any form that `Observations.of` takes; NaN is unobserved.
+    n_hidden : number of causes at most; causes that the data do not pay for are not kept.
+        ``"auto"`` raises it until some are left over.
+    starts : runs of joint max-product at most.
+    patience : stop after so many runs in a row that added nothing.
+    seed : of the noise and of the sample of rows, for data with more than some million entries.
+    n_threads : default all cores. The result does not depend on it.
+    progress : show a progress bar; None shows it on a terminal only.
+    """
+    observations = Observations.of(X)
+    if not observations.n_rows:
+        raise InvalidDataError("there are no rows to search for causes")
+    for name, value in (("starts", starts), ("patience", patience)):
+        if value < 1:
+            raise InvalidSettingError(f"{name} must be at least 1, got {value}")
+    if n_hidden != "auto" and not (is_whole(n_hidden) and n_hidden >= 1):
+        raise InvalidSettingError(f"n_hidden must be at least 1 or 'auto', got {n_hidden!r}")
+    search = _Search(observations, check_seed(seed), resolve_threads(n_threads))
+    with progress_bar(starts, "search", "starts", progress) as bar:
+        most = search.number_of_causes(patience) if n_hidden == "auto" else int(n_hidden)
+        cover, scores = search.run(most, starts, patience, bar)
+    order = np.argsort(-cover.states.sum(0, dtype=np.int64), kind="stable")
+    return FoundFactors(
+        states=cover.states[:, order],
+        factors=cover.factors[order],
+        rates=cover.rates,
+        scores=tuple(scores),
+        errors=cover.errors(search.matrix),
+        rows=search.rows,
+    )
+
+
+class _Search:
+    """The searched rows as a dense matrix, and the starts."""
+
+    def __init__(self, observations: Observations, seed: int, n_threads: int) -> None:
+        generator = np.random.default_rng(seed)
+        n_rows = observations.n_rows
+        most = max(1, _MOST_ENTRIES // observations.n_visible)
+        self.rows = np.arange(n_rows, dtype=np.int64)
+        if n_rows > most:
+            self.rows = np.sort(generator.permutation(n_rows)[:most]).astype(np.int64)
+            observations = observations.take(self.rows)
+        dense = observations.to_dense()
+        self.matrix = Matrix(dense > 0, ~np.isnan(dense))  # NaN > 0 is False
+        self.observations, self.seed, self.n_threads = observations, seed, n_threads
+        seen = int(self.matrix.observed.sum())
+        self.density = float(np.clip(self.matrix.ones.sum() / max(seen, 1), 1e-3, 0.9))
+
+    def number_of_causes(self, patience: int) -> int:
+        """Double the number until some causes are left over; then that many and some to spare."""
+        largest = int(max(1, min(self.matrix.ones.shape)))
+        most = min(_FIRST_GUESS, largest)
+        while True:
+            found = self.run(most, 2, patience)[0].n_causes
+            if found < 0.8 * most or most == largest:
+                return max(1, min(largest, found + found // 4 + 1))
+            most = min(2 * most, largest)
+
+    def run(
+        self, most: int, starts: int, patience: int, bar: Any = None
+    ) -> tuple[Cover, list[float]]:
+        """Best cover of at most ``most`` causes, and its score after each start."""
+        best = self._start(_STARTS[0], 0, most)
+        scores, alone = [best.score(self.matrix)], {_STARTS[0]: best.score(self.matrix)}
+        stale = 0
+        for number in range(1, starts):
+            kind = _STARTS[number % len(_STARTS)]
+            if number >= _TRIED_FIRST and number % 2:
+                kind = max(alone, key=lambda start: alone[start])
+            if bar is not None:
+                bar.update(1)
+                bar.set_postfix(causes=best.n_causes, errors=best.errors(self.matrix))
+            new = self._start(kind, number, most)
+            alone[kind] = max(new.score(self.matrix), alone.get(kind, -np.inf))
+            both = combine(self.matrix, best, new, most, n_threads=self.n_threads)
+            best = max((best, new, both), key=lambda cover: cover.score(self.matrix))
+            scores.append(best.score(self.matrix))
+            stale = 0 if scores[-1] > scores[-2] + 1e-6 else stale + 1
+            if stale >= patience:
+                break
+        return best, scores
+
+    def _start(self, start: _Start, number: int, most: int) -> Cover:
+        """A refined and pruned cover from one run."""
+        size = int(np.ceil(start.excess * most))
+        affordable = _MOST_PRODUCTS // (size * self.matrix.ones.shape[1])
+        n_rows = len(self.rows)
+        if affordable < min(n_rows, _FEWEST_ROWS):
+            cover = self._linear_start(most, number)
+        else:
+            cover = self._joint_start(start, size, number, min(n_rows, affordable))
+        cover = refine(self.matrix, cover, n_threads=self.n_threads)
+        return prune(self.matrix, cover, most, n_threads=self.n_threads)
+
+    def _joint_start(self, start: _Start, size: int, number: int, n_rows: int) -> Cover:
+        chosen = np.arange(len(self.rows))
+        if n_rows < len(chosen):  # each start sees rows of its own
+            order = np.random.default_rng((self.seed, number)).permutation(len(chosen))
+            chosen = np.sort(order[:n_rows])
+        found = factorize(
+            self.observations.take(chosen),
+            size,
+            JointMaxProduct(iterations=_ITERATIONS, damping=_DAMPING),
+            density=self.density,
+            flip_probability=start.flip_probability,
+            seed=self.seed + 1_000_003 * number,
+            n_threads=self.n_threads,
+        )
+        states = np.zeros((len(self.rows), size), dtype=np.uint8)
+        states[chosen] = found.activations
+        return Cover.of(self.matrix, states, found.features)
+
+    def _linear_start(self, most: int, number: int) -> Cover:
+        """Threshold a non-negative factorisation, for data too wide for a joint run."""
+        from sklearn.decomposition import NMF
+        from sklearn.exceptions import ConvergenceWarning
+
+        size = min(most, *self.matrix.ones.shape)
+        model = NMF(
+            size,
+            init="nndsvda" if number == 0 else "random",
+            max_iter=100,
+            random_state=self.seed + number,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # refinement follows anyway
+            left = model.fit_transform(self.observations.to_csr().astype(np.float64))
+        right = model.components_
+        scale = np.sqrt(
+            np.maximum(right.max(1), 1e-12) / np.maximum(left.max(0), 1e-12)
+        )  # both factors get the same largest entry
+        return Cover.of(self.matrix, left * scale >= 0.5, right / scale[:, None] >= 0.5)
