@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import noisyor as nor
+from noisyor.naming import hidden_names
 from noisyor.report.attribution import attribute
-from noisyor.report.explorer import Caps, Words, explorer_data, labels, reach_of
+from noisyor.report.explorer import Caps, Words, cause_names, explorer_data, reach_of
 from noisyor.report.health import expected_rate
 from noisyor.report.quality import explain_rows
 
@@ -23,6 +26,7 @@ def explorer(example, **caps) -> dict:
     return explorer_data(
         network,
         WORDS,
+        cause_names(network, "topics", generated=False),
         reach_of(network),
         expected_rate(network),
         rows,
@@ -65,10 +69,21 @@ def test_edges_and_homes(topics, data):
     assert data["cut"] == 0
 
 
-def test_titles_are_the_surest_words(topics, data):
-    assert data["label"][0] == "goal, team, ball"
-    assert data["far"].keys() == {"4", "5"}
-    assert labels(topics.network, reach_of(topics.network)) == data["label"]
+class TestNames:
+    def test_titles_are_the_surest_words(self, data):
+        assert data["label"][0] == "goal, team, ball"
+        assert data["name"][0] == "layer1-0"
+        assert data["far"].keys() == {"4", "5"}
+
+    def test_names_made_by_us_are_split_and_others_left_alone(self, factors):
+        network = factors.network
+        made = replace(network, hidden_names=hidden_names(network, "factors"))
+        expected = cause_names(network, "factors", generated=False)
+        assert cause_names(made, "factors", generated=True) == expected
+        assert expected[1][0] == "column-0, column-1, column-2"
+        own = replace(network, hidden_names=["flu: type A", "b", "c", "d", "e"])
+        assert cause_names(own, "factors", generated=False)[0][0] == "flu: type A"
+        assert cause_names(own, "factors", generated=False)[1] == [""] * 5
 
 
 def test_documents_are_those_with_most_explained(topics, data):
@@ -82,7 +97,7 @@ def test_documents_are_those_with_most_explained(topics, data):
         for number, *words in best:
             document = data["documents"][number]
             assert set(words) <= set(document["on"])
-            active = np.flatnonzero(topics.observations.to_dense()[document["row"] - 1])
+            active = np.flatnonzero(topics.observations.to_dense()[document["row"]])
             assert document["on"] == active.tolist()
 
 

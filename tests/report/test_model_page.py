@@ -115,11 +115,11 @@ class TestPage:
 
     def test_dead_and_duplicate_factors_are_named(self, pages):
         summary = pages["factors", True].summary
-        assert any(name.startswith("factor 4") for name in summary["dead"])
+        assert any(name.startswith("cause 3") for name in summary["dead"])
         without = pages["factors", False]
         groups = without.summary["duplicates"]
         assert [[name.split(" (")[0] for name in group] for group in groups] == [
-            ["factor 1", "factor 5"]
+            ["cause 0", "cause 4"]
         ]
         assert " = ".join(groups[0]) in without.html
 

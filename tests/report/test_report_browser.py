@@ -84,7 +84,7 @@ class TestTopics:
         ]
         assert browser.text("#detail .chips").count("0.") == 2
         assert "explains" in browser.text("#detail .documents")
-        assert browser.run("location.hash") == "#cause-2"
+        assert browser.run("location.hash") == "#cause-1"
         browser.run("history.back()")
         browser.settle()
         assert browser.text("#detail h3") != "coach, orbit, moon"
@@ -161,9 +161,9 @@ class TestTopics:
 
     def test_a_link_to_a_topic(self, browser, pages):
         browser.open(pages["topics"])
-        browser.run("location.hash = '#cause-3'")
+        browser.run("location.hash = '#cause-2'")
         browser.settle()
-        assert browser.text("#detail p.soft").startswith("topic 3")
+        assert browser.text("#detail p.soft").startswith("layer1-2")
 
 
 @pytest.mark.usefixtures("quiet")
@@ -181,7 +181,7 @@ class TestFactors:
         browser.press("ArrowRight")
         first = browser.text("#matrix-cell")
         assert first.startswith("animal ")
-        assert "factor" in first
+        assert "cause" in first
         browser.press("ArrowDown")
         assert browser.text("#matrix-cell") != first
 
@@ -213,7 +213,7 @@ class TestFeatures:
         assert browser.run(
             "[...document.querySelectorAll('.stamp.dim')].every(e => e.dataset.feature === '0')"
         )
-        assert "Feature 2 lies in" in browser.text("#feature-status")
+        assert "Feature 1 lies in" in browser.text("#feature-status")
         browser.press("Enter")  # the button has the focus: pressed again, all is as before
         assert browser.run(f"{shown}.length") == 24
 

@@ -106,7 +106,7 @@ def stamped_image(image: npt.NDArray[Any], stamps: Sequence[Stamp], label: str) 
             f'<path class="tint" d="{_runs(stamp.mask)}"/>'
             f'<path class="outline" d="{_outline(stamp.mask)}"/>'
             f'<text x="{x:.1f}" y="{y + 0.35 * size:.1f}" font-size="{size:.1f}">'
-            f"{stamp.feature + 1}</text></g>"
+            f"{stamp.feature}</text></g>"
         )
     return _picture(height, width, label, "".join(parts), grid=False)
 

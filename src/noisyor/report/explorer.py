@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from noisyor.naming import hidden_names, visible_label
 from noisyor.network import FloatArray, LongArray, Network
+from noisyor.provenance import Kind
 from noisyor.report.attribution import Attribution
 from noisyor.report.health import rank_within, success_matrix
 from noisyor.report.quality import Explained
 
-__all__ = ["Caps", "Words", "explorer_data", "label_of", "labels", "numbered", "visible_names"]
+__all__ = ["Caps", "Words", "cause_names", "explorer_data", "label_of", "reach_of", "visible_names"]
 
 _FAR_WORDS = 30
 _SHOWN_NAME = 80
@@ -51,34 +53,21 @@ class Words(NamedTuple):
 
 
 def visible_names(network: Network) -> list[str]:
-    """Names of the visibles, numbered from 1 where the model has none."""
-    if network.visible_names is not None:
-        return [_short(name) for name in network.visible_names]
-    return [f"column {number}" for number in range(1, network.n_visible + 1)]
+    """Names of the visibles; numbers, or places of pixels, where the model has none."""
+    return [_short(visible_label(network, number)) for number in range(network.n_visible)]
 
 
-def numbered(network: Network, words: Words) -> list[str]:
-    """A short name of each cause: its own, or its number."""
-    if network.hidden_names is not None:
-        return [_short(name) for name in network.hidden_names]
-    return [f"{words.cause} {number}" for number in range(1, network.n_hidden + 1)]
+def cause_names(network: Network, kind: Kind, generated: bool) -> tuple[list[str], list[str]]:
+    """A short name of each cause, and what it switches on most surely, "" if the name says all.
 
-
-def labels(network: Network, reach: Any) -> list[str]:
-    """Of each cause the three visibles that it switches on most surely, "" if it has a name.
-
-    ``reach`` sparse (n_hidden, n_visible), see `reach_of`.
+    ``generated`` tells that the names in the network were made by `noisyor.naming.hidden_names`;
+    a network without names gets the same ones.
     """
-    if network.hidden_names is not None:
-        return [""] * network.n_hidden
-    names = visible_names(network)
-    result = []
-    for start, end in zip(reach.indptr[:-1], reach.indptr[1:], strict=True):
-        values = reach.data[start:end]
-        best = np.argsort(-values, kind="stable")[:3]
-        best = best[values[best] >= 0.02]
-        result.append(", ".join(names[i] for i in reach.indices[start:end][best]))
-    return result
+    names = network.hidden_names
+    if names is not None and not generated:
+        return [_short(name) for name in names], [""] * network.n_hidden
+    parts = [name.partition(": ") for name in names or hidden_names(network, kind)]
+    return [_short(short) for short, _, _ in parts], [_short(said) for _, _, said in parts]
 
 
 def label_of(name: str, label: str) -> str:
@@ -125,6 +114,7 @@ def reach_of(network: Network, keep: int = 200) -> Any:
 def explorer_data(
     network: Network,
     words: Words,
+    names: tuple[list[str], list[str]],
     reach: Any,
     rate: FloatArray,
     explained: Explained | None,
@@ -132,7 +122,7 @@ def explorer_data(
     row_names: tuple[str, ...] | None,
     caps: Caps,
 ) -> dict[str, Any]:
-    """All that the explorer shows, as plain JSON.
+    """All that the explorer shows, as plain JSON; ``names`` see `cause_names`.
 
     Causes are numbered as in the network; a child below ``n_visible`` is a visible. Success
     probabilities are in thousandths.
@@ -146,8 +136,8 @@ def explorer_data(
         "words": words._asdict(),
         "visible": visible_names(network),
         "noise": _rounded(network.noise_probability),
-        "name": numbered(network, words),
-        "label": labels(network, reach),
+        "name": names[0],
+        "label": names[1],
         "level": network.hidden_levels.tolist(),
         "prior": _rounded(network.prior_probability),
         "rate": _rounded(rate),
@@ -248,7 +238,7 @@ def _documents(
             number = int(explained.number[r])
             documents.append(
                 {
-                    "row": number + 1,
+                    "row": number,
                     "name": None if row_names is None else _short(row_names[number]),
                     "on": active[: caps.row_length].tolist(),
                     "more": max(0, len(active) - caps.row_length),

@@ -40,11 +40,11 @@ def feature_entries(
     rate = feature_rate(network, positions)
     return [
         {
-            "number": number + 1,
+            "number": number,
             "colour": number % 8,
             "picture": shaded_image(
                 success[number],
-                f"feature {number + 1} as grey levels: {int((success[number] > 0.5).sum())} "
+                f"feature {number} as grey levels: {int((success[number] > 0.5).sum())} "
                 "pixels more likely on than off",
                 grid=True,
             ),
@@ -72,8 +72,8 @@ def image_entries(
         active = explained.states[[row]].indices
         stamps = _stamps(active, positions, shapes, (height, width))
         missed, extra = int((code == MISSED).sum()), int((code == EXTRA).sum())
-        number = int(explained.number[row]) + 1
-        placed = ", ".join(str(stamp.feature + 1) for stamp in stamps) or "none"
+        number = int(explained.number[row])
+        placed = ", ".join(str(stamp.feature) for stamp in stamps) or "none"
         entries.append(
             {
                 "number": number,

@@ -79,9 +79,7 @@ def matrix_data(
     causes = np.argsort(-states.sum(axis=0), kind="stable")  # the busiest first
     names = visible_names(network)
     number = explained.number[rows]
-    row_labels = [
-        row_names[i] if row_names is not None else f"row {i + 1}" for i in number.tolist()
-    ]
+    row_labels = [row_names[i] if row_names is not None else f"row {i}" for i in number.tolist()]
     return {
         "cells": "".join(map(str, codes.ravel().tolist())),
         "rows": row_labels,

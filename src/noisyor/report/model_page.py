@@ -20,10 +20,9 @@ from noisyor.report.attribution import Attribution, attribute
 from noisyor.report.explorer import (
     Caps,
     Words,
+    cause_names,
     explorer_data,
     label_of,
-    labels,
-    numbered,
     reach_of,
     visible_names,
 )
@@ -63,7 +62,7 @@ GENERATOR = "noisyor report"
 
 WORDS: dict[Kind, Words] = {
     "topics": Words("topic", "topics", "word", "words", "document", "documents"),
-    "factors": Words("factor", "factors", "column", "columns", "row", "rows"),
+    "factors": Words("cause", "causes", "column", "columns", "row", "rows"),
     "features": Words("feature", "features", "pixel", "pixels", "image", "images"),
     "network": Words("cause", "causes", "finding", "findings", "row", "rows"),
 }
@@ -230,19 +229,19 @@ def _causes(
     network = model.network
     names = rows.names if rows is not None else None
     reach, rate = reach_of(network), expected_rate(network)
+    called = cause_names(network, model.kind, model.metadata.get("named") is True)
     uses = None
     if explained is not None:
         uses = np.asarray(explained.states.sum(axis=0)).ravel()
     data: dict[str, Any] = {
-        "explorer": explorer_data(network, words, reach, rate, explained, links, names, caps)
+        "explorer": explorer_data(
+            network, words, called, reach, rate, explained, links, names, caps
+        )
     }
     flat = network.n_layers == 1
     if explained is not None and flat:
         data["matrix"] = matrix_data(network, explained, names)
-    titles = [
-        label_of(name, label)
-        for name, label in zip(numbered(network, words), labels(network, reach), strict=True)
-    ]
+    titles = [label_of(name, label) for name, label in zip(*called, strict=True)]
     n_rows = None if explained is None else len(explained.number)
     success = success_matrix(network)
     strength = _row_maxima(success)
@@ -254,6 +253,7 @@ def _causes(
     return {
         "data": data,
         "has_explorer": True,
+        "has_labels": any(called[1]),
         "has_matrix": "matrix" in data,
         "matrix_shape": _matrix_shape(data.get("matrix")),
         "is_layered": not flat,
@@ -285,12 +285,13 @@ def _features(model: Model, explained: Explained | None) -> dict[str, Any] | Non
     rate = feature_rate(network, positions)
     success = 1.0 - network.failure_probability
     n_images = None if explained is None else len(explained.number)
-    titles = [f"feature {number}" for number in range(1, positions.n_features + 1)]
+    titles = [f"feature {number}" for number in range(positions.n_features)]
     dead = find_dead(success.max(axis=(1, 2)), rate, uses, n_images, "images")
     pairs = similar_features(success, {fault.cause for fault in dead})
     return {
         "data": {},
         "has_explorer": False,
+        "has_labels": False,
         "has_matrix": False,
         "matrix_shape": None,
         "is_layered": False,

@@ -267,7 +267,7 @@
   // ---- selection, kept in the address so that "back" works
   function choose(k, move) {
     if (!(k >= 0 && k < nCauses)) return;
-    const address = "#cause-" + (k + 1);
+    const address = "#cause-" + k;
     if (location.hash !== address) history.pushState(null, "", address);
     select(k);
     if (move && matchMedia("(max-width: 52rem)").matches) {
@@ -295,7 +295,7 @@
 
   function fromAddress() {
     const match = /^#cause-(\d+)$/.exec(location.hash);
-    const k = match ? Number(match[1]) - 1 : -1;
+    const k = match ? Number(match[1]) : -1;
     if (k >= 0 && k < nCauses) select(k);
     return k >= 0 && k < nCauses;
   }

@@ -1,4 +1,4 @@
-// The factorised matrix on a canvas: two orders, one factor brought out, a cell read out.
+// The factorised matrix on a canvas: two orders, one cause brought out, a cell read out.
 (function () {
   const data = report.matrix;
   if (!data) return;
@@ -7,7 +7,7 @@
   const readout = document.getElementById("matrix-cell");
   const chosen = document.getElementById("matrix-cause");
   const nRows = data.rows.length, nColumns = data.columns.length;
-  const meanings = ["off, as expected", "on, explained", "on, but missed by all factors",
+  const meanings = ["off, as expected", "on, explained", "on, but missed by all causes",
     "off, but covered", "not observed"];
   const styles = ["--paper", "--explained", "--missed", "--extra", "--line"];
   const identity = (n) => Array.from({ length: n }, (_, i) => i);
@@ -18,7 +18,7 @@
     const label = explorer.label[k];
     chosen.append(make("option", { value: k }, label ? name + ": " + label : name));
   });
-  // Columns of each factor, as far as it is more likely to switch them on than not.
+  // Columns of each cause, as far as it is more likely to switch them on than not.
   const own = explorer.name.map(() => new Set());
   let edge = 0;
   explorer.counts.forEach((count, k) => {
@@ -45,11 +45,11 @@
     geometry = { top, cellWidth, cellHeight };
     const pen = canvas.getContext("2d");
     pen.scale(ratio, ratio);
-    const factor = chosen.value === "" ? -1 : Number(chosen.value);
+    const cause = chosen.value === "" ? -1 : Number(chosen.value);
     rows.forEach((r, y) => {
       columns.forEach((c, x) => {
         const code = data.cells.charCodeAt(r * nColumns + c) - 48;
-        const dim = factor >= 0 && !(on[r].has(factor) && own[factor].has(data.column[c]));
+        const dim = cause >= 0 && !(on[r].has(cause) && own[cause].has(data.column[c]));
         pen.globalAlpha = dim && code ? 0.22 : 1;
         pen.fillStyle = colours[code];
         const left = x * cellWidth, line = top + y * cellHeight;
@@ -82,7 +82,7 @@
     const code = data.cells.charCodeAt(r * nColumns + c) - 48;
     const causes = data.on[r].map((k) => explorer.name[k]);
     readout.textContent = data.rows[r] + ", " + data.columns[c] + ": " + meanings[code] + ". " +
-      (causes.length ? "This row: " + causes.join(", ") + "." : "No factor is on in this row.");
+      (causes.length ? "This row: " + causes.join(", ") + "." : "No cause is on in this row.");
   }
 
   canvas.addEventListener("pointermove", (event) => {

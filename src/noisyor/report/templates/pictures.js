@@ -20,7 +20,7 @@
       }
       if (status) {
         status.textContent = wanted === null ? "All images are shown."
-          : "Feature " + (Number(wanted) + 1) + " lies in " + count + " of the " + images.length + " images shown.";
+          : "Feature " + wanted + " lies in " + count + " of the " + images.length + " images shown.";
       }
     });
   }
