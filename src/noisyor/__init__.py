@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from noisyor._version import __version__
 
 if TYPE_CHECKING:
+    from noisyor.diagnosis import diagnose, disease_network
     from noisyor.errors import (
         CheckpointError,
         DatasetNotFoundError,
@@ -89,13 +90,15 @@ _HOME = {
     "NoisyOrNetwork": "estimators",
     "Observations": "observations",
     "Posterior": "posterior",
-    "TopicModel": "estimators",
     "ReadOptions": "tables",
     "Table": "tables",
+    "TopicModel": "estimators",
     "TrainingResult": "training",
     "UnsupportedDataError": "errors",
     "bipartite": "structure",
     "convolutional": "structure",
+    "diagnose": "diagnosis",
+    "disease_network": "diagnosis",
     "elbo_mp": "objective",
     "elbo_mp_gradient": "objective",
     "enumerate_posterior": "inference.exact",
@@ -159,6 +162,8 @@ __all__ = [
     "__version__",
     "bipartite",
     "convolutional",
+    "diagnose",
+    "disease_network",
     "elbo_mp",
     "elbo_mp_gradient",
     "enumerate_posterior",

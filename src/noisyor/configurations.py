@@ -26,6 +26,9 @@ _SMOOTHING = 0.5
 So half a node is off its place at the start: more would be lost in weights, fewer not be explored.
 """
 
+_SWAPS, _MOST_SWAPS = 4, 32
+"""Attempts in each sweep to exchange causes: for each cause that is on, and at most."""
+
 _AFTER_NODES = np.uint64(2**32)
 """Keys of sweeps begin where those of nodes end."""
 
@@ -463,12 +466,14 @@ def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
     """
     n, hidden, clamp, n_steps = len(local.hidden), local.hidden, local.clamp, options.n_steps
     least = _SMOOTHING / max(n, 1)
-    first, first_odds, log_off = np.empty(n), np.zeros(n), 0.0
+    first, up_to, first_odds, log_off = np.empty(n), np.zeros(n + 1), np.zeros(n), 0.0
     for j in range(n):
         first[j] = min(max(mean[j], least), 1.0 - least)
         if clamp[j] == UNOBSERVED:
             first_odds[j] = math.log(first[j] / (1.0 - first[j]))
             log_off += math.log1p(-first[j])
+            up_to[j + 1] = first[j]
+        up_to[j + 1] += up_to[j]
     walker = _allocate(local)
     state = walker.state
     for chain in range(options.n_chains):
@@ -486,13 +491,16 @@ def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
             log_weight += (_enter(local, walker) - log_q) / n_steps
             if step < n_steps - 1:
                 step_key = combine(chain_key, uint64(step) + _AFTER_NODES)
-                _sweep(local, walker, first_odds, (step + 1) / n_steps, step_key)
+                heat = (step + 1) / n_steps
+                _swap(local, walker, up_to, first_odds, heat, step_key)
+                _sweep(local, walker, first_odds, heat, step_key)
         outside[chain] = 0.0
         for j in range(n):
             on[chain, j] = 0.0
         for step in range(n_steps, n_steps + options.n_stay):
             _enter(local, walker)
             step_key = combine(chain_key, uint64(step) + _AFTER_NODES)
+            _swap(local, walker, up_to, first_odds, 1.0, step_key)
             share = _visit(local, found, walker, step_key, on[chain])
             outside[chain] += share / options.n_stay
         for j in range(n):
@@ -537,6 +545,40 @@ def _mean_and_error(values):
     for value in values:
         squares += (value - mean) ** 2
     return mean, math.sqrt(squares / (len(values) * (len(values) - 1)))
+
+
+@njit(cache=True, nogil=True)
+def _swap(local, walker, up_to, first_odds, heat, key):
+    """Metropolis steps that replace one free node that is on by another one.
+
+    One of two rival causes is on and the other off: single flips would have to pass through both
+    or none. The new node is drawn by its probability at the start, ``up_to`` (n + 1,) summed.
+    """
+    state, clamp = walker.state, local.clamp
+    on = np.empty(len(state), dtype=np.int32)
+    n_on = 0
+    for j in range(len(state)):
+        if state[j] and clamp[j] == UNOBSERVED:
+            on[n_on] = j
+            n_on += 1
+    for attempt in range(min(_SWAPS * n_on, _MOST_SWAPS)):
+        attempt_key = combine(key, uint64(attempt) + _AFTER_NODES)
+        place = min(int(_uniform(attempt_key) * n_on), n_on - 1)
+        wanted = _uniform(combine(attempt_key, uint64(0))) * up_to[-1]
+        new = min(np.searchsorted(up_to, wanted, "right") - 1, len(state) - 1)
+        old = on[place]
+        if state[new] or clamp[new] != UNOBSERVED:
+            continue
+        change = -heat * _gain_on(local, walker, old)
+        _flip(local, walker, old)
+        change += heat * _gain_on(local, walker, new)
+        change += (1.0 - heat) * (first_odds[new] - first_odds[old])
+        back = math.log((up_to[old + 1] - up_to[old]) / (up_to[new + 1] - up_to[new]))
+        if math.log(_uniform(combine(attempt_key, uint64(1)))) < change + back:
+            _flip(local, walker, new)
+            on[place] = new
+        else:
+            _flip(local, walker, old)
 
 
 @njit(cache=True, nogil=True)

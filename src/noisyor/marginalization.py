@@ -97,7 +97,7 @@ def marginals(
         assert q is not None
         return Marginals(q, np.full_like(q, np.nan), method)
     settings: dict[str, Any] = {
-        "chains": {"n_expansions": n_samples, "n_chains": n_samples, "n_steps": 16, "n_stay": 16},
+        "chains": {"n_expansions": n_samples, "n_chains": n_samples, "n_steps": 16, "n_stay": 8},
         "set": {"n_expansions": n_samples},
         "weighted": {"n_expansions": 0, "n_samples": n_samples},
     }[method]
