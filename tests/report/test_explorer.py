@@ -26,7 +26,7 @@ def explorer(example, **caps) -> dict:
     return explorer_data(
         network,
         WORDS,
-        cause_names(network, "topics", generated=False),
+        cause_names(network, "topics", False, reach_of(network)),
         reach_of(network),
         expected_rate(network),
         rows,
@@ -76,14 +76,15 @@ class TestNames:
         assert data["far"].keys() == {"4", "5"}
 
     def test_names_made_by_us_are_split_and_others_left_alone(self, factors):
-        network = factors.network
+        network, reach = factors.network, reach_of(factors.network)
         made = replace(network, hidden_names=hidden_names(network, "factors"))
-        expected = cause_names(network, "factors", generated=False)
-        assert cause_names(made, "factors", generated=True) == expected
-        assert expected[1][0] == "column-0, column-1, column-2"
+        names, said = cause_names(network, "factors", False, reach)
+        assert cause_names(made, "factors", True, reach) == (names, said)
+        assert names == [f"cause {k}" for k in range(5)]
+        assert said[0] == "column-0, column-1, column-2"
+        assert said[3].count("column-") == 3  # all its effects are faint
         own = replace(network, hidden_names=["flu: type A", "b", "c", "d", "e"])
-        assert cause_names(own, "factors", generated=False)[0][0] == "flu: type A"
-        assert cause_names(own, "factors", generated=False)[1] == [""] * 5
+        assert cause_names(own, "factors", False, reach) == (list(own.hidden_names), [""] * 5)
 
 
 def test_documents_are_those_with_most_explained(topics, data):

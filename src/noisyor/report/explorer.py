@@ -57,17 +57,32 @@ def visible_names(network: Network) -> list[str]:
     return [_short(visible_label(network, number)) for number in range(network.n_visible)]
 
 
-def cause_names(network: Network, kind: Kind, generated: bool) -> tuple[list[str], list[str]]:
+def cause_names(
+    network: Network, kind: Kind, generated: bool, reach: Any
+) -> tuple[list[str], list[str]]:
     """A short name of each cause, and what it switches on most surely, "" if the name says all.
 
     ``generated`` tells that the names in the network were made by `noisyor.naming.hidden_names`;
-    a network without names gets the same ones.
+    a network without names gets the same ones. Causes whose effects are too faint for a name are
+    told by what they reach at all, ``reach`` see `reach_of`.
     """
     names = network.hidden_names
     if names is not None and not generated:
         return [_short(name) for name in names], [""] * network.n_hidden
     parts = [name.partition(": ") for name in names or hidden_names(network, kind)]
-    return [_short(short) for short, _, _ in parts], [_short(said) for _, _, said in parts]
+    visible = visible_names(network)
+    said = [
+        label or ", ".join(visible[i] for i in _surest(reach, k))
+        for k, (_, _, label) in enumerate(parts)
+    ]
+    return [_short(short) for short, _, _ in parts], [_short(label) for label in said]
+
+
+def _surest(reach: Any, cause: int) -> list[int]:
+    """The three visibles that a cause reaches most surely, none below one in a thousand."""
+    part = slice(reach.indptr[cause], reach.indptr[cause + 1])
+    best = np.argsort(-reach.data[part], kind="stable")[:3]
+    return [int(reach.indices[part][i]) for i in best if reach.data[part][i] >= 1e-3]
 
 
 def label_of(name: str, label: str) -> str:

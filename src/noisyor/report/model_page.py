@@ -229,7 +229,7 @@ def _causes(
     network = model.network
     names = rows.names if rows is not None else None
     reach, rate = reach_of(network), expected_rate(network)
-    called = cause_names(network, model.kind, model.metadata.get("named") is True)
+    called = cause_names(network, model.kind, model.metadata.get("named") is True, reach)
     uses = None
     if explained is not None:
         uses = np.asarray(explained.states.sum(axis=0)).ravel()
