@@ -109,9 +109,10 @@ def learn_factors(
         network = start_from_factors(network, observations, found)
         defaults: dict[str, Any] = {
             "method": MaxProduct(polish=5),
-            "steps": 300,
+            "steps": 400,
             "learning_rate": 0.01,
-            "smoothing": 0.1,
+            "final_learning_rate": 1e-4,
+            "smoothing": 0.5,
         }
     else:
         if isinstance(n_hidden, str):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.factor_search import FoundFactors, search_factors
+from noisyor.factor_search import FoundFactors
 from noisyor.network import FloatArray, Network, theta_from_failure, theta_from_probability
 from noisyor.observations import Observations
 
@@ -47,7 +47,7 @@ def start_from_factors(network: Network, X: Any, found: FoundFactors) -> Network
     ):
         index = network.groups[name]
         if name != "failure" and len(index) == 1:
-            value = value[:n_found].mean(keepdims=True) if name == "prior" else value[:1]
+            value = value[: max(1, n_found)].mean(keepdims=True)
         theta[index] = value
     return network.with_theta(np.where(network.free, theta, network.theta))
 
@@ -66,11 +66,3 @@ def failures_from_counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> 
     total = states.T @ alone.astype(np.float32)
     share = (zeros + _PRIOR_ROWS * found.rates.missed) / (total + _PRIOR_ROWS)
     return np.where(found.factors == 1, np.clip(share, 1e-5, 0.9), _OFF_FAILURE).astype(np.float64)
-
-
-def start_bipartite(
-    network: Network, X: Any, *, seed: int = 0, n_threads: int | None = None
-) -> Network:
-    """Search the data for as many causes as the network has, and start from them."""
-    found = search_factors(X, network.n_hidden, seed=seed, n_threads=n_threads)
-    return start_from_factors(network, X, found)
