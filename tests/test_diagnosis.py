@@ -84,6 +84,9 @@ def test_simulated_patients(network):
     again = simulate_patients(network, 10, n_present=1, n_absent=1, seed=1)
     assert (again.diseases.toarray() == patients.diseases[:10].toarray()).all()
     assert again.rows.fingerprint() == patients.rows.take(slice(0, 10)).fingerprint()
+    by_prior = simulate_patients(network, 30, n_diseases=None, seed=1)
+    assert set(by_prior.diseases.sum(axis=1).tolist()) <= {1, 2}
+    assert by_prior.diseases.sum(axis=0)[0] > by_prior.diseases.sum(axis=0)[1]  # flu is common
     with pytest.raises(InvalidSettingError, match="one layer"):
         simulate_patients(nor.from_edges(1, 2, [(0, 0)], [(1, 0)]), 1)
 

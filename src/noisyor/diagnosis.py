@@ -147,17 +147,18 @@ def simulate_patients(
     network: Network,
     n_patients: int,
     *,
-    n_diseases: int = 1,
+    n_diseases: int | None = 1,
     n_present: int = 5,
     n_absent: int = 3,
     seed: int = 0,
 ) -> Patients:
     """Patients whose findings follow the model, of which a handful is known.
 
-    Each has ``n_diseases`` different diseases, drawn by their priors, and at least one finding.
-    Known are up to ``n_present`` findings drawn from those present, and up to ``n_absent`` from
-    those that are absent although another disease with one of the known findings may show them:
-    the questions a physician would ask. Patient i depends on (seed, i) alone.
+    Each has ``n_diseases`` different diseases, drawn by their priors, and at least one finding;
+    with None every disease is drawn by itself, and there is at least one. Known are up to
+    ``n_present`` findings drawn from those present, and up to ``n_absent`` from those that are
+    absent although another disease with one of the known findings may show them: the questions a
+    physician would ask. Patient i depends on (seed, i) alone.
     """
     if np.diff(network.child_ptr)[network.n_visible :].any():
         raise InvalidSettingError("patients are simulated from networks of one layer of causes")
@@ -167,13 +168,19 @@ def simulate_patients(
         shape=(network.n_visible, network.n_hidden),
     )
     by_disease = matrix.T.tocsr()
-    prior = network.prior_probability / network.prior_probability.sum()
+    prior = network.prior_probability
+    share = prior / prior.sum()
     present, missing, truth = [], [], []
     for patient in range(n_patients):
         generator = np.random.default_rng((seed, patient))
         findings = np.empty(0, dtype=np.int64)
         while not len(findings):
-            diseases = generator.choice(network.n_hidden, n_diseases, replace=False, p=prior)
+            if n_diseases is not None:
+                diseases = generator.choice(network.n_hidden, n_diseases, replace=False, p=share)
+            else:
+                diseases = np.flatnonzero(generator.random(network.n_hidden) < prior)
+                if not len(diseases):
+                    continue
             spared = (1.0 - network.noise_probability) * np.prod(
                 1.0 - by_disease[diseases].toarray(), axis=0
             )
@@ -186,10 +193,8 @@ def simulate_patients(
         missing.append(np.setdiff1d(np.arange(network.n_visible), np.append(shown, asked)))
         truth.append(diseases)
     rows = Observations.from_indices(present, network.n_visible, missing=missing)
-    ptr = np.arange(n_patients + 1) * n_diseases
-    ones = np.ones(n_patients * n_diseases, dtype=np.uint8)
-    shape = (n_patients, network.n_hidden)
-    return Patients(rows, sp.csr_array((ones, np.concatenate(truth), ptr), shape=shape))
+    diseases = Observations.from_indices(truth, network.n_hidden).to_csr()
+    return Patients(rows, diseases)
 
 
 def naive_bayes(network: Network, rows: Observations) -> FloatArray:
