@@ -4,7 +4,7 @@ A cover is judged by a description length: the log-probability of the data, give
 entry is 0 with one rate and an uncovered entry is 1 with another, plus that of the memberships and
 the factors, each a coin of its own bias. So a factor has to pay for itself, and the right number of
 factors is the one that the data pay for. `refine` climbs by single flips, `prune` drops factors,
-`combine` makes one cover of two.
+`merge` makes one of two, `combine` makes one cover of two.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from noisyor.engines.numba.cover import improve_rows
 from noisyor.engines.threads import run_blocks
 from noisyor.network import FloatArray
 
-__all__ = ["Cover", "Matrix", "Rates", "combine", "prune", "refine"]
+__all__ = ["Cover", "Matrix", "Rates", "combine", "merge", "prune", "refine"]
 
 BinaryArray = npt.NDArray[np.uint8]
 
 _SMALLEST_RATE, _LARGEST_RATE = 1e-4, 0.4
 _ROUNDS = 30
+_SIMILAR = 0.5
+"""Overlap of rows or columns from which two causes may be one."""
 
 
 class Matrix(NamedTuple):
@@ -147,6 +149,40 @@ def combine(matrix: Matrix, first: Cover, second: Cover, most: int, *, n_threads
         np.vstack([first.factors, second.factors]),
     )
     return prune(matrix, both, most, n_threads=n_threads)
+
+
+def merge(matrix: Matrix, cover: Cover, *, n_threads: int = 1) -> Cover:
+    """Make one cause of two that share most of their rows or of their columns, where it pays."""
+    while True:
+        score, better = cover.score(matrix), None
+        for first, second in _similar_pairs(cover):
+            rest = [k for k in range(cover.n_causes) if k not in (first, second)]
+            states = cover.states[:, first] | cover.states[:, second]
+            factor = cover.factors[first] | cover.factors[second]
+            merged = Cover.of(
+                matrix,
+                np.column_stack([cover.states[:, rest], states]),
+                np.vstack([cover.factors[rest], factor]),
+            )
+            if merged.score(matrix) > score:
+                better = merged
+                break
+        if better is None:
+            return refine(matrix, cover, n_threads=n_threads)
+        cover = better
+
+
+def _similar_pairs(cover: Cover) -> list[tuple[int, int]]:
+    """Pairs of causes whose rows or columns overlap by half or more, closest first."""
+    closeness = np.zeros((cover.n_causes, cover.n_causes))
+    for bits in (cover.states.T, cover.factors):
+        plain = bits.astype(np.float32)
+        shared, size = plain @ plain.T, plain.sum(1)
+        either = size[:, None] + size[None, :] - shared
+        closeness = np.maximum(closeness, shared / np.maximum(either, 1.0))
+    first, second = np.nonzero(np.triu(closeness >= _SIMILAR, 1))
+    order = np.argsort(-closeness[first, second], kind="stable")
+    return list(zip(first[order].tolist(), second[order].tolist(), strict=True))
 
 
 def _improve(

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.cover import Cover, Matrix, Rates, combine, prune, refine
+from noisyor.cover import Cover, Matrix, Rates, combine, merge, prune, refine
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint import JointMaxProduct, factorize
@@ -51,6 +51,9 @@ _MOST_ENTRIES = 2**24
 _MOST_PRODUCTS = 2**26
 """Rows x causes x columns of a joint run; its memory is eight bytes for each."""
 
+_REPAIRS = 4
+"""Searches for causes of what a cover leaves over, at most, after each start."""
+
 _FEWEST_ROWS = 100
 """A joint run on fewer rows than this tells little; a linear factorisation starts then."""
 
@@ -80,7 +83,7 @@ def search_factors(
     n_hidden: int | Literal["auto"],
     *,
     starts: int = 12,
-    patience: int = 3,
+    patience: int = 2,
     seed: int = 0,
     n_threads: int | None = None,
     progress: bool | None = False,
@@ -152,7 +155,7 @@ class _Search:
         self, most: int, starts: int, patience: int, bar: Any = None
     ) -> tuple[Cover, list[float]]:
         """Best cover of at most ``most`` causes, and its score after each start."""
-        best = self._start(_STARTS[0], 0, most)
+        best = self._repair(self._start(_STARTS[0], 0, most), 0, most)
         scores, alone = [best.score(self.matrix)], {_STARTS[0]: best.score(self.matrix)}
         stale = 0
         for number in range(1, starts):
@@ -166,6 +169,7 @@ class _Search:
             alone[kind] = max(new.score(self.matrix), alone.get(kind, -np.inf))
             both = combine(self.matrix, best, new, most, n_threads=self.n_threads)
             best = max((best, new, both), key=lambda cover: cover.score(self.matrix))
+            best = self._repair(best, number, most)
             scores.append(best.score(self.matrix))
             stale = 0 if scores[-1] > scores[-2] + 1e-6 else stale + 1
             if stale >= patience:
@@ -183,6 +187,38 @@ class _Search:
             cover = self._joint_start(start, size, number, min(n_rows, affordable))
         cover = refine(self.matrix, cover, n_threads=self.n_threads)
         return prune(self.matrix, cover, most, n_threads=self.n_threads)
+
+    def _repair(self, cover: Cover, number: int, most: int) -> Cover:
+        """Merge causes, and look for causes of what is not covered; they replace lesser ones."""
+        for attempt in range(_REPAIRS):
+            cover = merge(self.matrix, cover, n_threads=self.n_threads)
+            covered = cover.counts > 0
+            left = self.matrix.ones & ~covered
+            size = max(2, most // 20)
+            rows = np.flatnonzero(left.any(axis=1))
+            rows = rows[: max(1, _MOST_PRODUCTS // (size * left.shape[1]))]
+            if not len(rows) or not cover.n_causes:
+                break
+            # what is covered already may be covered again: to the joint run it is unobserved
+            unknown = (covered | ~self.matrix.observed)[rows]
+            found = factorize(
+                np.where(unknown, np.nan, left[rows].astype(np.float32)),
+                size,
+                JointMaxProduct(iterations=_ITERATIONS, damping=_DAMPING),
+                activation_probability=_share(cover.states),
+                feature_probability=_share(cover.factors),
+                flip_probability=0.02,
+                seed=self.seed + 1_000_003 * number + attempt,
+                n_threads=self.n_threads,
+            )
+            states = np.zeros((len(self.rows), size), dtype=np.uint8)
+            states[rows] = found.activations
+            more = Cover.of(self.matrix, states, found.features)
+            both = combine(self.matrix, cover, more, most, n_threads=self.n_threads)
+            if both.score(self.matrix) <= cover.score(self.matrix) + 1e-6:
+                break
+            cover = both
+        return cover
 
     def _joint_start(self, start: _Start, size: int, number: int, n_rows: int) -> Cover:
         chosen = np.arange(len(self.rows))
@@ -222,3 +258,8 @@ class _Search:
             np.maximum(right.max(1), 1e-12) / np.maximum(left.max(0), 1e-12)
         )  # both factors get the same largest entry
         return Cover.of(self.matrix, left * scale >= 0.5, right / scale[:, None] >= 0.5)
+
+
+def _share(bits: npt.NDArray[np.uint8]) -> float:
+    """Share of ones, kept away from 0 and 1."""
+    return float(np.clip(bits.mean(), 1e-3, 0.5))
