@@ -20,6 +20,7 @@ from noisyor.layering import layered
 from noisyor.network import Network
 from noisyor.observations import Observations
 from noisyor.structure import bipartite, convolutional
+from noisyor.topic_start import start_from_counts
 from noisyor.training import History, train
 from noisyor.warm_start import start_from_factors
 
@@ -135,7 +136,7 @@ def learn_topics(
     *,
     n_parents: int = 5,
     shrink: int = 3,
-    init: str = "paper-3",
+    init: str = "data",
     seed: int = 0,
     **training: Any,
 ) -> Learned:
@@ -145,20 +146,30 @@ def learn_topics(
     ----------
     X : binary data (n_documents, n_words).
     n_layers, n_parents, shrink : see `layered`.
-    init : name of a start, see `initialize`.
+    init : ``"data"`` counts starting parameters from the documents, see `start_from_counts`, and
+        refines them gently: large batches, a small rate that falls to a tenth, smoothing. Or the
+        name of one of the paper's starts, see `initialize`, with small batches and a constant rate.
     seed : of the training.
     training : see `learn_network`.
     """
     observations = Observations.of(X)
     network = layered(observations, n_layers, n_parents=n_parents, shrink=shrink)
-    network = initialize(network, init, seed=seed)
     defaults: dict[str, Any] = {
         "method": MaxProduct(ancestors_only=True),
-        "steps": 1000,
-        "batch_size": 128,
         "learning_rate": 0.01,
     }
-    return learn_network(network, observations, seed=seed, **(defaults | training))
+    if init == "data":
+        network = start_from_counts(network, observations)
+        # In a small batch the one occurrence of a rare word is a gradient of thousands, which
+        # Adam remembers for a thousand steps: the word's noise would stay where it happens to be.
+        defaults |= {"steps": 300, "batch_size": 1024, "smoothing": 1.0}
+        rate = training.get("learning_rate", defaults["learning_rate"])
+        defaults["final_learning_rate"] = 0.1 * rate
+    else:
+        network = initialize(network, init, seed=seed)
+        defaults |= {"steps": 1000, "batch_size": 128}
+    learned = learn_network(network, observations, seed=seed, **(defaults | training))
+    return replace(learned, settings={"init": init, **learned.settings})
 
 
 def learn_features(

@@ -1,0 +1,130 @@
+"""Starting parameters of layered networks from counts, and topics learned from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from noisyor import MaxProduct, Observations, evaluate, from_edges, initialize, layered, sample
+from noisyor.errors import InvalidSettingError
+from noisyor.learning import learn_topics
+from noisyor.metrics import independent_elbo
+from noisyor.network import Network
+from noisyor.topic_start import start_from_counts
+
+N_TOPICS, WORDS_PER_TOPIC = 6, 5
+
+
+def _documents(n_rows: int, seed: int) -> np.ndarray:
+    """Six topics of five words each, in a tenth of the documents, over a little noise."""
+    generator = np.random.default_rng(seed)
+    topics = generator.random((n_rows, N_TOPICS)) < 0.1
+    words = np.repeat(topics, WORDS_PER_TOPIC, axis=1)
+    on = words & (generator.random(words.shape) < 0.6)
+    return (on | (generator.random(words.shape) < 0.02)).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def documents() -> np.ndarray:
+    return _documents(2000, 0)
+
+
+@pytest.fixture(scope="module")
+def start(documents: np.ndarray) -> Network:
+    return start_from_counts(layered(documents, 2, n_parents=2, shrink=5), documents)
+
+
+def test_counts_find_the_parameters_of_clear_topics(start: Network) -> None:
+    assert start.n_hidden == N_TOPICS
+    np.testing.assert_allclose(start.prior_probability, 0.1, atol=0.03)
+    np.testing.assert_allclose(start.noise_probability, 0.02, atol=0.02)
+    nearest = start.child_ptr[: start.n_visible]
+    np.testing.assert_allclose(start.failure_probability[nearest], 0.4, atol=0.12)
+    others = np.delete(start.failure_probability, nearest)
+    assert others.min() > 0.8
+
+
+def test_the_start_is_far_better_than_the_papers(documents: np.ndarray, start: Network) -> None:
+    test = Observations.of(_documents(500, 1))
+
+    def bound(network: Network) -> float:
+        return evaluate(network, test, MaxProduct(), n_threads=1).elbo.mean
+
+    papers = [bound(initialize(start, name)) for name in ("paper-1", "paper-3")]
+    assert bound(start) > max(papers) + 1
+    assert bound(start) > independent_elbo(Observations.of(documents), test)
+
+
+def test_deterministic_and_whatever_the_form_of_the_data(
+    documents: np.ndarray, start: Network
+) -> None:
+    again = start_from_counts(start, Observations.of(documents))
+    np.testing.assert_array_equal(again.theta, start.theta)
+
+
+def test_fixed_entries_keep_their_value(documents: np.ndarray, start: Network) -> None:
+    network = initialize(start, "paper-2").fix("noise")
+    counted = start_from_counts(network, documents)
+    np.testing.assert_array_equal(counted.theta_of("noise"), network.theta_of("noise"))
+    assert (counted.theta_of("prior") != network.theta_of("prior")).all()
+
+
+def test_missing_entries_are_not_taken_for_zeros(documents: np.ndarray, start: Network) -> None:
+    data = documents.astype(np.float32)
+    data[np.random.default_rng(2).random(len(data)) < 0.5, 0] = np.nan
+    counted = start_from_counts(start, Observations.of(data))
+    edge = start.child_ptr[0]
+    assert abs(counted.failure_probability[edge] - start.failure_probability[edge]) < 0.15
+    np.testing.assert_allclose(counted.noise_probability[0], 0.02, atol=0.02)
+
+
+def test_several_layers_from_a_sampled_hierarchy() -> None:
+    """Two groups of four topics of four words: the upper layer is told from the lower one."""
+    truth = from_edges(
+        32,
+        10,
+        [(k // 4, k) for k in range(32)],
+        [(8 + k // 4, k) for k in range(8)],
+        failure_probability=[0.3] * 32 + [0.2] * 8,
+        prior_probability=[0.02] * 8 + [0.15] * 2,
+    )
+    rows = Observations.of(sample(truth, 3000, seed=0).visible)
+    counted = start_from_counts(initialize(truth, "paper-1"), rows)
+    np.testing.assert_allclose(counted.prior_probability[8:], 0.15, atol=0.04)
+    np.testing.assert_allclose(counted.failure_probability[:32], 0.3, atol=0.1)
+    np.testing.assert_allclose(counted.failure_probability[32:], 0.2, atol=0.1)
+
+
+def test_columns_that_never_or_always_occur() -> None:
+    data = _documents(300, 3)
+    data[:, 0], data[:, 1] = 0, 1
+    counted = start_from_counts(layered(data, 3), data)
+    assert np.isfinite(counted.theta).all()
+    assert counted.noise_probability[0] < 0.01
+    assert np.isfinite(evaluate(counted, data, n_threads=1).elbo.mean)
+
+
+@pytest.mark.parametrize("setting", [{"smoothing": 0.0}, {"smoothing": np.nan}, {"max_rows": 0}])
+def test_impossible_settings_are_refused(start: Network, setting: dict[str, float]) -> None:
+    with pytest.raises(InvalidSettingError, match=next(iter(setting))):
+        start_from_counts(start, np.zeros((2, start.n_visible)), **setting)  # type: ignore[arg-type]
+
+
+def test_only_some_of_many_rows_are_counted(documents: np.ndarray, start: Network) -> None:
+    some = start_from_counts(start, documents, max_rows=500)
+    assert not np.array_equal(some.theta, start.theta)
+    np.testing.assert_allclose(some.prior_probability, start.prior_probability, atol=0.06)
+
+
+def test_learned_topics_beat_independent_words(documents: np.ndarray) -> None:
+    test = Observations.of(_documents(500, 4))
+    learned = learn_topics(documents, 2, n_parents=2, shrink=5, n_threads=1, progress=False)
+    bound = evaluate(learned.network, test, MaxProduct(), n_threads=1).elbo.mean
+    assert bound > independent_elbo(Observations.of(documents), test) + 0.1
+    assert learned.settings["init"] == "data"
+
+
+def test_papers_starts_stay_reachable(documents: np.ndarray) -> None:
+    learned = learn_topics(documents, 2, init="paper-4", steps=0, n_threads=1, progress=False)
+    assert learned.settings["init"] == "paper-4"
+    np.testing.assert_allclose(learned.network.failure_probability, 0.9)
