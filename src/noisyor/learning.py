@@ -13,6 +13,7 @@ import numpy as np
 
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.factor_search import search_factors
+from noisyor.feature_search import search_features, start_from_features
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.initialization import initialize
@@ -178,8 +179,11 @@ def learn_features(
     feature_shape: tuple[int, int],
     *,
     border: bool = True,
-    init: str = "paper-3",
+    init: str = "data",
+    starts: int = 6,
     seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | None = None,
     **training: Any,
 ) -> Learned:
     """Blind deconvolution: small features that, stamped into place, make up binary images.
@@ -188,7 +192,10 @@ def learn_features(
     ----------
     images : (n_images, height, width), 0/1.
     n_features, feature_shape, border : see `convolutional`.
-    init : name of a start, see `initialize`.
+    init : ``"data"`` searches the images for features (see `search_features`) and fine-tunes them;
+        the network then has at most `n_features` features, those that the images pay for. Or the
+        name of one of the paper's starts, see `initialize`, with `n_features` features.
+    starts : of the search, at most.
     seed : of the start and of the training.
     training : see `learn_network`.
     """
@@ -196,12 +203,32 @@ def learn_features(
     if images.ndim != 3:
         raise InvalidDataError(f"images have shape (n_images, height, width), got {images.shape}")
     height, width = images.shape[1:]
-    network = convolutional((height, width), n_features, feature_shape, border=border)
-    network = initialize(network, init, noise="uniform", seed=seed)
-    defaults: dict[str, Any] = {
-        "method": MaxProduct(temperature=1.0),
-        "steps": 1500,
-        "batch_size": None,
-        "learning_rate": 0.01,
-    }
-    return learn_network(network, Observations.of(images), seed=seed, **(defaults | training))
+    observations = Observations.of(images)
+    options: dict[str, Any] = {"n_threads": n_threads, "progress": progress, "seed": seed}
+    if init == "data":
+        found = search_features(
+            observations, n_features, feature_shape, border=border, starts=starts, **options
+        )
+        size = max(1, len(found.features))
+        network = convolutional((height, width), size, feature_shape, border=border)
+        network = start_from_features(network, found)
+        defaults: dict[str, Any] = {
+            "method": MaxProduct(polish=5),
+            "steps": 50,
+            "batch_size": 200,
+            # The prior of a place is some thousandths: a larger first step would leave it behind.
+            "learning_rate": 3e-4,
+            "final_learning_rate": 3e-5,
+            "smoothing": 0.5,
+        }
+    else:
+        network = convolutional((height, width), n_features, feature_shape, border=border)
+        network = initialize(network, init, noise="uniform", seed=seed)
+        defaults = {
+            "method": MaxProduct(temperature=1.0),
+            "steps": 1500,
+            "batch_size": None,
+            "learning_rate": 0.01,
+        }
+    learned = learn_network(network, observations, **(defaults | options | training))
+    return replace(learned, settings={"init": init, **learned.settings})

@@ -1,0 +1,150 @@
+"""Search for the features of binary images, and the network that starts from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import noisyor as nor
+from noisyor.datasets import generate_deconvolution
+from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
+from noisyor.feature_search import FoundFeatures, search_features, start_from_features
+from noisyor.metrics import boolean_convolution, features_iou, threshold_features
+from noisyor.structure import activation_shape, convolutional
+
+CORNER = [[1, 1, 1], [1, 0, 0], [1, 0, 0]]
+CROSS = [[0, 1, 0], [1, 1, 1], [0, 1, 0]]
+SHAPES = np.array([CORNER, CROSS], dtype=np.uint8)
+
+
+def stamped(n_images: int, border: bool = True, seed: int = 0) -> np.ndarray:
+    """Images of 9 x 11 with some of both shapes, cut off by the border where it is allowed."""
+    generator = np.random.default_rng(seed)
+    positions = activation_shape((9, 11), (3, 3), border)
+    activations = generator.random((n_images, 2, *positions)) < 0.025
+    return boolean_convolution(activations, SHAPES, border)
+
+
+@pytest.fixture(scope="module")
+def found() -> FoundFeatures:
+    return search_features(stamped(40), 4, (4, 4), starts=3)
+
+
+def test_features_are_found_exactly_although_more_and_larger_ones_are_allowed(found):
+    assert found.features.shape == (2, 4, 4)
+    assert features_iou(found.features, SHAPES) == 1.0
+    drawn = boolean_convolution(found.activations, found.features, True)
+    wrong = drawn != stamped(40)
+    assert found.errors == wrong.sum()
+    # A stamp of which the border or others leave one pixel is not worth more than that pixel.
+    assert wrong.mean() < 0.02
+
+
+def test_a_feature_lies_in_the_top_left_of_its_window(found):
+    assert found.features[:, 0].any(axis=1).all()
+    assert found.features[:, :, 0].any(axis=1).all()
+
+
+def test_most_frequent_feature_first_and_scores_never_fall(found):
+    used = found.activations.sum((0, 2, 3))
+    assert (np.diff(used.astype(int)) <= 0).all()
+    assert (np.diff(found.scores) >= 0).all()
+
+
+def test_probabilities_come_from_counts(found):
+    on = found.features == 1
+    assert (found.failure[on] < 0.05).all()
+    assert (found.failure[~on] > 0.9).all()
+    n_places = found.activations[:, 0].size
+    np.testing.assert_allclose(found.prior, (found.activations.sum((0, 2, 3)) + 1) / (n_places + 2))
+
+
+def test_the_same_seed_gives_the_same_result_with_any_number_of_threads(found):
+    again = search_features(stamped(40), 4, (4, 4), starts=3, n_threads=1)
+    assert (again.features == found.features).all()
+    assert (again.activations == found.activations).all()
+    assert again.scores == found.scores
+
+
+def test_without_border_every_placement_lies_inside():
+    images = stamped(40, border=False)
+    found = search_features(images, 2, (3, 3), border=False, starts=2)
+    assert found.activations.shape == (40, 2, 7, 9)
+    assert features_iou(found.features, SHAPES) == 1.0
+    assert (boolean_convolution(found.activations, found.features) == images).all()
+
+
+def test_flipped_and_unobserved_pixels_do_not_hide_the_features():
+    generator = np.random.default_rng(1)
+    clean = stamped(80)
+    images = np.where(generator.random(clean.shape) < 0.02, 1 - clean, clean).astype(float)
+    images[generator.random(clean.shape) < 0.1] = np.nan
+    found = search_features(images, 3, (3, 3), starts=4)
+    assert features_iou(found.features, SHAPES) == 1.0
+    assert 0.005 < found.rates.spurious < 0.04
+    drawn = boolean_convolution(found.activations, found.features, True)
+    assert (drawn != clean)[:, 2:-2, 2:-2].mean() < 0.02
+
+
+def test_empty_images_hold_no_feature_and_still_make_a_network():
+    found = search_features(np.zeros((5, 6, 6)), 2, (3, 3), starts=1)
+    assert found.features.shape == (0, 3, 3)
+    learned = nor.learn_features(np.zeros((5, 6, 6)), 2, (3, 3), starts=1, steps=1, progress=False)
+    assert learned.network.prior_probability.max() < 0.01
+
+
+def test_network_starts_with_what_was_found_and_keeps_what_is_fixed(found):
+    network = convolutional(
+        (9, 11), 3, (4, 4), border=True, noise_probability=0.03, fixed=("noise",)
+    )
+    start = start_from_features(network, found)
+    assert (threshold_features(start.theta_of("failure"))[:2] == found.features).all()
+    assert not threshold_features(start.theta_of("failure"))[2].any()
+    np.testing.assert_allclose(start.noise_probability, 0.03)
+    np.testing.assert_allclose(1 - np.exp(-start.theta_of("prior")[:2]), found.prior)
+    explained = nor.explain(start, stamped(40)).states.toarray().reshape(40, 3, 12, 14)
+    assert (explained[:, :2] == found.activations).mean() > 0.995
+
+
+def test_fewer_features_in_the_network_than_found_is_an_error(found):
+    with pytest.raises(InvalidNetworkError, match="2 features were found, but the network has 1"):
+        start_from_features(convolutional((9, 11), 1, (4, 4), border=True), found)
+
+
+def test_learned_from_the_papers_recipe_and_good_on_images_not_seen():
+    data = generate_deconvolution(50, seed=3)
+    learned = nor.learn_features(
+        data.images[:40], 5, (6, 6), starts=2, steps=3, seed=3, progress=False
+    )
+    features = threshold_features(learned.network.theta_of("failure"))
+    assert features_iou(features, data.features) == 1.0
+    assert len(features) <= 5
+    test = data.images[40:]
+    states = nor.explain(learned.network, test).states
+    assert (nor.metrics.reconstruct_images(learned.network, states) != test).mean() < 0.01
+    assert learned.settings["init"] == "data"
+    assert np.isfinite(learned.history.elbo).all()
+
+
+def test_the_papers_start_is_reached_by_name():
+    learned = nor.learn_features(
+        stamped(5), 3, (4, 4), init="paper-3", steps=2, progress=False, border=False
+    )
+    assert learned.network.theta_of("failure").shape == (3, 4, 4)
+    assert learned.settings["init"] == "paper-3"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_features": 0}, InvalidSettingError, "n_features must be at least 1"),
+        ({"starts": 0}, InvalidSettingError, "starts must be at least 1"),
+        ({"images": np.zeros((3, 5))}, InvalidDataError, "a height and a width"),
+        ({"images": np.zeros((0, 5, 5))}, InvalidDataError, "no rows"),
+        ({"border": False, "feature_shape": (7, 7)}, InvalidNetworkError, "do not fit"),
+    ],
+)
+def test_wrong_inputs_are_named(options, error, message):
+    arguments = {"images": np.zeros((3, 5, 5)), "n_features": 2, "feature_shape": (3, 3)} | options
+    with pytest.raises(error, match=message):
+        search_features(**arguments)
