@@ -296,3 +296,56 @@ def test_missing_entries_are_not_zeros():
     leak = network.leak_param[0]
     assert unknown.network.theta[leak] == network.theta[leak]  # nothing seen, nothing learned
     assert counted.network.theta[leak] < network.theta[leak]
+
+
+def test_smoothing_is_the_gradient_of_its_prior():
+    network = nor.bipartite(3, 2, noise="per_visible")
+    pull = training.smoothing_pull(network, 2.0, 50)
+    assert pull is not None
+
+    def log_prior(theta):
+        on = -np.expm1(-theta)  # probability that the edge or leak switches its node on
+        return pull.on @ np.log(on) - pull.off @ theta
+
+    numeric = [
+        (log_prior(network.theta + step) - log_prior(network.theta - step)) / 2e-6
+        for step in 1e-6 * np.eye(network.n_params)
+    ]
+    np.testing.assert_allclose(pull.on / np.expm1(network.theta) - pull.off, numeric, rtol=1e-5, atol=1e-9)
+    leaks = network.roles != "failure"
+    np.testing.assert_allclose(pull.on[leaks], 2.0 / 50)
+    assert training.smoothing_pull(network, 0.0, 50) is None
+
+
+def test_smoothing_keeps_probabilities_off_the_floor():
+    X = np.zeros((30, 4), dtype=np.uint8)
+    network = nor.bipartite(4, 2)
+    thetas = [
+        nor.train(network, X, steps=400, learning_rate=0.02, smoothing=smoothing).network.theta
+        for smoothing in (0.0, 1.0)
+    ]
+    assert thetas[0].min() == pytest.approx(1e-5)
+    assert thetas[1].min() > 1e-3
+
+
+def test_falling_rate_ends_at_its_value():
+    X = np.random.default_rng(0).integers(0, 2, (20, 4))
+    network = nor.bipartite(4, 2)
+    steps: list[np.ndarray] = []
+    nor.train(
+        network,
+        X,
+        steps=30,
+        learning_rate=0.1,
+        final_learning_rate=1e-6,
+        callbacks=[lambda info: steps.append(info.state.theta) and None],
+    )
+    moves = np.abs(np.diff(steps, axis=0)).max(axis=1)
+    assert moves[0] > 1e-2
+    assert moves[-1] < 1e-5
+
+
+@pytest.mark.parametrize("name", ["smoothing", "final_learning_rate"])
+def test_wrong_smoothing_and_final_rate(name):
+    with pytest.raises(InvalidSettingError, match=name):
+        nor.train(nor.bipartite(2, 1), np.eye(2), steps=1, **{name: -1.0})

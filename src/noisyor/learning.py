@@ -28,6 +28,13 @@ from noisyor.warm_start import start_from_factors
 __all__ = ["Learned", "learn_factors", "learn_features", "learn_network", "learn_topics"]
 
 
+_RECORDED = ("smoothing", "final_learning_rate")
+"""Options of `train` that shape the result, kept with it when they were given."""
+
+_EXACT = 2e-3
+"""Below these rates of errors the counts of a search say all that there is to learn."""
+
+
 @dataclass(frozen=True, eq=False)
 class Learned:
     """A learned network, the record of its training, and the settings that made it (for JSON)."""
@@ -73,6 +80,7 @@ def learn_network(
         "batch_size": batch_size,
         "learning_rate": learning_rate,
         "seed": seed,
+        **{name: options[name] for name in _RECORDED if name in options},
     }
     return Learned(result.network, result.history, settings)
 
@@ -95,9 +103,10 @@ def learn_factors(
     ----------
     X : binary data (n_rows, n_visible).
     n_hidden : number of causes; ``"auto"`` finds it.
-    init : ``"data"`` searches the data for causes (see `search_factors`) and fine-tunes them; the
-        network then has at most `n_hidden` causes, those that the data pay for. Or the name of one
-        of the paper's starts, see `initialize`, with `n_hidden` causes.
+    init : ``"data"`` searches the data for causes (see `search_factors`) and fine-tunes them,
+        unless they explain the data without error; the network then has at most `n_hidden` causes,
+        those that the data pay for. Or the name of one of the paper's starts, see `initialize`,
+        with `n_hidden` causes.
     noise : one noise probability for all columns, or one for each.
     starts : of the search, at most.
     seed : of the start and of the training.
@@ -111,7 +120,7 @@ def learn_factors(
         network = start_from_factors(network, observations, found)
         defaults: dict[str, Any] = {
             "method": MaxProduct(polish=5),
-            "steps": 400,
+            "steps": 0 if max(found.rates) < _EXACT else 400,
             "learning_rate": 0.01,
             "final_learning_rate": 1e-4,
             "smoothing": 0.5,

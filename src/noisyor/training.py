@@ -25,6 +25,9 @@ from noisyor.network import THETA_MIN, FloatArray, Network
 from noisyor.observations import Observations
 from noisyor.progress import progress_bar
 
+EDGE_ROWS, EDGE_SHARE = 0.1, 0.1
+"""Prior of an edge: rows for each row of smoothing, and the share in which the cause succeeds."""
+
 
 class TrainingState(NamedTuple):
     """All that changes from step to step: parameters (n_params,) and the optimiser's moments."""
@@ -119,13 +122,17 @@ def smoothing_pull(network: Network, smoothing: float, n_rows: int) -> Pull | No
     """Prior that is worth ``smoothing`` rows, per training row; None for none.
 
     Of a leak: so many further rows in which the node came on by itself and as many in which it did
-    not. Of an edge: so many in which the cause was on and failed; without them a cause claims every
-    column that was on, for whatever reason, in each of its few rows.
+    not. Of an edge: a tenth of that in which the cause was on, and failed in nine cases of ten.
+    Without them a cause claims every column that was on, for whatever reason, in each of its rows.
     """
     if not smoothing:
         return None
-    strength = np.where(network.roles == "unused", 0.0, smoothing / n_rows)
-    return Pull(np.where(network.roles == "failure", 0.0, strength), strength)
+    roles, rows = network.roles, smoothing / n_rows
+    edge = roles == "failure"
+    on = np.where(edge, EDGE_ROWS * EDGE_SHARE * rows, rows)
+    off = np.where(edge, EDGE_ROWS * (1.0 - EDGE_SHARE) * rows, rows)
+    used = roles != "unused"
+    return Pull(on * used, off * used)
 
 
 def train(

@@ -13,8 +13,8 @@ from noisyor.observations import Observations
 
 __all__ = ["failures_from_counts", "start_from_factors"]
 
-_OFF_FAILURE = 0.999
-"""Failure probability of an edge that a factor does not have: training may still grow it."""
+_OFF_ROWS, _OFF_SHARE = 0.05, 0.1
+"""Belief in an edge that a factor does not have: rows, and the share in which it would succeed."""
 
 _UNUSED_PRIOR = 1e-4
 """Prior probability of a cause that nothing was found for."""
@@ -35,7 +35,7 @@ def start_from_factors(network: Network, X: Any, found: FoundFactors) -> Network
     """
     rows = Observations.of(X, n_visible=network.n_visible).take(found.rows).to_dense()
     n_found, n_hidden = len(found.factors), network.n_hidden
-    failure = np.full((n_hidden, network.n_visible), _OFF_FAILURE)
+    failure = np.full((n_hidden, network.n_visible), 1.0 - _OFF_SHARE)
     failure[:n_found] = failures_from_counts(found, rows)
     prior = np.full(n_hidden, _UNUSED_PRIOR)
     prior[:n_found] = (found.states.sum(0) + 1.0) / (len(rows) + 2.0)
@@ -53,7 +53,11 @@ def start_from_factors(network: Network, X: Any, found: FoundFactors) -> Network
 
 
 def failures_from_counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> FloatArray:
-    """Failure probability of each edge, (n_causes, n_visible), from rows that it alone explains.
+    """Failure probability of each edge, (n_causes, n_visible).
+
+    An edge of a factor: from the rows that it alone explains. Any other: from the rows of the cause
+    in which the column is 0; if there is none, nothing speaks against the edge, and it is likely
+    to fail but not certain to.
 
     Parameters
     ----------
@@ -65,4 +69,7 @@ def failures_from_counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> 
     zeros = states.T @ (alone & (rows == 0)).astype(np.float32)
     total = states.T @ alone.astype(np.float32)
     share = (zeros + _PRIOR_ROWS * found.rates.missed) / (total + _PRIOR_ROWS)
-    return np.where(found.factors == 1, np.clip(share, 1e-5, 0.9), _OFF_FAILURE).astype(np.float64)
+    against = states.T @ (rows == 0).astype(np.float32)
+    other = 1.0 - _OFF_ROWS * _OFF_SHARE / (_OFF_ROWS + against)
+    failure = np.where(found.factors == 1, np.clip(share, 1e-5, 0.9), other)
+    return np.asarray(failure, dtype=np.float64)

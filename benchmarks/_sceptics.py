@@ -1,0 +1,71 @@
+"""What a sceptic would write in ten lines of scikit-learn, and in thirty."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.decomposition import NMF
+
+Bits = npt.NDArray[np.float32]
+
+
+def greedy_memberships(X: Bits, V: Bits, U: Bits | None = None) -> Bits:
+    """Add to each row the factor that covers most more ones than zeros, until none does."""
+    U = np.zeros((len(X), len(V)), dtype=np.float32) if U is None else U.copy()
+    for _ in range(len(V)):
+        gain = np.where(U @ V > 0, 0.0, 2.0 * X - 1.0).astype(np.float32) @ V.T
+        gain[U > 0] = 0
+        best = gain.argmax(1)
+        rows = np.flatnonzero(gain[np.arange(len(X)), best] > 0)
+        if not len(rows):
+            break
+        U[rows, best[rows]] = 1
+    return U
+
+
+def ten_lines(X: npt.ArrayLike, r: int, seed: int = 0) -> Bits:
+    """Factors (r, columns) of a non-negative factorisation, rescaled and cut at one half."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = NMF(min(r, *np.shape(X)), init="nndsvda", max_iter=500, random_state=seed)
+        W = model.fit_transform(np.asarray(X, dtype=float))
+    scale = np.sqrt(np.maximum(model.components_.max(1), 1e-12) / np.maximum(W.max(0), 1e-12))
+    return (model.components_ / scale[:, None] >= 0.5).astype(np.float32)
+
+
+def thirty_lines(X: npt.ArrayLike, r: int, seed: int = 0, rounds: int = 60) -> Bits:
+    """From there: alternate greedy updates, empty the factors worth least, re-seed, repair."""
+    X = np.asarray(X, dtype=np.float32)
+    generator = np.random.default_rng(seed)
+
+    def repair(U: Bits, V: Bits) -> tuple[Bits, Bits, float]:
+        for _ in range(3):
+            U = greedy_memberships(X, V)
+            V = greedy_memberships(X.T.copy(), U.T.copy()).T.copy()
+        U = greedy_memberships(X, V)
+        return U, V, float(np.abs((U @ V > 0) - X).sum())
+
+    V = ten_lines(X, r, seed)
+    best = repair(greedy_memberships(X, V), V)
+    for _ in range(rounds):
+        U, V, error = (np.array(best[0]), np.array(best[1]), best[2])
+        if error == 0:
+            break
+        alone = np.where(U @ V == 1, 2.0 * X - 1.0, 0.0)
+        worth = ((U.T @ alone) * V).sum(1)
+        left = X * (U @ V == 0)
+        for k in np.argsort(worth)[: generator.integers(1, max(2, r // 10) + 1)]:
+            row = generator.choice(len(X), p=left.sum(1) / left.sum()) if left.sum() else 0
+            U[:, k], V[k] = 0, left[row]
+        new = repair(U, V)
+        best = new if new[2] <= best[2] else best
+    return best[1]
+
+
+def errors(X: Any, V: Bits) -> float:
+    """Per cent of entries that greedy memberships with these factors get wrong."""
+    X = np.asarray(X, dtype=np.float32)
+    return 100.0 * float(np.mean((greedy_memberships(X, V) @ V > 0) != (X > 0)))
