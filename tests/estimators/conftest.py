@@ -19,7 +19,8 @@ def one_layer(rows):
 COMMON = {"steps": 30, "batch_size": 20, "learning_rate": 0.05, "n_threads": 1}
 ESTIMATORS = {
     "factors": nor.BooleanMatrixFactorization(3, **COMMON),
-    "topics": nor.TopicModel(2, n_parents=2, **COMMON),
+    # From a start that knows nothing, so that training has something to improve.
+    "topics": nor.TopicModel(2, n_parents=2, init="paper-3", **COMMON),
     "features": nor.BlindDeconvolution(2, (2, 2), image_shape=IMAGE, **COMMON),
     "network": nor.NoisyOrNetwork(
         one_layer, method=nor.MaxProduct(temperature=1.0), **COMMON | {"learning_rate": 0.2}
