@@ -64,6 +64,7 @@ ARMS = {
     "short": Arm("counts, then 400 updates of mean-field"),
     "longer": Arm("the same with 900 updates of 2,048 rows", steps=900, batch_size=2048),
     "paper start": Arm("short, from paper-3", init="paper-3"),
+    "longer, paper start": Arm("longer, from paper-3", init="paper-3", steps=900, batch_size=2048),
     "no smoothing": Arm("short, without smoothing", smoothing=0.0),
     "more smoothing": Arm("short, smoothing 5", smoothing=5.0),
     "fast": Arm("short, rate 0.05", learning_rate=0.05),
