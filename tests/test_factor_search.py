@@ -57,6 +57,13 @@ def test_causes_that_do_not_pay_are_not_kept(data, asked):
     assert found.errors == 0
 
 
+def test_number_of_a_handful_of_causes_is_found_exactly():
+    generator = np.random.default_rng(0)
+    causes, factors = generator.random((200, 5)) < 0.3, generator.random((5, 40)) < 0.2
+    found = search_factors(causes @ factors, "auto")
+    assert {tuple(v) for v in found.factors > 0} == {tuple(v) for v in factors}
+
+
 def test_many_rows_are_sampled(data, monkeypatch):
     monkeypatch.setattr(factor_search, "_MOST_ENTRIES", 40 * 60)
     found = search_factors(np.vstack([data.train] * 3), 8, seed=0, starts=2)

@@ -311,7 +311,8 @@ def test_smoothing_is_the_gradient_of_its_prior():
         (log_prior(network.theta + step) - log_prior(network.theta - step)) / 2e-6
         for step in 1e-6 * np.eye(network.n_params)
     ]
-    np.testing.assert_allclose(pull.on / np.expm1(network.theta) - pull.off, numeric, rtol=1e-5, atol=1e-9)
+    gradient = pull.on / np.expm1(network.theta) - pull.off
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-9)
     leaks = network.roles != "failure"
     np.testing.assert_allclose(pull.on[leaks], 2.0 / 50)
     assert training.smoothing_pull(network, 0.0, 50) is None

@@ -130,15 +130,20 @@ def refine(
 
 def prune(matrix: Matrix, cover: Cover, most: int, *, n_threads: int = 1) -> Cover:
     """Drop the factors worth least until at most ``most`` are left and each pays for itself."""
+    settled = False
     while cover.n_causes:
         worth = cover.worth(matrix)
         order = np.argsort(worth, kind="stable")
         excess = cover.n_causes - most
         if excess <= 0 and worth[order[0]] > 0:
-            break
+            if settled:
+                break
+            cover, settled = refine(matrix, cover, n_threads=n_threads), True
+            continue
         leave = _dissimilar(cover.factors, order, max(1, excess // 8))
         cover = refine(matrix, cover.without(matrix, leave), rounds=2, n_threads=n_threads)
-    return refine(matrix, cover, n_threads=n_threads)
+        settled = False
+    return cover
 
 
 def combine(matrix: Matrix, first: Cover, second: Cover, most: int, *, n_threads: int = 1) -> Cover:

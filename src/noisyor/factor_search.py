@@ -57,6 +57,9 @@ _REPAIRS = 4
 _FEWEST_ROWS = 100
 """A joint run on fewer rows than this tells little; a linear factorisation starts then."""
 
+_SPARE = 8
+"""Further causes of a start with more than asked for: of a handful, half again is not many."""
+
 _FIRST_GUESS = 16
 """Number of causes that a search for their number begins with."""
 
@@ -111,8 +114,13 @@ def search_factors(
         raise InvalidSettingError(f"n_hidden must be at least 1 or 'auto', got {n_hidden!r}")
     search = _Search(observations, check_seed(seed), resolve_threads(n_threads))
     with progress_bar(starts, "search", "starts", progress) as bar:
-        most = search.number_of_causes(patience) if n_hidden == "auto" else int(n_hidden)
-        cover, scores = search.run(most, starts, patience, bar)
+        first = None
+        if n_hidden == "auto":
+            first = search.first_guess(patience)
+            most = first.n_causes + first.n_causes // 4 + 1
+        else:
+            most = int(n_hidden)
+        cover, scores = search.run(most, starts, patience, first, bar)
     order = np.argsort(-cover.states.sum(0, dtype=np.int64), kind="stable")
     return FoundFactors(
         states=cover.states[:, order],
@@ -141,22 +149,23 @@ class _Search:
         seen = int(self.matrix.observed.sum())
         self.density = float(np.clip(self.matrix.ones.sum() / max(seen, 1), 1e-3, 0.9))
 
-    def number_of_causes(self, patience: int) -> int:
-        """Double the number until some causes are left over; then that many and some to spare."""
+    def first_guess(self, patience: int) -> Cover:
+        """Double the number of causes until some are left over; the cover by those that are not."""
         largest = int(max(1, min(self.matrix.ones.shape)))
-        most = min(_FIRST_GUESS, largest)
+        most, cover = min(_FIRST_GUESS, largest), None
         while True:
-            found = self.run(most, 2, patience)[0].n_causes
-            if found < 0.8 * most or most == largest:
-                return max(1, min(largest, found + found // 4 + 1))
+            cover, _ = self.run(most, 2, patience, cover)
+            if cover.n_causes < 0.8 * most or most == largest:
+                return cover
             most = min(2 * most, largest)
 
     def run(
-        self, most: int, starts: int, patience: int, bar: Any = None
+        self, most: int, starts: int, patience: int, first: Cover | None = None, bar: Any = None
     ) -> tuple[Cover, list[float]]:
         """Best cover of at most ``most`` causes, and its score after each start."""
-        best = self._repair(self._start(_STARTS[0], 0, most), 0, most)
-        scores, alone = [best.score(self.matrix)], {_STARTS[0]: best.score(self.matrix)}
+        best = first or self._repair(self._start(_STARTS[0], 0, most), 0, most)
+        scores = [best.score(self.matrix)]
+        alone = {_STARTS[0]: scores[0]}
         stale = 0
         for number in range(1, starts):
             kind = _STARTS[number % len(_STARTS)]
@@ -174,11 +183,11 @@ class _Search:
             stale = 0 if scores[-1] > scores[-2] + 1e-6 else stale + 1
             if stale >= patience:
                 break
-        return best, scores
+        return prune(self.matrix, best, most, n_threads=self.n_threads), scores
 
     def _start(self, start: _Start, number: int, most: int) -> Cover:
         """A refined and pruned cover from one run."""
-        size = int(np.ceil(start.excess * most))
+        size = int(np.ceil(start.excess * most)) + (_SPARE if start.excess > 1 else 0)
         affordable = _MOST_PRODUCTS // (size * self.matrix.ones.shape[1])
         n_rows = len(self.rows)
         if affordable < min(n_rows, _FEWEST_ROWS):
