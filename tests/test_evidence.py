@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 import noisyor as nor
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.evidence import explore
 from noisyor.inference.exact import hidden_configurations, log_joint_table
 from random_networks import random_network, random_rows
 
@@ -135,15 +134,6 @@ def test_large_parameters_and_tiny_leaks_stay_finite():
     assert np.isfinite(nor.estimate_evidence(network, x, n_expansions=0).per_row).all()
 
 
-def test_draws_follow_the_weights():
-    network = random_network(8, max_hidden=5, max_visible=6)
-    x = nor.Observations.of(random_rows(network, 8, 3))
-    exact = nor.enumerate_posterior(network, x).marginals
-    found = explore(network, x, n_expansions=32, n_draws=4000)
-    share = found.draws.reshape(3, 4000, -1).mean(axis=1)
-    np.testing.assert_allclose(share, exact, atol=0.03)
-
-
 @pytest.mark.parametrize(
     "settings_",
     [{"n_samples": -1}, {"n_expansions": 1.5}, {"seed": -1}],
@@ -161,48 +151,3 @@ def test_other_input_that_makes_no_sense_is_refused():
         nor.estimate_evidence(network, x, n_chains=1)
     with pytest.raises(InvalidDataError):
         nor.evidence_bound(network, np.zeros((2, network.n_visible + 1)))
-
-
-def test_weighted_set_has_the_gradient_of_the_evidence():
-    network = random_network(4, max_hidden=5, max_visible=6)
-    x = nor.Observations.of(random_rows(network, 4, 6, missing=0.2))
-    method = nor.WeightedSet(n_expansions=32, n_draws=2000)
-    value, gradient = method.gradient(network, x, seed=0, step=1, n_threads=1)
-    exact = nor.enumerate_posterior(network, x).log_likelihood.mean()
-    assert value == pytest.approx(exact)
-    assert method.bound(network, x, n_threads=1).mean() == pytest.approx(exact)
-    for entry in range(0, network.n_params, 3):
-        step = np.zeros(network.n_params)
-        step[entry] = 1e-5
-        up, down = (
-            nor.enumerate_posterior(network.with_theta(network.theta + sign * step), x)
-            for sign in (1, -1)
-        )
-        slope = (up.log_likelihood - down.log_likelihood).mean() / 2e-5
-        assert gradient[entry] == pytest.approx(slope, abs=0.05 * (1 + abs(slope)))
-
-
-def test_training_on_sets_raises_the_evidence_further_than_on_modes():
-    truth = nor.bipartite(10, 4, failure_probability=np.where(np.eye(4, 10), 0.1, 0.5))
-    x = nor.sample(truth, 60, seed=1).visible
-    start = nor.initialize(nor.bipartite(10, 4), noise="uniform", seed=0)
-    options = {"steps": 150, "learning_rate": 0.02, "seed": 0, "progress": False}
-    evidence = {
-        name: nor.enumerate_posterior(
-            nor.train(start, x, method, **options).network, x
-        ).log_likelihood.mean()
-        for name, method in [("set", nor.WeightedSet()), ("mode", nor.MaxProduct())]
-    }
-    assert evidence["set"] > evidence["mode"] + 0.05
-
-
-def test_weighted_set_explains_and_describes_itself():
-    network = random_network(2)
-    x = random_rows(network, 2)
-    method = nor.WeightedSet(n_draws=3)
-    best = nor.explain(network, x)
-    assert (nor.explain(network, x, method).log_joint == best.log_joint).all()
-    assert method.settings()["n_draws"] == 3
-    assert method.settings()["max_product"]["method"] == "max-product"
-    with pytest.raises(InvalidSettingError, match="n_draws must be 1"):
-        nor.WeightedSet(n_draws=0)

@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from noisyor.structure import bipartite, convolutional, from_edges
     from noisyor.tables import ReadOptions, Table, read_table
     from noisyor.training import TrainingResult, train
-    from noisyor.weighted_set import WeightedSet
 
 _HOME = {
     "BlindDeconvolution": "estimators",
@@ -96,7 +95,6 @@ _HOME = {
     "TopicModel": "estimators",
     "TrainingResult": "training",
     "UnsupportedDataError": "errors",
-    "WeightedSet": "weighted_set",
     "bipartite": "structure",
     "convolutional": "structure",
     "diagnose": "diagnosis",
@@ -161,7 +159,6 @@ __all__ = [
     "TopicModel",
     "TrainingResult",
     "UnsupportedDataError",
-    "WeightedSet",
     "__version__",
     "bipartite",
     "convolutional",

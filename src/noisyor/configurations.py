@@ -54,8 +54,7 @@ class Output(NamedTuple):
     configurations of the nodes that interact; ``log_evidence`` (n_rows,) estimate of log p(x) from
     set and chains and ``log_error`` its standard error, ``log_sum`` and zero without chains;
     ``probability`` and ``error`` (n_rows, n_hidden) of each node and its standard error, or
-    (0, n_hidden) if not wanted; ``draws`` (n_rows * n_draws, n_hidden) uint8, members of the set
-    drawn by their weights.
+    (0, n_hidden) if not wanted.
     """
 
     log_sum: npt.NDArray[np.float64]
@@ -64,7 +63,6 @@ class Output(NamedTuple):
     log_error: npt.NDArray[np.float64]
     probability: npt.NDArray[np.float64]
     error: npt.NDArray[np.float64]
-    draws: npt.NDArray[np.uint8]
 
 
 class _Set(NamedTuple):
@@ -433,25 +431,6 @@ def _mean(found, weight):
     return mean
 
 
-@njit(cache=True, nogil=True)
-def _draw(local, found, weight, key, draws, first_line, n_draws):
-    """Configurations at equal distances along the weights, from a random first place."""
-    passed, entry = weight[0], 0
-    shift = _uniform(key)
-    state = np.empty(len(local.hidden), dtype=np.uint8)
-    for d in range(n_draws):
-        while passed < (shift + d) / n_draws and entry < len(weight) - 1:
-            entry += 1
-            passed += weight[entry]
-        _recall(found.origin[entry], found.flipped[entry], found.start, found.expanded, state)
-        draw_key, line = combine(key, uint64(d)), first_line + d
-        for k in range(draws.shape[1]):
-            probability = _logistic(local.isolated[k])
-            draws[line, k] = _uniform(combine(draw_key, uint64(k))) < probability
-        for j in range(len(state)):
-            draws[line, local.hidden[j]] = state[j]
-
-
 # ---- chains
 
 
@@ -638,7 +617,7 @@ def explore_rows(graph, parameters, rows, starts, options, output, begin, end):
     contain those for fewer.
     """
     n_rows = len(output.log_sum)
-    n_starts, n_draws = len(starts) // n_rows, len(output.draws) // n_rows
+    n_starts = len(starts) // n_rows
     n_chains = options.n_chains
     for row in range(begin, end):
         key = combine(uint64(options.seed), uint64(rows.row_ids[row]))
@@ -666,8 +645,6 @@ def explore_rows(graph, parameters, rows, starts, options, output, begin, end):
             for j in range(n):
                 output.probability[row, local.hidden[j]] = mean[j]
                 output.error[row, local.hidden[j]] = error[j]
-        if n_draws > 0:
-            _draw(local, found, weight, key, output.draws, row * n_draws, n_draws)
 
 
 @njit(cache=True, nogil=True)

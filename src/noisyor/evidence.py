@@ -161,7 +161,6 @@ def explore(
     method: MaxProduct | None = None,
     hidden: Any = None,
     with_probability: bool = False,
-    n_draws: int = 0,
     seed: int = 0,
     n_threads: int | None = None,
     progress: bool | None = False,
@@ -186,7 +185,6 @@ def explore(
         log_error=np.empty(n_rows),
         probability=np.empty(shape),
         error=np.empty(shape),
-        draws=np.empty((n_rows * n_draws, n_hidden), dtype=np.uint8),
     )
 
     def block(begin: int, end: int) -> None:
@@ -201,7 +199,6 @@ def explore(
             log_error=output.log_error[begin:end],
             probability=output.probability[begin:end],
             error=output.error[begin:end],
-            draws=output.draws[begin * n_draws : end * n_draws],
         )
         run_blocks(
             lambda first, last: explore_rows(
