@@ -67,12 +67,13 @@ def marginals(
     ----------
     network : the network.
     X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
-    method : ``"chains"``: chains of chains importance sampling, consistent, with honest error
-        bars. ``"set"``: exact weights on a set of likely configurations, no sampling noise but
-        blind to what is outside. ``"samples"``: share of perturb-and-max-product samples with the
-        cause on. ``"weighted"``: the distinct ones of those samples, weighted by ``p(h, x)``.
-        ``"mean-field"``: q, fast, over-confident.
-    n_samples : chains, samples, or for ``"set"`` members whose single flips are added.
+    method : ``"chains"``: exact weights on a set of likely configurations, and chains of annealed
+        importance sampling for what lies outside; the most accurate, with calibrated errors.
+        ``"set"``: the set alone; fast, no errors. ``"samples"``: share of perturb-and-max-product
+        samples with the cause on; biased. ``"weighted"``: the distinct ones of those samples,
+        weighted by ``p(h, x)``. ``"mean-field"``: q, fast, over-confident.
+    n_samples : chains, samples, and for ``"chains"`` and ``"set"`` also the number of members
+        whose single flips are added.
     hidden : evidence on hidden nodes as in `explain`.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
     n_threads : default all cores.
