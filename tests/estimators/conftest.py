@@ -17,11 +17,12 @@ def one_layer(rows):
 
 
 COMMON = {"steps": 30, "batch_size": 20, "learning_rate": 0.05, "n_threads": 1}
+# From starts that know nothing, so that training has something to improve.
+BLANK = {"init": "paper-3", **COMMON}
 ESTIMATORS = {
-    "factors": nor.BooleanMatrixFactorization(3, **COMMON),
-    # From a start that knows nothing, so that training has something to improve.
-    "topics": nor.TopicModel(2, n_parents=2, init="paper-3", **COMMON),
-    "features": nor.BlindDeconvolution(2, (2, 2), image_shape=IMAGE, **COMMON),
+    "factors": nor.BooleanMatrixFactorization(3, **BLANK),
+    "topics": nor.TopicModel(2, n_parents=2, **BLANK),
+    "features": nor.BlindDeconvolution(2, (2, 2), image_shape=IMAGE, **BLANK),
     "network": nor.NoisyOrNetwork(
         one_layer, method=nor.MaxProduct(temperature=1.0), **COMMON | {"learning_rate": 0.2}
     ),

@@ -26,7 +26,7 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
 
     Parameters
     ----------
-    n_components : number of causes; ``"auto"`` leaves it to `learn_factors`.
+    n_components : number of causes at most, those that the data pay for; ``"auto"`` finds it.
     init, steps, batch_size, learning_rate, method, output, binarize, random_state, n_threads,
     progress, checkpoint, resume, options : see `NoisyOrEstimator`.
 
@@ -178,7 +178,7 @@ class BlindDeconvolution(NoisyOrEstimator):
 
     Parameters
     ----------
-    n_features : number of features.
+    n_features : number of features, at most: those that the images do not pay for are left out.
     feature_shape : (height, width) of a feature.
     image_shape : (height, width) of flattened images; one of them may be -1, as in ``reshape``.
     border : whether features may hang over the border of the image; None for the default of
