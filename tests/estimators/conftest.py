@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 
 import noisyor as nor
+from estimator_structures import one_layer
 
 IMAGE = (3, 4)
-
-
-def one_layer(rows):
-    """Four causes above all columns, from a start that the seed of the fit has no part in."""
-    network = nor.bipartite(rows.n_visible, 4, noise_probability=0.05, fixed="noise")
-    return nor.initialize(network, noise="uniform", seed=5)
 
 
 COMMON = {"steps": 30, "batch_size": 20, "learning_rate": 0.05, "n_threads": 1}

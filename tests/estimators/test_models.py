@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import noisyor as nor
-from estimators.conftest import one_layer
+from estimator_structures import one_layer
 from noisyor.datasets import load_zoo
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
