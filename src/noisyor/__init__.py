@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from noisyor.evidence import EvidenceBound, EvidenceEstimate, estimate_evidence, evidence_bound
     from noisyor.explanation import explain
     from noisyor.exporting import export_network
+    from noisyor.factor_search import FoundFactors, search_factors
     from noisyor.graph_exchange import from_networkx, to_networkx
     from noisyor.hybrid import HybridResult, train_hybrid
     from noisyor.inference.exact import ExactPosterior, enumerate_posterior
@@ -74,6 +75,7 @@ _HOME = {
     "EvidenceEstimate": "evidence",
     "ExactPosterior": "inference.exact",
     "Factorization": "inference.joint",
+    "FoundFactors": "factor_search",
     "HybridResult": "hybrid",
     "InvalidDataError": "errors",
     "InvalidNetworkError": "errors",
@@ -122,6 +124,7 @@ _HOME = {
     "sample": "sampling",
     "save_network": "model_file",
     "to_networkx": "graph_exchange",
+    "search_factors": "factor_search",
     "train": "training",
     "train_hybrid": "hybrid",
     "train_stream": "streaming",
@@ -138,6 +141,7 @@ __all__ = [
     "EvidenceEstimate",
     "ExactPosterior",
     "Factorization",
+    "FoundFactors",
     "HybridResult",
     "InvalidDataError",
     "InvalidNetworkError",
@@ -186,6 +190,7 @@ __all__ = [
     "read_table",
     "sample",
     "save_network",
+    "search_factors",
     "to_networkx",
     "train",
     "train_hybrid",
