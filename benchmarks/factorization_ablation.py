@@ -9,6 +9,7 @@ rows; means over seeds.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -82,8 +83,27 @@ def measure(
     return {name: significant(value, 3) for name, value in zip(names, means, strict=True)}
 
 
+def table(problems: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    lines = [f"| | {' | '.join(problems)} |", "| --- |" + " ---: |" * len(problems)]
+    for name in STAGES:
+        cells = [
+            f"{found[name]['error_pct']:.2f} / {found[name]['test_re_pct']:.2f}"
+            if name in found
+            else "–"
+            for found in problems.values()
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
-    given = arguments(__doc__).parse_args()
+    parser = arguments(__doc__)
+    parser.add_argument("--table", action="store_true", help="print --json as a table and stop")
+    given = parser.parse_args()
+    if given.table:
+        print(table(json.loads(given.json.read_text())["problems"]))
+        return
     machine, result = Machine(), {}
     for problem, (n, r, flips) in PROBLEMS.items():
         result[problem] = {}

@@ -156,11 +156,68 @@ def cases(data: Path | None) -> dict[str, Callable[[], dict[str, Any]]]:
     return result
 
 
+def table(found: dict[str, Any]) -> str:
+    """The results as Markdown: means over seeds."""
+    lines = [
+        "| size | runs | ours | ten lines | thirty lines | paper's best | test bound | true "
+        "| paper | CPU s |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for n, r in SIZES:
+        runs = [run for name, run in found.items() if name.startswith(f"n={n} r={r} ")]
+        if runs:
+            mean = {key: np.mean([run[key] for run in runs]) for key in runs[0]}
+            cells = [c for c in paper_cells("bmf") if c.case == f"{n},{r}"]
+            best = min(c.mean for c in cells if c.metric == "test_re_pct")
+            lines.append(
+                f"| n={n} r={r} | {len(runs)} | {mean['test_re_pct']:.2f} "
+                f"| {mean['ten_lines_re_pct']:.2f} | {mean['thirty_lines_re_pct']:.2f} "
+                f"| {best:.2f} | {mean['test_elbo']:.1f} | {mean['true_elbo']:.1f} "
+                f"| {mean['paper_elbo']:.1f} | {mean['cpu_s']:.1f} |"
+            )
+    lines += [
+        "",
+        "| n=200 r=40 | runs | error, clean matrix | ten lines | thirty lines | unseen rows "
+        "| causes |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    names = dict.fromkeys(name.split(" seed=")[0] for name in found if not name.startswith("n="))
+    for kind in names:
+        runs = [run for name, run in found.items() if name.split(" seed=")[0] == kind]
+        if "clean_error_pct" not in runs[0]:
+            continue
+        mean = {key: np.mean([run[key] for run in runs]) for key in runs[0]}
+        sceptics = [mean.get(f"{word}_lines_clean_error_pct") for word in ("ten", "thirty")]
+        shown = " | ".join("–" if value is None else f"{value:.2f}" for value in sceptics)
+        lines.append(
+            f"| {kind} | {len(runs)} | {mean['clean_error_pct']:.2f} | {shown} "
+            f"| {mean['test_re_pct']:.2f} | {mean['causes']:.1f} |"
+        )
+    lines += [
+        "",
+        "| real data | causes | error, unseen rows | ten lines | thirty lines | test bound "
+        "| independent columns |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, run in found.items():
+        if "independent_columns_elbo" in run:
+            lines.append(
+                f"| {name} | {run['causes']:.0f} | {run['test_re_pct']:.2f} "
+                f"| {run['ten_lines_re_pct']:.2f} | {run['thirty_lines_re_pct']:.2f} "
+                f"| {run['test_elbo']:.2f} | {run['independent_columns_elbo']:.2f} |"
+            )
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--data", type=Path, help="directory of the data files")
     parser.add_argument("--only", nargs="*", help="start of the names of the cases to run")
+    parser.add_argument("--table", action="store_true", help="print --json as tables and stop")
     given = parser.parse_args()
+    if given.table:
+        print(table(json.loads(given.json.read_text())["cases"]))
+        return
     found: dict[str, Any] = {}
     if given.json is not None and Path(given.json).exists():
         found = json.loads(Path(given.json).read_text())["cases"]
