@@ -22,10 +22,10 @@ __all__ = ["document"]
 _SECTIONS = {
     "tiny20": (
         "tiny20",
-        "Test Elbo (main text), Elbo^MP and Elbo^VI (appendix). Splits differ in how hard their test "
-        "rows\nare: independent words have -15.73 on average over splits 0 to 9, with a standard "
-        "deviation of\n0.09, and -15.95 on split 0. With few runs, compare gains over the trivial "
-        "column; see\n[topics beyond the paper](beyond_topics.md).",
+        "Test Elbo (main text), Elbo^MP and Elbo^VI (appendix). Splits differ in how hard their "
+        "test\nrows are: independent words have -15.73 on average over splits 0 to 9, with a "
+        "standard deviation\nof 0.09, and -15.95 on split 0. With few runs, compare gains over the "
+        "trivial column; see\n[topics beyond the paper](beyond_topics.md).",
     ),
     "text": ("Text data", "Test Elbo (main text), both bounds and update times (appendix)."),
     "bmf": ("Boolean matrix factorisation", "Test Elbo, reconstruction error, update times."),
