@@ -71,7 +71,7 @@ def measure(
     for seed in SEEDS:
         data = generate_bmf(n, r, seed)
         clean = data.train > 0
-        X = clean ^ (np.random.default_rng(seed).random(clean.shape) < flips)
+        X = clean ^ (np.random.default_rng((seed, 1)).random(clean.shape) < flips)
         began = time.process_time()
         states, factors = stage(X.astype(np.uint8), r, seed)
         seconds = time.process_time() - began

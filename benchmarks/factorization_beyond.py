@@ -87,7 +87,7 @@ def disturbed_case(
 ) -> dict[str, Any]:
     """n=200 r=40 with flipped or missing entries, or another number of causes asked for."""
     data = generate_bmf(200, 40, seed)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng((seed, 1))  # not the stream that the matrix came from
     clean = data.train.astype(bool)
     flipped = clean ^ (generator.random(clean.shape) < flips)
     rows = np.where(generator.random(clean.shape) < missing, np.nan, flipped.astype(float))
