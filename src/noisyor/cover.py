@@ -19,12 +19,29 @@ from noisyor.engines.numba.cover import improve_rows
 from noisyor.engines.threads import run_blocks
 from noisyor.network import FloatArray
 
-__all__ = ["Cover", "Matrix", "Rates", "combine", "merge", "prune", "refine"]
+__all__ = [
+    "PRIOR_ROWS",
+    "BinaryArray",
+    "Cover",
+    "Matrix",
+    "Rates",
+    "combine",
+    "merge",
+    "price_of",
+    "prune",
+    "rates_of",
+    "refine",
+    "weights_of",
+]
 
 BinaryArray = npt.NDArray[np.uint8]
 
 _SMALLEST_RATE, _LARGEST_RATE = 1e-4, 0.4
 _ROUNDS = 30
+
+PRIOR_ROWS = 2.0
+"""Weight of the overall failure rate beside an edge's own count, in rows."""
+
 _SIMILAR = 0.5
 """Overlap of rows or columns from which two causes may be one."""
 
@@ -61,7 +78,7 @@ class Cover:
         states = np.ascontiguousarray(states, dtype=np.uint8)
         factors = np.ascontiguousarray(factors, dtype=np.uint8)
         counts = (states.astype(np.float32) @ factors.astype(np.float32)).astype(np.int32)
-        return cls(states, factors, counts, _rates(matrix, counts))
+        return cls(states, factors, counts, rates_of(matrix, counts))
 
     @property
     def n_causes(self) -> int:
@@ -89,7 +106,7 @@ class Cover:
 
     def worth(self, matrix: Matrix) -> FloatArray:
         """What the score would lose without each factor, (n_causes,); negative ones do not pay."""
-        alone = np.where(self.counts == 1, _weights(matrix, self.rates), np.float32(0))
+        alone = np.where(self.counts == 1, weights_of(matrix, self.rates), np.float32(0))
         gain = ((self.states.T.astype(np.float32) @ alone) * self.factors).sum(1, dtype=np.float64)
         return np.asarray(gain - _length(self.states, axis=0) - _length(self.factors, axis=1))
 
@@ -115,14 +132,14 @@ def refine(
     states, drawn, counts, rates = cover.states, cover.factors, cover.counts, cover.rates
     states, counts = states.copy(), counts.copy()
     for _ in range(rounds):
-        weights = _weights(matrix, rates)
+        weights = weights_of(matrix, rates)
         flips = _improve(weights, counts, states, drawn, n_threads)
         if factors:
             columns = np.ascontiguousarray(drawn.T)
             counts = np.ascontiguousarray(counts.T)
             flips += _improve(np.ascontiguousarray(weights.T), counts, columns, states.T, n_threads)
             drawn, counts = np.ascontiguousarray(columns.T), np.ascontiguousarray(counts.T)
-            rates = _rates(matrix, counts)
+            rates = rates_of(matrix, counts)
         if not flips or not factors:
             break
     return Cover(states, drawn, counts, rates)
@@ -200,7 +217,7 @@ def _improve(
     """One pass of the kernel over all rows; ``counts`` and ``states`` change."""
     _, column = np.nonzero(factors)
     ptr = np.concatenate([[0], np.cumsum(factors.sum(1, dtype=np.int64))])
-    price = _price(states)
+    price = price_of(states)
     column = column.astype(np.int32)
     flips: list[int] = []
 
@@ -224,7 +241,8 @@ def _dissimilar(factors: BinaryArray, order: npt.NDArray[np.intp], most: int) ->
     return chosen
 
 
-def _rates(matrix: Matrix, counts: npt.NDArray[np.int32]) -> Rates:
+def rates_of(matrix: Matrix, counts: npt.NDArray[np.int32]) -> Rates:
+    """Rates of errors when ``counts`` (n_rows, n_columns) causes cover each entry."""
     covered = (counts > 0) & matrix.observed
     uncovered = (counts == 0) & matrix.observed
     missed = (int((covered & ~matrix.ones).sum()) + 1) / (int(covered.sum()) + 2)
@@ -233,14 +251,14 @@ def _rates(matrix: Matrix, counts: npt.NDArray[np.int32]) -> Rates:
     return Rates(min(max(missed, low), high), min(max(spurious, low), high))
 
 
-def _weights(matrix: Matrix, rates: Rates) -> npt.NDArray[np.float32]:
+def weights_of(matrix: Matrix, rates: Rates) -> npt.NDArray[np.float32]:
     """Gain in log-probability from covering each entry."""
     one = np.float32(np.log((1.0 - rates.missed) / rates.spurious))
     zero = np.float32(np.log(rates.missed / (1.0 - rates.spurious)))
     return np.where(matrix.observed, np.where(matrix.ones, one, zero), np.float32(0))
 
 
-def _price(states: BinaryArray) -> FloatArray:
+def price_of(states: BinaryArray) -> FloatArray:
     """Log-odds against a membership, by cause; never negative."""
     share = (states.sum(0, dtype=np.float64) + 1) / (len(states) + 2)
     share = np.clip(share, _SMALLEST_RATE, 0.5)

@@ -16,7 +16,7 @@ from noisyor.engines.numba.engine import PreparedNetwork, rows_of
 from noisyor.engines.threads import resolve_threads, run_blocks
 from noisyor.errors import InvalidSettingError
 from noisyor.evaluation import Score
-from noisyor.explanation import _clamp as clamp_of
+from noisyor.explanation import clamp_of
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.settings import check_seed, is_whole
 from noisyor.network import FloatArray, Network

@@ -53,13 +53,14 @@ def explain(
         network,
         observations,
         seed=check_seed(seed),
-        clamp=_clamp(network, hidden, observations.n_rows),
+        clamp=clamp_of(network, hidden, observations.n_rows),
         n_threads=resolve_threads(n_threads),
         progress=progress,
     )
 
 
-def _clamp(network: Network, hidden: Any, n_rows: int) -> npt.NDArray[np.uint8] | None:
+def clamp_of(network: Network, hidden: Any, n_rows: int) -> npt.NDArray[np.uint8] | None:
+    """Evidence on hidden nodes as 0, 1 or unobserved, (n_rows or 1, n_hidden); None for none."""
     if hidden is None:
         return None
     if isinstance(hidden, Mapping):

@@ -22,6 +22,7 @@ from noisyor.inference.joint import JointMaxProduct, factorize
 from noisyor.inference.settings import check_seed, is_whole
 from noisyor.observations import Observations
 from noisyor.progress import progress_bar
+from noisyor.searching import best_of_starts, sample_rows
 
 __all__ = ["FoundFactors", "search_factors"]
 
@@ -136,13 +137,7 @@ class _Search:
     """The searched rows as a dense matrix, and the starts."""
 
     def __init__(self, observations: Observations, seed: int, n_threads: int) -> None:
-        generator = np.random.default_rng(seed)
-        n_rows = observations.n_rows
-        most = max(1, _MOST_ENTRIES // observations.n_visible)
-        self.rows = np.arange(n_rows, dtype=np.int64)
-        if n_rows > most:
-            self.rows = np.sort(generator.permutation(n_rows)[:most]).astype(np.int64)
-            observations = observations.take(self.rows)
+        self.rows, observations = sample_rows(observations, _MOST_ENTRIES, seed)
         dense = observations.to_dense()
         self.matrix = Matrix(dense > 0, ~np.isnan(dense))  # NaN > 0 is False
         self.observations, self.seed, self.n_threads = observations, seed, n_threads
@@ -163,11 +158,10 @@ class _Search:
         self, most: int, starts: int, patience: int, first: Cover | None = None, bar: Any = None
     ) -> tuple[Cover, list[float]]:
         """Best cover of at most ``most`` causes, and its score after each start."""
-        best = first or self._repair(self._start(_STARTS[0], 0, most), 0, most)
-        scores = [best.score(self.matrix)]
-        alone = {_STARTS[0]: scores[0]}
-        stale = 0
-        for number in range(1, starts):
+        first = first or self._repair(self._start(_STARTS[0], 0, most), 0, most)
+        alone = {_STARTS[0]: self._score(first)}
+
+        def improve(best: Cover, number: int) -> Cover:
             kind = _STARTS[number % len(_STARTS)]
             if number >= _TRIED_FIRST and number % 2:
                 kind = max(alone, key=lambda start: alone[start])
@@ -175,15 +169,15 @@ class _Search:
                 bar.update(1)
                 bar.set_postfix(causes=best.n_causes, errors=best.errors(self.matrix))
             new = self._start(kind, number, most)
-            alone[kind] = max(new.score(self.matrix), alone.get(kind, -np.inf))
+            alone[kind] = max(self._score(new), alone.get(kind, -np.inf))
             both = combine(self.matrix, best, new, most, n_threads=self.n_threads)
-            best = max((best, new, both), key=lambda cover: cover.score(self.matrix))
-            best = self._repair(best, number, most)
-            scores.append(best.score(self.matrix))
-            stale = 0 if scores[-1] > scores[-2] + 1e-6 else stale + 1
-            if stale >= patience:
-                break
+            return self._repair(max((best, new, both), key=self._score), number, most)
+
+        best, scores = best_of_starts(first, improve, self._score, starts, patience)
         return prune(self.matrix, best, most, n_threads=self.n_threads), scores
+
+    def _score(self, cover: Cover) -> float:
+        return cover.score(self.matrix)
 
     def _start(self, start: _Start, number: int, most: int) -> Cover:
         """A refined and pruned cover from one run."""

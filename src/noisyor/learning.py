@@ -13,7 +13,7 @@ import numpy as np
 
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.factor_search import search_factors
-from noisyor.feature_search import search_features, start_from_features
+from noisyor.feature_search import search_features
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.initialization import initialize
@@ -23,7 +23,7 @@ from noisyor.observations import Observations
 from noisyor.structure import bipartite, convolutional
 from noisyor.topic_start import start_from_counts
 from noisyor.training import History, train
-from noisyor.warm_start import start_from_factors
+from noisyor.warm_start import start_from_factors, start_from_features
 
 __all__ = ["Learned", "learn_factors", "learn_features", "learn_network", "learn_topics"]
 

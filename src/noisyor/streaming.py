@@ -29,14 +29,14 @@ from noisyor.row_sources import RowSource, open_rows, write_rows
 from noisyor.training import (
     Callback,
     History,
+    Recorder,
     StepInfo,
     TrainingResult,
     TrainingState,
-    _capture,
-    _check_settings,
-    _Recorder,
-    _restore,
+    capture,
+    check_settings,
     init,
+    restore,
     step,
 )
 
@@ -91,10 +91,10 @@ def learn_chunk(
     X : rows in any form that `Observations.of` takes.
     method, batch_size, learning_rate, seed, n_threads : see `train_stream`.
     """
-    _check_settings(0, batch_size, learning_rate, seed, 0, False)
+    check_settings(0, batch_size, learning_rate, seed, 0, False)
     n_rows = _height(X)
     chunk = _Chunk(state.n_chunks, n_rows, _numbered(X, network.n_visible, state.n_rows, n_rows))
-    recorder, training = _Recorder(History()), state.training
+    recorder, training = Recorder(History()), state.training
     learn = _learner(network, method, learning_rate, seed, n_threads)
     for batch in chunk.batches(batch_size, seed, turn=0, skip=0):
         began = time.perf_counter()
@@ -154,7 +154,7 @@ def train_stream(
     -------
     TrainingResult; its history has one entry per update.
     """
-    settings = _check_settings(steps or 0, batch_size, learning_rate, seed, 0, resume)
+    settings = check_settings(steps or 0, batch_size, learning_rate, seed, 0, resume)
     if steps is None and passes < 0:
         raise InvalidSettingError(f"passes must not be negative, got {passes}")
     if resume and checkpoint is None:
@@ -167,12 +167,12 @@ def train_stream(
         identity = Checkpoint.identity_of(network, stream.first(), None, record)
         found = load_checkpoint(checkpoint, identity) if resume else None
         if found is not None:
-            state, history = _restore(found)
-    recorder, callbacks = _Recorder(history), tuple(callbacks)
+            state, history = restore(found)
+    recorder, callbacks = Recorder(history), tuple(callbacks)
 
     def save() -> None:
         if checkpoint is not None:
-            save_checkpoint(checkpoint, _capture(state, recorder.history(), identity))
+            save_checkpoint(checkpoint, capture(state, recorder.history(), identity))
 
     learn = _learner(network, method, learning_rate, seed, n_threads)
     saved, before, resumed_at = time.monotonic(), 0, state.step  # before: updates of past chunks
@@ -213,7 +213,7 @@ def train_stream(
     return _result(network, state, recorder)
 
 
-def _result(network: Network, state: TrainingState, recorder: _Recorder) -> TrainingResult:
+def _result(network: Network, state: TrainingState, recorder: Recorder) -> TrainingResult:
     return TrainingResult(network.with_theta(state.theta), state, recorder.history())
 
 

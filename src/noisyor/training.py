@@ -186,7 +186,7 @@ def train(
     method = MaxProduct(temperature=1.0) if method is None else method
     observations = Observations.of(X, n_visible=network.n_visible)
     held_out = None if held_out is None else Observations.of(held_out, network.n_visible)
-    settings = _check_settings(steps, batch_size, learning_rate, seed, evaluate_every, resume)
+    settings = check_settings(steps, batch_size, learning_rate, seed, evaluate_every, resume)
     if not (np.isfinite(smoothing) and smoothing >= 0):
         raise InvalidSettingError(f"smoothing must not be negative, got {smoothing}")
     if final_learning_rate is not None and not 0 < final_learning_rate < np.inf:
@@ -214,14 +214,14 @@ def train(
         if resume:
             found = load_checkpoint(checkpoint, identity)
             if found is not None:
-                state, history = _restore(found)
+                state, history = restore(found)
     shuffled = observations.shuffled(seed)
-    recorder = _Recorder(history)
+    recorder = Recorder(history)
     callbacks = tuple(callbacks)
 
     def save() -> None:
         if checkpoint is not None:
-            save_checkpoint(checkpoint, _capture(state, recorder.history(), identity))
+            save_checkpoint(checkpoint, capture(state, recorder.history(), identity))
 
     saved = time.monotonic()
     with progress_bar(steps, "train", "steps", progress) as bar:
@@ -262,7 +262,7 @@ def train(
     return TrainingResult(network.with_theta(state.theta), state, recorder.history())
 
 
-class _Recorder:
+class Recorder:
     """Collects the history without copying it at every step."""
 
     def __init__(self, history: History) -> None:
@@ -272,11 +272,13 @@ class _Recorder:
         self.running: float | None = None
 
     def add(self, elbo: float, seconds: float) -> None:
+        """Record an update: the bound of its batch, and how long it took."""
         self.elbo.append(elbo)
         self.seconds.append(seconds)
         self.running = elbo if self.running is None else 0.98 * self.running + 0.02 * elbo
 
     def show(self, bar: Any, refresh: bool) -> None:
+        """Put the running bound, and the last held-out one, beside a progress bar."""
         if bar.disable or self.running is None:
             return
         shown = {"elbo": f"{self.running:.3f}"}
@@ -285,10 +287,11 @@ class _Recorder:
         bar.set_postfix(shown, refresh=refresh)
 
     def history(self) -> History:
+        """The record so far."""
         return History(np.array(self.elbo), np.array(self.seconds), tuple(self.evaluations))
 
 
-def _check_settings(
+def check_settings(
     steps: int,
     batch_size: int | None,
     learning_rate: float,
@@ -296,6 +299,7 @@ def _check_settings(
     evaluate_every: int,
     resume: bool,
 ) -> dict[str, object]:
+    """Refuse what makes no sense; the settings that a checkpoint must agree on."""
     if steps < 0:
         raise InvalidSettingError(f"steps must not be negative, got {steps}")
     if batch_size is not None and batch_size < 1:
@@ -311,7 +315,8 @@ def _check_settings(
     }
 
 
-def _capture(state: TrainingState, history: History, identity: str) -> Checkpoint:
+def capture(state: TrainingState, history: History, identity: str) -> Checkpoint:
+    """State and record of a run as a checkpoint."""
     return Checkpoint(
         identity=identity,
         step=state.step,
@@ -327,7 +332,8 @@ def _capture(state: TrainingState, history: History, identity: str) -> Checkpoin
     )
 
 
-def _restore(saved: Checkpoint) -> tuple[TrainingState, History]:
+def restore(saved: Checkpoint) -> tuple[TrainingState, History]:
+    """State and record of a run from its checkpoint."""
     arrays = saved.arrays
     optimiser = adam.AdamState(saved.step, arrays["adam_first"], arrays["adam_second"])
     evaluations = tuple(
@@ -342,10 +348,14 @@ __all__ = [
     "Evaluation",
     "History",
     "Pull",
+    "Recorder",
     "StepInfo",
     "TrainingResult",
     "TrainingState",
+    "capture",
+    "check_settings",
     "init",
+    "restore",
     "smoothing_pull",
     "step",
     "train",

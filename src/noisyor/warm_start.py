@@ -1,4 +1,4 @@
-"""Starting parameters from the data, for each kind of network."""
+"""Starting parameters from what a search found: factors of a matrix, features of images."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisyor.cover import PRIOR_ROWS
+from noisyor.errors import InvalidNetworkError
 from noisyor.factor_search import FoundFactors
+from noisyor.feature_search import FoundFeatures
 from noisyor.network import FloatArray, Network, theta_from_failure, theta_from_probability
 from noisyor.observations import Observations
+from noisyor.stamps import OFF_FAILURE
 
-__all__ = ["failures_from_counts", "start_from_factors"]
+__all__ = ["failures_from_counts", "start_from_factors", "start_from_features"]
 
 _OFF_ROWS, _OFF_SHARE = 0.05, 0.1
 """Belief in an edge that a factor does not have: rows, and the share in which it would succeed."""
 
 _UNUSED_PRIOR = 1e-4
 """Prior probability of a cause that nothing was found for."""
-
-_PRIOR_ROWS = 2.0
-"""Weight of the overall failure rate beside an edge's own count."""
 
 
 def start_from_factors(network: Network, X: Any, found: FoundFactors) -> Network:
@@ -34,22 +35,48 @@ def start_from_factors(network: Network, X: Any, found: FoundFactors) -> Network
     found : result of `search_factors`.
     """
     rows = Observations.of(X, n_visible=network.n_visible).take(found.rows).to_dense()
-    n_found, n_hidden = len(found.factors), network.n_hidden
-    failure = np.full((n_hidden, network.n_visible), 1.0 - _OFF_SHARE)
-    failure[:n_found] = failures_from_counts(found, rows)
-    prior = np.full(n_hidden, _UNUSED_PRIOR)
-    prior[:n_found] = (found.states.sum(0) + 1.0) / (len(rows) + 2.0)
+    failure = _filled(
+        failures_from_counts(found, rows), network.n_hidden, 1.0 - _OFF_SHARE, "causes"
+    )
+    prior = (found.states.sum(0) + 1.0) / (len(rows) + 2.0)
+    if len(prior) == 0 or len(network.groups["prior"]) > 1:  # one that all share is that of these
+        prior = _filled(prior, network.n_hidden, _UNUSED_PRIOR, "causes")
+    return _started(network, failure, prior, found.rates.spurious)
+
+
+def start_from_features(network: Network, found: FoundFeatures) -> Network:
+    """A convolutional network whose features are those found; fixed parameters keep their value.
+
+    Parameters
+    ----------
+    network : from `convolutional`, with at least as many features as were found and the same
+        placements; the others are switched off.
+    found : result of `search_features`.
+    """
+    n_features = len(network.group("failure"))
+    failure = _filled(found.failure, n_features, OFF_FAILURE, "features")
+    prior = _filled(found.prior, n_features, _UNUSED_PRIOR, "features")
+    return _started(network, failure, prior, found.rates.spurious)
+
+
+def _started(network: Network, failure: FloatArray, prior: FloatArray, noise: float) -> Network:
+    """The network with these probabilities; what several share is the mean of their parameters."""
     theta = np.array(network.theta)
     for name, value in (
         ("failure", theta_from_failure(failure)),
         ("prior", theta_from_probability(prior)),
-        ("noise", theta_from_probability(np.full(network.n_visible, found.rates.spurious))),
+        ("noise", theta_from_probability(np.full(network.n_visible, noise))),
     ):
-        index = network.groups[name]
-        if name != "failure" and len(index) == 1:
-            value = value[: max(1, n_found)].mean(keepdims=True)
-        theta[index] = value
+        index = network.group(name)
+        theta[index] = value if index.shape == value.shape else value.mean()
     return network.with_theta(np.where(network.free, theta, network.theta))
+
+
+def _filled(found: FloatArray, size: int, rest: float, what: str) -> FloatArray:
+    """The values found, followed by a constant for what the network has beyond them."""
+    if len(found) > size:
+        raise InvalidNetworkError(f"{len(found)} {what} were found, but the network has {size}")
+    return np.concatenate([found, np.full((size - len(found), *found.shape[1:]), rest)])
 
 
 def failures_from_counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> FloatArray:
@@ -68,7 +95,7 @@ def failures_from_counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> 
     alone = (states @ factors == 1) & ~np.isnan(rows)
     zeros = states.T @ (alone & (rows == 0)).astype(np.float32)
     total = states.T @ alone.astype(np.float32)
-    share = (zeros + _PRIOR_ROWS * found.rates.missed) / (total + _PRIOR_ROWS)
+    share = (zeros + PRIOR_ROWS * found.rates.missed) / (total + PRIOR_ROWS)
     against = states.T @ (rows == 0).astype(np.float32)
     other = 1.0 - _OFF_ROWS * _OFF_SHARE / (_OFF_ROWS + against)
     failure = np.where(found.factors == 1, np.clip(share, 1e-5, 0.9), other)

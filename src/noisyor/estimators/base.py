@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
@@ -40,7 +41,7 @@ _BLOCK_CELLS = 4_000_000
 _POLISH = 20
 
 
-class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of the estimators; use one of its subclasses.
 
     Rows are 0, 1 and NaN, which means unobserved: arrays, SciPy sparse matrices, pandas frames or
@@ -160,9 +161,9 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Parameters before the first update, and the settings that the learning function takes."""
         self._keep(self._learn(rows, **self._options() | {"steps": 0}), rows)
 
+    @abstractmethod
     def _learn(self, rows: Observations, **options: Any) -> Learned:
         """Call the learning function of this kind of model."""
-        raise NotImplementedError
 
     def _options(self) -> dict[str, Any]:
         """Keywords for the learning function; a random state is drawn from once for each call."""
