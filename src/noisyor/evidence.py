@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.configurations import Options, Output, explore_rows
+from noisyor.engines.numba.configuration_chains import Options, Output, explore_rows
 from noisyor.engines.numba.engine import PreparedNetwork, rows_of
 from noisyor.engines.threads import resolve_threads, run_blocks
 from noisyor.errors import InvalidSettingError
