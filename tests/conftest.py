@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import noisyor.ragged
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
@@ -20,3 +22,10 @@ def data_dir() -> Path:
     if not beside.is_dir():
         pytest.skip("real data not found: set NOISYOR_DATA to their folder")
     return beside
+
+
+@pytest.fixture(params=[1, 5, 1 << 20], ids=lambda size: f"block{size}")
+def block_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Blocks of one row, of a few, and of everything must agree."""
+    monkeypatch.setattr(noisyor.ragged, "BLOCK", request.param)
+    return int(request.param)
