@@ -20,10 +20,11 @@ from noisyor.initialization import initialize
 from noisyor.layering import layered
 from noisyor.network import Network
 from noisyor.observations import Observations
+from noisyor.pruning import best_causes
 from noisyor.structure import bipartite, convolutional
 from noisyor.topic_start import start_from_counts
 from noisyor.training import History, train
-from noisyor.warm_start import start_from_factors, start_from_features
+from noisyor.warm_start import counts_say_all, start_from_factors, start_from_features
 
 __all__ = ["Learned", "learn_factors", "learn_features", "learn_network", "learn_topics"]
 
@@ -31,8 +32,11 @@ __all__ = ["Learned", "learn_factors", "learn_features", "learn_network", "learn
 _RECORDED = ("smoothing", "final_learning_rate")
 """Options of `train` that shape the result, kept with it when they were given."""
 
-_EXACT = 2e-3
-"""Below these rates of errors the counts of a search say all that there is to learn."""
+_BATCH, _EPOCHS, _SHORTEST, _LONGEST = 100, 7, 200, 600
+"""Training after a search: rows of a step, passes through the data, limits of the steps."""
+
+_ROWS_TO_COMPARE = 1000
+"""With fewer rows, what causes are worth is better judged by description length than by bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +96,7 @@ def learn_factors(
     init: str = "data",
     noise: Literal["shared", "per_visible"] = "per_visible",
     starts: int = 12,
+    spare: int = 8,
     seed: int = 0,
     n_threads: int | None = None,
     progress: bool | None = None,
@@ -104,28 +109,41 @@ def learn_factors(
     X : binary data (n_rows, n_visible).
     n_hidden : number of causes; ``"auto"`` finds it.
     init : ``"data"`` searches the data for causes (see `search_factors`) and fine-tunes them,
-        unless they explain the data without error; the network then has at most `n_hidden` causes,
+        unless counts say all there is to learn; the network then has at most `n_hidden` causes,
         those that the data pay for. Or the name of one of the paper's starts, see `initialize`,
         with `n_hidden` causes.
     noise : one noise probability for all columns, or one for each.
     starts : of the search, at most.
+    spare : further causes to search for, given a thousand rows or more. If the data pay for them,
+        all are trained for a while, and the `n_hidden` without which the bound falls most are kept.
     seed : of the start and of the training.
     training : see `learn_network`.
     """
     observations = Observations.of(X)
     options: dict[str, Any] = {"n_threads": n_threads, "progress": progress, "seed": seed}
     if init == "data":
-        found = search_factors(observations, n_hidden, starts=starts, **options)
+        enough = observations.n_rows >= _ROWS_TO_COMPARE
+        most = n_hidden + spare if enough and not isinstance(n_hidden, str) else n_hidden
+        found = search_factors(observations, most, starts=starts, **options)
         network = bipartite(observations.n_visible, max(1, len(found.factors)), noise=noise)
         network = start_from_factors(network, observations, found)
-        defaults: dict[str, Any] = {
-            "method": MaxProduct(polish=5),
-            # gently: at rate 0.01 a few hundred noisy rows are over-fitted
-            "steps": 0 if max(found.rates) < _EXACT else 200,
-            "learning_rate": 2e-3,
-            "final_learning_rate": 1e-4,
+        gently: dict[str, Any] = {
+            # samples, not modes: modes blame causes for what is noise
+            "method": MaxProduct(temperature=1.0),
+            "batch_size": _BATCH,
+            "learning_rate": 5e-3,
+            "final_learning_rate": 2e-4,
             "smoothing": 0.5,
         }
+        steps = min(max(_EPOCHS * observations.n_rows // _BATCH, _SHORTEST), _LONGEST)
+        if not isinstance(n_hidden, str) and network.n_hidden > n_hidden:
+            with_spare = gently | {"steps": steps} | options
+            network = learn_network(network, observations, **with_spare).network
+            kept = best_causes(network, observations, n_hidden, seed=seed, n_threads=n_threads)
+            network = _with_causes(network, kept, noise)
+        elif counts_say_all(found, observations):
+            steps = 0  # a few hundred noisy rows would be over-fitted
+        defaults = gently | {"steps": steps}
     else:
         if isinstance(n_hidden, str):
             raise InvalidSettingError('the number of causes is found with init="data" only')
@@ -139,6 +157,18 @@ def learn_factors(
         }
     learned = learn_network(network, observations, **(defaults | options | training))
     return replace(learned, settings={"init": init, "noise": noise, **learned.settings})
+
+
+def _with_causes(network: Network, kept: Any, noise: Literal["shared", "per_visible"]) -> Network:
+    """The bipartite network with some of its causes only."""
+    return bipartite(
+        network.n_visible,
+        len(kept),
+        noise=noise,
+        failure_probability=network.failure_probability[kept],
+        prior_probability=network.prior_probability[kept],
+        noise_probability=network.noise_probability,
+    )
 
 
 def learn_topics(

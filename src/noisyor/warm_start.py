@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import betaln
 
 from noisyor.cover import PRIOR_ROWS
 from noisyor.errors import InvalidNetworkError
@@ -15,13 +16,25 @@ from noisyor.network import FloatArray, Network, theta_from_failure, theta_from_
 from noisyor.observations import Observations
 from noisyor.stamps import OFF_FAILURE
 
-__all__ = ["failures_from_counts", "start_from_factors", "start_from_features"]
+__all__ = [
+    "counts_say_all",
+    "failures_from_counts",
+    "start_from_factors",
+    "start_from_features",
+]
 
 _OFF_ROWS, _OFF_SHARE = 0.05, 0.1
 """Belief in an edge that a factor does not have: rows, and the share in which it would succeed."""
 
 _UNUSED_PRIOR = 1e-4
 """Prior probability of a cause that nothing was found for."""
+
+
+_EXACT = 2e-3
+"""Rates of errors below which there is nothing to learn from them."""
+
+_ALIKE = 100.0
+"""Rows that the overall rate counts for from which on edges are taken to be all alike."""
 
 
 def start_from_factors(network: Network, X: Any, found: FoundFactors) -> Network:
@@ -79,24 +92,59 @@ def _filled(found: FloatArray, size: int, rest: float, what: str) -> FloatArray:
     return np.concatenate([found, np.full((size - len(found), *found.shape[1:]), rest)])
 
 
+def counts_say_all(found: FoundFactors, X: Any) -> bool:
+    """Whether training has nothing to add to counts.
+
+    So it is if there are next to no errors, or if the edges' rates of failure differ by no more
+    than chance would have them.
+    """
+    if max(found.rates) < _EXACT:
+        return True
+    zeros, total = _counts(found, Observations.of(X).take(found.rows).to_dense())
+    edges = found.factors == 1
+    return _rows_of_belief(zeros[edges], total[edges], found.rates.missed) >= _ALIKE
+
+
 def failures_from_counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> FloatArray:
     """Failure probability of each edge, (n_causes, n_visible).
 
-    An edge of a factor: from the rows that it alone explains. Any other: from the rows of the cause
-    in which the column is 0; if there is none, nothing speaks against the edge, and it is likely
-    to fail but not certain to.
+    An edge of a factor: from the rows that it alone explains, and from the rate of all edges, which
+    weighs more the less they differ. Any other: from the rows of the cause in which the column is
+    0; if there is none, nothing speaks against the edge, and it is likely to fail but not certain
+    to.
 
     Parameters
     ----------
     found : factors and memberships.
     rows : the searched rows, 0, 1 or NaN, (n_searched, n_visible).
     """
+    zeros, total = _counts(found, rows)
+    edges, missed = found.factors == 1, found.rates.missed
+    weight = _rows_of_belief(zeros[edges], total[edges], missed)
+    share = (zeros + weight * missed) / (total + weight)
+    against = found.states.T.astype(np.float32) @ (rows == 0).astype(np.float32)
+    other = 1.0 - _OFF_ROWS * _OFF_SHARE / (_OFF_ROWS + against)
+    failure = np.where(edges, np.clip(share, 1e-5, 0.9), other)
+    return np.asarray(failure, dtype=np.float64)
+
+
+def _counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> tuple[FloatArray, FloatArray]:
+    """Rows in which an edge alone decides, (n_causes, n_visible): those with a 0, and all."""
     states, factors = found.states.astype(np.float32), found.factors.astype(np.float32)
     alone = (states @ factors == 1) & ~np.isnan(rows)
     zeros = states.T @ (alone & (rows == 0)).astype(np.float32)
-    total = states.T @ alone.astype(np.float32)
-    share = (zeros + PRIOR_ROWS * found.rates.missed) / (total + PRIOR_ROWS)
-    against = states.T @ (rows == 0).astype(np.float32)
-    other = 1.0 - _OFF_ROWS * _OFF_SHARE / (_OFF_ROWS + against)
-    failure = np.where(found.factors == 1, np.clip(share, 1e-5, 0.9), other)
-    return np.asarray(failure, dtype=np.float64)
+    return zeros.astype(np.float64), (states.T @ alone.astype(np.float32)).astype(np.float64)
+
+
+def _rows_of_belief(zeros: FloatArray, total: FloatArray, mean: float) -> float:
+    """How many rows the overall rate counts for: many if the edges' rates differ by chance only.
+
+    The weight under which the counts are most probable when the edges' rates have a beta
+    distribution of this mean.
+    """
+    if not len(total):
+        return PRIOR_ROWS
+    weights = PRIOR_ROWS * 2.0 ** np.arange(10)
+    a, b = weights[:, None] * mean, weights[:, None] * (1.0 - mean)
+    likelihood = (betaln(zeros + a, total - zeros + b) - betaln(a, b)).sum(axis=1)
+    return float(weights[np.argmax(likelihood)])

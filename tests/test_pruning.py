@@ -1,0 +1,109 @@
+"""What causes are worth, which ones are kept, and when counts are enough."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import noisyor as nor
+from noisyor.datasets.bmf import generate_bmf
+from noisyor.factor_search import search_factors
+from noisyor.inference.exact import hidden_configurations, log_joint_table
+from noisyor.pruning import best_causes, worth_of_causes
+from noisyor.warm_start import counts_say_all, start_from_factors
+
+
+def clear_causes(n_causes: int = 5, width: int = 4) -> nor.Network:
+    """Causes with columns of their own, each rarer than the last, so decoding is clear."""
+    failure = np.ones((n_causes, n_causes * width))
+    for cause in range(n_causes):
+        failure[cause, cause * width : (cause + 1) * width] = 0.1
+    prior = 0.5 ** np.arange(1, n_causes + 1)
+    return nor.bipartite(
+        n_causes * width,
+        n_causes,
+        failure_probability=failure,
+        prior_probability=prior,
+        noise_probability=0.01,
+    )
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_worth_is_what_the_exact_modes_lose(seed: int) -> None:
+    network = clear_causes()
+    rows = nor.sample(network, 30, seed=seed).visible.toarray()
+    states = hidden_configurations(network.n_hidden)
+    table = log_joint_table(network, states, rows)
+    mode = states[table.argmax(axis=1)]
+    expected = np.zeros(network.n_hidden)
+    for cause in range(network.n_hidden):
+        without = mode.copy()
+        without[:, cause] = 0
+        lost = nor.log_joint(network, mode, rows) - nor.log_joint(network, without, rows)
+        expected[cause] = lost.mean()
+    np.testing.assert_allclose(worth_of_causes(network, rows), expected, atol=1e-6)
+
+
+def test_a_double_is_worth_little_only_if_the_other_may_take_over() -> None:
+    """Two equal causes: switched off alone each loses much, but the other explains as well."""
+    network = clear_causes(3)
+    twice = nor.bipartite(
+        network.n_visible,
+        4,
+        failure_probability=network.failure_probability[[0, 1, 2, 0]],
+        prior_probability=network.prior_probability[[0, 1, 2, 0]],
+        noise_probability=0.01,
+    )
+    rows = nor.sample(network, 300, seed=0).visible
+    kept = best_causes(twice, rows, 3)
+    assert set(kept) in ({0, 1, 2}, {1, 2, 3})
+
+
+def test_the_rarest_go_first_and_nothing_goes_without_need() -> None:
+    network = clear_causes()
+    rows = nor.sample(network, 2000, seed=1).visible
+    assert best_causes(network, rows, 3).tolist() == [0, 1, 2]
+    assert best_causes(network, rows, 5).tolist() == [0, 1, 2, 3, 4]
+    assert best_causes(network, rows, 9).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_cause_that_is_never_on_is_worth_nothing() -> None:
+    network = clear_causes()
+    assert worth_of_causes(network, np.zeros((7, network.n_visible))).tolist() == [0.0] * 5
+
+
+class TestCountsSayAll:
+    @pytest.mark.parametrize("flips", [0.0, 0.05])
+    def test_of_edges_that_are_all_alike(self, flips: float) -> None:
+        data = generate_bmf(120, 8, 2)
+        generator = np.random.default_rng(0)
+        rows = data.train ^ (generator.random(data.train.shape) < flips)
+        found = search_factors(rows, 8)
+        assert counts_say_all(found, rows)
+
+    def test_not_of_edges_that_differ(self) -> None:
+        network = clear_causes(4, 8)
+        failure = network.failure_probability.copy()
+        failure[:, ::2] = np.where(failure[:, ::2] < 1, 0.5, 1.0)
+        network = nor.bipartite(
+            32, 4, failure_probability=failure, prior_probability=0.3, noise_probability=0.01
+        )
+        rows = nor.sample(network, 1000, seed=3).visible
+        found = search_factors(rows, 4)
+        assert not counts_say_all(found, rows)
+        start = start_from_factors(nor.bipartite(32, len(found.factors)), rows, found)
+        learned = np.sort(start.failure_probability, axis=0)[0]  # of the cause that has the column
+        assert np.abs(learned[::2] - 0.5).max() < 0.15
+        assert np.abs(learned[1::2] - 0.1).max() < 0.1
+
+
+def test_spare_causes_leave_as_many_as_were_asked_for() -> None:
+    network = clear_causes(5)
+    rows = nor.sample(network, 1500, seed=2).visible
+    learned = nor.learn_factors(rows, 3, steps=5, progress=False).network
+    assert learned.n_hidden == 3
+    columns = [set(np.flatnonzero(row < 0.5) // 4) for row in learned.failure_probability]
+    assert sorted(map(tuple, columns)) == [(0,), (1,), (2,)]  # the rarer two were spare
