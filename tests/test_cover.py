@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyor.cover import Cover, Matrix, combine, merge, prune, refine
+from noisyor.cover import OBJECTIVES, Cover, Matrix, combine, merge, prune, refine, replace
+
+ERRORS = OBJECTIVES["errors"]
 
 
 def problem(seed: int, flips: float = 0.0, missing: float = 0.0) -> Matrix:
@@ -19,13 +21,16 @@ def problem(seed: int, flips: float = 0.0, missing: float = 0.0) -> Matrix:
     return Matrix(ones & observed, observed)
 
 
-def random_cover(matrix: Matrix, seed: int, n_causes: int = 5) -> Cover:
+def random_cover(
+    matrix: Matrix, seed: int, n_causes: int = 5, objective: str = "description"
+) -> Cover:
     generator = np.random.default_rng(seed)
     shape = matrix.ones.shape
     return Cover.of(
         matrix,
         generator.random((shape[0], n_causes)) < 0.3,
         generator.random((n_causes, shape[1])) < 0.3,
+        OBJECTIVES[objective],
     )
 
 
@@ -52,9 +57,19 @@ def test_score_is_the_description_length(missing):
     assert cover.score(matrix) == pytest.approx(score_by_hand(matrix, cover))
 
 
-def test_worth_is_what_the_score_loses_at_the_same_rates():
+def test_errors_count_both_kinds_and_bits_only_break_ties():
+    matrix = problem(0, flips=0.05, missing=0.3)
+    cover = random_cover(matrix, 1, objective="errors")
+    drawn = cover.states.astype(int) @ cover.factors.astype(int) > 0
+    wrong = int(((drawn != matrix.ones) & matrix.observed).sum())
+    bits = int(cover.states.sum(dtype=int) + cover.factors.sum(dtype=int))
+    assert cover.score(matrix) == pytest.approx(-wrong - 1e-8 * bits, abs=1e-9)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_worth_is_what_the_score_loses_at_the_same_rates(objective):
     matrix = problem(2, flips=0.05)
-    cover = random_cover(matrix, 3)
+    cover = random_cover(matrix, 3, objective=objective)
     for k, worth in enumerate(cover.worth(matrix)):
         without = cover.without(matrix, [k])
         without.rates = cover.rates
@@ -79,6 +94,36 @@ def test_moves_keep_counts_and_never_lower_the_score(seed, flips, missing):
     pruned = prune(matrix, cover, 3)
     assert pruned.n_causes <= 3
     assert (pruned.worth(matrix) > 0).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0, 0.2), st.floats(0, 0.5))
+def test_moves_never_add_errors_when_errors_are_the_objective(seed, flips, missing):
+    matrix = problem(seed, flips, missing)
+    cover = random_cover(matrix, seed + 1, objective="errors")
+    for move in (refine, merge, lambda m, c: prune(m, c, c.n_causes)):
+        moved = move(matrix, cover)
+        assert moved.objective is ERRORS
+        assert moved.errors(matrix) <= cover.errors(matrix)
+        cover = moved
+    # what is left is there for a reason: without any one of the causes there are more errors
+    for k in range(cover.n_causes):
+        assert cover.without(matrix, [k]).errors(matrix) > cover.errors(matrix)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_replaced_causes_explain_what_the_others_do_not(objective):
+    generator = np.random.default_rng(11)
+    states = (generator.random((40, 4)) < 0.3).astype(np.uint8)
+    factors = (generator.random((4, 30)) < 0.3).astype(np.uint8)
+    matrix = Matrix(states @ factors > 0, np.ones((40, 30), dtype=bool))
+    spoilt = factors.copy()
+    spoilt[2] = generator.random(30) < 0.3
+    cover = Cover.of(matrix, states, spoilt, OBJECTIVES[objective])
+    whole = replace(matrix, cover, [2], 4, np.random.default_rng(0))
+    assert whole.errors(matrix) == 0
+    assert {tuple(v) for v in whole.factors} == {tuple(v) for v in factors}
+    assert replace(matrix, whole, [], 6, np.random.default_rng(0)).n_causes == 4
 
 
 def test_result_does_not_depend_on_threads():

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.decomposition import NMF
 
 import noisyor as nor
 from noisyor import factor_search
+from noisyor.cover import OBJECTIVES, Cover, Matrix, refine
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.factor_search import search_factors
+from noisyor.factor_search import cover_rows, search_factors
 from noisyor.metrics import factorization_error
 from noisyor.warm_start import start_from_factors
 
@@ -90,6 +95,9 @@ def test_nothing_to_find():
         ({"n_hidden": 0}, "n_hidden must be at least 1"),
         ({"n_hidden": "many"}, "n_hidden must be at least 1 or 'auto'"),
         ({"n_hidden": 2, "starts": 0}, "starts must be at least 1"),
+        ({"n_hidden": 2, "patience": 0}, "patience must be at least 1"),
+        ({"n_hidden": 2, "objective": "loss"}, "must be 'description' or 'errors', got 'loss'"),
+        ({"n_hidden": "auto", "objective": "errors"}, "needs objective='description'"),
     ],
 )
 def test_wrong_settings(arguments, message):
@@ -100,6 +108,117 @@ def test_wrong_settings(arguments, message):
 def test_no_rows():
     with pytest.raises(InvalidDataError, match="no rows"):
         search_factors(np.empty((0, 4)), 2)
+
+
+@pytest.fixture(scope="module")
+def noisy(data):
+    return (data.train > 0) ^ (np.random.default_rng(3).random(data.train.shape) < 0.08)
+
+
+def test_fewest_errors_of_a_tiny_matrix_are_found():
+    bits = np.array(list(product((0, 1), repeat=5)), dtype=bool)
+    for seed in range(6):
+        rows = np.random.default_rng(seed).random((6, 5)) < 0.5
+        fewest = min(
+            sum(min((row != drawn).sum() for drawn in (0 * a, a, b, a | b)) for row in rows)
+            for i, a in enumerate(bits)
+            for b in bits[:i]
+        )
+        found = search_factors(rows, 2, objective="errors", seed=seed)
+        assert found.errors == fewest
+        assert len(found.factors) <= 2
+
+
+@pytest.mark.parametrize("asked", [4, 8])
+def test_objective_of_errors_has_fewer_of_them(noisy, asked):
+    by_errors = search_factors(noisy, asked, objective="errors")
+    by_length = search_factors(noisy, asked)
+    assert by_errors.errors <= by_length.errors
+    assert by_errors.errors == (drawn(by_errors) != noisy).sum()
+    assert len(by_errors.factors) <= asked
+
+
+def test_search_for_errors_ends_below_a_refined_linear_factorisation(noisy):
+    matrix = Matrix(noisy, np.ones_like(noisy))
+    for seed in range(3):
+        model = NMF(8, init="nndsvda", max_iter=500, random_state=seed)
+        states = model.fit_transform(noisy.astype(float))
+        start = Cover.of(matrix, states > 0.3, model.components_ > 0.3, OBJECTIVES["errors"])
+        refined = refine(matrix, start).errors(matrix)
+        assert search_factors(noisy, 8, objective="errors", seed=seed).errors <= refined
+
+
+def test_search_for_errors_is_the_same_for_a_seed_whatever_the_threads(noisy):
+    one, two = (search_factors(noisy, 6, objective="errors", n_threads=n) for n in (1, 2))
+    np.testing.assert_array_equal(one.states, two.states)
+    np.testing.assert_array_equal(one.factors, two.factors)
+    assert one.scores == two.scores
+    assert list(one.scores) == sorted(one.scores)
+
+
+def test_search_for_errors_ignores_missing_entries(data):
+    hidden = np.random.default_rng(4).random(data.train.shape) < 0.2
+    rows = np.where(hidden, np.nan, data.train.astype(float))
+    found = search_factors(rows, 8, objective="errors")
+    assert found.errors == 0
+    assert np.mean(drawn(found)[hidden] != (data.train[hidden] > 0)) < 0.1
+
+
+def test_no_ones_need_no_causes():
+    assert len(search_factors(np.zeros((5, 4)), 2, objective="errors").factors) == 0
+
+
+def wrong(rows, states, factors):
+    """Wrong observed entries of each row."""
+    covered = states.astype(int) @ factors.astype(int) > 0
+    return ((covered != (rows == 1)) & ~np.isnan(rows)).sum(1)
+
+
+def test_memberships_of_rows_are_locally_best_and_nearly_always_best():
+    generator = np.random.default_rng(8)
+    factors = (generator.random((6, 20)) < 0.3).astype(np.uint8)
+    rows = np.where(generator.random((80, 20)) < 0.1, np.nan, generator.random((80, 20)) < 0.4)
+    states = cover_rows(rows, factors)
+    errors = wrong(rows, states, factors)
+    assert states.dtype == np.uint8
+    assert (errors <= (rows == 1).sum(1)).all()
+    for k in range(6):
+        flipped = states.copy()
+        flipped[:, k] ^= 1
+        after = wrong(rows, flipped, factors)
+        assert (after >= errors).all()
+        assert (states[after == errors, k] == 0).all()  # nothing is switched on for nothing
+    every = np.array(list(product((0, 1), repeat=6)))
+    best = np.min([wrong(rows, np.tile(s, (80, 1)), factors) for s in every], axis=0)
+    assert (errors >= best).all()
+    assert np.mean(errors == best) > 0.9
+
+
+def test_memberships_of_rows_do_not_depend_on_form_threads_or_blocks(data, monkeypatch):
+    expected = cover_rows(data.test, data.V, n_threads=1)
+    assert not wrong(data.test.astype(float), expected, data.V).any()
+    np.testing.assert_array_equal(
+        cover_rows(sp.csr_array(data.test), data.V, n_threads=2), expected
+    )
+    monkeypatch.setattr(factor_search, "_MOST_ENTRIES", 7 * 60)
+    np.testing.assert_array_equal(cover_rows(data.test, data.V > 0), expected)
+
+
+def test_rows_without_factors():
+    assert cover_rows(np.eye(3), np.zeros((0, 3))).shape == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("factors", "message"),
+    [
+        (np.ones(3), r"got shape \(3,\)"),
+        (np.full((2, 3), 0.5), "with other values"),
+        (np.ones((2, 4)), "3 columns"),
+    ],
+)
+def test_wrong_factors(factors, message):
+    with pytest.raises(InvalidDataError, match=message):
+        cover_rows(np.eye(3), factors)
 
 
 @pytest.mark.parametrize("prior", ["per_latent", "shared"])

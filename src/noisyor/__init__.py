@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from noisyor.evidence import EvidenceBound, EvidenceEstimate, estimate_evidence, evidence_bound
     from noisyor.explanation import explain
     from noisyor.exporting import export_network
-    from noisyor.factor_search import FoundFactors, search_factors
+    from noisyor.factor_search import FoundFactors, cover_rows, search_factors
     from noisyor.graph_exchange import from_networkx, to_networkx
     from noisyor.hybrid import HybridResult, train_hybrid
     from noisyor.inference.exact import ExactPosterior, enumerate_posterior
@@ -99,6 +99,7 @@ _HOME = {
     "UnsupportedDataError": "errors",
     "bipartite": "structure",
     "convolutional": "structure",
+    "cover_rows": "factor_search",
     "diagnose": "diagnosis",
     "disease_network": "diagnosis",
     "elbo_mp": "objective",
@@ -166,6 +167,7 @@ __all__ = [
     "__version__",
     "bipartite",
     "convolutional",
+    "cover_rows",
     "diagnose",
     "disease_network",
     "elbo_mp",

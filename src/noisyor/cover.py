@@ -3,14 +3,14 @@
 A cover is judged by a description length: the log-probability of the data, given that a covered
 entry is 0 with one rate and an uncovered entry is 1 with another, plus that of the memberships and
 the factors, each a coin of its own bias. So a factor has to pay for itself, and the right number of
-factors is the one that the data pay for. `refine` climbs by single flips, `prune` drops factors,
-`merge` makes one of two, `combine` makes one cover of two.
+factors is the one that the data pay for. Or, where the number is given, by the number of entries
+that it gets wrong. `refine` climbs by single flips, `prune` drops factors, `merge` makes one of
+two, `combine` makes one cover of two, `replace` finds better factors for some.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,24 @@ import numpy.typing as npt
 from noisyor.engines.numba.cover import improve_rows
 from noisyor.engines.threads import run_blocks
 from noisyor.network import FloatArray
+from noisyor.pricing import (
+    OBJECTIVES,
+    BinaryArray,
+    Matrix,
+    Objective,
+    Rates,
+    price_of,
+    rates_of,
+    weights_of,
+)
 
 __all__ = [
+    "OBJECTIVES",
     "PRIOR_ROWS",
     "BinaryArray",
     "Cover",
     "Matrix",
+    "Objective",
     "Rates",
     "combine",
     "merge",
@@ -31,33 +43,22 @@ __all__ = [
     "prune",
     "rates_of",
     "refine",
+    "replace",
     "weights_of",
 ]
 
-BinaryArray = npt.NDArray[np.uint8]
-
-_SMALLEST_RATE, _LARGEST_RATE = 1e-4, 0.4
 _ROUNDS = 30
 
 PRIOR_ROWS = 2.0
 """Weight of the overall failure rate beside an edge's own count, in rows."""
 
+_SEEDS, _TURNS = 8, 4
+"""Rows and columns that seed a new cause, each so many, and turns of memberships and factor."""
+
 _SIMILAR = 0.5
 """Overlap of rows or columns from which two causes may be one."""
 
-
-class Matrix(NamedTuple):
-    """The data: ``ones`` and ``observed``, both bool (n_rows, n_columns)."""
-
-    ones: npt.NDArray[np.bool_]
-    observed: npt.NDArray[np.bool_]
-
-
-class Rates(NamedTuple):
-    """Probability that a covered entry is 0, and that an uncovered one is 1."""
-
-    missed: float
-    spurious: float
+_DESCRIPTION = OBJECTIVES["description"]
 
 
 @dataclass(eq=False)
@@ -71,14 +72,21 @@ class Cover:
     factors: BinaryArray
     counts: npt.NDArray[np.int32]
     rates: Rates
+    objective: Objective = _DESCRIPTION
 
     @classmethod
-    def of(cls, matrix: Matrix, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:
+    def of(
+        cls,
+        matrix: Matrix,
+        states: npt.ArrayLike,
+        factors: npt.ArrayLike,
+        objective: Objective = _DESCRIPTION,
+    ) -> Cover:
         """A cover with its counts and rates worked out."""
         states = np.ascontiguousarray(states, dtype=np.uint8)
         factors = np.ascontiguousarray(factors, dtype=np.uint8)
         counts = (states.astype(np.float32) @ factors.astype(np.float32)).astype(np.int32)
-        return cls(states, factors, counts, rates_of(matrix, counts))
+        return cls(states, factors, counts, rates_of(matrix, counts), objective)
 
     @property
     def n_causes(self) -> int:
@@ -90,31 +98,29 @@ class Cover:
         return int((((self.counts > 0) != matrix.ones) & matrix.observed).sum())
 
     def score(self, matrix: Matrix) -> float:
-        """Minus the description length of data, memberships and factors, in nats."""
-        missed, spurious = self.rates
-        covered = self.counts > 0
-        value = 0.0
-        for where, one, zero in (
-            (covered, 1.0 - missed, missed),
-            (~covered, spurious, 1.0 - spurious),
-        ):
-            seen = where & matrix.observed
-            n_ones = int((seen & matrix.ones).sum())
-            value += n_ones * np.log(one) + (int(seen.sum()) - n_ones) * np.log(zero)
-        lengths = _length(self.states, axis=0).sum() + _length(self.factors, axis=1).sum()
-        return float(value - lengths)
+        """How good the cover is by its objective; larger is better."""
+        lengths = self.objective.length(self.states, 0).sum()
+        lengths += self.objective.length(self.factors, 1).sum()
+        return self.objective.fit(matrix, self.counts, self.rates) - float(lengths)
 
     def worth(self, matrix: Matrix) -> FloatArray:
         """What the score would lose without each factor, (n_causes,); negative ones do not pay."""
-        alone = np.where(self.counts == 1, weights_of(matrix, self.rates), np.float32(0))
+        alone = np.where(
+            self.counts == 1, self.objective.weights(matrix, self.rates), np.float32(0)
+        )
         gain = ((self.states.T.astype(np.float32) @ alone) * self.factors).sum(1, dtype=np.float64)
-        return np.asarray(gain - _length(self.states, axis=0) - _length(self.factors, axis=1))
+        lengths = self.objective.length(self.states, 0) + self.objective.length(self.factors, 1)
+        return np.asarray(gain - lengths)
 
     def without(self, matrix: Matrix, causes: list[int]) -> Cover:
         """The cover without some of its causes."""
-        return Cover.of(
+        return self.with_bits(
             matrix, np.delete(self.states, causes, axis=1), np.delete(self.factors, causes, axis=0)
         )
+
+    def with_bits(self, matrix: Matrix, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:
+        """Other memberships and factors, judged by the same objective."""
+        return Cover.of(matrix, states, factors, self.objective)
 
 
 def refine(
@@ -131,18 +137,20 @@ def refine(
     """
     states, drawn, counts, rates = cover.states, cover.factors, cover.counts, cover.rates
     states, counts = states.copy(), counts.copy()
+    objective = cover.objective
     for _ in range(rounds):
-        weights = weights_of(matrix, rates)
-        flips = _improve(weights, counts, states, drawn, n_threads)
+        weights = objective.weights(matrix, rates)
+        flips = _improve(weights, counts, states, drawn, objective, n_threads)
         if factors:
             columns = np.ascontiguousarray(drawn.T)
             counts = np.ascontiguousarray(counts.T)
-            flips += _improve(np.ascontiguousarray(weights.T), counts, columns, states.T, n_threads)
+            across = np.ascontiguousarray(weights.T)
+            flips += _improve(across, counts, columns, states.T, objective, n_threads)
             drawn, counts = np.ascontiguousarray(columns.T), np.ascontiguousarray(counts.T)
             rates = rates_of(matrix, counts)
         if not flips or not factors:
             break
-    return Cover(states, drawn, counts, rates)
+    return Cover(states, drawn, counts, rates, objective)
 
 
 def prune(matrix: Matrix, cover: Cover, most: int, *, n_threads: int = 1) -> Cover:
@@ -165,7 +173,7 @@ def prune(matrix: Matrix, cover: Cover, most: int, *, n_threads: int = 1) -> Cov
 
 def combine(matrix: Matrix, first: Cover, second: Cover, most: int, *, n_threads: int = 1) -> Cover:
     """The best causes of two covers, at most ``most`` of them."""
-    both = Cover.of(
+    both = first.with_bits(
         matrix,
         np.hstack([first.states, second.states]),
         np.vstack([first.factors, second.factors]),
@@ -181,7 +189,7 @@ def merge(matrix: Matrix, cover: Cover, *, n_threads: int = 1) -> Cover:
             rest = [k for k in range(cover.n_causes) if k not in (first, second)]
             states = cover.states[:, first] | cover.states[:, second]
             factor = cover.factors[first] | cover.factors[second]
-            merged = Cover.of(
+            merged = cover.with_bits(
                 matrix,
                 np.column_stack([cover.states[:, rest], states]),
                 np.vstack([cover.factors[rest], factor]),
@@ -192,6 +200,54 @@ def merge(matrix: Matrix, cover: Cover, *, n_threads: int = 1) -> Cover:
         if better is None:
             return refine(matrix, cover, n_threads=n_threads)
         cover = better
+
+
+def replace(
+    matrix: Matrix,
+    cover: Cover,
+    causes: list[int],
+    most: int,
+    generator: np.random.Generator,
+    *,
+    n_threads: int = 1,
+) -> Cover:
+    """Drop some causes and seed others from what is not covered then, up to ``most``; refined."""
+    cover = cover.without(matrix, causes)
+    while cover.n_causes < most:
+        free = cover.counts == 0
+        weights = np.where(free, cover.objective.weights(matrix, cover.rates), np.float32(0))
+        states, factor, gain = _one_cause(weights, matrix.ones & free, generator)
+        if gain <= 0:
+            break
+        cover = cover.with_bits(
+            matrix, np.column_stack([cover.states, states]), np.vstack([cover.factors, factor])
+        )
+    return refine(matrix, cover, n_threads=n_threads)
+
+
+def _one_cause(
+    weights: npt.NDArray[np.float32],
+    left: npt.NDArray[np.bool_],
+    generator: np.random.Generator,
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], float]:
+    """Memberships (n_rows,), factor (n_columns,) and gain of the best of some single causes.
+
+    Rows and columns of ``left``, ones that nothing covers, drawn by chance, seed them.
+    """
+    rows, columns = (
+        generator.permutation(np.flatnonzero(left.any(axis)))[:_SEEDS] for axis in (1, 0)
+    )
+    if not len(rows):
+        return np.zeros(len(left), dtype=bool), np.zeros(left.shape[1], dtype=bool), 0.0
+    # sums of small whole numbers are exact in float32, in whatever order they are added
+    factors = np.vstack([left[rows], left[:, columns].T.astype(np.float32) @ weights > 0])
+    for _ in range(_TURNS):
+        states = weights @ factors.T.astype(np.float32) > 0
+        gains = states.T.astype(np.float32) @ weights
+        factors = gains > 0
+    total = np.maximum(gains, 0).sum(1)
+    best = int(total.argmax())
+    return states[:, best], factors[best], float(total[best])
 
 
 def _similar_pairs(cover: Cover) -> list[tuple[int, int]]:
@@ -212,12 +268,13 @@ def _improve(
     counts: npt.NDArray[np.int32],
     states: BinaryArray,
     factors: BinaryArray,
+    objective: Objective,
     n_threads: int,
 ) -> int:
     """One pass of the kernel over all rows; ``counts`` and ``states`` change."""
     _, column = np.nonzero(factors)
     ptr = np.concatenate([[0], np.cumsum(factors.sum(1, dtype=np.int64))])
-    price = price_of(states)
+    price = objective.price(states)
     column = column.astype(np.int32)
     flips: list[int] = []
 
@@ -239,35 +296,3 @@ def _dissimilar(factors: BinaryArray, order: npt.NDArray[np.intp], most: int) ->
             if len(chosen) == most:
                 break
     return chosen
-
-
-def rates_of(matrix: Matrix, counts: npt.NDArray[np.int32]) -> Rates:
-    """Rates of errors when ``counts`` (n_rows, n_columns) causes cover each entry."""
-    covered = (counts > 0) & matrix.observed
-    uncovered = (counts == 0) & matrix.observed
-    missed = (int((covered & ~matrix.ones).sum()) + 1) / (int(covered.sum()) + 2)
-    spurious = (int((uncovered & matrix.ones).sum()) + 1) / (int(uncovered.sum()) + 2)
-    low, high = _SMALLEST_RATE, _LARGEST_RATE
-    return Rates(min(max(missed, low), high), min(max(spurious, low), high))
-
-
-def weights_of(matrix: Matrix, rates: Rates) -> npt.NDArray[np.float32]:
-    """Gain in log-probability from covering each entry."""
-    one = np.float32(np.log((1.0 - rates.missed) / rates.spurious))
-    zero = np.float32(np.log(rates.missed / (1.0 - rates.spurious)))
-    return np.where(matrix.observed, np.where(matrix.ones, one, zero), np.float32(0))
-
-
-def price_of(states: BinaryArray) -> FloatArray:
-    """Log-odds against a membership, by cause; never negative."""
-    share = (states.sum(0, dtype=np.float64) + 1) / (len(states) + 2)
-    share = np.clip(share, _SMALLEST_RATE, 0.5)
-    return np.asarray(np.log((1.0 - share) / share))
-
-
-def _length(bits: BinaryArray, axis: int) -> FloatArray:
-    """Nats to write each line of bits along an axis with a coin of its own bias."""
-    n = bits.shape[axis]
-    on = bits.sum(axis, dtype=np.float64)
-    share = (on + 1) / (n + 2)
-    return np.asarray(-on * np.log(share) - (n - on) * np.log1p(-share))

@@ -4,6 +4,7 @@ Joint max-product over memberships and factors finds most causes of a matrix in 
 all of them. A run with other noise or another idea of how often entries are flipped misses others.
 So every new run is refined and pruned by description length (see `cover`), then combined with the
 best cover so far; the better one stays. The search ends when some runs in a row added nothing.
+With the number of wrong entries as objective the starts are linear factorisations instead.
 """
 
 from __future__ import annotations
@@ -15,7 +16,18 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.cover import Cover, Matrix, Rates, combine, merge, prune, refine
+from noisyor.cover import (
+    OBJECTIVES,
+    Cover,
+    Matrix,
+    Objective,
+    Rates,
+    combine,
+    merge,
+    prune,
+    refine,
+    replace,
+)
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint import JointMaxProduct, factorize
@@ -24,7 +36,7 @@ from noisyor.observations import Observations
 from noisyor.progress import progress_bar
 from noisyor.searching import best_of_starts, sample_rows
 
-__all__ = ["FoundFactors", "search_factors"]
+__all__ = ["FoundFactors", "cover_rows", "search_factors"]
 
 
 class _Start(NamedTuple):
@@ -46,6 +58,9 @@ _TRIED_FIRST = 3
 
 _ITERATIONS, _DAMPING = 200, 0.6
 
+_PATIENCE = {"description": 2, "errors": 6}
+"""Starts in a row that added nothing, after which the search ends, by objective."""
+
 _MOST_ENTRIES = 2**24
 """Entries of the part of the data that is searched; beyond, a sample of rows is."""
 
@@ -54,6 +69,9 @@ _MOST_PRODUCTS = 2**26
 
 _REPAIRS = 4
 """Searches for causes of what a cover leaves over, at most, after each start."""
+
+_REPLACEMENTS = 20
+"""Replacements in a row that did not lower the errors, after which a start is done."""
 
 _FEWEST_ROWS = 100
 """A joint run on fewer rows than this tells little; a linear factorisation starts then."""
@@ -87,7 +105,8 @@ def search_factors(
     n_hidden: int | Literal["auto"],
     *,
     starts: int = 12,
-    patience: int = 2,
+    patience: int | None = None,
+    objective: Literal["description", "errors"] = "description",
     seed: int = 0,
     n_threads: int | None = None,
     progress: bool | None = False,
@@ -99,8 +118,15 @@ def search_factors(
     X : binary data in any form that `Observations.of` takes; NaN is unobserved.
     n_hidden : number of causes at most; causes that the data do not pay for are not kept.
         ``"auto"`` raises it until some are left over.
-    starts : runs of joint max-product at most.
-    patience : stop after so many runs in a row that added nothing.
+    starts : at most; of joint max-product, or with ``objective="errors"`` of a non-negative
+        factorisation.
+    patience : stop after so many starts in a row that added nothing; default 2, with
+        ``objective="errors"`` 6.
+    objective : ``"description"`` keeps the causes that the data pay for and is what a network
+        should start from. ``"errors"`` minimises the number of wrong observed entries for the given
+        number of causes: a missed one and a spurious one count the same, memberships and factors
+        are free, and a cause is dropped only if that costs nothing. It cannot tell the number of
+        causes: more of them have fewer errors.
     seed : of the noise and of the sample of rows, for data with more than some million entries.
     n_threads : default all cores. The result does not depend on it.
     progress : show a progress bar; None shows it on a terminal only.
@@ -109,11 +135,20 @@ def search_factors(
     if not observations.n_rows:
         raise InvalidDataError("there are no rows to search for causes")
     for name, value in (("starts", starts), ("patience", patience)):
-        if value < 1:
+        if value is not None and value < 1:
             raise InvalidSettingError(f"{name} must be at least 1, got {value}")
     if n_hidden != "auto" and not (is_whole(n_hidden) and n_hidden >= 1):
         raise InvalidSettingError(f"n_hidden must be at least 1 or 'auto', got {n_hidden!r}")
-    search = _Search(observations, check_seed(seed), resolve_threads(n_threads))
+    if objective not in tuple(OBJECTIVES):
+        expected = " or ".join(map(repr, OBJECTIVES))
+        raise InvalidSettingError(f"objective must be {expected}, got {objective!r}")
+    if n_hidden == "auto" and objective == "errors":
+        raise InvalidSettingError(
+            "n_hidden='auto' needs objective='description': more causes always have fewer errors"
+        )
+    kind = _ErrorSearch if objective == "errors" else _Search
+    patience = _PATIENCE[objective] if patience is None else patience
+    search = kind(observations, OBJECTIVES[objective], check_seed(seed), resolve_threads(n_threads))
     with progress_bar(starts, "search", "starts", progress) as bar:
         first = None
         if n_hidden == "auto":
@@ -133,14 +168,62 @@ def search_factors(
     )
 
 
+def cover_rows(
+    X: Any, factors: npt.ArrayLike, *, n_threads: int | None = None
+) -> npt.NDArray[np.uint8]:
+    """Memberships with which given factors draw rows with few wrong entries.
+
+    The factor that lowers the errors of a row most is added until none does; then single
+    memberships are switched while that helps. So no row has more errors than without any factor,
+    and no single switch leaves it with fewer. Of equal memberships the fewer are taken. Unobserved
+    entries do not count.
+
+    Parameters
+    ----------
+    X : binary data (n_rows, n_columns) in any form that `Observations.of` takes; NaN is unobserved.
+    factors : (n_causes, n_columns) of 0 and 1, such as those of `search_factors`.
+    n_threads : default all cores. The result does not depend on it.
+
+    Returns
+    -------
+    uint8 (n_rows, n_causes).
+    """
+    given = np.asarray(factors)
+    if given.ndim != 2 or not np.isin(given, (0, 1)).all():
+        raise InvalidDataError(
+            f"factors are (n_causes, n_columns) of 0 and 1, got shape {given.shape}"
+            + ("" if given.ndim != 2 else " with other values")
+        )
+    plain = given.astype(np.uint8)
+    observations = Observations.of(X, n_visible=plain.shape[1])
+    objective, threads = OBJECTIVES["errors"], resolve_threads(n_threads)
+    states = np.zeros((observations.n_rows, len(plain)), dtype=np.uint8)
+    block = max(1, _MOST_ENTRIES // max(1, plain.shape[1]))
+    for begin in range(0, len(states), block):
+        rows = slice(begin, begin + block)
+        matrix = _dense(observations.take(rows))
+        cover = Cover.of(matrix, states[rows], plain, objective)
+        weights = objective.weights(matrix, cover.rates)
+        cover = cover.with_bits(matrix, _greedy_states(weights, plain), plain)
+        while True:  # a pass of the kernel gives up on a row after some sweeps
+            better = refine(matrix, cover, factors=False, n_threads=threads)
+            if np.array_equal(better.states, cover.states):
+                break
+            cover = better
+        states[rows] = cover.states
+    return states
+
+
 class _Search:
     """The searched rows as a dense matrix, and the starts."""
 
-    def __init__(self, observations: Observations, seed: int, n_threads: int) -> None:
+    def __init__(
+        self, observations: Observations, objective: Objective, seed: int, n_threads: int
+    ) -> None:
         self.rows, observations = sample_rows(observations, _MOST_ENTRIES, seed)
-        dense = observations.to_dense()
-        self.matrix = Matrix(dense > 0, ~np.isnan(dense))  # NaN > 0 is False
-        self.observations, self.seed, self.n_threads = observations, seed, n_threads
+        self.matrix = _dense(observations)
+        self.observations, self.objective = observations, objective
+        self.seed, self.n_threads = seed, n_threads
         seen = int(self.matrix.observed.sum())
         self.density = float(np.clip(self.matrix.ones.sum() / max(seen, 1), 1e-3, 0.9))
 
@@ -216,7 +299,7 @@ class _Search:
             )
             states = np.zeros((len(self.rows), size), dtype=np.uint8)
             states[rows] = found.activations
-            more = Cover.of(self.matrix, states, found.features)
+            more = cover.with_bits(self.matrix, states, found.features)
             both = combine(self.matrix, cover, more, most, n_threads=self.n_threads)
             if both.score(self.matrix) <= cover.score(self.matrix) + 1e-6:
                 break
@@ -239,7 +322,7 @@ class _Search:
         )
         states = np.zeros((len(self.rows), size), dtype=np.uint8)
         states[chosen] = found.activations
-        return Cover.of(self.matrix, states, found.features)
+        return Cover.of(self.matrix, states, found.features, self.objective)
 
     def _linear_start(self, most: int, number: int) -> Cover:
         """Threshold a non-negative factorisation, for data too wide for a joint run."""
@@ -260,7 +343,56 @@ class _Search:
         scale = np.sqrt(
             np.maximum(right.max(1), 1e-12) / np.maximum(left.max(0), 1e-12)
         )  # both factors get the same largest entry
-        return Cover.of(self.matrix, left * scale >= 0.5, right / scale[:, None] >= 0.5)
+        return Cover.of(
+            self.matrix, left * scale >= 0.5, right / scale[:, None] >= 0.5, self.objective
+        )
+
+
+class _ErrorSearch(_Search):
+    """The same for fewest wrong entries.
+
+    Joint runs look for causes that pay for themselves. For a given number of causes, starts from
+    linear factorisations and causes replaced a few at a time are quicker and end with fewer errors.
+    """
+
+    def _start(self, start: _Start, number: int, most: int) -> Cover:
+        cover = refine(self.matrix, self._linear_start(most, number), n_threads=self.n_threads)
+        return prune(self.matrix, cover, most, n_threads=self.n_threads)
+
+    def _repair(self, cover: Cover, number: int, most: int) -> Cover:
+        """Replace a few causes at a time, drawn by chance, while that helps now and then."""
+        generator = np.random.default_rng((self.seed, number))
+        stale = 0
+        while stale < _REPLACEMENTS and cover.errors(self.matrix):
+            few = int(generator.integers(1, max(2, most // 10) + 1))
+            causes = generator.permutation(cover.n_causes)[:few].tolist()
+            new = replace(self.matrix, cover, causes, most, generator, n_threads=self.n_threads)
+            stale = 0 if new.errors(self.matrix) < cover.errors(self.matrix) else stale + 1
+            cover = max((cover, new), key=self._score)
+        return cover
+
+
+def _greedy_states(
+    weights: npt.NDArray[np.float32], factors: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.uint8]:
+    """Memberships (n_rows, n_causes): add the factor that gains most, while one gains."""
+    plain = factors.astype(np.float32)
+    states = np.zeros((len(weights), len(factors)), dtype=np.uint8)
+    rows, left = np.arange(len(weights)), weights.copy()
+    while len(rows) and len(factors):
+        gain = left @ plain.T  # whole numbers: exact, in whatever order they are added
+        best = gain.argmax(1)
+        pays = gain[np.arange(len(rows)), best] > 0
+        rows, left, best = rows[pays], left[pays], best[pays]
+        states[rows, best] = 1
+        left[factors[best] > 0] = 0  # what is covered gains nothing any more
+    return states
+
+
+def _dense(observations: Observations) -> Matrix:
+    """Rows as a dense matrix."""
+    dense = observations.to_dense()
+    return Matrix(dense > 0, ~np.isnan(dense))  # NaN > 0 is False
 
 
 def _share(bits: npt.NDArray[np.uint8]) -> float:
