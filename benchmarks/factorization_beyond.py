@@ -1,6 +1,6 @@
 """How good are factorisations by the default settings, beside the paper and two sceptics?
 
-    python benchmarks/factorization_beyond.py [--data DIR] [--only NAME ...] [--json FILE]
+    python benchmarks/factorization_beyond.py [--only NAME ...] [--json FILE]
 
 Matrices come from the paper's generator with seeds that no other part of the project uses. Each
 case is written to the JSON file as soon as it is finished and not run again. ``test_re_pct`` is the
@@ -22,7 +22,6 @@ import numpy as np
 
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
-from _problems import data_directory
 from _sceptics import errors, greedy_memberships, ten_lines, thirty_lines
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.experiments.paper import paper_cells
@@ -110,29 +109,7 @@ def disturbed_case(
     return result
 
 
-def real_case(data: Path, name: str, causes: int) -> dict[str, Any]:
-    """A real matrix, two thirds of its rows to learn from; at most 4,000 of each part."""
-    with np.load(data / f"bmf_{name}.npz") as archive:
-        rows = archive["X"]
-    order = np.random.default_rng(0).permutation(len(rows))
-    cut = 2 * len(rows) // 3
-    train, test = rows[order[:cut][:4000]], rows[order[cut:][:4000]]
-    learned, seconds = timed(lambda: nor.learn_factors(train, causes, progress=False))
-    error, bound = learned_error(learned.network, test, test)
-    share = np.clip((train.sum(0) + 1) / (len(train) + 2), 1e-9, 1 - 1e-9)
-    independent = test @ np.log(share) + (1 - test.astype(float)) @ np.log1p(-share)
-    return {
-        "causes": learned.network.n_hidden,
-        "test_re_pct": error,
-        "ten_lines_re_pct": errors(test, ten_lines(train, causes)),
-        "thirty_lines_re_pct": errors(test, thirty_lines(train, causes, rounds=10)),
-        "test_elbo": bound,
-        "independent_columns_elbo": float(independent.mean()),
-        **seconds,
-    }
-
-
-def cases(data: Path | None) -> dict[str, Callable[[], dict[str, Any]]]:
+def cases() -> dict[str, Callable[[], dict[str, Any]]]:
     """Every case by name, cheap ones first within a kind."""
     result: dict[str, Callable[[], dict[str, Any]]] = {}
     for n, r in SIZES:
@@ -148,11 +125,6 @@ def cases(data: Path | None) -> dict[str, Callable[[], dict[str, Any]]]:
             seed, causes=60
         )
         result[f"auto seed={seed}"] = lambda seed=seed: disturbed_case(seed, causes="auto")
-    for name, causes in (("zoo", 8), ("plants", 20)):
-        if data is not None and (data / f"bmf_{name}.npz").exists():
-            result[f"{name} r={causes}"] = lambda name=name, causes=causes: real_case(
-                data, name, causes
-            )
     return result
 
 
@@ -193,25 +165,11 @@ def table(found: dict[str, Any]) -> str:
             f"| {kind} | {len(runs)} | {mean['clean_error_pct']:.2f} | {shown} "
             f"| {mean['test_re_pct']:.2f} | {mean['causes']:.1f} |"
         )
-    lines += [
-        "",
-        "| real data | causes | error, unseen rows | ten lines | thirty lines | test bound "
-        "| independent columns |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for name, run in found.items():
-        if "independent_columns_elbo" in run:
-            lines.append(
-                f"| {name} | {run['causes']:.0f} | {run['test_re_pct']:.2f} "
-                f"| {run['ten_lines_re_pct']:.2f} | {run['thirty_lines_re_pct']:.2f} "
-                f"| {run['test_elbo']:.2f} | {run['independent_columns_elbo']:.2f} |"
-            )
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--data", type=Path, help="directory of the data files")
     parser.add_argument("--only", nargs="*", help="start of the names of the cases to run")
     parser.add_argument("--table", action="store_true", help="print --json as tables and stop")
     given = parser.parse_args()
@@ -222,7 +180,7 @@ def main() -> None:
     if given.json is not None and Path(given.json).exists():
         found = json.loads(Path(given.json).read_text())["cases"]
     machine = Machine()
-    for name, case in cases(data_directory(given.data)).items():
+    for name, case in cases().items():
         if given.only and not any(name.startswith(start) for start in given.only):
             continue
         if name not in found:

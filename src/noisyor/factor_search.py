@@ -364,7 +364,7 @@ class _ErrorSearch(_Search):
         generator = np.random.default_rng((self.seed, number))
         stale = 0
         while stale < _REPLACEMENTS and cover.errors(self.matrix):
-            few = int(generator.integers(1, max(2, most // 10) + 1))
+            few = int(generator.integers(1, max(2, most // 4) + 1))
             causes = generator.permutation(cover.n_causes)[:few].tolist()
             new = replace(self.matrix, cover, causes, most, generator, n_threads=self.n_threads)
             stale = 0 if new.errors(self.matrix) < cover.errors(self.matrix) else stale + 1

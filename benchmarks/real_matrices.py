@@ -1,0 +1,257 @@
+"""How well are real binary matrices drawn with few factors, beside four other methods?
+
+    python benchmarks/real_matrices.py [--data DIR] [--pybmf PYTHON] [--only NAME ...] [--json FILE]
+
+Two thirds of the rows to learn from, the others unseen; at most 4,000 of each part. Every method
+gives K binary factors; `noisyor.cover_rows` then chooses the memberships of training and unseen
+rows alike for all. ``elbo_counts``: bound of the unseen rows by a network whose probabilities are
+counted from the factors and memberships; ``elbo_trained``: after the training of `learn_factors`.
+GreConD and MEBF are those of PyBMF, run by an interpreter that has it; GreConD is there a second
+time as its paper describes it, since PyBMF's version takes factors that are not the best at hand.
+Each method of each case is written to the JSON file as soon as it is finished and not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+import noisyor as nor
+from _measure import Machine, arguments, significant, write
+from _problems import data_directory
+from _sceptics import grecond, ten_lines, thirty_lines
+from noisyor.cover import Cover, Matrix
+from noisyor.datasets import load_tiny20
+from noisyor.metrics import factorization_error, independent_elbo
+from noisyor.warm_start import start_from_factors
+
+CASES = [
+    *(("zoo", causes, seed) for causes in (4, 8) for seed in range(10)),
+    ("plants", 10, 0),
+    ("plants", 20, 0),
+    ("plants", 40, 0),
+    ("tiny20", 20, 0),
+]
+MOST_ROWS = 4000
+ROUNDS = 60
+OURS = "ours, errors"
+LEARNED = "ours, `learn_factors`"
+METHODS = (
+    "ten lines",
+    "thirty lines",
+    "GreConD (PyBMF)",
+    "GreConD (paper)",
+    "MEBF (PyBMF)",
+    OURS,
+    LEARNED,
+)
+
+Bits = npt.NDArray[np.uint8]
+
+
+class Parts(NamedTuple):
+    """Rows to learn from and unseen ones, both uint8 (rows, columns)."""
+
+    train: Bits
+    test: Bits
+
+
+def load(data: Path, name: str, seed: int) -> Parts | None:
+    """The rows of a data set in two parts; None without its file."""
+    path = data / ("20news_w100.mat" if name == "tiny20" else f"bmf_{name}.npz")
+    if not path.exists():
+        return None
+    if name == "tiny20":
+        rows = load_tiny20(path).observations.to_dense()
+    else:
+        with np.load(path) as archive:
+            rows = archive["X"]
+    order = np.random.default_rng(seed).permutation(len(rows))
+    cut = 2 * len(rows) // 3
+    parts = (rows[part[:MOST_ROWS]].astype(np.uint8) for part in (order[:cut], order[cut:]))
+    return Parts(*parts)
+
+
+def pybmf(python: str, method: str, train: Bits, causes: int) -> dict[str, Any]:
+    """Factors by PyBMF in an environment of its own, its CPU seconds and version."""
+    worker = Path(__file__).with_name("_pybmf_worker.py")
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
+        np.savez(source, X=train)
+        command = [python, "-W", "ignore", str(worker), method, str(causes), source, target]
+        subprocess.run(command, check=True)
+        with np.load(target) as archive:
+            return {
+                "factors": archive["factors"],
+                "cpu_s": float(archive["cpu_s"]),
+                "pybmf": str(archive["version"]),
+            }
+
+
+def drawing_error(rows: Bits, factors: Bits) -> float:
+    """Per cent of entries that the factors get wrong with memberships of fewest errors."""
+    states = nor.cover_rows(rows, factors)
+    return 100.0 * float(np.mean((states.astype(int) @ factors > 0) != (rows > 0)))
+
+
+def counted(parts: Parts, factors: Bits) -> nor.Network:
+    """A network of these factors, its probabilities by counts from the training rows."""
+    states = nor.cover_rows(parts.train, factors)
+    matrix = Matrix(parts.train > 0, np.ones(parts.train.shape, dtype=bool))
+    cover = Cover.of(matrix, states, factors)
+    found = nor.FoundFactors(
+        states, factors, cover.rates, (), cover.errors(matrix), np.arange(len(parts.train))
+    )
+    network = nor.bipartite(parts.train.shape[1], max(1, len(factors)))
+    return start_from_factors(network, parts.train, found)
+
+
+def trained(network: nor.Network, train: Bits) -> nor.Network:
+    """The training that `learn_factors` gives a network it started from data."""
+    return nor.learn_network(
+        network,
+        train,
+        method=nor.MaxProduct(polish=5),
+        steps=200,
+        learning_rate=2e-3,
+        final_learning_rate=1e-4,
+        smoothing=0.5,
+        progress=False,
+    ).network
+
+
+def bound(network: nor.Network, rows: Bits) -> float:
+    """Mean bound of rows by their most likely causes."""
+    return float(nor.explain(network, rows).log_joint.mean())
+
+
+def run(method: str, parts: Parts, causes: int, seed: int, python: str | None) -> dict[str, Any]:
+    """All numbers of one method on one case."""
+    train, test = parts
+    network, result = None, {}
+    began = time.process_time()
+    if method == LEARNED:
+        network = nor.learn_factors(train, causes, seed=seed, progress=False).network
+        factors = (network.theta_of("failure") >= np.log(2.0)).astype(np.uint8)
+    elif method == OURS:
+        factors = nor.search_factors(train, causes, objective="errors", seed=seed).factors
+    elif method.endswith("(PyBMF)"):
+        result = pybmf(str(python), method.split()[0], train, causes)
+        factors = result.pop("factors")
+    else:
+        functions: dict[str, Callable[[], Any]] = {
+            "ten lines": lambda: ten_lines(train, causes, seed),
+            "thirty lines": lambda: thirty_lines(train, causes, seed, ROUNDS),
+            "GreConD (paper)": lambda: grecond(train, causes),
+        }
+        factors = functions[method]().astype(np.uint8)
+    result = {"cpu_s": time.process_time() - began} | result
+    by_counts = counted(parts, factors)
+    if network is None:
+        network = trained(by_counts, train)
+    else:
+        states = nor.explain(network, test).states.toarray()
+        result["test_error_mode_pct"] = factorization_error(network, states, test)
+    return {
+        "factors": len(factors),
+        "train_error_pct": drawing_error(train, factors),
+        "test_error_pct": drawing_error(test, factors),
+        "elbo_counts": bound(by_counts, test),
+        "elbo_trained": bound(network, test),
+        "elbo_independent": independent_elbo(*map(nor.Observations.of, parts)),
+        **result,
+    }
+
+
+def pending(data: Path, python: str | None) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    """Every method of every case by name, for which there are data and an interpreter."""
+    for name, causes, seed in CASES:
+        parts = load(data, name, seed)
+        for method in METHODS:
+            if parts is None or (python is None and "PyBMF" in method):
+                continue
+            yield (
+                f"{name} K={causes} seed={seed}: {method}",
+                lambda m=method, p=parts, k=causes, s=seed: run(m, p, k, s, python),
+            )
+
+
+COLUMNS = (
+    ("factors", ".1f"),
+    ("train_error_pct", ".2f"),
+    ("test_error_pct", ".2f"),
+    ("test_error_mode_pct", ".2f"),
+    ("elbo_counts", ".2f"),
+    ("elbo_trained", ".2f"),
+    ("cpu_s", ".2f"),
+)
+
+
+def table(found: dict[str, Any]) -> str:
+    """The results as Markdown: means over splits."""
+    lines = [
+        "| data | splits | method | factors | error, training % | unseen % | unseen, mode % "
+        "| bound, counts | trained | CPU s |",
+        "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, causes in dict.fromkeys(case[:2] for case in CASES):
+        start = f"{name} K={causes} seed="
+        for method in METHODS:
+            runs = [
+                v for k, v in found.items() if k.startswith(start) and k.endswith(f": {method}")
+            ]
+            cells = [
+                f"{np.mean([run[key] for run in runs]):{form}}" if runs and key in runs[0] else "–"
+                for key, form in COLUMNS
+            ]
+            lines.append(
+                f"| {name} K={causes} | {len(runs)} | {method} | " + " | ".join(cells) + " |"
+            )
+        independent = [v["elbo_independent"] for k, v in found.items() if k.startswith(start)]
+        if independent:
+            value = f"{np.mean(independent):.2f}"
+            lines.append(
+                f"| {name} K={causes} | | independent columns | – | – | – | – | {value} | – | – |"
+            )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--data", type=Path, help="directory of the data files")
+    parser.add_argument("--pybmf", metavar="PYTHON", help="an interpreter that has PyBMF")
+    parser.add_argument("--only", nargs="*", help="start of the names of the cases to run")
+    parser.add_argument("--table", action="store_true", help="print --json as a table and stop")
+    given = parser.parse_args()
+    if given.table:
+        print(table(json.loads(given.json.read_text())["cases"]))
+        return
+    data = data_directory(given.data)
+    if data is None:
+        parser.error("where are the data? give --data DIR or set NOISYOR_DATA")
+    found: dict[str, Any] = {}
+    if given.json is not None and Path(given.json).exists():
+        found = json.loads(Path(given.json).read_text())["cases"]
+    machine = Machine()
+    for name, case in pending(data, given.pybmf):
+        if given.only and not any(name.startswith(start) for start in given.only):
+            continue
+        if name not in found:
+            found[name] = {
+                key: value if isinstance(value, (int, str)) else significant(value)
+                for key, value in case().items()
+            }
+            write(given.json, {"machine": machine.describe("scikit-learn"), "cases": found})
+        print(f"{name}: {json.dumps(found[name])}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
