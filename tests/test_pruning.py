@@ -11,7 +11,7 @@ import noisyor as nor
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.factor_search import search_factors
 from noisyor.inference.exact import hidden_configurations, log_joint_table
-from noisyor.pruning import best_causes, worth_of_causes
+from noisyor.pruning import prune_causes, worth_when_alone
 from noisyor.warm_start import counts_say_all, start_from_factors
 
 
@@ -44,35 +44,75 @@ def test_worth_is_what_the_exact_modes_lose(seed: int) -> None:
         without[:, cause] = 0
         lost = nor.log_joint(network, mode, rows) - nor.log_joint(network, without, rows)
         expected[cause] = lost.mean()
-    np.testing.assert_allclose(worth_of_causes(network, rows), expected, atol=1e-6)
+    np.testing.assert_allclose(worth_when_alone(network, rows), expected, atol=1e-6)
 
 
-def test_a_double_is_worth_little_only_if_the_other_may_take_over() -> None:
-    """Two equal causes: switched off alone each loses much, but the other explains as well."""
-    network = clear_causes(3)
-    twice = nor.bipartite(
+def with_causes(network: nor.Network, causes: list[int], noise: object = 0.01) -> nor.Network:
+    return nor.bipartite(
         network.n_visible,
-        4,
-        failure_probability=network.failure_probability[[0, 1, 2, 0]],
-        prior_probability=network.prior_probability[[0, 1, 2, 0]],
-        noise_probability=0.01,
+        len(causes),
+        noise="per_visible",
+        failure_probability=network.failure_probability[causes],
+        prior_probability=network.prior_probability[causes],
+        noise_probability=noise,
     )
-    rows = nor.sample(network, 300, seed=0).visible
-    kept = best_causes(twice, rows, 3)
-    assert set(kept) in ({0, 1, 2}, {1, 2, 3})
+
+
+def columns_of(network: nor.Network) -> list[tuple[int, ...]]:
+    """Of each cause the blocks of four columns that it switches on."""
+    return sorted(tuple(set(np.flatnonzero(f < 0.5) // 4)) for f in network.failure_probability)
+
+
+def test_of_two_equal_causes_one_is_kept() -> None:
+    """Each could go, since the other explains as well; both must not."""
+    truth = clear_causes(3)
+    rows = nor.sample(truth, 400, seed=0).visible
+    kept = prune_causes(with_causes(truth, [0, 1, 2, 0]), rows, 4)
+    assert columns_of(kept) == [(0,), (1,), (2,)]
+
+
+def test_a_cause_of_one_column_is_noise() -> None:
+    """It is worth a lot beside noise of 0.01, but nothing once the noise has its share."""
+    generator = np.random.default_rng(0)
+    truth = with_causes(clear_causes(3), [0, 1, 2], noise=np.r_[np.full(11, 0.01), 0.3])
+    rows = nor.sample(truth, 1000, seed=1).visible
+    failure = np.vstack([truth.failure_probability, np.r_[np.ones(11), 0.1]])
+    network = nor.bipartite(
+        12,
+        4,
+        noise="per_visible",
+        failure_probability=failure,
+        prior_probability=np.append(truth.prior_probability, 0.33),
+        noise_probability=0.01 + 0.001 * generator.random(12),
+    )
+    assert 1000 * worth_when_alone(network, rows)[3] > 100
+    kept = prune_causes(network, rows, 4)
+    assert columns_of(kept) == [(0,), (1,), (2,)]
+    assert abs(kept.noise_probability[11] - 0.3) < 0.02
 
 
 def test_the_rarest_go_first_and_nothing_goes_without_need() -> None:
-    network = clear_causes()
+    network = with_causes(clear_causes(), [0, 1, 2, 3, 4])
     rows = nor.sample(network, 2000, seed=1).visible
-    assert best_causes(network, rows, 3).tolist() == [0, 1, 2]
-    assert best_causes(network, rows, 5).tolist() == [0, 1, 2, 3, 4]
-    assert best_causes(network, rows, 9).tolist() == [0, 1, 2, 3, 4]
+    assert columns_of(prune_causes(network, rows, 3)) == [(0,), (1,), (2,)]
+    assert prune_causes(network, rows, 5).n_hidden == 5
+    assert prune_causes(network, rows, 9).n_hidden == 5
 
 
-def test_a_cause_that_is_never_on_is_worth_nothing() -> None:
+def test_a_cause_that_is_never_on_is_worth_nothing_and_one_stays() -> None:
     network = clear_causes()
-    assert worth_of_causes(network, np.zeros((7, network.n_visible))).tolist() == [0.0] * 5
+    nothing = np.zeros((7, network.n_visible))
+    assert worth_when_alone(network, nothing).tolist() == [0.0] * 5
+    assert prune_causes(network, nothing, 3).n_hidden == 1
+
+
+def test_noise_that_all_share_stays_as_it_is() -> None:
+    network = clear_causes()  # shared noise
+    rows = nor.sample(network, 500, seed=1).visible
+    kept = prune_causes(network, rows, 2)
+    assert kept.n_hidden == 2
+    assert kept.theta_of("noise").shape == (1,)
+    np.testing.assert_allclose(kept.noise_probability, network.noise_probability)
 
 
 class TestCountsSayAll:
@@ -104,6 +144,4 @@ def test_spare_causes_leave_as_many_as_were_asked_for() -> None:
     network = clear_causes(5)
     rows = nor.sample(network, 1500, seed=2).visible
     learned = nor.learn_factors(rows, 3, steps=5, progress=False).network
-    assert learned.n_hidden == 3
-    columns = [set(np.flatnonzero(row < 0.5) // 4) for row in learned.failure_probability]
-    assert sorted(map(tuple, columns)) == [(0,), (1,), (2,)]  # the rarer two were spare
+    assert columns_of(learned) == [(0,), (1,), (2,)]  # the rarer two were spare

@@ -14,13 +14,14 @@ import numpy as np
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.factor_search import search_factors
 from noisyor.feature_search import search_features
+from noisyor.gibbs_em import learn_by_gibbs
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.initialization import initialize
 from noisyor.layering import layered
 from noisyor.network import Network
 from noisyor.observations import Observations
-from noisyor.pruning import best_causes
+from noisyor.pruning import prune_causes
 from noisyor.structure import bipartite, convolutional
 from noisyor.topic_start import start_from_counts
 from noisyor.training import History, train
@@ -32,8 +33,8 @@ __all__ = ["Learned", "learn_factors", "learn_features", "learn_network", "learn
 _RECORDED = ("smoothing", "final_learning_rate")
 """Options of `train` that shape the result, kept with it when they were given."""
 
-_BATCH, _EPOCHS, _SHORTEST, _LONGEST = 100, 7, 200, 600
-"""Training after a search: rows of a step, passes through the data, limits of the steps."""
+_SWEEPS = 40
+"""Rounds of Gibbs sampling after a search."""
 
 _ROWS_TO_COMPARE = 1000
 """With fewer rows, what causes are worth is better judged by description length than by bound."""
@@ -96,7 +97,7 @@ def learn_factors(
     init: str = "data",
     noise: Literal["shared", "per_visible"] = "per_visible",
     starts: int = 12,
-    spare: int = 8,
+    spare: int = 16,
     seed: int = 0,
     n_threads: int | None = None,
     progress: bool | None = None,
@@ -123,27 +124,25 @@ def learn_factors(
     options: dict[str, Any] = {"n_threads": n_threads, "progress": progress, "seed": seed}
     if init == "data":
         enough = observations.n_rows >= _ROWS_TO_COMPARE
-        most = n_hidden + spare if enough and not isinstance(n_hidden, str) else n_hidden
-        found = search_factors(observations, most, starts=starts, **options)
+        most = observations.n_visible if isinstance(n_hidden, str) else n_hidden
+        sought = n_hidden if isinstance(n_hidden, str) or not enough else n_hidden + spare
+        found = search_factors(observations, sought, starts=starts, **options)
         network = bipartite(observations.n_visible, max(1, len(found.factors)), noise=noise)
         network = start_from_factors(network, observations, found)
-        gently: dict[str, Any] = {
-            # samples, not modes: modes blame causes for what is noise
+        steps = 0
+        if not counts_say_all(found, observations) or network.n_hidden > most:
+            steps = 200
+            network = learn_by_gibbs(network, observations, sweeps=_SWEEPS, **options)
+            if enough:
+                network = prune_causes(network, observations, most, seed=seed, n_threads=n_threads)
+                network = learn_by_gibbs(network, observations, sweeps=_SWEEPS, **options)
+        defaults: dict[str, Any] = {
             "method": MaxProduct(temperature=1.0),
-            "batch_size": _BATCH,
-            "learning_rate": 5e-3,
-            "final_learning_rate": 2e-4,
+            "steps": steps,
+            "learning_rate": 1e-3,
+            "final_learning_rate": 1e-4,
             "smoothing": 0.5,
         }
-        steps = min(max(_EPOCHS * observations.n_rows // _BATCH, _SHORTEST), _LONGEST)
-        if not isinstance(n_hidden, str) and network.n_hidden > n_hidden:
-            with_spare = gently | {"steps": steps} | options
-            network = learn_network(network, observations, **with_spare).network
-            kept = best_causes(network, observations, n_hidden, seed=seed, n_threads=n_threads)
-            network = _with_causes(network, kept, noise)
-        elif counts_say_all(found, observations):
-            steps = 0  # a few hundred noisy rows would be over-fitted
-        defaults = gently | {"steps": steps}
     else:
         if isinstance(n_hidden, str):
             raise InvalidSettingError('the number of causes is found with init="data" only')
@@ -157,18 +156,6 @@ def learn_factors(
         }
     learned = learn_network(network, observations, **(defaults | options | training))
     return replace(learned, settings={"init": init, "noise": noise, **learned.settings})
-
-
-def _with_causes(network: Network, kept: Any, noise: Literal["shared", "per_visible"]) -> Network:
-    """The bipartite network with some of its causes only."""
-    return bipartite(
-        network.n_visible,
-        len(kept),
-        noise=noise,
-        failure_probability=network.failure_probability[kept],
-        prior_probability=network.prior_probability[kept],
-        noise_probability=network.noise_probability,
-    )
 
 
 def learn_topics(

@@ -54,7 +54,7 @@ def start_from_factors(network: Network, X: Any, found: FoundFactors) -> Network
     prior = (found.states.sum(0) + 1.0) / (len(rows) + 2.0)
     if len(prior) == 0 or len(network.groups["prior"]) > 1:  # one that all share is that of these
         prior = _filled(prior, network.n_hidden, _UNUSED_PRIOR, "causes")
-    return _started(network, failure, prior, found.rates.spurious)
+    return _started(network, failure, prior, _noise_from_counts(found, rows))
 
 
 def start_from_features(network: Network, found: FoundFeatures) -> Network:
@@ -69,16 +69,19 @@ def start_from_features(network: Network, found: FoundFeatures) -> Network:
     n_features = len(network.group("failure"))
     failure = _filled(found.failure, n_features, OFF_FAILURE, "features")
     prior = _filled(found.prior, n_features, _UNUSED_PRIOR, "features")
-    return _started(network, failure, prior, found.rates.spurious)
+    noise = np.full(network.n_visible, found.rates.spurious)
+    return _started(network, failure, prior, noise)
 
 
-def _started(network: Network, failure: FloatArray, prior: FloatArray, noise: float) -> Network:
+def _started(
+    network: Network, failure: FloatArray, prior: FloatArray, noise: FloatArray
+) -> Network:
     """The network with these probabilities; what several share is the mean of their parameters."""
     theta = np.array(network.theta)
     for name, value in (
         ("failure", theta_from_failure(failure)),
         ("prior", theta_from_probability(prior)),
-        ("noise", theta_from_probability(np.full(network.n_visible, noise))),
+        ("noise", theta_from_probability(noise)),
     ):
         index = network.group(name)
         theta[index] = value if index.shape == value.shape else value.mean()
@@ -128,6 +131,17 @@ def failures_from_counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> 
     return np.asarray(failure, dtype=np.float64)
 
 
+def _noise_from_counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> FloatArray:
+    """How often each column is 1 though nothing covers it, (n_visible,)."""
+    uncovered = (found.states.astype(np.float32) @ found.factors.astype(np.float32)) == 0
+    ones = (uncovered & (rows == 1)).sum(0, dtype=np.float64)
+    total = (uncovered & ~np.isnan(rows)).sum(0, dtype=np.float64)
+    weight = _rows_of_belief(ones, total, found.rates.spurious)
+    share = (ones + weight * found.rates.spurious) / (total + weight)
+    # a column that had no such 1 yet may have one tomorrow
+    return np.asarray(np.maximum(share, np.minimum(found.rates.spurious, 1.0 / (total + 2.0))))
+
+
 def _counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> tuple[FloatArray, FloatArray]:
     """Rows in which an edge alone decides, (n_causes, n_visible): those with a 0, and all."""
     states, factors = found.states.astype(np.float32), found.factors.astype(np.float32)
@@ -136,15 +150,15 @@ def _counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> tuple[FloatAr
     return zeros.astype(np.float64), (states.T @ alone.astype(np.float32)).astype(np.float64)
 
 
-def _rows_of_belief(zeros: FloatArray, total: FloatArray, mean: float) -> float:
-    """How many rows the overall rate counts for: many if the edges' rates differ by chance only.
+def _rows_of_belief(counts: FloatArray, total: FloatArray, mean: float) -> float:
+    """How many rows the mean rate counts for: many if the rates differ by chance only.
 
-    The weight under which the counts are most probable when the edges' rates have a beta
-    distribution of this mean.
+    The weight under which the counts are most probable when the rates have a beta distribution of
+    this mean.
     """
     if not len(total):
         return PRIOR_ROWS
     weights = PRIOR_ROWS * 2.0 ** np.arange(10)
     a, b = weights[:, None] * mean, weights[:, None] * (1.0 - mean)
-    likelihood = (betaln(zeros + a, total - zeros + b) - betaln(a, b)).sum(axis=1)
+    likelihood = (betaln(counts + a, total - counts + b) - betaln(a, b)).sum(axis=1)
     return float(weights[np.argmax(likelihood)])

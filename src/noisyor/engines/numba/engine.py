@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.engines.numba.cache import forget_stale_kernels
+from noisyor.engines.numba.gibbs import sweep_rows
 from noisyor.engines.numba.graph import Graph, Parameters, graph_of, parameters_of
 from noisyor.engines.numba.joint import add_gradient, log_joint_rows
 from noisyor.engines.numba.max_product import Options, Output, infer_rows
@@ -99,8 +100,7 @@ def gradient(
     """
     n_rows = observations.n_rows
     samples = len(states) // n_rows
-    size = max(_GRADIENT_BLOCK, -(-n_rows // _GRADIENT_BLOCKS))
-    n_blocks = -(-n_rows // size)
+    size, n_blocks = _summing_blocks(n_rows)
     partial = np.zeros((n_blocks, prepared.network.n_params + 1))
     values = np.zeros(n_blocks)
     rows = rows_of(observations, None, prepared.graph.n_hidden)
@@ -121,3 +121,46 @@ def gradient(
 
     run_blocks(block, n_blocks, n_threads)
     return float(values.sum()), partial.sum(axis=0)[:-1]
+
+
+def sweep(
+    prepared: PreparedNetwork,
+    observations: Observations,
+    states: States,
+    seed: int,
+    number: int,
+    n_threads: int = 1,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Draw every hidden node of every row given all others; ``states`` (n_rows, n_hidden) change.
+
+    Returns credits and chances of the parameters, (n_params,) each, see `sweep_rows`.
+    """
+    n_rows = observations.n_rows
+    size, n_blocks = _summing_blocks(n_rows)
+    sums = np.zeros((2, n_blocks, prepared.network.n_params + 1))
+    rows = rows_of(observations, None, prepared.graph.n_hidden)
+
+    def block(begin: int, end: int) -> None:
+        for part in range(begin, end):
+            sweep_rows(
+                prepared.graph,
+                prepared.parameters,
+                rows,
+                states,
+                seed,
+                number,
+                sums[0, part],
+                sums[1, part],
+                part * size,
+                min(part * size + size, n_rows),
+            )
+
+    run_blocks(block, n_blocks, n_threads)
+    credit, chance = sums.sum(axis=1)[:, :-1]
+    return credit, chance
+
+
+def _summing_blocks(n_rows: int) -> tuple[int, int]:
+    """Rows of a block and number of blocks: fixed, so that sums do not depend on the threads."""
+    size = max(_GRADIENT_BLOCK, -(-n_rows // _GRADIENT_BLOCKS))
+    return size, -(-n_rows // size)

@@ -1,0 +1,94 @@
+"""Maximum likelihood by sampling: expectation-maximisation with a Gibbs sampler.
+
+The samples of perturbed max-product are not quite those of the posterior, and what is learned from
+them inherits that: an edge that rarely fails ends with a failure probability far too small. A Gibbs
+sampler that keeps its state from round to round draws from the posterior itself. Given the causes,
+a round of expectation-maximisation has a closed form: the parents that could have switched a node
+on share the credit. There is no rate to choose.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from noisyor.engines.numba import engine
+from noisyor.engines.threads import resolve_threads
+from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.settings import check_seed, is_whole
+from noisyor.network import (
+    THETA_MIN,
+    FloatArray,
+    Network,
+    probability_from_theta,
+    theta_from_probability,
+)
+from noisyor.observations import Observations
+from noisyor.progress import progress_bar
+
+__all__ = ["learn_by_gibbs"]
+
+_SUREST = 1.0 - 1e-5
+"""Largest probability that an estimate may give an edge, a noise or a prior."""
+
+_NOISE_SHARE = 0.01
+"""Of the rows seen beforehand, those in which a visible node came on by itself."""
+
+
+def learn_by_gibbs(
+    network: Network,
+    X: Any,
+    *,
+    sweeps: int = 60,
+    smoothing: float = 0.5,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | None = False,
+) -> Network:
+    """Estimate the free parameters of a network, from a start that is roughly right.
+
+    Each round draws every cause of every row once, given all others, and takes one step of
+    expectation-maximisation. The result is the mean of the second half of the rounds.
+
+    Parameters
+    ----------
+    network : graph and starting parameters; the first causes are the modes under these.
+    X : training data in any form that `Observations.of` takes; all rows are used in each round.
+    sweeps : rounds, at least 1.
+    smoothing : rows seen beforehand in which an edge's cause was on and failed, in half of which a
+        cause was on, and in hardly any of which a visible node came on by itself.
+    seed : key of the samples; those of a row depend on (seed, row id) alone.
+    n_threads : default all cores. The result does not depend on it.
+    progress : show a progress bar; None shows it on a terminal only.
+    """
+    if not is_whole(sweeps) or sweeps < 1:
+        raise InvalidSettingError(f"sweeps must be 1, 2, …, got {sweeps!r}")
+    if not (np.isfinite(smoothing) and smoothing >= 0):
+        raise InvalidSettingError(f"smoothing must not be negative, got {smoothing}")
+    rows = Observations.of(X, n_visible=network.n_visible)
+    if not rows.n_rows:
+        raise InvalidDataError("there are no rows to learn from")
+    threads, seed = resolve_threads(n_threads), check_seed(seed)
+    states = MaxProduct().posterior(network, rows, n_threads=threads).states.toarray()
+    states = np.ascontiguousarray(states, dtype=np.uint8)
+    success = np.array([{"noise": _NOISE_SHARE, "prior": 0.5}.get(r, 0.0) for r in network.roles])
+    total, n_averaged = np.zeros(network.n_params), 0
+    with progress_bar(sweeps, "gibbs", "sweeps", progress) as bar:
+        for number in range(sweeps):
+            prepared = engine.PreparedNetwork(network)
+            credit, chance = engine.sweep(prepared, rows, states, seed, number, threads)
+            chance += smoothing
+            share = (credit + smoothing * success) / np.where(chance > 0, chance, 1.0)
+            network = _with_probability(network, share)
+            if 2 * number >= sweeps - 1:
+                total += probability_from_theta(network.theta)
+                n_averaged += 1
+            bar.update(1)
+    return _with_probability(network, total / n_averaged)
+
+
+def _with_probability(network: Network, probability: FloatArray) -> Network:
+    theta = np.maximum(theta_from_probability(np.clip(probability, 0.0, _SUREST)), THETA_MIN)
+    return network.with_theta(np.where(network.free, theta, network.theta))
