@@ -45,7 +45,7 @@ PAPER = {"MP": -14.49, "Full VI": -14.41, "MP+VI": -14.34}
 class Arm:
     """Settings of a run. ``mp_steps`` updates of max-product come before ``steps`` of mean-field.
 
-    ``init`` is ``data`` or a start of the paper.
+    ``init`` is ``data`` or a start of the paper, with ``noise`` or without.
     """
 
     what: str
@@ -56,6 +56,7 @@ class Arm:
     learning_rate: float = 0.01
     final_learning_rate: float | None = 2e-3
     smoothing: float = 1.0
+    noise: bool = False
     graph: dict[str, int] = field(default_factory=dict)
 
 
@@ -66,6 +67,20 @@ ARMS = {
     "paper start": Arm("short, from paper-3", init="paper-3"),
     "longer, paper start": Arm("longer, from paper-3", init="paper-3", steps=900, batch_size=2048),
     "full batch": Arm("from paper-3, 800 updates of all rows", "paper-3", 0, 800, None),
+    "fifteen parents, noise": Arm(
+        "from paper-3 with noise, fifteen parents",
+        "paper-3",
+        noise=True,
+        graph={"n_parents": 15},
+    ),
+    "ten parents, noise": Arm(
+        "from paper-3 with noise, ten parents", "paper-3", noise=True, graph={"n_parents": 10}
+    ),
+    "twenty parents, noise": Arm(
+        "from paper-3 with noise, twenty parents", "paper-3", noise=True, graph={"n_parents": 20}
+    ),
+    "fifteen parents, counts": Arm("short, fifteen parents", graph={"n_parents": 15}),
+    "fifteen parents": Arm("from paper-3, fifteen parents", "paper-3", graph={"n_parents": 15}),
     "no smoothing": Arm("short, without smoothing", smoothing=0.0),
     "more smoothing": Arm("short, smoothing 5", smoothing=5.0),
     "fast": Arm("short, rate 0.05", learning_rate=0.05),
@@ -74,7 +89,7 @@ ARMS = {
     "ten parents": Arm("short, ten parents for each node", graph={"n_parents": 10}),
     "shrink 2": Arm("short, layers of 100, 50, 25", graph={"shrink": 2}),
 }
-WINNER = "full batch"
+WINNER = "fifteen parents, noise"
 
 
 def learned(arm: Arm, rows: Observations, threads: int) -> Network:
@@ -83,7 +98,7 @@ def learned(arm: Arm, rows: Observations, threads: int) -> Network:
     if arm.init == "data":
         network = start_from_counts(network, rows)
     else:
-        network = initialize(network, arm.init)
+        network = initialize(network, arm.init, noise="uniform" if arm.noise else "none")
     phases = ((MaxProduct(polish=3), arm.mp_steps), (MeanField(tolerance=1e-4), arm.steps))
     for method, steps in phases:
         network = train(

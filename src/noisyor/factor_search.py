@@ -61,7 +61,7 @@ _ITERATIONS, _DAMPING = 200, 0.6
 _PATIENCE = {"description": 2, "errors": 6}
 """Starts in a row that added nothing, after which the search ends, by objective."""
 
-_MOST_ENTRIES = 2**24
+_MOST_ENTRIES = 2**18
 """Entries of the part of the data that is searched; beyond, a sample of rows is."""
 
 _MOST_PRODUCTS = 2**26
