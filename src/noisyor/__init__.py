@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from noisyor.explanation import explain
     from noisyor.exporting import export_network
     from noisyor.factor_search import FoundFactors, cover_rows, search_factors
+    from noisyor.gibbs_em import learn_by_gibbs
     from noisyor.graph_exchange import from_networkx, to_networkx
     from noisyor.hybrid import HybridResult, train_hybrid
     from noisyor.inference.exact import ExactPosterior, enumerate_posterior
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from noisyor.objective import elbo_mp, elbo_mp_gradient, log_joint
     from noisyor.observations import Observations
     from noisyor.posterior import Posterior
+    from noisyor.pruning import prune_causes
     from noisyor.sampling import sample, visible_probability
     from noisyor.streaming import train_stream
     from noisyor.structure import bipartite, convolutional, from_edges
@@ -114,6 +116,7 @@ _HOME = {
     "from_networkx": "graph_exchange",
     "initialize": "initialization",
     "layered": "layering",
+    "learn_by_gibbs": "gibbs_em",
     "learn_factors": "learning",
     "learn_features": "learning",
     "learn_network": "learning",
@@ -121,6 +124,7 @@ _HOME = {
     "load_network": "model_file",
     "log_joint": "objective",
     "marginals": "marginalization",
+    "prune_causes": "pruning",
     "read_table": "tables",
     "sample": "sampling",
     "save_network": "model_file",
@@ -182,6 +186,7 @@ __all__ = [
     "from_networkx",
     "initialize",
     "layered",
+    "learn_by_gibbs",
     "learn_factors",
     "learn_features",
     "learn_network",
@@ -189,6 +194,7 @@ __all__ = [
     "load_network",
     "log_joint",
     "marginals",
+    "prune_causes",
     "read_table",
     "sample",
     "save_network",
