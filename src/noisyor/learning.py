@@ -197,18 +197,18 @@ def learn_topics(
     network = layered(observations, n_layers, n_parents=n_parents, shrink=shrink)
     defaults: dict[str, Any] = {
         "method": MaxProduct(ancestors_only=True),
-        "learning_rate": 0.01,
+        "learning_rate": 0.005 if variational else 0.01,
     }
     # In a small batch the one occurrence of a rare word is a gradient of thousands, which
     # Adam remembers for a thousand steps: the word's noise would stay where it happens to be.
-    gently: dict[str, Any] = {"batch_size": 1024, "smoothing": 1.0}
     rate = training.get("learning_rate", defaults["learning_rate"])
+    gently = {"batch_size": 1024, "smoothing": 1.0, "final_learning_rate": 0.1 * rate}
     if init == "data":
         network = start_from_counts(network, observations)
-        defaults |= gently | {"steps": 300, "final_learning_rate": 0.1 * rate}
+        defaults |= gently | {"steps": 300}
     elif variational:
         network = initialize(network, init, noise="uniform", seed=seed)
-        defaults |= gently | {"steps": 400, "final_learning_rate": 0.2 * rate}
+        defaults |= gently | {"steps": 1000}
     else:
         network = initialize(network, init, seed=seed)
         defaults |= {"steps": 1000, "batch_size": 128}
