@@ -28,14 +28,21 @@ from noisyor.topic_start import start_from_counts
 from noisyor.training import History, train
 from noisyor.warm_start import counts_say_all, start_from_factors, start_from_features
 
-__all__ = ["Learned", "learn_factors", "learn_features", "learn_network", "learn_topics"]
+__all__ = [
+    "Learned",
+    "learn_factors",
+    "learn_features",
+    "learn_network",
+    "learn_topics",
+    "start_by_sampling",
+]
 
 
 _RECORDED = ("smoothing", "final_learning_rate")
 """Options of `train` that shape the result, kept with it when they were given."""
 
 _SWEEPS = 40
-"""Rounds of Gibbs sampling after a search."""
+"""Rounds of Gibbs sampling after a search or a first training."""
 
 _ROWS_TO_COMPARE = 1000
 """With fewer rows, what causes are worth is better judged by description length than by bound."""
@@ -165,7 +172,7 @@ def learn_topics(
     *,
     n_parents: int | None = None,
     shrink: int = 3,
-    init: str | None = None,
+    init: str = "data",
     seed: int = 0,
     **training: Any,
 ) -> Learned:
@@ -173,47 +180,83 @@ def learn_topics(
 
     Max-product, the default, is made for explanations by the most likely topics and for large
     vocabularies. ``method=MeanField(tolerance=1e-4)`` reaches the highest bounds on the probability
-    of documents over some hundred words; its most likely topics explain less.
+    of documents over some hundred words.
 
     Parameters
     ----------
     X : binary data (n_documents, n_words).
     n_layers, shrink : see `layered`.
-    n_parents : see `layered`; by default 5, with mean-field 15.
-    init : ``"data"``, the default with max-product, counts starting parameters from the documents,
-        see `start_from_counts`, and refines them gently: large batches, a small rate that falls to
-        a tenth, smoothing. Or the name of one of the paper's starts, see `initialize`, with small
-        batches and a constant rate; with mean-field ``"paper-3"`` is the default, made uneven by
-        noise and refined as gently.
+    n_parents : see `layered`; by default 5, or 15 if mean-field starts from the data.
+    init : ``"data"``: max-product starts from counts, see `start_from_counts`, mean-field from a
+        first training and Gibbs sampling, see `start_by_sampling`; both are refined gently, with
+        large batches, a small rate that falls to a tenth, and smoothing. Or the name of one of the
+        paper's starts, see `initialize`, with small batches and a constant rate.
     seed : of the start and of the training.
     training : see `learn_network`.
     """
     observations = Observations.of(X)
-    variational = isinstance(training.get("method"), MeanField)
+    method = training.get("method")
+    variational = init == "data" and isinstance(method, MeanField)
     if n_parents is None:
         n_parents = 15 if variational else 5
-    if init is None:
-        init = "paper-3" if variational else "data"
     network = layered(observations, n_layers, n_parents=n_parents, shrink=shrink)
     defaults: dict[str, Any] = {
         "method": MaxProduct(ancestors_only=True),
         "learning_rate": 0.005 if variational else 0.01,
     }
-    # In a small batch the one occurrence of a rare word is a gradient of thousands, which
-    # Adam remembers for a thousand steps: the word's noise would stay where it happens to be.
-    rate = training.get("learning_rate", defaults["learning_rate"])
-    gently = {"batch_size": 1024, "smoothing": 1.0, "final_learning_rate": 0.1 * rate}
     if init == "data":
-        network = start_from_counts(network, observations)
-        defaults |= gently | {"steps": 300}
-    elif variational:
-        network = initialize(network, init, noise="uniform", seed=seed)
-        defaults |= gently | {"steps": 1000}
+        # In a small batch the one occurrence of a rare word is a gradient of thousands, which
+        # Adam remembers for a thousand steps: the word's noise would stay where it happens to be.
+        rate = training.get("learning_rate", defaults["learning_rate"])
+        defaults |= {"batch_size": 1024, "smoothing": 1.0, "final_learning_rate": 0.1 * rate}
+        if isinstance(method, MeanField):
+            run = {name: training[name] for name in ("n_threads", "progress") if name in training}
+            network = start_by_sampling(network, observations, method, seed=seed, **run)
+            defaults["steps"] = 400
+        else:
+            network = start_from_counts(network, observations)
+            defaults["steps"] = 300
     else:
         network = initialize(network, init, seed=seed)
         defaults |= {"steps": 1000, "batch_size": 128}
     learned = learn_network(network, observations, seed=seed, **(defaults | training))
     return replace(learned, settings={"init": init, **learned.settings})
+
+
+def start_by_sampling(
+    network: Network,
+    X: Any,
+    method: MeanField,
+    *,
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: bool | None = None,
+) -> Network:
+    """Starting parameters for mean-field: a first training by it, then Gibbs sampling.
+
+    Mean-field alone stays with whichever causes it chose first. Sampling moves them apart, and
+    training goes on from a better place.
+
+    Parameters
+    ----------
+    network : any graph; its free parameters are not used.
+    X : training data.
+    method : of the first training.
+    """
+    options: dict[str, Any] = {"seed": seed, "n_threads": n_threads, "progress": progress}
+    network = initialize(network, "paper-3", noise="uniform", seed=seed)
+    network = train(
+        network,
+        X,
+        method,
+        steps=400,
+        batch_size=1024,
+        learning_rate=0.01,
+        final_learning_rate=2e-3,
+        smoothing=1.0,
+        **options,
+    ).network
+    return learn_by_gibbs(network, X, sweeps=_SWEEPS, **options)
 
 
 def learn_features(
