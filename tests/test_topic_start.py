@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from noisyor import MaxProduct, Observations, evaluate, from_edges, initialize, layered, sample
+from noisyor import (
+    MaxProduct,
+    MeanField,
+    Observations,
+    evaluate,
+    from_edges,
+    initialize,
+    layered,
+    sample,
+)
 from noisyor.errors import InvalidSettingError
 from noisyor.learning import learn_topics
 from noisyor.metrics import independent_elbo
@@ -128,3 +139,17 @@ def test_papers_starts_stay_reachable(documents: np.ndarray) -> None:
     learned = learn_topics(documents, 2, init="paper-4", steps=0, n_threads=1, progress=False)
     assert learned.settings["init"] == "paper-4"
     np.testing.assert_allclose(learned.network.failure_probability, 0.9)
+
+
+def test_mean_field_starts_from_samples() -> None:
+    """Defaults of its own: more parents, a first training, Gibbs sampling."""
+    rows, unseen = _documents(800, 0), _documents(800, 1)
+    method = MeanField(tolerance=1e-4)
+    options: dict[str, Any] = {"method": method, "steps": 30, "progress": False}
+    learned = learn_topics(rows, 2, **options)
+    assert learned.settings["final_learning_rate"] == pytest.approx(5e-4)
+    assert learned.network.n_edges > layered(rows, 2, n_parents=5).n_edges
+    alone = independent_elbo(Observations.of(rows), Observations.of(unseen))
+    named = learn_topics(rows, 2, init="paper-3", n_parents=15, **options)
+    scores = [evaluate(each.network, unseen).elbo.mean for each in (learned, named)]
+    assert scores[0] > max(scores[1], alone) + 0.3
