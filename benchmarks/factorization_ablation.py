@@ -4,7 +4,7 @@
 
 From one run of joint max-product to the whole search, on clean and on flipped matrices of the
 paper's generator. ``error_pct`` is against the clean training matrix, ``test_re_pct`` on unseen
-rows; means over seeds.
+rows; means over seeds. Cells that the JSON file already holds are not run again.
 """
 
 from __future__ import annotations
@@ -105,10 +105,14 @@ def main() -> None:
         print(table(json.loads(given.json.read_text())["problems"]))
         return
     machine, result = Machine(), {}
+    if given.json is not None and given.json.exists():
+        result = json.loads(given.json.read_text())["problems"]
     for problem, (n, r, flips) in PROBLEMS.items():
-        result[problem] = {}
+        cells = result.setdefault(problem, {})
         for name, stage in STAGES.items():
-            result[problem][name] = measure(n, r, flips, stage)
+            if name in cells:
+                continue
+            cells[name] = measure(n, r, flips, stage)
             print(f"{problem}: {name}: {result[problem][name]}", flush=True)
             write(given.json, {"machine": machine.describe(), "problems": result})
 

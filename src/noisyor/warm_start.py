@@ -18,6 +18,7 @@ from noisyor.stamps import OFF_FAILURE
 
 __all__ = [
     "counts_say_all",
+    "edge_counts",
     "failures_from_counts",
     "start_from_factors",
     "start_from_features",
@@ -103,7 +104,7 @@ def counts_say_all(found: FoundFactors, X: Any) -> bool:
     """
     if max(found.rates) < _EXACT:
         return True
-    zeros, total = _counts(found, Observations.of(X).take(found.rows).to_dense())
+    zeros, total = edge_counts(found, Observations.of(X).take(found.rows).to_dense())
     edges = found.factors == 1
     return _rows_of_belief(zeros[edges], total[edges], found.rates.missed) >= _ALIKE
 
@@ -121,7 +122,7 @@ def failures_from_counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> 
     found : factors and memberships.
     rows : the searched rows, 0, 1 or NaN, (n_searched, n_visible).
     """
-    zeros, total = _counts(found, rows)
+    zeros, total = edge_counts(found, rows)
     edges, missed = found.factors == 1, found.rates.missed
     weight = _rows_of_belief(zeros[edges], total[edges], missed)
     share = (zeros + weight * missed) / (total + weight)
@@ -142,7 +143,9 @@ def _noise_from_counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> Fl
     return np.asarray(np.maximum(share, np.minimum(found.rates.spurious, 1.0 / (total + 2.0))))
 
 
-def _counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> tuple[FloatArray, FloatArray]:
+def edge_counts(
+    found: FoundFactors, rows: npt.NDArray[np.float32]
+) -> tuple[FloatArray, FloatArray]:
     """Rows in which an edge alone decides, (n_causes, n_visible): those with a 0, and all."""
     states, factors = found.states.astype(np.float32), found.factors.astype(np.float32)
     alone = (states @ factors == 1) & ~np.isnan(rows)
