@@ -21,6 +21,7 @@ from _measure import Machine, arguments, significant, write
 from noisyor import datasets
 from noisyor.engines.threads import resolve_threads
 from noisyor.experiments.overparam import DATASETS, LATENTS, TRAIN_SHARE
+from noisyor.experiments.paper import paper_cells
 from noisyor.metrics import recovered_parameters
 from noisyor.observations import Observations
 
@@ -50,16 +51,50 @@ def run(name: str, latents: int, seed: int) -> dict[str, Any]:
     }
 
 
+def paper_says(name: str, latents: int, metric: str) -> float:
+    """The paper's mean by max-product."""
+    cells = [c for c in paper_cells("overparam") if c.case == f"{name},{latents}"]
+    return next(c.mean for c in cells if c.method == "mp" and c.metric == metric)
+
+
+def table(runs: list[dict[str, Any]]) -> str:
+    """The results as Markdown."""
+    lines = [
+        "| data | K | runs | recovered, of 8 | all eight | largest error | causes "
+        "| paper: recovered, all eight | CPU s |",
+        "| --- " * 9 + "|",
+    ]
+    for name in DATASETS:
+        for latents in LATENTS:
+            cell = [r for r in runs if r["dataset"] == name and r["latents"] == latents]
+            if cell:
+                found = np.array([r["recovered"] for r in cell])
+                mean = {key: np.mean([r[key] for r in cell]) for key in ("causes", "cpu_s")}
+                lines.append(
+                    f"| {name} | {latents} | {len(cell)} | {found.mean():.2f} "
+                    f"| {100 * np.mean(found == 8):.0f} % "
+                    f"| {max(r['largest_cost'] for r in cell):.2f} | {mean['causes']:.1f} "
+                    f"| {paper_says(name, latents, 'recovered'):.2f}, "
+                    f"{paper_says(name, latents, 'full_recovery_pct'):.0f} % "
+                    f"| {mean['cpu_s']:.0f} |"
+                )
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--dataset", nargs="+", default=list(DATASETS), choices=DATASETS)
     parser.add_argument("--latents", nargs="+", type=int, default=list(LATENTS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--table", action="store_true", help="print --json as a table and stop")
     options = parser.parse_args()
     path: Path | None = options.json
     runs: list[dict[str, Any]] = []
     if path is not None and path.exists():
         runs = json.loads(path.read_text())["runs"]
+    if options.table:
+        print(table(runs))
+        return
     done = {(cell["dataset"], cell["latents"], cell["seed"]) for cell in runs}
     machine = Machine()
     for seed in range(options.seeds):
@@ -70,18 +105,7 @@ def main() -> None:
                 runs.append(run(name, latents, seed))
                 print(runs[-1], flush=True)
                 write(path, {"machine": machine.describe(), "runs": runs})
-    for name in DATASETS:
-        for latents in LATENTS:
-            counts = [
-                cell["recovered"]
-                for cell in runs
-                if cell["dataset"] == name and cell["latents"] == latents
-            ]
-            if counts:
-                full = 100 * np.mean(np.array(counts) == 8)
-                print(
-                    f"{name:9} K={latents:2}: {np.mean(counts):.2f} recovered, all in {full:.0f} %"
-                )
+    print(table(runs))
 
 
 if __name__ == "__main__":

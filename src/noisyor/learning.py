@@ -26,7 +26,7 @@ from noisyor.pruning import prune_causes
 from noisyor.structure import bipartite, convolutional
 from noisyor.topic_start import start_from_counts
 from noisyor.training import History, train
-from noisyor.warm_start import counts_say_all, start_from_factors, start_from_features
+from noisyor.warm_start import EXACT, counts_say_all, start_from_factors, start_from_features
 
 __all__ = [
     "Learned",
@@ -137,8 +137,9 @@ def learn_factors(
         found = search_factors(observations, sought, starts=starts, **options)
         network = bipartite(observations.n_visible, max(1, len(found.factors)), noise=noise)
         network = start_from_factors(network, observations, found)
+        settled = max(found.rates) < EXACT if enough else counts_say_all(found, observations)
         steps = 0
-        if not counts_say_all(found, observations) or network.n_hidden > most:
+        if not settled or network.n_hidden > most:
             steps = 200
             network = learn_by_gibbs(network, observations, sweeps=_SWEEPS, **options)
             if enough:

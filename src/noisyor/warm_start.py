@@ -17,6 +17,7 @@ from noisyor.observations import Observations
 from noisyor.stamps import OFF_FAILURE
 
 __all__ = [
+    "EXACT",
     "counts_say_all",
     "edge_counts",
     "failures_from_counts",
@@ -31,7 +32,7 @@ _UNUSED_PRIOR = 1e-4
 """Prior probability of a cause that nothing was found for."""
 
 
-_EXACT = 2e-3
+EXACT = 2e-3
 """Rates of errors below which there is nothing to learn from them."""
 
 _ALIKE = 100.0
@@ -102,7 +103,7 @@ def counts_say_all(found: FoundFactors, X: Any) -> bool:
     So it is if there are next to no errors, or if the edges' rates of failure differ by no more
     than chance would have them.
     """
-    if max(found.rates) < _EXACT:
+    if max(found.rates) < EXACT:
         return True
     zeros, total = edge_counts(found, Observations.of(X).take(found.rows).to_dense())
     edges = found.factors == 1
