@@ -145,3 +145,16 @@ def test_spare_causes_leave_as_many_as_were_asked_for() -> None:
     rows = nor.sample(network, 1500, seed=2).visible
     learned = nor.learn_factors(rows, 3, steps=5, progress=False).network
     assert columns_of(learned) == [(0,), (1,), (2,)]  # the rarer two were spare
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_hidden": 0}, "n_hidden must be at least 1 or 'auto', got 0"),
+        ({"n_hidden": 2.5}, "n_hidden must be at least 1 or 'auto', got 2.5"),
+        ({"n_hidden": 2, "spare": -1}, "spare must be 0, 1, …, got -1"),
+    ],
+)
+def test_wrong_numbers_of_causes_are_named(options: dict[str, object], message: str) -> None:
+    with pytest.raises(nor.NoisyOrError, match=message):
+        nor.learn_factors(np.zeros((4, 3)), **options)  # type: ignore[arg-type]

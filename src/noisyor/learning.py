@@ -18,11 +18,13 @@ from noisyor.gibbs_em import learn_by_gibbs
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
+from noisyor.inference.settings import is_whole
 from noisyor.initialization import initialize
 from noisyor.layering import layered
 from noisyor.network import Network
 from noisyor.observations import Observations
 from noisyor.pruning import prune_causes
+from noisyor.searching import sample_rows
 from noisyor.structure import bipartite, convolutional
 from noisyor.topic_start import start_from_counts
 from noisyor.training import History, train
@@ -43,6 +45,9 @@ _RECORDED = ("smoothing", "final_learning_rate")
 
 _SWEEPS = 40
 """Rounds of Gibbs sampling after a search or a first training."""
+
+_MOST_SAMPLED = 2**23
+"""Entries of the rows that are sampled; beyond, a part of the rows is."""
 
 _ROWS_TO_COMPARE = 1000
 """With fewer rows, what causes are worth is better judged by description length than by bound."""
@@ -131,6 +136,10 @@ def learn_factors(
     observations = Observations.of(X)
     options: dict[str, Any] = {"n_threads": n_threads, "progress": progress, "seed": seed}
     if init == "data":
+        if not isinstance(n_hidden, str) and not (is_whole(n_hidden) and n_hidden >= 1):
+            raise InvalidSettingError(f"n_hidden must be at least 1 or 'auto', got {n_hidden!r}")
+        if not (is_whole(spare) and spare >= 0):
+            raise InvalidSettingError(f"spare must be 0, 1, …, got {spare!r}")
         enough = observations.n_rows >= _ROWS_TO_COMPARE
         most = observations.n_visible if isinstance(n_hidden, str) else n_hidden
         sought = n_hidden if isinstance(n_hidden, str) or not enough else n_hidden + spare
@@ -141,10 +150,11 @@ def learn_factors(
         steps = 0
         if not settled or network.n_hidden > most:
             steps = 200
-            network = learn_by_gibbs(network, observations, sweeps=_SWEEPS, **options)
+            _, rows = sample_rows(observations, _MOST_SAMPLED, seed)
+            network = learn_by_gibbs(network, rows, sweeps=_SWEEPS, **options)
             if enough:
-                network = prune_causes(network, observations, most, seed=seed, n_threads=n_threads)
-                network = learn_by_gibbs(network, observations, sweeps=_SWEEPS, **options)
+                network = prune_causes(network, rows, most, seed=seed, n_threads=n_threads)
+                network = learn_by_gibbs(network, rows, sweeps=_SWEEPS, **options)
         defaults: dict[str, Any] = {
             "method": MaxProduct(temperature=1.0),
             "steps": steps,
@@ -257,7 +267,8 @@ def start_by_sampling(
         smoothing=1.0,
         **options,
     ).network
-    return learn_by_gibbs(network, X, sweeps=_SWEEPS, **options)
+    _, rows = sample_rows(Observations.of(X), _MOST_SAMPLED, seed)
+    return learn_by_gibbs(network, rows, sweeps=_SWEEPS, **options)
 
 
 def learn_features(
