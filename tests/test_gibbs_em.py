@@ -47,14 +47,14 @@ def test_credits_and_chances_are_those_of_the_posterior(seed: int, missing: floa
     rows = random_rows(network, seed, n_rows=3, missing=missing)
     dense = Observations.of(rows).to_dense().astype(np.float64)
     wanted = exact_counts(network, dense)
-    many = 4000  # independent chains of the same rows
+    many = 1500  # independent chains of the same rows
     copies = Observations.of(np.repeat(dense, many, axis=0))
     states = np.zeros((copies.n_rows, network.n_hidden), dtype=np.uint8)
     prepared = engine.PreparedNetwork(network)
-    for number in range(30):
+    for number in range(20):
         found = engine.sweep(prepared, copies, states, 1, number, 2)
     for got, want in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(got / many, want, atol=0.06)
+        np.testing.assert_allclose(got / many, want, atol=0.1)
 
 
 def test_one_cause_needs_no_samples() -> None:
@@ -102,7 +102,7 @@ def test_an_edge_that_rarely_fails_keeps_its_failures() -> None:
         prior_probability=0.086,
         noise_probability=[0.05, 0.06, 0.005],
     )
-    rows = nor.sample(truth, 20000, seed=0).visible
+    rows = nor.sample(truth, 8000, seed=0).visible
     start = nor.bipartite(
         3,
         1,
@@ -111,7 +111,7 @@ def test_an_edge_that_rarely_fails_keeps_its_failures() -> None:
         prior_probability=0.08,
         noise_probability=[0.05, 0.06, 0.005],
     )
-    learned = learn_by_gibbs(start, rows, sweeps=60)
+    learned = learn_by_gibbs(start, rows, sweeps=30)
     assert 0.008 < learned.failure_probability[0, 1] < 0.06
 
 
