@@ -18,10 +18,11 @@ import numpy as np
 
 from _measure import Machine, arguments, significant, write
 from _sceptics import errors
-from noisyor.cover import Cover, Matrix, prune, refine
+from noisyor.cover import Cover, prune, refine
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.factor_search import search_factors
 from noisyor.inference.joint import JointMaxProduct, factorize
+from noisyor.pricing import Matrix
 
 PROBLEMS = {
     "n=100 r=40": (100, 40, 0.0),

@@ -29,9 +29,10 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _problems import data_directory
 from _sceptics import grecond, ten_lines, thirty_lines
-from noisyor.cover import Cover, Matrix
+from noisyor.cover import Cover
 from noisyor.datasets import load_tiny20
 from noisyor.metrics import factorization_error, independent_elbo
+from noisyor.pricing import Matrix
 from noisyor.warm_start import start_from_factors
 
 CASES = [

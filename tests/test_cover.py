@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyor.cover import OBJECTIVES, Cover, Matrix, combine, merge, prune, refine, replace
+from noisyor.cover import Cover, combine, merge, prune, refine, replace
+from noisyor.pricing import OBJECTIVES, Matrix
 
 ERRORS = OBJECTIVES["errors"]
 

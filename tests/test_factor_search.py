@@ -11,11 +11,12 @@ from sklearn.decomposition import NMF
 
 import noisyor as nor
 from noisyor import factor_search
-from noisyor.cover import OBJECTIVES, Cover, Matrix, refine
+from noisyor.cover import Cover, refine
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.factor_search import cover_rows, search_factors
 from noisyor.metrics import factorization_error
+from noisyor.pricing import OBJECTIVES, Matrix
 from noisyor.warm_start import start_from_factors
 
 

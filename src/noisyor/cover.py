@@ -24,28 +24,11 @@ from noisyor.pricing import (
     Matrix,
     Objective,
     Rates,
-    price_of,
     rates_of,
-    weights_of,
+    wrong_entries,
 )
 
-__all__ = [
-    "OBJECTIVES",
-    "PRIOR_ROWS",
-    "BinaryArray",
-    "Cover",
-    "Matrix",
-    "Objective",
-    "Rates",
-    "combine",
-    "merge",
-    "price_of",
-    "prune",
-    "rates_of",
-    "refine",
-    "replace",
-    "weights_of",
-]
+__all__ = ["PRIOR_ROWS", "Cover", "combine", "merge", "prune", "refine", "replace"]
 
 _ROUNDS = 30
 
@@ -95,7 +78,7 @@ class Cover:
 
     def errors(self, matrix: Matrix) -> int:
         """Number of observed entries that the cover gets wrong."""
-        return int((((self.counts > 0) != matrix.ones) & matrix.observed).sum())
+        return wrong_entries(matrix, self.counts)
 
     def score(self, matrix: Matrix) -> float:
         """How good the cover is by its objective; larger is better."""

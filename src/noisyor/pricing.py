@@ -22,6 +22,7 @@ __all__ = [
     "price_of",
     "rates_of",
     "weights_of",
+    "wrong_entries",
 ]
 
 BinaryArray = npt.NDArray[np.uint8]
@@ -95,7 +96,7 @@ class WrongEntries:
     """Number of wrong entries; bits are free, but of two equal covers that with fewer is better."""
 
     def fit(self, matrix: Matrix, counts: npt.NDArray[np.int32], rates: Rates) -> float:
-        return -float((((counts > 0) != matrix.ones) & matrix.observed).sum())
+        return -float(wrong_entries(matrix, counts))
 
     def weights(self, matrix: Matrix, rates: Rates) -> npt.NDArray[np.float32]:
         sign = np.where(matrix.ones, np.float32(1), np.float32(-1))
@@ -110,6 +111,11 @@ class WrongEntries:
 
 OBJECTIVES: dict[str, Objective] = {"description": DescriptionLength(), "errors": WrongEntries()}
 """What a cover can be judged by, by name."""
+
+
+def wrong_entries(matrix: Matrix, counts: npt.NDArray[np.int32]) -> int:
+    """Number of observed entries that are covered but 0, or 1 but not covered."""
+    return int((((counts > 0) != matrix.ones) & matrix.observed).sum())
 
 
 def rates_of(matrix: Matrix, counts: npt.NDArray[np.int32]) -> Rates:

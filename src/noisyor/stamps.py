@@ -12,19 +12,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.cover import (
-    PRIOR_ROWS,
-    BinaryArray,
-    Cover,
-    Matrix,
-    Rates,
-    price_of,
-    rates_of,
-    weights_of,
-)
+from noisyor.cover import PRIOR_ROWS, Cover
 from noisyor.engines.numba.cover import improve_rows
 from noisyor.engines.threads import run_blocks
 from noisyor.network import FloatArray
+from noisyor.pricing import BinaryArray, Matrix, Rates, price_of, rates_of, weights_of
 from noisyor.structure import activation_shape
 
 __all__ = ["OFF_FAILURE", "Drawing", "Plane", "prune_drawing", "refine_drawing", "to_corner"]
