@@ -136,28 +136,12 @@ def learn_factors(
     observations = Observations.of(X)
     options: dict[str, Any] = {"n_threads": n_threads, "progress": progress, "seed": seed}
     if init == "data":
-        if not isinstance(n_hidden, str) and not (is_whole(n_hidden) and n_hidden >= 1):
-            raise InvalidSettingError(f"n_hidden must be at least 1 or 'auto', got {n_hidden!r}")
-        if not (is_whole(spare) and spare >= 0):
-            raise InvalidSettingError(f"spare must be 0, 1, …, got {spare!r}")
-        enough = observations.n_rows >= _ROWS_TO_COMPARE
-        most = observations.n_visible if isinstance(n_hidden, str) else n_hidden
-        sought = n_hidden if isinstance(n_hidden, str) or not enough else n_hidden + spare
-        found = search_factors(observations, sought, starts=starts, **options)
-        network = bipartite(observations.n_visible, max(1, len(found.factors)), noise=noise)
-        network = start_from_factors(network, observations, found)
-        settled = max(found.rates) < EXACT if enough else counts_say_all(found, observations)
-        steps = 0
-        if not settled or network.n_hidden > most:
-            steps = 200
-            _, rows = sample_rows(observations, _MOST_SAMPLED, seed)
-            network = learn_by_gibbs(network, rows, sweeps=_SWEEPS, **options)
-            if enough:
-                network = prune_causes(network, rows, most, seed=seed, n_threads=n_threads)
-                network = learn_by_gibbs(network, rows, sweeps=_SWEEPS, **options)
+        network, settled = _factors_from_data(
+            observations, n_hidden, noise, starts, spare, **options
+        )
         defaults: dict[str, Any] = {
             "method": MaxProduct(temperature=1.0),
-            "steps": steps,
+            "steps": 0 if settled else 200,
             "learning_rate": 1e-3,
             "final_learning_rate": 1e-4,
             "smoothing": 0.5,
@@ -175,6 +159,38 @@ def learn_factors(
         }
     learned = learn_network(network, observations, **(defaults | options | training))
     return replace(learned, settings={"init": init, "noise": noise, **learned.settings})
+
+
+def _factors_from_data(
+    observations: Observations,
+    n_hidden: int | Literal["auto"],
+    noise: Literal["shared", "per_visible"],
+    starts: int,
+    spare: int,
+    *,
+    seed: int,
+    **run: Any,
+) -> tuple[Network, bool]:
+    """Causes that a search found, with their parameters, and whether nothing is left to train."""
+    if not isinstance(n_hidden, str) and not (is_whole(n_hidden) and n_hidden >= 1):
+        raise InvalidSettingError(f"n_hidden must be at least 1 or 'auto', got {n_hidden!r}")
+    if not (is_whole(spare) and spare >= 0):
+        raise InvalidSettingError(f"spare must be 0, 1, …, got {spare!r}")
+    enough = observations.n_rows >= _ROWS_TO_COMPARE
+    most = observations.n_visible if isinstance(n_hidden, str) else n_hidden
+    sought = n_hidden if isinstance(n_hidden, str) or not enough else n_hidden + spare
+    found = search_factors(observations, sought, starts=starts, seed=seed, **run)
+    network = bipartite(observations.n_visible, max(1, len(found.factors)), noise=noise)
+    network = start_from_factors(network, observations, found)
+    exact = max(found.rates) < EXACT if enough else counts_say_all(found, observations)
+    if exact and network.n_hidden <= most:
+        return network, True
+    _, rows = sample_rows(observations, _MOST_SAMPLED, seed)
+    network = learn_by_gibbs(network, rows, sweeps=_SWEEPS, seed=seed, **run)
+    if enough:
+        network = prune_causes(network, rows, most, seed=seed, n_threads=run["n_threads"])
+        network = learn_by_gibbs(network, rows, sweeps=_SWEEPS, seed=seed, **run)
+    return network, False
 
 
 def learn_topics(
