@@ -41,6 +41,9 @@ class MaxProduct:
         jointly most likely values of causes and unobserved visibles.
     n_samples : explanations per row; more than one makes sense with a temperature.
     keep_beliefs : also return the log-odds of every hidden node.
+    schedule : order of the messages. ``"collapsed"`` computes those inside a noisy-OR factor from
+        one another. ``"two-stage"`` stores and damps each of them as the authors' software does:
+        slower, and with loops it often settles elsewhere (see the reproduction of the paper).
     """
 
     temperature: float = 0.0
@@ -52,6 +55,7 @@ class MaxProduct:
     unobserved: Literal["marginalise", "maximise"] = "marginalise"
     n_samples: int = 1
     keep_beliefs: bool = False
+    schedule: Literal["collapsed", "two-stage"] = "collapsed"
 
     def __post_init__(self) -> None:
         for name, valid, expected in [
@@ -69,6 +73,11 @@ class MaxProduct:
                 "unobserved",
                 self.unobserved in ("marginalise", "maximise"),
                 "'marginalise' or 'maximise'",
+            ),
+            (
+                "schedule",
+                self.schedule in ("collapsed", "two-stage"),
+                "'collapsed' or 'two-stage'",
             ),
         ]:
             if not valid:
@@ -148,6 +157,7 @@ class MaxProduct:
             bool(self.ancestors_only),
             self.unobserved == "maximise",
             int(self.polish),
+            self.schedule == "two-stage",
         )
 
 

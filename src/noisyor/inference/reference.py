@@ -63,6 +63,8 @@ def max_product_row(
     run = _Run(network, np.asarray(x, dtype=np.float64), unary, 1.0 - damping, maximise_missing)
     if schedule == "collapsed":
         run.start_at_constants()
+    else:
+        run.to_child[:] = 0.0
     residual = np.inf
     for _ in range(iterations):
         residual = run.collapsed() if schedule == "collapsed" else run.two_stage()
@@ -146,8 +148,6 @@ class _Run:
         to_child, leak_down = self.to_child.copy(), self.leak_down
         for node in self.nodes.tolist():
             edges = self._edges(node)
-            if edges.start == edges.stop:
-                continue
             parents = self.network.parent[edges] + self.network.n_visible
             down[edges] = _down(self.theta[edges], beliefs[parents] - self.up[edges])
             messages, to_child[node] = _or_messages(

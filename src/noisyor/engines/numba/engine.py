@@ -11,6 +11,7 @@ from noisyor.engines.numba.graph import Graph, Parameters, graph_of, parameters_
 from noisyor.engines.numba.joint import add_gradient, log_joint_rows
 from noisyor.engines.numba.max_product import Options, Output, infer_rows
 from noisyor.engines.numba.selection import Rows, allocate
+from noisyor.engines.numba.two_stage import allocate_stages
 from noisyor.engines.threads import run_blocks
 from noisyor.network import Network
 from noisyor.observations import Observations
@@ -70,7 +71,12 @@ def infer(
 
     def block(begin: int, end: int) -> None:
         work = allocate(prepared.graph, rows, options.maximise_missing, begin, end)
-        infer_rows(prepared.graph, prepared.parameters, rows, options, output, work, begin, end)
+        stages = allocate_stages(
+            prepared.graph, prepared.parameters, options.step, options.two_stage
+        )
+        infer_rows(
+            prepared.graph, prepared.parameters, rows, options, output, work, stages, begin, end
+        )
 
     run_blocks(block, observations.n_rows, n_threads)
     return output

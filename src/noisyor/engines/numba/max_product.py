@@ -27,8 +27,14 @@ from noisyor.engines.numba.joint import (
     polish_row,
     row_log_joint,
 )
-from noisyor.engines.numba.messages import start_child, update_free_child, update_on_child
+from noisyor.engines.numba.messages import (
+    send,
+    start_child,
+    update_free_child,
+    update_on_child,
+)
 from noisyor.engines.numba.selection import UNOBSERVED, select
+from noisyor.engines.numba.two_stage import run_two_stage
 from noisyor.engines.numba.vector import LANES
 
 
@@ -45,6 +51,7 @@ class Options(NamedTuple):
     ancestors_only: bool
     maximise_missing: bool
     polish_sweeps: int
+    two_stage: bool
 
 
 class Output(NamedTuple):
@@ -62,8 +69,8 @@ class Output(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def infer_rows(graph, parameters, rows, options, output, work, begin, end):
-    """Fill ``output`` for rows ``begin`` to ``end``; ``work`` is this thread's memory."""
+def infer_rows(graph, parameters, rows, options, output, work, stages, begin, end):
+    """Fill ``output`` for rows ``begin`` to ``end``; ``work``, ``stages``: this thread's memory."""
     n_hidden, blocks, clamps = graph.n_hidden, work.blocks, rows.clamp
     run_key = combine(uint64(options.seed), uint64(options.train_step))
     for row in range(begin, end):
@@ -86,12 +93,25 @@ def infer_rows(graph, parameters, rows, options, output, work, begin, end):
         for sample in range(options.n_samples):
             line = row * options.n_samples + sample
             key = combine(row_key, uint64(sample))
-            _start(
-                graph, parameters, work, hidden, selection.wide, on_blocks, n_blocks, options, key
-            )
-            iterations, residual = _iterate(
-                graph, parameters, work, hidden, selection, on_blocks, n_blocks, options
-            )
+            if options.two_stage:
+                iterations, residual = run_two_stage(
+                    graph, parameters, work, stages, missing, selection, options, key
+                )
+            else:
+                _start(
+                    graph,
+                    parameters,
+                    work,
+                    hidden,
+                    selection.wide,
+                    on_blocks,
+                    n_blocks,
+                    options,
+                    key,
+                )
+                iterations, residual = _iterate(
+                    graph, parameters, work, hidden, selection, on_blocks, n_blocks, options
+                )
             output.iterations[line] = iterations
             output.residual[line] = residual
 
@@ -269,7 +289,7 @@ def _iterate(graph, parameters, work, hidden, selection, on_blocks, n_blocks, op
                     belief[k] - to_child[k] if k >= 0 else float32(0.0),
                 )
                 if k >= 0:
-                    change = max(change, _send(to_child, k, message, step))
+                    change = max(change, send(to_child, k, message, step))
             residual = max(residual, change)
         _collect(belief, unary, to_child, incoming, clamp, hidden)
         if residual < tolerance:
@@ -304,13 +324,5 @@ def _update_free_block(
     for lane in range(LANES):
         k = child[place + lane]
         if k >= 0:
-            change = max(change, _send(to_child, k, back[lane], step))
+            change = max(change, send(to_child, k, back[lane], step))
     return change
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _send(to_child, k, message, step):
-    """Damped message to a hidden child; return the change it asked for."""
-    difference = message - to_child[k]
-    to_child[k] += step * difference
-    return abs(difference)

@@ -34,7 +34,7 @@ from noisyor.engines.numba.vector import (
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _with_leak(best, second, leak):
+def with_leak(best, second, leak):
     """Largest and second largest once the leak is among the candidates."""
     if leak > best:
         return leak, best
@@ -78,7 +78,7 @@ def update_on_child(
         second = largest(second, smallest(best, down))
         best = largest(best, down)
     top, runner_up = reduce_top_two(best, second)
-    top, runner_up = _with_leak(top, runner_up, leak)
+    top, runner_up = with_leak(top, runner_up, leak)
 
     # The edge that holds the maximum sees the runner-up; with a tie both are the same number.
     peak = splat(top)
@@ -125,7 +125,7 @@ def update_free_child(
         second = largest(second, smallest(best, down))
         best = largest(best, down)
     top, runner_up = reduce_top_two(best, second)
-    top, runner_up = _with_leak(top, runner_up, leak)
+    top, runner_up = with_leak(top, runner_up, leak)
     total = reduce_sum(positive) + max(float32(0.0), leak)
 
     peak = splat(top)
@@ -149,3 +149,11 @@ def update_free_child(
         else:
             scatter_add(incoming, parent, start + offset, new)
     return reduce_max(change), total + min(float32(0.0), top)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def send(to_child, k, message, step):
+    """Damped message to a hidden child; return the change it asked for."""
+    difference = message - to_child[k]
+    to_child[k] += step * difference
+    return abs(difference)
