@@ -14,7 +14,7 @@ from noisyor.errors import InvalidSettingError
 __all__ = ["figures", "reproduce", "reproduce_report"]
 
 _NAMES = ("tiny20", "text", "bmf", "overparam", "deconvolution")
-_METHODS = ("mp", "vi", "local-vi", "hybrid", "pmp")
+_METHODS = ("mp", "vi", "local-vi", "hybrid", "pmp", "mp-two-stage", "hybrid-two-stage")
 _MOST_SEEDS = 10_000
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from noisyor.experiments import NAMES, experiment
 from noisyor.experiments.document import document
 from noisyor.experiments.paper import PaperCell, paper_cells
-from noisyor.experiments.records import merge_runs, with_mp_phase
+from noisyor.experiments.records import FORMAT, merge_runs, with_mp_phase
 from noisyor.experiments.tables import Stat, build_summary, compare, entries, stat
 from noisyor.experiments.text_table import table_text
 
@@ -252,3 +253,18 @@ def test_document_without_runs_lists_what_is_missing(tmp_path):
     assert "No runs yet." in text
     assert "mp: all 40 runs" in text
     assert "-14.34 (0.02)" in text
+
+
+def test_a_run_by_either_schedule_counts_and_stands_beside_the_papers_number(tmp_path):
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for method in ("mp", "mp-two-stage"):
+        record = run(0, case="100,20", method=method, steps=40_000, init="paper-3", test_elbo=-17.0)
+        record = {**record, "experiment": "bmf", "format": FORMAT}
+        (folder / f"{method}.json").write_text(json.dumps(record))
+    text = document(tmp_path)
+    assert "* mp on 100,20: 39 of 40 runs" in text
+    assert "two-stage: all" not in text
+    for method in ("mp", "mp-two-stage"):
+        line = next(line for line in text.splitlines() if f"| 100,20 | {method} |" in line)
+        assert "-17.01 (1.28)" in line

@@ -68,11 +68,11 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         batch_size=BATCH_SIZE,
         learning_rate=LEARNING_RATE,
     )
-    kinds = ("mp",) if spec.method == "mp" else ("mp", "vi")
-    bounds = elbos(learned.network, score_rows, context, kinds=kinds, last=phases[-1].name)
+    kinds = ("mp",) if spec.kind == "mp" else ("mp", "vi")
+    bounds = elbos(learned.network, score_rows, context, kinds=kinds, last=phases[-1])
     if spec.part == "validation":
         return learned.outcome(phases, {"validation_elbo": bounds["elbo"]})
-    method = MaxProduct() if spec.method == "mp" else MeanField()
+    method = MaxProduct(schedule=spec.schedule) if spec.kind == "mp" else MeanField()
     states = explain(learned.network, score_rows, method, n_threads=context.n_threads).states
     metrics = {f"test_{name}": value for name, value in bounds.items()}
     metrics["test_re_pct"] = factorization_error(learned.network, states, data.test)
@@ -143,7 +143,7 @@ def _steps(method: str) -> int:
 EXPERIMENT = Experiment(
     name="bmf",
     title="Boolean matrix factorisation",
-    methods=("mp", "vi", "pmp"),
+    methods=("mp", "vi", "pmp", "mp-two-stage"),
     main_metric="test_elbo",
     metrics={"test_elbo": True, "test_re_pct": False, "test_re_pct_mode": False},
     cases=_cases,

@@ -77,8 +77,8 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         batch_size=None,
         learning_rate=LEARNING_RATE,
     )
-    kinds = ("mp",) if spec.method == "mp" else ("mp", "vi")
-    bounds = elbos(learned.network, score_rows, context, kinds=kinds, last=phases[-1].name)
+    kinds = ("mp",) if spec.kind == "mp" else ("mp", "vi")
+    bounds = elbos(learned.network, score_rows, context, kinds=kinds, last=phases[-1])
     if spec.part == "validation":
         return learned.outcome(phases, {"validation_elbo": bounds["elbo"]})
     states = _mode(spec, learned.network, score_rows, context)
@@ -171,7 +171,7 @@ def _images(rows: Observations) -> npt.NDArray[np.uint8]:
 
 
 def _mode(spec: RunSpec, network: Network, rows: Observations, context: Context) -> Any:
-    method = MaxProduct() if spec.method == "mp" else MeanField()
+    method = MaxProduct(schedule=spec.schedule) if spec.kind == "mp" else MeanField()
     return explain(network, rows, method, n_threads=context.n_threads).states
 
 
@@ -192,7 +192,7 @@ def _steps(method: str) -> int:
 EXPERIMENT = Experiment(
     name="deconvolution",
     title="2D blind deconvolution",
-    methods=("mp", "vi", "pmp"),
+    methods=("mp", "vi", "pmp", "mp-two-stage"),
     main_metric="test_elbo",
     metrics={
         "test_re_pct": False,

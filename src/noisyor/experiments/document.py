@@ -12,7 +12,7 @@ from typing import Any
 
 from noisyor.experiments import NAMES, experiment
 from noisyor.experiments.paper import CITATION, PaperCell, paper_cells
-from noisyor.experiments.protocol import Choice, Experiment
+from noisyor.experiments.protocol import Choice, Experiment, paper_method
 from noisyor.experiments.records import find_runs, with_mp_phase
 from noisyor.experiments.tables import Entry, entries
 from noisyor.experiments.text_table import LABELS, number, with_spread
@@ -131,14 +131,17 @@ def _line(about: Experiment, line: Entry) -> str:
 
 
 def _missing(about: Experiment, runs: Sequence[dict[str, Any]]) -> str:
-    """Runs of the paper's protocol that have not been done, one line per method and case."""
-    done: dict[tuple[str, str], int] = {}
+    """Runs of the paper's protocol that have not been done, one line per method and case.
+
+    The paper has one schedule of messages: a run by either of ours counts.
+    """
+    done: dict[tuple[str, str], set[tuple[str, int]]] = {}
     for run in with_mp_phase(runs):
         if run["part"] == "test" and run["steps"] == about.steps(run["method"]):
-            key = (run["method"], run["case"])
-            done[key] = done.get(key, 0) + 1
+            key = (paper_method(run["method"]), run["case"])
+            done.setdefault(key, set()).add((run["init"], run["seed"]))
     lines = []
-    for method in about.methods:
+    for method in dict.fromkeys(paper_method(name) for name in about.methods):
         wanted = about.expected_seeds * len(about.inits(method))
         cases = about.cases(Choice())
         none = [case for case in cases if (method, case) not in done]
@@ -146,7 +149,7 @@ def _missing(about: Experiment, runs: Sequence[dict[str, Any]]) -> str:
             lines.append(f"* {method}: all {wanted * len(cases)} runs")
             continue
         for case in cases:
-            number_done = done.get((method, case), 0)
+            number_done = len(done.get((method, case), ()))
             if number_done < wanted:
                 lines.append(f"* {method} on {case}: {wanted - number_done} of {wanted} runs")
     if not lines:

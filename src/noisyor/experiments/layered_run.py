@@ -73,8 +73,7 @@ def run_layered(
             score_rows,
             context,
             kinds=("mp", "vi"),
-            last=phases[number].name,
-            ancestors_only=protocol.ancestors_only,
+            last=phases[number],
             local=local,
         )
 

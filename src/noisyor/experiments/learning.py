@@ -85,11 +85,13 @@ def phases_of(
     hybrid_local: bool = False,
 ) -> list[Phase]:
     """Phases of a run. A hybrid spends ``mp_share`` of its steps on max-product."""
-    max_product = MaxProduct(temperature=temperature, ancestors_only=ancestors_only)
-    if spec.method == "mp":
+    max_product = MaxProduct(
+        temperature=temperature, ancestors_only=ancestors_only, schedule=spec.schedule
+    )
+    if spec.kind == "mp":
         return [Phase("mp", max_product, spec.steps)]
-    if spec.method in ("vi", "local-vi"):
-        return [Phase("vi", MeanField(local=spec.method == "local-vi"), spec.steps)]
+    if spec.kind in ("vi", "local-vi"):
+        return [Phase("vi", MeanField(local=spec.kind == "local-vi"), spec.steps)]
     first = round(mp_share * spec.steps)
     return [
         Phase("mp", max_product, first),
@@ -170,8 +172,7 @@ def elbos(
     context: Context,
     *,
     kinds: Sequence[str],
-    last: str,
-    ancestors_only: bool = False,
+    last: Phase,
     local: bool = False,
 ) -> dict[str, float]:
     """Mean bounds of rows, by the paper's rules.
@@ -179,8 +180,9 @@ def elbos(
     Parameters
     ----------
     kinds : which bounds: ``"mp"``, or ``"mp"`` and ``"vi"``.
-    last : the method that trained last. The mode at which Elbo^MP is taken is the max-product one
-        for ``"mp"``, and ``q >= 0.5`` for ``"vi"``.
+    last : the phase that trained last. The mode at which Elbo^MP is taken is its own: that of
+        max-product, or ``q >= 0.5``.
+    local : whether Elbo^VI is that of local models.
 
     Returns
     -------
@@ -188,13 +190,12 @@ def elbos(
     """
     result: dict[str, float] = {}
     threads = context.n_threads
-    if last == "mp":
-        method = MaxProduct(ancestors_only=ancestors_only)
-        result["elbo_mp"] = float(method.bound(network, X, n_threads=threads).mean())
+    if last.name == "mp":
+        result["elbo_mp"] = float(last.method.bound(network, X, n_threads=threads).mean())
     if "vi" in kinds:
         posterior = MeanField(local=local, keep_q=False).posterior(network, X, n_threads=threads)
         assert posterior.elbo_vi is not None
         result["elbo_vi"] = float(posterior.elbo_vi.mean())
-        if last == "vi":
+        if last.name == "vi":
             result["elbo_mp"] = float(posterior.log_joint.mean())
     return {"elbo": max(result.values()), **result}

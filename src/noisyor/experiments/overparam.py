@@ -54,7 +54,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         learning_rate=LEARNING_RATE,
     )
     network = learned.network
-    bounds = elbos(network, score_rows, context, kinds=("mp",), last="mp")
+    bounds = elbos(network, score_rows, context, kinds=("mp",), last=phases[-1])
     if spec.part == "validation":
         return learned.outcome(phases, {"validation_elbo": bounds["elbo"]})
     theta, prior = network.theta_of("failure"), probability_from_theta(network.theta_of("prior"))
@@ -96,7 +96,7 @@ def _cases(choice: Choice) -> list[str]:
 EXPERIMENT = Experiment(
     name="overparam",
     title="Overparametrisation: causes recovered",
-    methods=("mp",),
+    methods=("mp", "mp-two-stage"),
     main_metric="recovered",
     metrics={"recovered": True, "full_recovery_pct": True, "test_elbo": True},
     cases=_cases,

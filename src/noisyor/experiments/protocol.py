@@ -21,6 +21,7 @@ __all__ = [
     "Outcome",
     "RunSpec",
     "StopRequested",
+    "paper_method",
 ]
 
 METHODS = {
@@ -29,8 +30,18 @@ METHODS = {
     "local-vi": "local variational inference",
     "hybrid": "max-product, then variational inference",
     "pmp": "joint max-product over features and activations",
+    "mp-two-stage": "max-product with the messages in the order of the authors' software",
+    "hybrid-two-stage": "the same, then variational inference",
 }
 """Short names of the methods, as the command line and the result files have them."""
+
+_TWO_STAGE = "-two-stage"
+
+
+def paper_method(method: str) -> str:
+    """The paper's name for a method: it has one schedule of messages, and no name for it."""
+    return method.removesuffix(_TWO_STAGE)
+
 
 ALL_INITS = ("paper-1", "paper-2", "paper-3", "paper-4")
 """The paper's four initialisations."""
@@ -60,6 +71,16 @@ class RunSpec:
     seed: int
     steps: int
     part: Literal["test", "validation"] = "test"
+
+    @property
+    def kind(self) -> str:
+        """The method, whatever the schedule of its messages."""
+        return paper_method(self.method)
+
+    @property
+    def schedule(self) -> Literal["collapsed", "two-stage"]:
+        """Schedule of max-product messages, see `noisyor.MaxProduct`."""
+        return "two-stage" if self.method.endswith(_TWO_STAGE) else "collapsed"
 
     @property
     def name(self) -> str:

@@ -162,7 +162,7 @@ def with_mp_phase(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         kept = {name: run["metrics"][name] for name in run["metrics"] if name.startswith("trivial")}
         first = {
             **run,
-            "method": "mp",
+            "method": run["method"].replace("hybrid", "mp", 1),
             "steps": int(steps),
             "metrics": {**found, **kept},
             "seconds": {"total": 0.0, "update_median": run["seconds"].get("update_median_mp")},

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.experiments.paper import CITATION, PaperCell, paper_cells
-from noisyor.experiments.protocol import Experiment
+from noisyor.experiments.protocol import Experiment, paper_method
 from noisyor.experiments.records import with_mp_phase
 from noisyor.metrics import confidence_of_mean, confidence_of_share
 
@@ -191,7 +191,7 @@ def _lines(
 
 def _paper(name: str, method: str, case: str, steps: int, metric: str) -> PaperCell | None:
     for cell in paper_cells(name):
-        if (cell.method, cell.case, cell.metric) == (method, case, metric) and (
+        if (cell.method, cell.case, cell.metric) == (paper_method(method), case, metric) and (
             cell.steps is None or cell.steps == steps
         ):
             return cell

@@ -14,7 +14,15 @@ from typing import Any
 from noisyor import datasets
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.layered_run import LayeredProtocol, run_layered
-from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
+from noisyor.experiments.protocol import (
+    ALL_INITS,
+    Choice,
+    Context,
+    Experiment,
+    Outcome,
+    RunSpec,
+    paper_method,
+)
 from noisyor.observations import Observations
 
 __all__ = ["EXPERIMENT", "SUBSTITUTES"]
@@ -70,12 +78,12 @@ def _cases(choice: Choice) -> list[str]:
 EXPERIMENT = Experiment(
     name="text",
     title="Text data",
-    methods=("mp", "local-vi", "hybrid"),
+    methods=("mp", "local-vi", "hybrid", "mp-two-stage", "hybrid-two-stage"),
     main_metric="test_elbo",
     metrics={"test_elbo": True, "test_elbo_mp": True, "test_elbo_vi": True},
     cases=_cases,
     inits=lambda method: ALL_INITS,
-    steps=lambda method: STEPS[method],
+    steps=lambda method: STEPS[paper_method(method)],
     run=_run,
     expected_seeds=10,
     settings={"temperature": 0.0, **_PROTOCOL.settings()},
