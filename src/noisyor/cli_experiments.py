@@ -25,7 +25,7 @@ _MOST_SEEDS = 10_000
     "methods",
     multiple=True,
     type=click.Choice(_METHODS),
-    help="Repeatable. By default max-product.",
+    help="Repeatable. By default max-product, for bmf with the messages in the paper's order.",
 )
 @click.option(
     "--dataset",

@@ -146,7 +146,7 @@ def _steps(method: str) -> int:
 EXPERIMENT = Experiment(
     name="bmf",
     title="Boolean matrix factorisation",
-    methods=("mp", "vi", "pmp", "mp-two-stage"),
+    methods=("mp-two-stage", "mp", "vi", "pmp"),
     main_metric="test_elbo",
     metrics={"test_elbo": True, "test_re_pct": False, "test_re_pct_mode": False},
     cases=_cases,
