@@ -28,7 +28,12 @@ _SECTIONS = {
         "trivial column; see\n[topics beyond the paper](beyond_topics.md).",
     ),
     "text": ("Text data", "Test Elbo (main text), both bounds and update times (appendix)."),
-    "bmf": ("Boolean matrix factorisation", "Test Elbo, reconstruction error, update times."),
+    "bmf": (
+        "Boolean matrix factorisation",
+        "Test Elbo, reconstruction error, update times. *mp-two-stage* is max-product with the "
+        "messages in\nthe order of the authors' software, *mp* our default, which overfits here: "
+        "see\n[order of the messages](message_schedules.md).",
+    ),
     "overparam": ("Overparametrisation", "Recovered causes of eight, and runs that found all."),
     "deconvolution": ("Blind deconvolution", "Reconstruction, features, Elbo, update times."),
 }

@@ -43,7 +43,7 @@ class MaxProduct:
     keep_beliefs : also return the log-odds of every hidden node.
     schedule : order of the messages. ``"collapsed"`` computes those inside a noisy-OR factor from
         one another. ``"two-stage"`` stores and damps each of them as the authors' software does:
-        slower, and with loops it often settles elsewhere (see the reproduction of the paper).
+        slower, and with loops it often settles elsewhere.
     """
 
     temperature: float = 0.0
