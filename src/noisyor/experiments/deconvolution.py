@@ -15,12 +15,9 @@ import numpy.typing as npt
 from noisyor import datasets
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.learning import elbos, learn, phases_of, split_for
+from noisyor.experiments.learning import elbos, learn, modes, phases_of, split_for
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
-from noisyor.explanation import explain
 from noisyor.inference.joint import JointMaxProduct, deconvolve
-from noisyor.inference.max_product import MaxProduct
-from noisyor.inference.mean_field import MeanField
 from noisyor.initialization import initialize
 from noisyor.metrics import (
     features_iou,
@@ -29,7 +26,7 @@ from noisyor.metrics import (
     threshold_features,
     trivial_reference,
 )
-from noisyor.network import Network, probability_from_theta
+from noisyor.network import probability_from_theta
 from noisyor.observations import Observations
 from noisyor.structure import convolutional
 
@@ -81,7 +78,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
     bounds = elbos(learned.network, score_rows, context, kinds=kinds, last=phases[-1])
     if spec.part == "validation":
         return learned.outcome(phases, {"validation_elbo": bounds["elbo"]})
-    states = _mode(spec, learned.network, score_rows, context)
+    states = modes(learned.network, score_rows, spec, context)
     reconstruction = reconstruct_images(learned.network, states)
     theta = learned.network.theta_of("failure")
     metrics = {f"test_{name}": value for name, value in bounds.items()}
@@ -168,11 +165,6 @@ def _pictures(
 
 def _images(rows: Observations) -> npt.NDArray[np.uint8]:
     return rows.to_dense().astype(np.uint8).reshape(-1, *rows.shape)
-
-
-def _mode(spec: RunSpec, network: Network, rows: Observations, context: Context) -> Any:
-    method = MaxProduct(schedule=spec.schedule) if spec.kind == "mp" else MeanField()
-    return explain(network, rows, method, n_threads=context.n_threads).states
 
 
 def _cases(choice: Choice) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from noisyor.errors import CheckpointError
 from noisyor.experiments.protocol import Context, Outcome, RunSpec
+from noisyor.explanation import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
@@ -22,6 +23,7 @@ __all__ = [
     "Phase",
     "elbos",
     "learn",
+    "modes",
     "phases_of",
     "split_for",
 ]
@@ -164,6 +166,12 @@ def learn(
         seconds.append(result.history.seconds)
         done += phase.steps
     return Learned(tuple(networks), tuple(seconds), earlier)
+
+
+def modes(network: Network, X: Observations, spec: RunSpec, context: Context) -> Any:
+    """States (n_rows, n_hidden), sparse, at the mode that the method of a run finds."""
+    method = MaxProduct(schedule=spec.schedule) if spec.kind == "mp" else MeanField()
+    return explain(network, X, method, n_threads=context.n_threads).states
 
 
 def elbos(
