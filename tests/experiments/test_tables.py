@@ -86,10 +86,27 @@ class TestCompare:
         assert compare("test_elbo", Stat(-53.0, math.nan, 1), paper, True) == (-3.0, "miss")
 
     def test_intervals_are_turned_into_standard_errors(self):
-        paper = cell("recovered", 7.0, 0.392)
-        difference, verdict = compare("recovered", Stat(7.5, 0.0, 10), paper, True)
+        # standard errors: the paper's 0.3, ours 0.4, which combine to 0.5
+        paper = cell("recovered", 6.0, 1.96 * 0.3)
+        difference, verdict = compare("recovered", Stat(7.25, 1.96 * 0.4, 50), paper, True)
         assert difference == pytest.approx(2.5)
         assert verdict == "beat"
+
+    @pytest.mark.parametrize("metric", ["recovered", "full_recovery_pct"])
+    def test_two_runs_that_agree_are_not_steadier_than_fifty_of_the_paper(self, metric):
+        # two runs as varied as the paper's have 5 times its standard error: 0.1 and 0.5
+        paper = cell(metric, 7.0, 1.96 * 0.1)
+        difference, verdict = compare(metric, Stat(8.0, 0.0, 2), paper, True)
+        assert difference == pytest.approx(1.0 / math.hypot(0.1, 0.5))
+        assert verdict == "match"
+
+    def test_an_interval_of_zero_around_a_fractional_count_is_a_misprint(self):
+        # counts with a mean of 7.92 have at least a variance of 0.08 * 0.92
+        paper = cell("recovered", 7.92, 0.0)
+        error = math.sqrt(0.08 * 0.92 / 50)
+        difference, verdict = compare("recovered", Stat(8.0, 0.0, 50), paper, True)
+        assert difference == pytest.approx(0.08 / math.hypot(error, error))
+        assert verdict == "match"
 
     def test_nothing_to_compare(self):
         assert compare("test_elbo", Stat(1.0, 1.0, 5), None, True) == (None, None)

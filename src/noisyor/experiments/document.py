@@ -62,7 +62,8 @@ Generated from the files in `results/` by `noisyor reproduce-report`; do not edi
 * *ours* and *paper* are mean (spread). The spread is the standard deviation over runs; for
   recovered causes it is the 95 % confidence interval of the mean, as in the paper.
 * *diff.* is the difference in units of the combined spread (for recovered causes: of the combined
-  standard error), positive where ours is better. Up to 2 either way is a *match*.
+  standard error, where our runs never count as steadier than the paper's fifty), positive where
+  ours is better. Up to 2 either way is a *match*.
 * *start* is the initialisation and how it was chosen. *validation*: nine tenths of the training
   rows were trained on, from every start and for the first seeds; the start with the largest mean
   bound on the other tenth was chosen, and the numbers shown are from runs on all training rows.
