@@ -81,9 +81,11 @@ class TestCompare:
         assert compare("features_iou", Stat(0.004, 0.0, 10), paper, True).verdict == "match"
         assert compare("features_iou", Stat(0.02, 0.0, 10), paper, True).verdict == "beat"
 
-    def test_one_run_is_judged_by_the_papers_spread(self):
+    def test_one_run_is_taken_to_spread_as_the_papers_do(self):
         paper = cell("test_elbo", -50.0, 1.0)
-        assert compare("test_elbo", Stat(-53.0, math.nan, 1), paper, True) == (-3.0, "miss")
+        difference, verdict = compare("test_elbo", Stat(-53.0, math.nan, 1), paper, True)
+        assert difference == pytest.approx(-3.0 / math.sqrt(2.0))
+        assert verdict == "miss"
 
     def test_intervals_are_turned_into_standard_errors(self):
         # standard errors: the paper's 0.3, ours 0.4, which combine to 0.5

@@ -4,7 +4,8 @@ The difference from the paper is given in units of the combined spread, the root
 squares. Up to two of them is a match; beyond that we beat the paper or miss it. Spreads are
 standard deviations over runs. For recovered parameters the paper prints 95 % intervals of the mean
 instead; these are shown, and the unit is the combined standard error. A few runs that happen to
-agree say little about their spread, so our runs never count as steadier than the paper's.
+agree say little about their spread, so there our runs never count as steadier than the paper's. A
+single run is taken to spread as the paper's do.
 
 The initialisation is chosen by the largest mean validation bound (`RunSpec.part`), which never sees
 the test rows. The paper's own rule, the best mean test result, stands beside it under its name.
@@ -99,7 +100,7 @@ def compare(metric: str, ours: Stat, paper: PaperCell | None, larger_is_better: 
     """Difference in combined spreads, and the verdict."""
     if paper is None or (metric in _INTERVALS and ours.n_runs < 2):
         return Comparison(None, None)
-    own = 0.0 if math.isnan(ours.spread) else ours.spread
+    own = paper.spread if math.isnan(ours.spread) else ours.spread
     combined = math.hypot(own, paper.spread)
     if metric in _INTERVALS:
         theirs = _standard_error(metric, paper)
