@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,36 +24,37 @@ _SECTIONS = {
     "tiny20": (
         "tiny20",
         "Test Elbo (main text), Elbo^MP and Elbo^VI (appendix). Splits differ in how hard their "
-        "test\nrows are: independent words have -15.73 on average over splits 0 to 9, with a "
-        "standard deviation\nof 0.09, and -15.95 on split 0. With few runs, compare gains over the "
-        "trivial column; see\n[topics beyond the paper](beyond_topics.md).",
+        "test rows are: independent words have -15.73 on average over splits 0 to 9, with a "
+        "standard deviation of 0.09, and -15.95 on split 0. With few runs, compare gains over the "
+        "trivial column; see [topics beyond the paper](beyond_topics.md).",
     ),
     "text": (
         "Text data",
         "Test Elbo (main text), both bounds and update times (appendix). The start decides: at a "
-        "rate of 0.0003\na parameter moves by 1.2 at most in 4,000 updates. From paper-3 the noise "
-        "of a word can rise to 0.73,\nfrom paper-4 to 0.85, and in IMDB some words are in nearly "
-        "every review; rare words have time enough\nto fall to their frequency from either. "
-        "The paper does not say after how many updates\nits max-product column was taken; on IMDB "
-        "4,000 fit better than the 3,600 of a hybrid's first phase,\nand the messages in the order "
-        "of the authors' software (*mp-two-stage*) a little better than ours.\nWith either order "
-        "Elbo^VI passes the paper's by more than a nat at 4,000, and Elbo^MP stays 0.3 to\n0.6 nats "
-        "(0.1 %) below. Compare the trivial column: trained this way neither the paper's model\nnor "
-        "ours explains IMDB much better than independent words do.",
+        "rate of 0.0003 a parameter moves by 1.2 at most in 4,000 updates. From paper-3 the noise "
+        "of a word can rise to 0.73, from paper-4 to 0.85, and in IMDB some words are in nearly "
+        "every review; rare words have time enough to fall to their frequency from either. The "
+        "paper does not say after how many updates its max-product column was taken; on IMDB "
+        "4,000 fit better than the 3,600 of a hybrid's first phase, and the messages in the order "
+        "of the authors' software (*mp-two-stage*) a little better than ours. With either order "
+        "Elbo^VI passes the paper's by more than a nat at 4,000, and Elbo^MP stays 0.3 to 0.6 "
+        "nats (0.1 %) below. Compare the trivial column: trained this way neither the paper's "
+        "model nor ours explains IMDB much better than independent words do.",
     ),
     "bmf": (
         "Boolean matrix factorisation",
         "Test Elbo, reconstruction error, update times. *mp-two-stage* is max-product with the "
-        "messages in\nthe order of the authors' software, *mp* our default, which overfits here: "
-        "see\n[order of the messages](message_schedules.md). *vi* after 100 updates is there for "
-        "its update time.\nAt n=100, r=60 mean field overfits: its test Elbo is -55 after 1,500 "
-        "updates from any start and falls\nfrom there on. The paper's bounds by mean field may "
-        "hold a constant that is no part of the model, and a\npush that keeps causes on: see "
-        "[mean field](mean_field.md).",
+        "messages in the order of the authors' software, *mp* our default, which overfits here: "
+        "see [order of the messages](message_schedules.md). *vi* after 100 updates is there for "
+        "its update time. At n=100, r=60 mean field overfits: its test Elbo is -55 after 1,500 "
+        "updates from any start and falls from there on. The paper's bounds by mean field may "
+        "hold a constant that is no part of the model, and a push that keeps causes on: see [mean "
+        "field](mean_field.md).",
     ),
     "overparam": ("Overparametrisation", "Recovered causes of eight, and runs that found all."),
     "deconvolution": ("Blind deconvolution", "Reconstruction, features, Elbo, update times."),
 }
+"""Title of each section and what its reader should know."""
 
 _HEAD = (
     "| case | method | steps | start | runs | metric | ours | trivial | paper | diff. | verdict |"
@@ -69,7 +71,8 @@ Generated from the files in `results/` by `noisyor reproduce-report`; do not edi
   recovered causes it is the 95 % confidence interval of the mean, as in the paper.
 * *diff.* is the difference in units of the combined spread (for recovered causes: of the combined
   standard error, where our runs never count as steadier than the paper's fifty), positive where
-  ours is better. A single run is taken to spread as the paper's do. Up to 2 either way is a *match*.
+  ours is better. A single run is taken to spread as the paper's do. Up to 2 either way is a
+  *match*.
 * *start* is the initialisation and how it was chosen. *validation*: nine tenths of the training
   rows were trained on, from every start and for the first seeds; the start with the largest mean
   bound on the other tenth was chosen, and the numbers shown are from runs on all training rows.
@@ -88,8 +91,12 @@ def document(results: Path) -> str:
     for name in NAMES:
         title, about = _SECTIONS[name]
         own = [run for run in runs if run["experiment"] == name]
-        parts += [f"## {title}", about, _section(experiment(name), own)]
+        parts += [f"## {title}", _wrapped(about), _section(experiment(name), own)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _wrapped(paragraph: str) -> str:
+    return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def _hardware(runs: Sequence[dict[str, Any]]) -> str:
