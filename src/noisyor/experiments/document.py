@@ -40,8 +40,8 @@ _SECTIONS = {
         "Elbo^VI passes the paper's by more than a nat at 4,000, and Elbo^MP stays 0.3 to 0.6 "
         "nats (0.1 %) below. Local mean field has been run from paper-4 only, where rounding its "
         "posterior loses 218 nats; the start of the paper's number is not known. Compare the "
-        "trivial column: trained this way neither the paper's "
-        "model nor ours explains IMDB much better than independent words do.",
+        "trivial column: trained this way neither the paper's model nor ours explains IMDB much "
+        "better than independent words do.",
     ),
     "bmf": (
         "Boolean matrix factorisation",

@@ -100,12 +100,13 @@ def compare(metric: str, ours: Stat, paper: PaperCell | None, larger_is_better: 
     """Difference in combined spreads, and the verdict."""
     if paper is None or (metric in _INTERVALS and ours.n_runs < 2):
         return Comparison(None, None)
-    own = paper.spread if math.isnan(ours.spread) else ours.spread
-    combined = math.hypot(own, paper.spread)
     if metric in _INTERVALS:
         theirs = _standard_error(metric, paper)
-        own = max(own / _Z95, theirs * math.sqrt(PAPER_RUNS / ours.n_runs))
-        combined = math.hypot(own, theirs)
+        own = max(ours.spread / _Z95, theirs * math.sqrt(PAPER_RUNS / ours.n_runs))
+    else:
+        theirs = paper.spread
+        own = theirs if math.isnan(ours.spread) else ours.spread
+    combined = math.hypot(own, theirs)
     gain = ours.mean - paper.mean if larger_is_better else paper.mean - ours.mean
     difference = gain / max(combined, RESOLUTION)
     if abs(difference) <= MATCH:

@@ -62,7 +62,6 @@ def _damage(where: object) -> Any:
         EOFError,
         SyntaxError,
         RuntimeError,
-        NotImplementedError,
         OverflowError,
         tokenize.TokenError,
         zipfile.BadZipFile,
