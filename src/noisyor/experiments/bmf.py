@@ -17,7 +17,7 @@ import numpy.typing as npt
 from noisyor import datasets
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.learning import elbos, learn, modes, phases_of, split_for
+from noisyor.experiments.learning import learn_and_bound, modes, split_for
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.inference.joint import JointMaxProduct, factorize
 from noisyor.initialization import Noise, initialize
@@ -58,26 +58,23 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         noise=START_NOISE,
         seed=spec.seed,
     )
-    phases = phases_of(spec, temperature=1.0)
-    learned = learn(
+    learned, bounds = learn_and_bound(
         start,
         train_rows,
-        phases,
+        score_rows,
         spec=spec,
         context=context,
         batch_size=BATCH_SIZE,
         learning_rate=LEARNING_RATE,
     )
-    kinds = ("mp",) if spec.kind == "mp" else ("mp", "vi")
-    bounds = elbos(learned.network, score_rows, context, kinds=kinds, last=phases[-1])
     if spec.part == "validation":
-        return learned.outcome(phases, {"validation_elbo": bounds["elbo"]})
+        return learned.outcome({"validation_elbo": bounds["elbo"]})
     states = modes(learned.network, score_rows, spec, context)
     metrics = {f"test_{name}": value for name, value in bounds.items()}
     metrics["test_re_pct"] = factorization_error(learned.network, states, data.test)
     factor = learned.network.theta_of("failure") >= np.log(2.0)
     arrays = {"factor": pack(factor), "true": pack(data.V)}
-    return learned.outcome(phases, metrics | _trivial(data.test), arrays)
+    return learned.outcome(metrics | _trivial(data.test), arrays)
 
 
 def _run_pmp(spec: RunSpec, context: Context, data: Any, r: int) -> Outcome:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from noisyor import datasets
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.learning import elbos, learn, modes, phases_of, split_for
+from noisyor.experiments.learning import learn_and_bound, modes, split_for
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.inference.joint import JointMaxProduct, deconvolve
 from noisyor.initialization import initialize
@@ -64,20 +64,17 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         noise="uniform",
         seed=spec.seed,
     )
-    phases = phases_of(spec, temperature=1.0)
-    learned = learn(
+    learned, bounds = learn_and_bound(
         start,
         train_rows,
-        phases,
+        score_rows,
         spec=spec,
         context=context,
         batch_size=None,
         learning_rate=LEARNING_RATE,
     )
-    kinds = ("mp",) if spec.kind == "mp" else ("mp", "vi")
-    bounds = elbos(learned.network, score_rows, context, kinds=kinds, last=phases[-1])
     if spec.part == "validation":
-        return learned.outcome(phases, {"validation_elbo": bounds["elbo"]})
+        return learned.outcome({"validation_elbo": bounds["elbo"]})
     states = modes(learned.network, score_rows, spec, context)
     reconstruction = reconstruct_images(learned.network, states)
     theta = learned.network.theta_of("failure")
@@ -88,7 +85,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         "prior": pack(probability_from_theta(learned.network.theta_of("prior"))),
         **_pictures(score_rows, reconstruction, data.features),
     }
-    return learned.outcome(phases, metrics, arrays)
+    return learned.outcome(metrics, arrays)
 
 
 def _run_pmp(

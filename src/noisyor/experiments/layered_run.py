@@ -83,16 +83,14 @@ def run_layered(
         metrics = {"validation_elbo": bounds["elbo"]}
         if halfway:
             metrics[MP_PHASE + "validation_elbo"] = halfway["elbo"]
-        return learned.outcome(phases, metrics)
+        return learned.outcome(metrics)
     metrics = {f"test_{name}": value for name, value in bounds.items()}
     metrics |= {f"{MP_PHASE}test_{name}": value for name, value in halfway.items()}
     if halfway:
         metrics[MP_PHASE + "steps"] = float(phases[0].steps)
     metrics["trivial_elbo"] = independent_elbo(train_rows, score_rows)
     metrics["n_edges"] = float(start.n_edges + start.n_nodes)  # with leaks, as the paper counts
-    return learned.outcome(
-        phases, metrics, _stored(learned.network) if protocol.keep_network else None
-    )
+    return learned.outcome(metrics, _stored(learned.network) if protocol.keep_network else None)
 
 
 def _stored(network: Network) -> dict[str, Any]:

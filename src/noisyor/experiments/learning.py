@@ -23,6 +23,7 @@ __all__ = [
     "Phase",
     "elbos",
     "learn",
+    "learn_and_bound",
     "modes",
     "phases_of",
     "split_for",
@@ -41,12 +42,13 @@ class Phase(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """Result of all phases.
+    """Result of all ``phases``.
 
     ``networks`` after each phase; ``update_seconds`` of each phase, (steps,); ``earlier_seconds``
     of those updates that an interrupted attempt had already done.
     """
 
+    phases: tuple[Phase, ...]
     networks: tuple[Network, ...]
     update_seconds: tuple[FloatArray, ...]
     earlier_seconds: float
@@ -56,23 +58,18 @@ class Learned(NamedTuple):
         """The network after the last phase."""
         return self.networks[-1]
 
-    def outcome(
-        self,
-        phases: Sequence[Phase],
-        metrics: dict[str, float],
-        arrays: dict[str, Any] | None = None,
-    ) -> Outcome:
+    def outcome(self, metrics: dict[str, float], arrays: dict[str, Any] | None = None) -> Outcome:
         """What the run hands back; with several phases, the time of an update of each."""
         medians = {
             f"update_median_{phase.name}": float(np.median(seconds))
-            for phase, seconds in zip(phases, self.update_seconds, strict=True)
-            if len(phases) > 1 and len(seconds)
+            for phase, seconds in zip(self.phases, self.update_seconds, strict=True)
+            if len(self.phases) > 1 and len(seconds)
         }
         return Outcome(
             metrics,
             np.concatenate(self.update_seconds),
             self.earlier_seconds,
-            {phase.name: phase.method.settings() for phase in phases},
+            {phase.name: phase.method.settings() for phase in self.phases},
             arrays or {},
             medians,
         )
@@ -165,7 +162,38 @@ def learn(
         networks.append(network)
         seconds.append(result.history.seconds)
         done += phase.steps
-    return Learned(tuple(networks), tuple(seconds), earlier)
+    return Learned(tuple(phases), tuple(networks), tuple(seconds), earlier)
+
+
+def learn_and_bound(
+    start: Network,
+    train_rows: Observations,
+    score_rows: Observations,
+    *,
+    spec: RunSpec,
+    context: Context,
+    batch_size: int | None,
+    learning_rate: float,
+) -> tuple[Learned, dict[str, float]]:
+    """Train at temperature 1 with one method, as all experiments on a graph of their own do.
+
+    Returns
+    -------
+    what was learned, and the `elbos` of ``score_rows``: both where mean field was trained, Elbo^MP
+    alone where max-product was.
+    """
+    learned = learn(
+        start,
+        train_rows,
+        phases_of(spec, temperature=1.0),
+        spec=spec,
+        context=context,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+    )
+    kinds = ("mp",) if spec.kind == "mp" else ("mp", "vi")
+    last = learned.phases[-1]
+    return learned, elbos(learned.network, score_rows, context, kinds=kinds, last=last)
 
 
 def modes(network: Network, X: Observations, spec: RunSpec, context: Context) -> Any:

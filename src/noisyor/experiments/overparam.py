@@ -11,7 +11,7 @@ import numpy as np
 from noisyor import datasets
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.learning import elbos, learn, phases_of, split_for
+from noisyor.experiments.learning import learn_and_bound, split_for
 from noisyor.experiments.protocol import Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.initialization import initialize
 from noisyor.metrics import full_recovery, recovered_parameters, trivial_reference
@@ -43,20 +43,18 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         noise="uniform",
         seed=spec.seed,
     )
-    phases = phases_of(spec, temperature=1.0)
-    learned = learn(
+    learned, bounds = learn_and_bound(
         start,
         train_rows,
-        phases,
+        score_rows,
         spec=spec,
         context=context,
         batch_size=BATCH_SIZE,
         learning_rate=LEARNING_RATE,
     )
-    network = learned.network
-    bounds = elbos(network, score_rows, context, kinds=("mp",), last=phases[-1])
     if spec.part == "validation":
-        return learned.outcome(phases, {"validation_elbo": bounds["elbo"]})
+        return learned.outcome({"validation_elbo": bounds["elbo"]})
+    network = learned.network
     theta, prior = network.theta_of("failure"), probability_from_theta(network.theta_of("prior"))
     recovery = recovered_parameters(theta, prior, data.failure)
     nothing = recovered_parameters(np.zeros_like(theta), np.ones(len(theta)), data.failure)
@@ -76,7 +74,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         "true_features": pack(-np.log(data.failure)),
         "image_shape": list(data.image_shape or ()),
     }
-    return learned.outcome(phases, metrics, arrays)
+    return learned.outcome(metrics, arrays)
 
 
 def _cases(choice: Choice) -> list[str]:
