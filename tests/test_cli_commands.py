@@ -250,6 +250,17 @@ class TestStops:
         run(capsys, "resume", "n", "--steps", "5", "--data", "moved.csv", "--quiet")
         assert read_metadata("n")["settings"]["steps"] == 5
 
+    def test_a_topic_model_goes_on_with_steps_of_its_own_kind(self, capsys):
+        Path("notes.txt").write_text("cough fever cold\nrash itch spots\npain\nhead\n" * 30)
+        options = ("--kind", "topics", "--layers", "2", "--steps", "3", "--quiet")
+        run(capsys, "fit", "notes.txt", *options, "--out", "t")
+        before = read_metadata("t")["settings"]
+        run(capsys, "resume", "t", "--steps", "2", "--quiet")
+        after = read_metadata("t")["settings"]
+        assert before["relative"] is after["relative"] is True
+        assert before["smoothing"] == after["smoothing"] > 0
+        assert before["final_learning_rate"] == after["learning_rate"] < before["learning_rate"]
+
 
 class TestExplain:
     def test_rows(self, capsys):

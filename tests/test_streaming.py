@@ -63,10 +63,11 @@ def test_every_row_is_used_once_in_a_pass_under_its_own_number(network, chunks):
     assert not np.array_equal(first, second)  # another order in every pass
 
 
-def test_a_stream_of_one_batch_is_the_step_of_train(network, X):
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_stream_of_one_batch_is_the_step_of_train(network, X, relative):
     # One chunk, one batch: only the order of the rows differs, of which a batch knows nothing.
-    streamed = train(network, [X], batch_size=130, steps=3)
-    options = {**SETTINGS, "batch_size": None}
+    streamed = train(network, [X], batch_size=130, steps=3, relative=relative)
+    options = {**SETTINGS, "batch_size": None, "relative": relative}
     whole = nor.train(network, X, steps=3, progress=False, **options)
     np.testing.assert_allclose(streamed.network.theta, whole.network.theta, rtol=1e-12)
 

@@ -135,6 +135,27 @@ def test_learned_topics_beat_independent_words(documents: np.ndarray) -> None:
     assert learned.settings["init"] == "data"
 
 
+@pytest.mark.parametrize("method", [None, MeanField(local=True, tolerance=1e-4)])
+def test_training_does_not_lose_rare_words(method: MeanField | None) -> None:
+    """Most words of a language are rare; what was counted of them must survive training."""
+    generator = np.random.default_rng(0)
+    usual = np.geomspace(0.2, 0.002, 300)
+    topic = np.arange(300) % 10
+
+    def documents(n_rows: int) -> Observations:
+        raised = np.where(generator.random((n_rows, 10)) < 0.2, 4.0, 0.7)[:, topic]
+        return Observations.of((generator.random((n_rows, 300)) < usual * raised).astype(np.uint8))
+
+    rows, unseen = documents(1500), documents(500)
+    options: dict[str, Any] = {"n_threads": 1, "progress": False, "method": method}
+    options = {name: value for name, value in options.items() if value is not None}
+    scores = [
+        evaluate(learn_topics(rows, 2, steps=steps, **options).network, unseen).elbo.mean
+        for steps in (0, 100)
+    ]
+    assert scores[1] > max(scores[0], independent_elbo(rows, unseen)) + 0.3
+
+
 def test_papers_starts_stay_reachable(documents: np.ndarray) -> None:
     learned = learn_topics(documents, 2, init="paper-4", steps=0, n_threads=1, progress=False)
     assert learned.settings["init"] == "paper-4"

@@ -114,6 +114,53 @@ def test_one_step_is_adam_on_the_gradient(problem):
     np.testing.assert_allclose(moved[clear], 0.01 * np.sign(expected.gradient[clear]), rtol=1e-4)
 
 
+def test_relative_steps_are_in_proportion_to_the_parameters(problem):
+    network, x = problem
+    method = nor.MaxProduct(temperature=0.0)
+    result = nor.train(
+        network, x, method, steps=1, batch_size=None, learning_rate=0.01, relative=True
+    )
+    gradient = nor.elbo_mp_gradient(network, x, nor.explain(network, x, method).states).gradient
+    # Adam's first step is the learning rate in the direction of the gradient, here of log theta.
+    ratio = result.network.theta / network.theta
+    clear = (np.abs(gradient * network.theta) > 1e-3) & network.free
+    assert clear.sum() > 20
+    np.testing.assert_allclose(ratio[clear], np.exp(0.01 * np.sign(gradient[clear])), rtol=1e-6)
+    np.testing.assert_array_equal(ratio[~network.free], 1.0)
+    longer = nor.train(network, x, method, steps=200, learning_rate=0.5, relative=True)
+    assert longer.network.theta[network.free].min() == THETA_MIN
+
+
+def test_relative_steps_leave_rare_columns_at_their_frequency():
+    generator = np.random.default_rng(0)
+    frequency = np.array([0.5, 0.1, 0.01, 0.002])
+    x = (generator.random((5000, 4)) < frequency).astype(np.uint8)
+    network = nor.bipartite(
+        4,
+        1,
+        noise="per_visible",
+        prior_probability=1e-3,
+        failure_probability=0.999,
+        noise_probability=x.mean(axis=0),
+    )
+    seen = network.theta_of("noise")
+    off = []
+    for relative in (True, False):
+        learned = nor.train(
+            network,
+            x,
+            nor.MaxProduct(),
+            steps=200,
+            batch_size=100,
+            learning_rate=0.02,
+            final_learning_rate=0.002,
+            relative=relative,
+        )
+        off.append(np.abs(np.log(learned.network.theta_of("noise") / seen)).max())
+    assert off[0] < 0.15
+    assert off[1] > 1.0  # what relative steps are for
+
+
 def test_adam_follows_its_formula():
     gradients = [np.array([0.5, -2.0]), np.array([-0.1, 1.0]), np.array([0.0, 3.0])]
     state = adam.init(2)
@@ -152,9 +199,10 @@ def test_progress_shows_the_running_bound(problem, capsys):
 # ---- checkpoints
 
 
-def test_resume_is_bit_identical(problem, tmp_path):
+@pytest.mark.parametrize("relative", [False, True])
+def test_resume_is_bit_identical(problem, tmp_path, relative):
     network, x = problem
-    options = {"seed": 2, "held_out": x[:20], "evaluate_every": 10}
+    options = {"seed": 2, "held_out": x[:20], "evaluate_every": 10, "relative": relative}
     whole = nor.train(network, x, steps=50, **options)
     file = tmp_path / "run.safetensors"
     nor.train(network, x, steps=23, checkpoint=file, **options)
@@ -219,7 +267,13 @@ def test_killed_at_any_moment_training_goes_on_to_the_same_bits(tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [{"learning_rate": 0.5}, {"seed": 9}, {"batch_size": 7}, {"method": nor.MaxProduct()}],
+    [
+        {"learning_rate": 0.5},
+        {"seed": 9},
+        {"batch_size": 7},
+        {"method": nor.MaxProduct()},
+        {"relative": True},
+    ],
 )
 def test_a_checkpoint_of_other_settings_is_refused(problem, tmp_path, change):
     network, x = problem

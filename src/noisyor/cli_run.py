@@ -173,7 +173,8 @@ def more_steps(
         method=_method(settings.get("method", {})),
         steps=int(steps or settings.get("steps", 1000)),
         batch_size=settings.get("batch_size", 100),
-        learning_rate=float(settings.get("learning_rate", 0.01)),
+        learning_rate=_last_rate(settings),
+        **{name: settings[name] for name in ("relative", "smoothing") if name in settings},
         seed=seed,
         held_out=held,
         n_threads=n_threads,
@@ -185,6 +186,12 @@ def more_steps(
     plan = Plan(str(source), str(out), "", None, {**stored, **reading}, {}, {}, None, seed)
     _save(replace(plan, held_out=settings.get("held_out")), fitted, earlier=settings)
     return fitted
+
+
+def _last_rate(settings: dict[str, Any]) -> float:
+    """The rate at which training ended: starting over with large steps would undo its end."""
+    rate = settings.get("final_learning_rate")
+    return float(settings.get("learning_rate", 0.01) if rate is None else rate)
 
 
 def independent_reference(train: Observations, rows: Observations) -> Score:

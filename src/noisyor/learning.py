@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-_RECORDED = ("smoothing", "final_learning_rate")
+_RECORDED = ("smoothing", "final_learning_rate", "relative")
 """Options of `train` that shape the result, kept with it when they were given."""
 
 _SWEEPS = 40
@@ -205,47 +205,48 @@ def learn_topics(
 ) -> Learned:
     """A hierarchy of topics above binary bags of words, its graph built from the data.
 
-    Max-product, the default, is made for explanations by the most likely topics and for large
-    vocabularies. ``method=MeanField(tolerance=1e-4)`` reaches the highest bounds on the probability
-    of documents over some hundred words.
+    Max-product, the default, is made for explanations by the most likely topics. The highest bounds
+    on the probability of documents are reached by ``method=MeanField(tolerance=1e-4)`` over some
+    hundred words, and by ``MeanField(local=True, tolerance=1e-4)`` over thousands.
 
     Parameters
     ----------
     X : binary data (n_documents, n_words).
     n_layers, shrink : see `layered`.
-    n_parents : see `layered`; by default 5, or 15 if mean-field starts from the data.
-    init : ``"data"``: max-product starts from counts, see `start_from_counts`, mean-field from a
-        first training and Gibbs sampling, see `start_by_sampling`; both are refined gently, with
-        large batches, a small rate that falls to a tenth, and smoothing. Or the name of one of the
-        paper's starts, see `initialize`, with small batches and a constant rate.
+    n_parents : see `layered`; by default 5, or 15 if full mean-field starts from the data.
+    init : ``"data"``: max-product and local mean-field start from counts, see `start_from_counts`,
+        and take steps in proportion to the parameters; full mean-field starts from a first
+        training and Gibbs sampling, see `start_by_sampling`. All are refined with large batches, a
+        rate that falls to a tenth, and smoothing. Or the name of one of the paper's starts, see
+        `initialize`, with small batches and a constant rate.
     seed : of the start and of the training.
     training : see `learn_network`.
     """
     observations = Observations.of(X)
     method = training.get("method")
-    variational = init == "data" and isinstance(method, MeanField)
+    sampled = init == "data" and isinstance(method, MeanField) and not method.local
     if n_parents is None:
-        n_parents = 15 if variational else 5
+        n_parents = 15 if sampled else 5
     network = layered(observations, n_layers, n_parents=n_parents, shrink=shrink)
-    defaults: dict[str, Any] = {
-        "method": MaxProduct(ancestors_only=True),
-        "learning_rate": 0.005 if variational else 0.01,
-    }
+    defaults: dict[str, Any] = {"method": MaxProduct(ancestors_only=True)}
+    if init != "data":
+        network = initialize(network, init, seed=seed)
+        defaults |= {"steps": 1000, "batch_size": 128, "learning_rate": 0.01}
+    elif sampled:
+        assert isinstance(method, MeanField)
+        run = {name: training[name] for name in ("n_threads", "progress") if name in training}
+        network = start_by_sampling(network, observations, method, seed=seed, **run)
+        defaults |= {"steps": 400, "learning_rate": 0.005}
+    else:
+        network = start_from_counts(network, observations)
+        # Of ten thousand words most are in less than a hundredth of the documents. Steps of one
+        # size for all would lose the frequencies that the counts have found.
+        defaults |= {"steps": 200, "learning_rate": 0.05, "relative": True}
     if init == "data":
         # In a small batch the one occurrence of a rare word is a gradient of thousands, which
         # Adam remembers for a thousand steps: the word's noise would stay where it happens to be.
         rate = training.get("learning_rate", defaults["learning_rate"])
         defaults |= {"batch_size": 1024, "smoothing": 1.0, "final_learning_rate": 0.1 * rate}
-        if isinstance(method, MeanField):
-            run = {name: training[name] for name in ("n_threads", "progress") if name in training}
-            network = start_by_sampling(network, observations, method, seed=seed, **run)
-            defaults["steps"] = 400
-        else:
-            network = start_from_counts(network, observations)
-            defaults["steps"] = 300
-    else:
-        network = initialize(network, init, seed=seed)
-        defaults |= {"steps": 1000, "batch_size": 128}
     learned = learn_network(network, observations, seed=seed, **(defaults | training))
     return replace(learned, settings={"init": init, **learned.settings})
 

@@ -77,6 +77,7 @@ def learn_chunk(
     *,
     batch_size: int = 100,
     learning_rate: float = 0.01,
+    relative: bool = False,
     seed: int = 0,
     n_threads: int | None = None,
 ) -> tuple[StreamState, History]:
@@ -89,13 +90,13 @@ def learn_chunk(
     state : from `start_stream`, or from the chunk before.
     network : the network that the stream started with; its parameters are not looked at again.
     X : rows in any form that `Observations.of` takes.
-    method, batch_size, learning_rate, seed, n_threads : see `train_stream`.
+    method, batch_size, learning_rate, relative, seed, n_threads : see `train_stream`.
     """
     check_settings(0, batch_size, learning_rate, seed, 0, False)
     n_rows = _height(X)
     chunk = _Chunk(state.n_chunks, n_rows, _numbered(X, network.n_visible, state.n_rows, n_rows))
     recorder, training = Recorder(History()), state.training
-    learn = _learner(network, method, learning_rate, seed, n_threads)
+    learn = _learner(network, method, learning_rate, relative, seed, n_threads)
     for batch in chunk.batches(batch_size, seed, turn=0, skip=0):
         began = time.perf_counter()
         training, value = learn(training, batch)
@@ -112,6 +113,7 @@ def train_stream(
     steps: int | None = None,
     batch_size: int = 100,
     learning_rate: float = 0.01,
+    relative: bool = False,
     seed: int = 0,
     n_rows: int | None = None,
     callbacks: Iterable[Callback] = (),
@@ -139,6 +141,7 @@ def train_stream(
         they are done.
     batch_size : rows per update.
     learning_rate : of Adam.
+    relative : whether the rate is in proportion to the parameters, see `train`.
     seed : of the shuffling and of the perturbations.
     n_rows : number of rows of a pass, if you know it, so that the progress bar can tell the time
         left; a `RowSource` knows it.
@@ -155,6 +158,8 @@ def train_stream(
     TrainingResult; its history has one entry per update.
     """
     settings = check_settings(steps or 0, batch_size, learning_rate, seed, 0, resume)
+    if relative:  # left out otherwise, so that older checkpoints stay valid
+        settings["relative"] = True
     if steps is None and passes < 0:
         raise InvalidSettingError(f"passes must not be negative, got {passes}")
     if resume and checkpoint is None:
@@ -174,7 +179,7 @@ def train_stream(
         if checkpoint is not None:
             save_checkpoint(checkpoint, capture(state, recorder.history(), identity))
 
-    learn = _learner(network, method, learning_rate, seed, n_threads)
+    learn = _learner(network, method, learning_rate, relative, seed, n_threads)
     saved, before, resumed_at = time.monotonic(), 0, state.step  # before: updates of past chunks
     turns: Iterable[int] = itertools.count() if steps is not None else range(passes)
     limit = float("inf") if steps is None else steps
@@ -218,7 +223,12 @@ def _result(network: Network, state: TrainingState, recorder: Recorder) -> Train
 
 
 def _learner(
-    network: Network, method: Method | None, learning_rate: float, seed: int, n_threads: int | None
+    network: Network,
+    method: Method | None,
+    learning_rate: float,
+    relative: bool,
+    seed: int,
+    n_threads: int | None,
 ) -> Callable[[TrainingState, Observations], tuple[TrainingState, float]]:
     """`step` with all that stays the same."""
     chosen = MaxProduct(temperature=1.0) if method is None else method
@@ -233,6 +243,7 @@ def _learner(
             learning_rate=learning_rate,
             seed=seed,
             n_threads=threads,
+            relative=relative,
         )
 
     return learn

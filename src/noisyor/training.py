@@ -101,10 +101,11 @@ def step(
     seed: int,
     n_threads: int,
     pull: Pull | None = None,
+    relative: bool = False,
 ) -> tuple[TrainingState, float]:
     """One update from one minibatch: the new state and the batch's mean bound before it.
 
-    ``pull`` is the prior on the parameters, if there is one.
+    ``pull`` is the prior on the parameters, if there is one; ``relative`` as in `train`.
     """
     current = network.with_theta(state.theta)
     value, gradient = method.gradient(
@@ -112,9 +113,11 @@ def step(
     )
     if pull is not None:
         gradient = gradient + pull.on / np.expm1(state.theta) - pull.off
+    if relative:
+        gradient = gradient * state.theta  # with respect to log theta
     optimiser, ascent = adam.update(state.optimiser, gradient, learning_rate)
-    theta = np.maximum(state.theta + ascent, THETA_MIN)
-    theta = np.where(network.free, theta, state.theta)
+    theta = state.theta * np.exp(ascent) if relative else state.theta + ascent
+    theta = np.where(network.free, np.maximum(theta, THETA_MIN), state.theta)
     return TrainingState(state.step + 1, theta, optimiser), value
 
 
@@ -144,6 +147,7 @@ def train(
     batch_size: int | None = 20,
     learning_rate: float = 1e-3,
     final_learning_rate: float | None = None,
+    relative: bool = False,
     smoothing: float = 0.0,
     seed: int = 0,
     held_out: Any = None,
@@ -171,6 +175,10 @@ def train(
     learning_rate : of Adam.
     final_learning_rate : what the rate falls to, geometrically, at the last of the steps; by
         default it stays as it is, as in the paper. Resuming for more steps changes the course then.
+    relative : the steps of Adam are those of the parameters' logarithms: at a rate of 0.01 they
+        change by one per cent each, whether a column is on in half of the rows or in one of a
+        thousand. For starts that are of the right size, see `start_from_counts`; otherwise rare
+        columns never come to rest. False, as in the paper: all parameters move by the rate.
     smoothing : rows seen beforehand in which nothing was certain, against fitting small data to
         the last bit, see `smoothing_pull`; 0, as in the paper, for none.
     seed : of the shuffling and of the perturbations.
@@ -199,6 +207,8 @@ def train(
         decay = (final_learning_rate / learning_rate) ** (1.0 / max(steps, 1))
     if smoothing:  # left out otherwise, so that older checkpoints stay valid
         settings["smoothing"] = float(smoothing)
+    if relative:
+        settings["relative"] = True
     pull = smoothing_pull(network, smoothing, observations.n_rows)
     if resume and checkpoint is None:
         raise InvalidSettingError("resume needs the checkpoint file to resume from")
@@ -240,6 +250,7 @@ def train(
                     seed=seed,
                     n_threads=threads,
                     pull=pull,
+                    relative=relative,
                 )
                 recorder.add(value, time.perf_counter() - began)
                 current = network.with_theta(state.theta)

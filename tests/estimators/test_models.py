@@ -91,6 +91,19 @@ def test_layers_of_topics(X):
     assert model.components_[[4]].nnz == 0  # the topic on top acts through others
 
 
+def test_further_updates_of_topics_are_relative_too(X, tmp_path):
+    model = nor.TopicModel(2, n_parents=1, steps=0).fit(X)
+    before, free = model.network_.theta, model.network_.free
+    model.save(tmp_path / "model.safetensors")
+    loaded = nor.TopicModel.load(tmp_path / "model.safetensors")
+    for each in (model, loaded):
+        ratio = each.partial_fit(X).network_.theta / before
+        # Adam's first step: the same share of every parameter that has a gradient.
+        moved = free & (ratio != 1.0)
+        assert moved.sum() > 10
+        assert np.abs(np.log(ratio[moved])).max() == pytest.approx(0.05, rel=1e-4)
+
+
 def test_a_network_brings_its_names_and_parameters(X):
     network = nor.bipartite(12, 2, hidden_names=["flu", "cold"], visible_names=list("abcdefghijkl"))
     model = nor.NoisyOrNetwork(network, steps=0).fit(X)

@@ -195,6 +195,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             "method": method,
             "batch_size": given.get("batch_size", settings["batch_size"]),
             "learning_rate": given.get("learning_rate", settings["learning_rate"]),
+            "relative": given.get("relative", settings.get("relative", False)),
             "seed": settings["seed"],
             "n_threads": self.n_threads,
         }

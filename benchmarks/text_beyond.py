@@ -1,0 +1,195 @@
+"""Large vocabularies beyond the paper: what each idea gains on IMDB, and the winner on test rows.
+
+    python benchmarks/text_beyond.py [--data DIR] [--dataset IMDB] [--words N] [--only NAME ...]
+        [--test] [--threads N] [--json results/text_beyond.json]
+    python benchmarks/text_beyond.py --table results/text_beyond.json
+
+Ideas learn from nine tenths of the training documents and are compared by the bound of the other
+tenth. With ``--test`` the winner learns from all of them and is scored on the test documents, as
+the paper's table is. Finished runs are kept in the JSON file and not run again. ``--table`` prints
+the tables of ``docs/beyond_topics.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from _measure import Machine, arguments, write
+from _problems import data_directory
+from noisyor import datasets
+from noisyor.datasets.fetching import find
+from noisyor.datasets.vectoriser import TextData, vectorise
+from noisyor.evaluation import evaluate
+from noisyor.experiments.text import LOADERS
+from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.mean_field import MeanField
+from noisyor.layering import layered
+from noisyor.metrics import independent_elbo
+from noisyor.network import Network
+from noisyor.observations import Observations
+from noisyor.topic_start import start_from_counts
+from noisyor.training import train
+
+KEPT_SHARE = 0.9
+NEWSGROUPS, NEWSGROUPS_FILE = "20 newsgroups", "20newsgroups_bydate.jsonl.xz"
+MAX_PRODUCT = MaxProduct(ancestors_only=True)
+MEAN_FIELD = MeanField(local=True, tolerance=1e-4)
+PAPER = {"IMDB": -428.40}  # its best, max-product and then local mean-field
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Settings of a run: updates of max-product, then of local mean-field, from counts."""
+
+    what: str
+    mp_steps: int = 100
+    vi_steps: int = 0
+    relative: bool = True
+    learning_rate: float = 0.05
+    final_share: float = 0.1
+    graph: dict[str, int] = field(default_factory=lambda: {"n_layers": 3})
+
+
+ARMS = {
+    "start": Arm("counts alone, not trained", mp_steps=0),
+    "absolute": Arm("100 updates, absolute steps of 0.01", relative=False, learning_rate=0.01),
+    "relative": Arm("100 updates, steps of 5 %"),
+    "slower": Arm("100 updates, steps of 2 %", learning_rate=0.02),
+    "faster": Arm("100 updates, steps of 10 %", learning_rate=0.1),
+    "longer": Arm("300 updates, steps of 5 %", mp_steps=300),
+    "five layers": Arm("100 updates, five layers", graph={"n_layers": 5}),
+    "ten parents": Arm("100 updates, ten parents", graph={"n_layers": 3, "n_parents": 10}),
+    "hybrid": Arm("100 updates, then 100 of local mean-field", vi_steps=100),
+    "hybrid, ten parents": Arm(
+        "the same, ten parents", vi_steps=100, graph={"n_layers": 3, "n_parents": 10}
+    ),
+    "mean-field": Arm("200 updates of local mean-field", mp_steps=0, vi_steps=200),
+}
+DEFAULT, WINNER = "relative", "hybrid"
+
+
+def load(dataset: str, words: int | None) -> TextData:
+    """A data set of the paper or a substitute, or 20 newsgroups from the data folder."""
+    options = {} if words is None else {"max_words": words}
+    if dataset != NEWSGROUPS:
+        return getattr(datasets, LOADERS[dataset])(**options)
+    path = find(NEWSGROUPS_FILE)
+    if path is None:
+        raise SystemExit(f"{NEWSGROUPS_FILE} is not in the data folder")
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines]
+    train, test = ([r["text"] for r in records if r["split"] == s] for s in ("train", "test"))
+    return vectorise(train, test, **options)
+
+
+def learned(arm: Arm, rows: Observations, threads: int) -> Network:
+    """The network that an arm learns from rows."""
+    network = start_from_counts(layered(rows, **arm.graph), rows)
+    for method, steps in ((MAX_PRODUCT, arm.mp_steps), (MEAN_FIELD, arm.vi_steps)):
+        network = train(
+            network,
+            rows,
+            method,
+            steps=steps,
+            batch_size=1024,
+            learning_rate=arm.learning_rate,
+            final_learning_rate=arm.learning_rate * arm.final_share,
+            relative=arm.relative,
+            smoothing=1.0,
+            n_threads=threads,
+            progress=False,
+        ).network
+    return network
+
+
+def run(
+    name: str, dataset: str, train_rows: Observations, score_rows: Observations, threads: int
+) -> dict[str, Any]:
+    """One arm: its time, both bounds of rows that it did not see, and of independent words."""
+    began, began_cpu = time.perf_counter(), time.process_time()
+    network = learned(ARMS[name], train_rows, threads)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
+    methods = (MAX_PRODUCT, MeanField(local=True))
+    result = evaluate(network, score_rows, methods, n_threads=threads)
+    assert result.elbo_vi is not None
+    return {
+        "arm": name,
+        "dataset": dataset,
+        "settings": asdict(ARMS[name]),
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu, 1),
+        "elbo_mp": result.elbo_mp.mean,
+        "elbo_vi": result.elbo_vi.mean,
+        "independent": independent_elbo(train_rows, score_rows),
+    }
+
+
+def table(found: dict[str, Any]) -> str:
+    """The tables of the documentation, from the JSON file."""
+    lines = []
+    for part in ("validation", "test"):
+        lines += [
+            f"| {part} | independent words | of the mode | mean-field | seconds of CPU |",
+            "| --- | ---: | ---: | ---: | ---: |",
+        ]
+        lines += [
+            f"| {entry['dataset']}: {entry['settings']['what']} | {entry['independent']:.2f} "
+            f"| {entry['elbo_mp']:.2f} | {entry['elbo_vi']:.2f} | {entry['cpu_seconds']:.0f} |"
+            for entry in found[part]
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--data", type=Path, help="folder of the data files, else NOISYOR_DATA")
+    parser.add_argument("--dataset", choices=[*LOADERS, NEWSGROUPS], default="IMDB")
+    parser.add_argument("--words", type=int, help="size of the vocabulary, by default the paper's")
+    parser.add_argument("--only", nargs="*", choices=list(ARMS), help="ideas to compare")
+    parser.add_argument("--test", action="store_true", help="score default and winner on test rows")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--table", type=Path, metavar="JSON", help="print the tables and stop")
+    options = parser.parse_args()
+    if options.table is not None:
+        print(table(json.loads(options.table.read_text())))
+        return
+    folder = data_directory(options.data)
+    if folder is not None:
+        os.environ["NOISYOR_DATA"] = str(folder)
+    data = load(options.dataset, options.words)
+    label = options.dataset + (f", {options.words:,} words" if options.words else "")
+    rows = Observations.of(data.train)
+    parts = {
+        "validation": rows.split(KEPT_SHARE, 0),
+        "test": (rows, Observations.of(data.test)),
+    }
+    machine = Machine()
+    found: dict[str, Any] = {"paper": PAPER, "validation": [], "test": []}
+    if options.json is not None and options.json.exists():
+        found = json.loads(options.json.read_text())
+    wanted = [("validation", name) for name in (ARMS if options.only is None else options.only)]
+    wanted += [("test", name) for name in (DEFAULT, WINNER) if options.test]
+    for part, name in wanted:
+        key = {"settings": asdict(ARMS[name]), "dataset": label}
+        if any(key.items() <= entry.items() for entry in found[part]):
+            continue
+        entry = run(name, label, *parts[part], options.threads)
+        found[part].append(entry)
+        found["environment"] = machine.describe()
+        write(options.json, found)
+        print(
+            f"{part:10s} {label} {name:18s} mode {entry['elbo_mp']:.2f} "
+            f"mean-field {entry['elbo_vi']:.2f} CPU {entry['cpu_seconds']:.0f} s",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
