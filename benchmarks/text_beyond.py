@@ -23,7 +23,7 @@ from typing import Any
 from _measure import Machine, arguments, write
 from _problems import data_directory
 from noisyor import datasets
-from noisyor.datasets.fetching import find
+from noisyor.datasets.fetching import data_folder
 from noisyor.datasets.vectoriser import TextData, vectorise
 from noisyor.evaluation import evaluate
 from noisyor.experiments.text import LOADERS
@@ -77,10 +77,10 @@ def load(dataset: str, words: int | None) -> TextData:
     options = {} if words is None else {"max_words": words}
     if dataset != NEWSGROUPS:
         return getattr(datasets, LOADERS[dataset])(**options)
-    path = find(NEWSGROUPS_FILE)
-    if path is None:
-        raise SystemExit(f"{NEWSGROUPS_FILE} is not in the data folder")
-    with lzma.open(path, "rt", encoding="utf-8") as lines:
+    folder = data_folder()
+    if folder is None or not (folder / NEWSGROUPS_FILE).exists():
+        raise SystemExit(f"{NEWSGROUPS_FILE} is not in the folder of --data or NOISYOR_DATA")
+    with lzma.open(folder / NEWSGROUPS_FILE, "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     train, test = ([r["text"] for r in records if r["split"] == s] for s in ("train", "test"))
     return vectorise(train, test, **options)
