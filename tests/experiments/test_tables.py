@@ -160,6 +160,24 @@ class TestChoiceOfTheStart:
         assert {line.rule for line in lines} == {"best on test, the paper's rule"}
         assert {line.init for line in lines} == {"paper-4"}
 
+    @pytest.mark.parametrize(("method", "chosen"), [("mp", "paper-1"), ("hybrid", "paper-4")])
+    def test_max_product_is_chosen_by_the_bound_that_it_trains(self, method, chosen):
+        bounds = {"paper-1": (-438.5, -437.3), "paper-4": (-438.8, -435.5)}
+        runs = [
+            run(
+                0,
+                init,
+                method,
+                "IMDB",
+                4000,
+                test_elbo=max(bound),
+                test_elbo_mp=bound[0],
+                test_elbo_vi=bound[1],
+            )
+            for init, bound in bounds.items()
+        ]
+        assert {line.init for line in entries(experiment("text"), runs)} == {chosen}
+
     def test_a_validation_run_alone_is_no_result(self):
         runs = merge_runs([run(0, part="validation", validation_elbo=-9.0)])
         assert entries(experiment("deconvolution"), runs) == []
