@@ -36,15 +36,16 @@ _SECTIONS = {
         "every review; rare words have time enough to fall to their frequency from either. Local "
         "mean field has its best Elbo^VI from paper-3 (-428.91; paper-4 -430.04, paper-2 -430.97), "
         "and only from there does rounding its posterior lose 21 nats, as in the paper (11 from "
-        "paper-2; 218 from paper-4, whose causes are on half of the time). The paper does not say "
+        "paper-2; 218 from paper-4, whose causes start half on). The paper does not say "
         "after how many updates its max-product column was taken, nor by which bound its start was "
         "chosen. By Elbo^MP, which max-product trains, it is paper-1, and after 4,000 updates from "
         "there Elbo^VI is 1.2 nats above Elbo^MP, as in the paper; from paper-2 it is 2.3, from "
         "paper-4 3.3. With the messages in the order of the authors' software (*mp-two-stage*) "
         "both bounds stay 0.2 nats (0.05 %) below the paper's. That is what 40 further updates "
         "gain: from 3,600 to 4,000 Elbo^MP rises by 0.6 nats for every hundred. Our graph also "
-        "has 91,311 edges and the paper's 91,234. Compare the trivial column: trained this way neither the paper's model nor ours explains IMDB better "
-        "than independent words do. Ours beyond the paper does, see [topics](beyond_topics.md).",
+        "has 91,311 edges and the paper's 91,234. Compare the trivial column: trained this way "
+        "neither the paper's model nor ours explains IMDB much better than independent words do. "
+        "Ours beyond the paper does, see [topics](beyond_topics.md).",
     ),
     "bmf": (
         "Boolean matrix factorisation",
