@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
@@ -151,6 +151,21 @@ def arguments(description: str) -> argparse.ArgumentParser:
         help="do not count rounds during which others used more than this share of the cores",
     )
     return parser
+
+
+def idea_arguments(description: str, ideas: Iterable[str]) -> argparse.ArgumentParser:
+    """The same for a benchmark that compares ideas on data and keeps finished runs."""
+    parser = arguments(description)
+    parser.add_argument("--data", type=Path, help="folder of the data files, else NOISYOR_DATA")
+    parser.add_argument("--only", nargs="*", choices=list(ideas), help="ideas to compare")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--table", type=Path, metavar="JSON", help="print the tables and stop")
+    return parser
+
+
+def earlier(path: Path | None, blank: dict[str, Any]) -> dict[str, Any]:
+    """What an earlier call has written to the file, if it has; otherwise ``blank``."""
+    return blank if path is None or not path.exists() else json.loads(path.read_text())
 
 
 def write(path: Path | None, content: Mapping[str, Any]) -> None:

@@ -80,6 +80,12 @@ def data_directory(given: Path | None) -> Path | None:
     return given
 
 
+def use_data(given: Path | None) -> None:
+    """Let the loaders of the library look in the directory of the argument first."""
+    if given is not None:
+        os.environ["NOISYOR_DATA"] = str(given)
+
+
 class BooleanProduct(NamedTuple):
     """A training matrix X (n, n) and its true factors U (n, r) and V (r, n), all of 0 and 1."""
 

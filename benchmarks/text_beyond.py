@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
 import time
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
-from _measure import Machine, arguments, write
-from _problems import data_directory
+from _measure import Machine, earlier, idea_arguments, write
+from _problems import use_data
 from noisyor import datasets
 from noisyor.datasets.fetching import data_folder
 from noisyor.datasets.vectoriser import TextData, vectorise
@@ -146,21 +144,15 @@ def table(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--data", type=Path, help="folder of the data files, else NOISYOR_DATA")
+    parser = idea_arguments(__doc__ or "", ARMS)
     parser.add_argument("--dataset", choices=[*LOADERS, NEWSGROUPS], default="IMDB")
     parser.add_argument("--words", type=int, help="size of the vocabulary, by default the paper's")
-    parser.add_argument("--only", nargs="*", choices=list(ARMS), help="ideas to compare")
     parser.add_argument("--test", action="store_true", help="also on the test rows")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--table", type=Path, metavar="JSON", help="print the tables and stop")
     options = parser.parse_args()
     if options.table is not None:
         print(table(json.loads(options.table.read_text())))
         return
-    folder = data_directory(options.data)
-    if folder is not None:
-        os.environ["NOISYOR_DATA"] = str(folder)
+    use_data(options.data)
     data = load(options.dataset, options.words)
     label = options.dataset + (f", {options.words:,} words" if options.words else "")
     rows = Observations.of(data.train)
@@ -169,9 +161,7 @@ def main() -> None:
         "test": (rows, Observations.of(data.test)),
     }
     machine = Machine()
-    found: dict[str, Any] = {"paper": PAPER, "validation": [], "test": []}
-    if options.json is not None and options.json.exists():
-        found = json.loads(options.json.read_text())
+    found = earlier(options.json, {"paper": PAPER, "validation": [], "test": []})
     wanted = [("validation", name) for name in (ARMS if options.only is None else options.only)]
     wanted += [("test", name) for name in TESTED if options.test]
     for part, name in wanted:

@@ -15,15 +15,13 @@ Finished runs are kept in the JSON file and not run again. ``--table`` prints th
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import time
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
-from _measure import Machine, arguments, write
-from _problems import data_directory
+from _measure import Machine, earlier, idea_arguments, write
+from _problems import use_data
 from noisyor import datasets
 from noisyor.evaluation import evaluate
 from noisyor.inference.max_product import MaxProduct
@@ -186,24 +184,16 @@ def table(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--data", type=Path, help="folder of the data files, else NOISYOR_DATA")
+    parser = idea_arguments(__doc__ or "", ARMS)
     parser.add_argument("--splits", type=int, default=3, help="that the winner is confirmed on")
-    parser.add_argument("--only", nargs="*", choices=list(ARMS), help="ideas to compare")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--table", type=Path, metavar="JSON", help="print the tables and stop")
     options = parser.parse_args()
     if options.table is not None:
         print(table(json.loads(options.table.read_text())))
         return
-    folder = data_directory(options.data)
-    if folder is not None:
-        os.environ["NOISYOR_DATA"] = str(folder)
+    use_data(options.data)
     rows = Observations.of(datasets.load_tiny20().observations)
     machine = Machine()
-    found: dict[str, Any] = {"paper": PAPER, "ablation": [], "confirmation": []}
-    if options.json is not None and options.json.exists():
-        found = json.loads(options.json.read_text())
+    found = earlier(options.json, {"paper": PAPER, "ablation": [], "confirmation": []})
     found["independent"] = [
         independent_elbo(*rows.split(TRAIN_SHARE, split)) for split in range(N_INDEPENDENT)
     ]

@@ -147,8 +147,8 @@ def test_training_does_not_lose_rare_words(method: MeanField | None) -> None:
         return Observations.of((generator.random((n_rows, 300)) < usual * raised).astype(np.uint8))
 
     rows, unseen = documents(1500), documents(500)
-    options: dict[str, Any] = {"n_threads": 1, "progress": False, "method": method}
-    options = {name: value for name, value in options.items() if value is not None}
+    options: dict[str, Any] = {"n_threads": 1, "progress": False}
+    options |= {} if method is None else {"method": method}
     scores = [
         evaluate(learn_topics(rows, 2, steps=steps, **options).network, unseen).elbo.mean
         for steps in (0, 100)

@@ -177,8 +177,8 @@ def train(
         default it stays as it is, as in the paper. Resuming for more steps changes the course then.
     relative : the steps of Adam are those of the parameters' logarithms: at a rate of 0.01 they
         change by one per cent each, whether a column is on in half of the rows or in one of a
-        thousand. For starts that are of the right size, see `start_from_counts`; otherwise rare
-        columns never come to rest. False, as in the paper: all parameters move by the rate.
+        thousand. For starts that are of the right size, see `start_from_counts`. False, as in the
+        paper: all parameters move by the rate, and those of rare columns hardly come to rest.
     smoothing : rows seen beforehand in which nothing was certain, against fitting small data to
         the last bit, see `smoothing_pull`; 0, as in the paper, for none.
     seed : of the shuffling and of the perturbations.
