@@ -27,7 +27,7 @@ from noisyor.marginalization import METHODS, MarginalMethod
 from noisyor.network import FloatArray, Network
 from noisyor.observations import Observations
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from random_networks import random_network, random_rows
 
 SAMPLES = (16, 64)

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
+from wrong_inputs import CASES, FIT, GOOD
 
 import noisyor as nor
 from noisyor.cli import main
-from wrong_inputs import CASES, FIT, GOOD
 
 
 @pytest.fixture(scope="module")

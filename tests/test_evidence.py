@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_networks import random_network, random_rows
 
 import noisyor as nor
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import hidden_configurations, log_joint_table
-from random_networks import random_network, random_rows
 
 
 @settings(max_examples=25, deadline=None)

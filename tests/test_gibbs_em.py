@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from random_networks import random_network, random_rows
 from scipy.special import logsumexp
 
 import noisyor as nor
@@ -13,7 +14,6 @@ from noisyor.gibbs_em import learn_by_gibbs
 from noisyor.inference.exact import hidden_configurations, log_joint_table
 from noisyor.network import Network, probability_from_theta
 from noisyor.observations import Observations
-from random_networks import random_network, random_rows
 
 
 def exact_counts(network: Network, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

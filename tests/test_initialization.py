@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
+from random_networks import random_network
 
 import noisyor as nor
 from noisyor.errors import InvalidSettingError
 from noisyor.initialization import SETTINGS
 from noisyor.network import THETA_MIN
-from random_networks import random_network
 
 
 @pytest.mark.parametrize(

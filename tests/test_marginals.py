@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from random_networks import random_network, random_rows
 
 import noisyor as nor
 from noisyor.errors import InvalidSettingError
 from noisyor.marginalization import METHODS
-from random_networks import random_network, random_rows
 
 
 def problems(n=12, **options):

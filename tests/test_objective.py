@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from random_networks import random_network, random_rows
 
 import noisyor as nor
 from noisyor.engines.numba.arithmetic import log_expm1 as scalar_log_expm1
@@ -7,7 +8,6 @@ from noisyor.engines.numba.arithmetic import log_one_minus_exp
 from noisyor.engines.numba.graph import log_expm1
 from noisyor.errors import InvalidDataError
 from noisyor.inference.exact import enumerate_posterior, hidden_configurations, log_joint_table
-from random_networks import random_network, random_rows
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from observation_checks import SAMPLE, active
 
 from noisyor.errors import InvalidDataError, NoisyOrError, UnsupportedDataError
 from noisyor.observations import Observations
-from observation_checks import SAMPLE, active
 
 # ---- faults in values
 

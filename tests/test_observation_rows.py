@@ -15,11 +15,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from observation_checks import NAN, SAMPLE, SPARSE_FORMATS, active, assert_same, matrices
 
 import noisyor.ragged
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.observations import Observations
-from observation_checks import NAN, SAMPLE, SPARSE_FORMATS, active, assert_same, matrices
 
 # ---- selections
 

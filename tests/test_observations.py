@@ -10,10 +10,6 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
-
-import noisyor.ragged
-from noisyor.errors import InvalidDataError
-from noisyor.observations import Observations
 from observation_checks import (
     FIELDS,
     NAN,
@@ -23,6 +19,10 @@ from observation_checks import (
     matrices,
     unobserved,
 )
+
+import noisyor.ragged
+from noisyor.errors import InvalidDataError
+from noisyor.observations import Observations
 
 # ---- the layout
 

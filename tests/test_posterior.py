@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from random_networks import random_network, random_rows
 
 import noisyor as nor
-from random_networks import random_network, random_rows
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from random_networks import random_network
 
 import noisyor as nor
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import hidden_configurations, log_joint_table
-from random_networks import random_network
 
 
 @pytest.mark.parametrize("seed", range(4))

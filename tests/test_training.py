@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 import pytest
+from random_networks import random_network, random_rows
 
 import noisyor as nor
 from noisyor import adam, training
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.network import THETA_MIN
-from random_networks import random_network, random_rows
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from estimator_structures import one_layer
 
 import noisyor as nor
-from estimator_structures import one_layer
 
 IMAGE = (3, 4)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from estimator_structures import one_layer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import noisyor as nor
-from estimator_structures import one_layer
 from noisyor.datasets import load_zoo
 from noisyor.errors import InvalidDataError, InvalidSettingError
 

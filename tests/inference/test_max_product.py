@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_networks import random_network, random_rows, random_tree
 
 import noisyor as nor
 from noisyor.engines.numba.arithmetic import combine, logistic_noise
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import augmented_table, enumerate_posterior, hidden_configurations
 from noisyor.inference.reference import max_product_row
-from random_networks import random_network, random_rows, random_tree
 
 FORCED = nor.MaxProduct(tolerance=0.0, keep_beliefs=True)
 

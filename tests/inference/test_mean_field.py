@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_networks import random_network, random_rows
 
 from noisyor import (
     MaxProduct,
@@ -25,7 +26,6 @@ from noisyor.inference.mean_field_reference import (
     sweep_order,
 )
 from noisyor.observations import Observations
-from random_networks import random_network, random_rows
 
 PUBLISHED = MeanField()._options()
 

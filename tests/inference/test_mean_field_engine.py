@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
+from random_networks import build, random_network, random_rows
 
 from noisyor import MeanField, bipartite, convolutional, explain, initialize, layered, train
 from noisyor.engines.numba import mean_field_engine as engine
@@ -14,7 +15,6 @@ from noisyor.engines.numba import mean_field_vector as vector
 from noisyor.inference.mean_field_reference import MeanFieldRow
 from noisyor.network import Network
 from noisyor.observations import Observations
-from random_networks import build, random_network, random_rows
 
 PUBLISHED = MeanField()._options()
 

@@ -4,10 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+from random_networks import random_rows, random_tree
 
 from noisyor.inference.exact import enumerate_posterior
 from noisyor.inference.reference import factor_messages, max_product_row
-from random_networks import random_rows, random_tree
 
 
 def enumerated_factor(theta, leak, from_parents, from_child):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from random_networks import random_network, random_rows, random_tree
 
 import noisyor as nor
 from noisyor.inference.reference import max_product_row
-from random_networks import random_network, random_rows, random_tree
 
 
 def two_stage(iterations=400, **settings):

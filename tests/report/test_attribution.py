@@ -5,11 +5,11 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_networks import random_network
 
 from noisyor.observations import Observations
 from noisyor.report import attribution
 from noisyor.report.attribution import attribute
-from random_networks import random_network
 
 
 def chains(network, x, h) -> tuple[set[tuple[int, int, int, bool]], list[int]]:
