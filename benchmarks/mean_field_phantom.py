@@ -29,9 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 import noisyor as nor
+from noisyor._util.atomic import write_atomically
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.engines.numba import mean_field_engine as engine
-from noisyor.files import write_atomically
 from noisyor.inference.method import Gradient
 from noisyor.metrics import (
     factorization_error,

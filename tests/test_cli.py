@@ -173,7 +173,7 @@ class TestErrors:
         def fail(**_):
             raise OSError(code, os.strerror(code), "/some/temporary/name")
 
-        monkeypatch.setattr("noisyor.report.targets.tempfile.TemporaryFile", fail)
+        monkeypatch.setattr("noisyor._util.paths.tempfile.TemporaryFile", fail)
         fails(capsys, ["demo"], f"noisyor-demo: {os.strerror(code)}")
 
     def test_missing_extra(self, capsys, monkeypatch):
@@ -190,7 +190,7 @@ class TestWhileItRuns:
         def fail(descriptor):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        monkeypatch.setattr("noisyor.files.os.fsync", fail)
+        monkeypatch.setattr("noisyor._util.atomic.os.fsync", fail)
         fails(capsys, ["demo", "--steps", "1", "--quiet"], "noisyor-demo", "No space left")
         assert not list(Path("noisyor-demo").iterdir())
 

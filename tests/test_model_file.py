@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
-import noisyor.files
+import noisyor._util.atomic
 from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.model_file import (
     _ENTRY,
@@ -310,7 +310,7 @@ class TestFiles:
             raise OSError(code, os.strerror(code))
 
         before = model.read_bytes()
-        monkeypatch.setattr(noisyor.files.os, "fsync", fail)
+        monkeypatch.setattr(noisyor._util.atomic.os, "fsync", fail)
         with pytest.raises(ModelFileError, match=re.escape(os.strerror(code))) as caught:
             save_network(model, NETWORKS["bipartite"])
         assert str(model) in str(caught.value)

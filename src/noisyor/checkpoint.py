@@ -14,8 +14,8 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import save
 
+from noisyor._util.atomic import write_atomically
 from noisyor.errors import CheckpointError
-from noisyor.files import write_atomically
 from noisyor.network import Network
 from noisyor.observations import Observations
 

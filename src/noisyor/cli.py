@@ -127,9 +127,9 @@ def demo(
     another 20 seconds the first time, to compile.
     """
     began = time.perf_counter()
+    from noisyor._util.validation import check_seed
     from noisyor.demo import run_demo
     from noisyor.engines.threads import resolve_threads
-    from noisyor.inference.settings import check_seed
     from noisyor.report.demo_files import prepare_files, write_files
     from noisyor.report.demo_page import demo_page, require_templates
     from noisyor.report.demo_text import demo_text, marks_for

@@ -121,13 +121,13 @@ def reproduce(
     EXPERIMENT is tiny20, text, bmf, overparam or deconvolution. Every finished run is a file in
     DIR/runs; a stopped sweep goes on where it was when the command is given again.
     """
+    from noisyor._util.atomic import write_atomically
     from noisyor.experiments import experiment
     from noisyor.experiments.protocol import Choice
     from noisyor.experiments.records import check_replaceable, find_runs, to_json
     from noisyor.experiments.runner import Sweep, run_sweep
     from noisyor.experiments.tables import build_summary, entries
     from noisyor.experiments.text_table import table_text
-    from noisyor.files import write_atomically
 
     about = experiment(name)
     choice = Choice(datasets, sizes, latents)
@@ -224,8 +224,8 @@ def figures(results: Path, out: Path, quiet: bool) -> None:
 )
 def reproduce_report(results: Path, out: Path) -> None:
     """Write the page that sets all results beside the paper's."""
+    from noisyor._util.atomic import write_atomically
     from noisyor.experiments.document import document
-    from noisyor.files import write_atomically
 
     text = document(results)
     if (

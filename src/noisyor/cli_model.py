@@ -175,10 +175,10 @@ def sample(
     if causes is not None and causes.resolve() == out.resolve():
         raise InvalidSettingError(f"{out} cannot hold both the rows and the causes")
 
-    from noisyor.files import write_atomically
+    from noisyor._util.atomic import write_atomically
+    from noisyor._util.paths import real_path
     from noisyor.model_file import load_network
     from noisyor.naming import hidden_label, visible_label
-    from noisyor.report.targets import real_path
     from noisyor.sampling import sample as draw
 
     network = load_network(model)
@@ -253,10 +253,10 @@ def export(model: Path, to: Any, out: Path, force: bool, as_json: bool, quiet: b
     """
     check_output(out, force=force, inputs=[model])
 
+    from noisyor._util.atomic import write_atomically
+    from noisyor._util.paths import real_path
     from noisyor.exporting import export_network
-    from noisyor.files import write_atomically
     from noisyor.model_file import load_network
-    from noisyor.report.targets import real_path
 
     content = export_network(load_network(model), to)
     write_atomically(real_path(out), content)

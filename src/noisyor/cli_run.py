@@ -14,10 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from noisyor._util.atomic import write_atomically
+from noisyor._util.paths import real_path
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
 from noisyor.evaluation import Score
 from noisyor.explanation import explain
-from noisyor.files import write_atomically
 from noisyor.inference.max_product import MaxProduct
 from noisyor.learning import Learned, learn_factors, learn_features, learn_network, learn_topics
 from noisyor.model_file import load_network, read_metadata, save_network
@@ -26,7 +27,6 @@ from noisyor.network import Network
 from noisyor.objective import elbo_mp
 from noisyor.observations import Observations
 from noisyor.provenance import Kind, provenance
-from noisyor.report.targets import real_path
 from noisyor.tables import ReadOptions, Table, read_table
 
 __all__ = ["Fitted", "Plan", "independent_reference", "more_steps", "read_plan", "run"]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor.datasets.archives import existing, open_binary
+from noisyor._util.compression import existing, open_binary
 from noisyor.datasets.documents import text_lines
 from noisyor.datasets.hpo import HpoData
 from noisyor.differential import Differential, differential, find_visible

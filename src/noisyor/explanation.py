@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.validation import check_seed
 from noisyor.engines.numba.selection import UNOBSERVED
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
-from noisyor.inference.settings import check_seed
 from noisyor.network import Network
 from noisyor.observations import Observations
 from noisyor.posterior import Posterior

@@ -16,14 +16,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.progress import progress_bar
+from noisyor._util.validation import check_seed, is_whole
 from noisyor.cover import Cover, combine, merge, prune, refine, replace
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint import JointMaxProduct, factorize
-from noisyor.inference.settings import check_seed, is_whole
 from noisyor.observations import Observations
 from noisyor.pricing import OBJECTIVES, Matrix, Objective, Rates
-from noisyor.progress import progress_bar
 from noisyor.searching import best_of_starts, sample_rows
 
 __all__ = ["FoundFactors", "cover_rows", "search_factors"]

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.progress import progress_bar
+from noisyor._util.validation import check_seed, is_whole
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint import JointMaxProduct, deconvolve
-from noisyor.inference.settings import check_seed, is_whole
 from noisyor.network import FloatArray
 from noisyor.observations import Observations
 from noisyor.pricing import Matrix, Rates
-from noisyor.progress import progress_bar
 from noisyor.searching import best_of_starts, sample_rows
 from noisyor.stamps import Drawing, Plane, prune_drawing, to_corner
 from noisyor.structure import activation_shape

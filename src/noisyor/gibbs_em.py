@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from noisyor._util.progress import progress_bar
+from noisyor._util.validation import check_seed, is_whole
 from noisyor.engines.numba import engine
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
-from noisyor.inference.settings import check_seed, is_whole
 from noisyor.network import (
     THETA_MIN,
     FloatArray,
@@ -26,7 +27,6 @@ from noisyor.network import (
     theta_from_probability,
 )
 from noisyor.observations import Observations
-from noisyor.progress import progress_bar
 
 __all__ = ["learn_by_gibbs"]
 

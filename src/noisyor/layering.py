@@ -18,10 +18,10 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from tqdm import tqdm
 
+from noisyor._util.csr import pointers
 from noisyor.assembly import assemble, renumbered
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network import FloatArray, LongArray, Network
-from noisyor.ragged import pointers
 
 __all__ = ["layer_sizes", "layered"]
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from noisyor._util.validation import is_whole
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.factor_search import search_factors
 from noisyor.feature_search import search_features
@@ -18,7 +19,6 @@ from noisyor.gibbs_em import learn_by_gibbs
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
-from noisyor.inference.settings import is_whole
 from noisyor.initialization import initialize
 from noisyor.layering import layered
 from noisyor.network import Network

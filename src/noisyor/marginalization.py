@@ -8,13 +8,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.validation import is_whole
 from noisyor.assembly import one_of
 from noisyor.errors import InvalidSettingError
 from noisyor.evidence import explore
 from noisyor.explanation import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.inference.settings import is_whole
 from noisyor.network import FloatArray, Network
 from noisyor.observations import Observations
 

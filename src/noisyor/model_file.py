@@ -21,8 +21,8 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from noisyor._util.atomic import write_atomically
 from noisyor.errors import InvalidNetworkError, InvalidSettingError, ModelFileError
-from noisyor.files import write_atomically
 from noisyor.network import Network
 
 __all__ = ["FORMAT", "load_network", "read_metadata", "save_network"]

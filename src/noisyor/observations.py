@@ -1,7 +1,7 @@
 """Binary data in every accepted form, validated once and kept sparse.
 
-Only the ones and the unobserved entries are stored, row by row (`noisyor.ragged`); the forms that
-can be read are in `noisyor.reading`.
+Only the ones and the unobserved entries are stored, row by row (`noisyor._util.csr`); the forms
+that can be read are in `noisyor.reading`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.csr import AnyArray, IntArray, LongArray, Rows, contains, row_blocks
 from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
-from noisyor.ragged import AnyArray, IntArray, LongArray, Rows, contains, row_blocks
 from noisyor.reading import (
     Source,
     check_size,

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.atomic import write_atomically
 from noisyor.errors import InvalidDataError, MissingExtraError
 from noisyor.experiments.arrays import unpack
 from noisyor.experiments.overparam import DATASETS
 from noisyor.experiments.paper import paper_cells
 from noisyor.experiments.tables import stat
-from noisyor.files import write_atomically
 from noisyor.metrics import match_features
 
 if TYPE_CHECKING:

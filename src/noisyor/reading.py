@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from noisyor._util.csr import AnyArray, LongArray, Rows, contains, pointers, row_blocks
 from noisyor.errors import InvalidDataError, UnsupportedDataError
-from noisyor.ragged import AnyArray, LongArray, Rows, contains, pointers, row_blocks
 
 
 class Source(NamedTuple):

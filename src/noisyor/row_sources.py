@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from noisyor._util.csr import AnyArray
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
 from noisyor.observations import Observations
-from noisyor.ragged import AnyArray
 
 __all__ = ["RowSource", "open_rows", "write_rows"]
 

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from noisyor._util.csr import pointers
+from noisyor._util.progress import progress_bar
 from noisyor.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
@@ -23,8 +25,6 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.network import Network
 from noisyor.observations import Observations
-from noisyor.progress import progress_bar
-from noisyor.ragged import pointers
 from noisyor.row_sources import RowSource, open_rows, write_rows
 from noisyor.training import (
     Callback,

@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.csr import pointers
 from noisyor.assembly import assemble, one_of, renumbered
 from noisyor.errors import InvalidNetworkError
 from noisyor.network import LongArray, Network
-from noisyor.ragged import pointers
 
 __all__ = ["activation_shape", "bipartite", "convolutional", "from_edges"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.validation import check_seed, is_finite, is_whole
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.settings import check_seed, is_finite, is_whole
 
 __all__ = ["BmfData", "generate_bmf"]
 

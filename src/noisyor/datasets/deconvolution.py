@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.datasets.archives import existing
+from noisyor._util.compression import existing
+from noisyor._util.validation import check_seed, is_whole
 from noisyor.datasets.fetching import fetch
 from noisyor.datasets.npz import read_arrays
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.inference.settings import check_seed, is_whole
 from noisyor.metrics import boolean_convolution
 
 __all__ = [

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
 
-from noisyor.datasets.archives import existing, open_binary
+from noisyor._util.compression import existing, open_binary
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
 __all__ = [

@@ -13,7 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from noisyor.datasets.archives import open_binary
+from noisyor._util.atomic import write_atomically
+from noisyor._util.compression import open_binary
 from noisyor.datasets.registry import DataFile, data_file
 from noisyor.errors import (
     DatasetNotFoundError,
@@ -21,7 +22,6 @@ from noisyor.errors import (
     InvalidSettingError,
     MissingExtraError,
 )
-from noisyor.files import write_atomically
 
 __all__ = ["FOLDER_VARIABLE", "cache_folder", "data_folder", "fetch", "find"]
 

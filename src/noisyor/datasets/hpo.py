@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.datasets.archives import existing, open_binary
+from noisyor._util.compression import existing, open_binary
 from noisyor.datasets.documents import delimited_rows, text_lines
 from noisyor.datasets.fetching import fetch
 from noisyor.errors import InvalidDataError

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.datasets.archives import existing, open_binary
+from noisyor._util.compression import existing, open_binary
 from noisyor.datasets.documents import delimited_rows
 from noisyor.datasets.fetching import fetch, find
 from noisyor.datasets.npz import read_arrays

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.datasets.archives import existing, members, reading
+from noisyor._util.compression import existing, members, reading
 from noisyor.datasets.fetching import fetch, find
 from noisyor.datasets.npz import read_arrays
 from noisyor.datasets.registry import ovpm_originals

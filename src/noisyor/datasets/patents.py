@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from noisyor.datasets.archives import decompressed, members, reading, tar_members
+from noisyor._util.compression import decompressed, members, reading, tar_members
 from noisyor.datasets.documents import json_records, text_field_of, text_lines
 from noisyor.errors import InvalidDataError
 

@@ -16,7 +16,8 @@ from typing import IO
 
 import numpy as np
 
-from noisyor.datasets.archives import decompressed, members, open_binary, reading
+from noisyor._util.compression import decompressed, members, open_binary, reading
+from noisyor._util.validation import check_seed, is_whole
 from noisyor.datasets.documents import (
     delimited_rows,
     iterate_documents,
@@ -28,7 +29,6 @@ from noisyor.datasets.fetching import fetch, find
 from noisyor.datasets.patents import patent_descriptions
 from noisyor.datasets.vectoriser import TextData, vectorise
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.inference.settings import check_seed, is_whole
 
 __all__ = [
     "load_ag_news",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.datasets.archives import existing
+from noisyor._util.compression import existing
 from noisyor.datasets.fetching import fetch
 from noisyor.errors import InvalidDataError
 from noisyor.observations import Observations

@@ -16,10 +16,10 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.csr import Rows, pointers
+from noisyor._util.validation import is_whole
 from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
-from noisyor.inference.settings import is_whole
 from noisyor.observations import Observations
-from noisyor.ragged import Rows, pointers
 
 __all__ = ["PADDING", "UNKNOWN", "TextData", "encode_documents", "vectorise", "words_of"]
 

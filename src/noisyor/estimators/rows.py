@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
+from noisyor._util.validation import is_finite
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.inference.settings import is_finite
 from noisyor.observations import Observations
 from noisyor.row_sources import RowSource
 

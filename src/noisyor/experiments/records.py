@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from noisyor._util.atomic import write_atomically
 from noisyor._version import __version__
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.experiments.protocol import MP_PHASE, Context, Outcome, RunSpec
-from noisyor.files import write_atomically
 
 __all__ = [
     "FORMAT",

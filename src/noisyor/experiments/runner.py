@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from noisyor._util.progress import progress_bar
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import NoisyOrError
 from noisyor.experiments import experiment
 from noisyor.experiments.protocol import Context, RunSpec, StopRequested
 from noisyor.experiments.records import read_run, run_path, run_record, write_run
-from noisyor.progress import progress_bar
 
 __all__ = ["Sweep", "SweepError", "run_sweep"]
 

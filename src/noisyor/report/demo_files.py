@@ -9,12 +9,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from noisyor.demo import EXPERIMENT
-from noisyor.errors import InvalidSettingError, ModelFileError
-from noisyor.model_file import read_metadata, save_network
-from noisyor.network import Network
-from noisyor.report.demo_page import GENERATOR
-from noisyor.report.targets import (
+from noisyor._util.paths import (
     ROOM,
     check_folder,
     check_target,
@@ -22,6 +17,11 @@ from noisyor.report.targets import (
     real_path,
     write_text,
 )
+from noisyor.demo import EXPERIMENT
+from noisyor.errors import InvalidSettingError, ModelFileError
+from noisyor.model_file import read_metadata, save_network
+from noisyor.network import Network
+from noisyor.report.demo_page import GENERATOR
 
 __all__ = ["DemoFiles", "prepare_files", "write_files"]
 

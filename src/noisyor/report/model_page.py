@@ -11,6 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from noisyor._util.paths import (
+    check_folder,
+    check_target,
+    make_folder,
+    real_path,
+    write_text,
+)
 from noisyor._version import __version__
 from noisyor.errors import InvalidSettingError
 from noisyor.network import Network
@@ -45,13 +52,6 @@ from noisyor.report.health import (
 from noisyor.report.inputs import Model, Rows, positions_of, read_model, rows_for
 from noisyor.report.matrix import EXTRA, MISSED, Residuals, matrix_data, residuals
 from noisyor.report.quality import Explained, calibrate, explain_rows
-from noisyor.report.targets import (
-    check_folder,
-    check_target,
-    make_folder,
-    real_path,
-    write_text,
-)
 from noisyor.report.templating import asset, environment, require_templates
 from noisyor.report.told import metrics_of, provenance_rows, same_data
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from noisyor.datasets.archives import open_binary
+from noisyor._util.compression import open_binary
 from noisyor.errors import InvalidDataError
 
 __all__ = ["delimiter_of", "fields_of", "numbered_lines"]

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from noisyor.datasets.archives import open_binary
+from noisyor._util.compression import open_binary
 from noisyor.errors import DatasetNotFoundError, InvalidDataError
 from noisyor.network import Network
 from noisyor.observations import Observations

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from noisyor.files import write_atomically
+from noisyor._util.atomic import write_atomically
 
 _STAMP = "noisyor-kernels.stamp"
 

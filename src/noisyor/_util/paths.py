@@ -7,8 +7,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from noisyor._util.atomic import write_atomically
 from noisyor.errors import InvalidSettingError
-from noisyor.files import write_atomically
 
 __all__ = ["check_folder", "check_target", "make_folder", "real_path", "write_text"]
 

@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from noisyor.datasets.archives import members, open_binary, reading
+from noisyor._util.compression import members, open_binary, reading
 from noisyor.errors import DatasetNotFoundError, InvalidDataError
 
 FILES = {f"top/{k}.txt": random.Random(k).randbytes(3_000) for k in range(20)}
