@@ -18,6 +18,7 @@ from typing import Any
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor import datasets
+from noisyor.data.observations import Observations
 from noisyor.experiments.deconvolution import FEATURE_SHAPE, N_FEATURES, TRAIN_SHARE
 from noisyor.metrics import (
     features_iou,
@@ -26,7 +27,6 @@ from noisyor.metrics import (
     threshold_features,
 )
 from noisyor.network import Network
-from noisyor.observations import Observations
 
 
 def scores(network: Network, rows: Observations, true: Any) -> dict[str, float]:

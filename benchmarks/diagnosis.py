@@ -24,10 +24,10 @@ import numpy as np
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _problems import data_directory
+from noisyor.data.observations import Observations
 from noisyor.datasets import load_hpo
 from noisyor.diagnosis import Patients, naive_bayes, simulate_patients
 from noisyor.network import FloatArray, Network
-from noisyor.observations import Observations
 from noisyor.structure import from_edges
 
 CHAINS = 32

@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from _measure import Machine, arguments, significant, write
 from _problems import data_directory
+from noisyor.data.observations import Observations
 from noisyor.inference.joint import (
     CERTAIN,
     Factorization,
@@ -37,7 +38,6 @@ from noisyor.inference.joint import (
 )
 from noisyor.inference.joint_reference import joint_max_product
 from noisyor.metrics import features_iou, reconstruction_error
-from noisyor.observations import Observations
 
 PAPER_BMF = {20: (9.81, 0.92), 40: (9.63, 0.67), 60: (7.36, 1.03)}
 PAPER_BD = {"test_re_pct": (6.65, 0.79), "features_iou": (0.94, 0.03)}

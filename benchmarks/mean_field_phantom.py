@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 import noisyor as nor
 from noisyor._util.atomic import write_atomically
+from noisyor.data.observations import Observations
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.engines.numba import mean_field_engine as engine
 from noisyor.inference.method import Gradient
@@ -42,7 +43,6 @@ from noisyor.metrics import (
     trivial_reference,
 )
 from noisyor.network import Network
-from noisyor.observations import Observations
 from noisyor.posterior import Posterior
 
 PHANTOM_R = 1e-5

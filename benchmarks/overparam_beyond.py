@@ -19,11 +19,11 @@ import numpy as np
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor import datasets
+from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.experiments.overparam import DATASETS, LATENTS, TRAIN_SHARE
 from noisyor.experiments.paper import paper_cells
 from noisyor.metrics import recovered_parameters
-from noisyor.observations import Observations
 
 
 def run(name: str, latents: int, seed: int) -> dict[str, Any]:

@@ -21,12 +21,12 @@ import numpy as np
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor import datasets, warm_start
+from noisyor.data.observations import Observations
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.experiments.overparam import TRAIN_SHARE
 from noisyor.factor_search import FoundFactors, search_factors
 from noisyor.metrics import factorization_error, recovered_parameters
 from noisyor.network import Network
-from noisyor.observations import Observations
 
 FLIPPED, FLIPS = "10 % flipped", 0.1
 OVPM = ("PLNT", "IMG-FLIP")

@@ -21,8 +21,9 @@ from typing import Any
 from _measure import Machine, earlier, idea_arguments, write
 from _problems import use_data
 from noisyor import datasets
+from noisyor.data.observations import Observations
+from noisyor.data.vocabulary import TextData, vectorise
 from noisyor.datasets.fetching import data_folder
-from noisyor.datasets.vectoriser import TextData, vectorise
 from noisyor.evaluation import evaluate
 from noisyor.experiments.text import LOADERS
 from noisyor.inference.max_product import MaxProduct
@@ -30,7 +31,6 @@ from noisyor.inference.mean_field import MeanField
 from noisyor.layering import layered
 from noisyor.metrics import independent_elbo
 from noisyor.network import Network
-from noisyor.observations import Observations
 from noisyor.topic_start import start_from_counts
 from noisyor.training import train
 

@@ -23,6 +23,7 @@ from typing import Any
 from _measure import Machine, earlier, idea_arguments, write
 from _problems import use_data
 from noisyor import datasets
+from noisyor.data.observations import Observations
 from noisyor.evaluation import evaluate
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
@@ -31,7 +32,6 @@ from noisyor.layering import layered
 from noisyor.learning import start_by_sampling
 from noisyor.metrics import independent_elbo
 from noisyor.network import Network
-from noisyor.observations import Observations
 from noisyor.topic_start import start_from_counts
 from noisyor.training import train
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import noisyor as nor
+from noisyor.data.observations import Observations
 from noisyor.differential import differential, evidence_of, find_visible, what_if
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import enumerate_posterior
-from noisyor.observations import Observations
 
 FINDINGS = ["fever", "cough", "sneezing", "rash", "wheezing", "red eyes"]
 

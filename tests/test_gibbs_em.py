@@ -8,12 +8,12 @@ from random_networks import random_network, random_rows
 from scipy.special import logsumexp
 
 import noisyor as nor
+from noisyor.data.observations import Observations
 from noisyor.engines.numba import engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.gibbs_em import learn_by_gibbs
 from noisyor.inference.exact import hidden_configurations, log_joint_table
 from noisyor.network import Network, probability_from_theta
-from noisyor.observations import Observations
 
 
 def exact_counts(network: Network, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

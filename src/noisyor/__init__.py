@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from noisyor._version import __version__
 
 if TYPE_CHECKING:
+    from noisyor.data.observations import Observations
     from noisyor.diagnosis import diagnose, disease_network
     from noisyor.errors import (
         CheckpointError,
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from noisyor.model_file import load_network, save_network
     from noisyor.network import Network
     from noisyor.objective import elbo_mp, elbo_mp_gradient, log_joint
-    from noisyor.observations import Observations
     from noisyor.posterior import Posterior
     from noisyor.pruning import prune_causes
     from noisyor.sampling import sample, visible_probability
@@ -92,7 +92,7 @@ _HOME = {
     "Network": "network",
     "NoisyOrError": "errors",
     "NoisyOrNetwork": "estimators",
-    "Observations": "observations",
+    "Observations": "data.observations",
     "Posterior": "posterior",
     "ReadOptions": "tables",
     "Table": "tables",

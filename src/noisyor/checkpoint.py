@@ -15,9 +15,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import save
 
 from noisyor._util.atomic import write_atomically
+from noisyor.data.observations import Observations
 from noisyor.errors import CheckpointError
 from noisyor.network import Network
-from noisyor.observations import Observations
 
 FORMAT = "noisyor-checkpoint-1"
 

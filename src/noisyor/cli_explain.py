@@ -20,9 +20,9 @@ from noisyor.cli_options import (
 from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
+    from noisyor.data.observations import Observations
     from noisyor.differential import Change, Differential
     from noisyor.network import Network
-    from noisyor.observations import Observations
 
 __all__ = ["explain"]
 
@@ -143,8 +143,8 @@ def explain(
 
 
 def _evidence(network: Network, observe: tuple[str, ...], absent: tuple[str, ...]) -> Observations:
+    from noisyor.data.observations import Observations
     from noisyor.differential import find_visible
-    from noisyor.observations import Observations
 
     def indices(texts: tuple[str, ...]) -> list[int]:
         names = network.visible_names or ()

@@ -16,6 +16,7 @@ import numpy as np
 
 from noisyor._util.atomic import write_atomically
 from noisyor._util.paths import real_path
+from noisyor.data.observations import Observations
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
 from noisyor.evaluation import Score
 from noisyor.explanation import explain
@@ -25,7 +26,6 @@ from noisyor.model_file import load_network, read_metadata, save_network
 from noisyor.naming import hidden_names
 from noisyor.network import Network
 from noisyor.objective import elbo_mp
-from noisyor.observations import Observations
 from noisyor.provenance import Kind, provenance
 from noisyor.tables import ReadOptions, Table, read_table
 

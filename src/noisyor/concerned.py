@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 from noisyor.network import BoolArray, FloatArray, LongArray, Network
-from noisyor.observations import Observations
 
 __all__ = ["Concerned", "concerned_by", "forwards"]
 

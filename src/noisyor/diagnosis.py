@@ -16,12 +16,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor._util.compression import existing, open_binary
+from noisyor.data.observations import Observations
 from noisyor.datasets.documents import text_lines
 from noisyor.datasets.hpo import HpoData
 from noisyor.differential import Differential, differential, find_visible
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network import FloatArray, Network, probability_from_theta
-from noisyor.observations import Observations
 from noisyor.structure import from_edges
 
 __all__ = [

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.concerned import Concerned, concerned_by, forwards
+from noisyor.data.columns import near
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.explanation import explain
 from noisyor.inference.exact import MAX_HIDDEN, hidden_configurations, log_joint_table
@@ -20,9 +22,7 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.marginalization import marginals
 from noisyor.naming import hidden_label, visible_label
 from noisyor.network import FloatArray, LongArray, Network
-from noisyor.observations import Observations
 from noisyor.shares import shares_of_findings
-from noisyor.tables.columns import near
 
 __all__ = [
     "Cause",

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.network import FloatArray, Network
 from noisyor.objective import elbo_mp
-from noisyor.observations import Observations
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
+from noisyor.data.observations import Observations
 from noisyor.engines.numba.configuration_chains import Options, Output, explore_rows
 from noisyor.engines.numba.engine import PreparedNetwork, rows_of
 from noisyor.engines.threads import resolve_threads, run_blocks
@@ -21,7 +22,6 @@ from noisyor.evaluation import Score
 from noisyor.explanation import clamp_of
 from noisyor.inference.max_product import MaxProduct
 from noisyor.network import FloatArray, Network
-from noisyor.observations import Observations
 
 _POLISH = 20
 _BLOCK_BYTES = 32 * 2**20

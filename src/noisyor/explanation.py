@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.validation import check_seed
+from noisyor.data.observations import Observations
 from noisyor.engines.numba.selection import UNOBSERVED
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.network import Network
-from noisyor.observations import Observations
 from noisyor.posterior import Posterior
 
 

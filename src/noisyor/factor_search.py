@@ -19,10 +19,10 @@ import numpy.typing as npt
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.cover import Cover, combine, merge, prune, refine, replace
+from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint import JointMaxProduct, factorize
-from noisyor.observations import Observations
 from noisyor.pricing import OBJECTIVES, Matrix, Objective, Rates
 from noisyor.searching import best_of_starts, sample_rows
 

@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
+from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint import JointMaxProduct, deconvolve
 from noisyor.network import FloatArray
-from noisyor.observations import Observations
 from noisyor.pricing import Matrix, Rates
 from noisyor.searching import best_of_starts, sample_rows
 from noisyor.stamps import Drawing, Plane, prune_drawing, to_corner

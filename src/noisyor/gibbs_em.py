@@ -15,6 +15,7 @@ import numpy as np
 
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
+from noisyor.data.observations import Observations
 from noisyor.engines.numba import engine
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
@@ -26,7 +27,6 @@ from noisyor.network import (
     probability_from_theta,
     theta_from_probability,
 )
-from noisyor.observations import Observations
 
 __all__ = ["learn_by_gibbs"]
 

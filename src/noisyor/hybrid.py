@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.network import Network
-from noisyor.observations import Observations
 from noisyor.training import Callback, TrainingResult, train
 
 

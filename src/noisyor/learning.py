@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from noisyor._util.validation import is_whole
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.factor_search import search_factors
 from noisyor.feature_search import search_features
@@ -22,7 +23,6 @@ from noisyor.inference.method import Method
 from noisyor.initialization import initialize
 from noisyor.layering import layered
 from noisyor.network import Network
-from noisyor.observations import Observations
 from noisyor.pruning import prune_causes
 from noisyor.searching import sample_rows
 from noisyor.structure import bipartite, convolutional

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from noisyor.data.observations import Observations
 from noisyor.engines.numba import engine
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError
 from noisyor.inference.method import Gradient
 from noisyor.network import Network
-from noisyor.observations import Observations
 from noisyor.posterior import Posterior
 
 

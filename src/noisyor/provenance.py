@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from noisyor._version import __version__
-from noisyor.observations import Observations
+from noisyor.data.observations import Observations
 from noisyor.training import History
 
 __all__ = ["Kind", "provenance"]

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.inference.max_product import MaxProduct
 from noisyor.network import FloatArray, Network
 from noisyor.objective import log_joint
-from noisyor.observations import Observations
 from noisyor.searching import sample_rows
 from noisyor.structure import bipartite
 

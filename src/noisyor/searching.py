@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.observations import Observations
+from noisyor.data.observations import Observations
 
 __all__ = ["best_of_starts", "sample_rows"]
 

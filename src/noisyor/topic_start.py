@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.network import (
     FloatArray,
@@ -25,7 +26,6 @@ from noisyor.network import (
     theta_from_failure,
     theta_from_probability,
 )
-from noisyor.observations import Observations
 
 __all__ = ["start_from_counts"]
 

@@ -18,12 +18,12 @@ from noisyor import adam
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed
 from noisyor.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.network import THETA_MIN, FloatArray, Network
-from noisyor.observations import Observations
 
 EDGE_ROWS, EDGE_SHARE = 0.1, 0.1
 """Prior of an edge: rows for each row of smoothing, and the share in which the cause succeeds."""

@@ -9,11 +9,11 @@ import numpy.typing as npt
 from scipy.special import betaln
 
 from noisyor.cover import PRIOR_ROWS
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
 from noisyor.factor_search import FoundFactors
 from noisyor.feature_search import FoundFeatures
 from noisyor.network import FloatArray, Network, theta_from_failure, theta_from_probability
-from noisyor.observations import Observations
 from noisyor.stamps import OFF_FAILURE
 
 __all__ = [

@@ -15,6 +15,7 @@ from noisyor import (
     log_joint,
     train,
 )
+from noisyor.data.observations import Observations
 from noisyor.engines.numba import mean_field_engine as engine
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.exact import hidden_configurations, log_joint_table
@@ -25,7 +26,6 @@ from noisyor.inference.mean_field_reference import (
     r_floor,
     sweep_order,
 )
-from noisyor.observations import Observations
 
 PUBLISHED = MeanField()._options()
 

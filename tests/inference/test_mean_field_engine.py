@@ -10,11 +10,11 @@ from numba import njit
 from random_networks import build, random_network, random_rows
 
 from noisyor import MeanField, bipartite, convolutional, explain, initialize, layered, train
+from noisyor.data.observations import Observations
 from noisyor.engines.numba import mean_field_engine as engine
 from noisyor.engines.numba import mean_field_vector as vector
 from noisyor.inference.mean_field_reference import MeanFieldRow
 from noisyor.network import Network
-from noisyor.observations import Observations
 
 PUBLISHED = MeanField()._options()
 

@@ -7,7 +7,7 @@ import pytest
 from report_examples import NASTY, QUOTES, Example, save
 
 import noisyor as nor
-from noisyor.observations import Observations
+from noisyor.data.observations import Observations
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_networks import random_network
 
-from noisyor.observations import Observations
+from noisyor.data.observations import Observations
 from noisyor.report import attribution
 from noisyor.report.attribution import attribute
 

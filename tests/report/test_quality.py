@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor.observations import Observations
+from noisyor.data.observations import Observations
 from noisyor.report.matrix import EXPLAINED, EXTRA, MISSED, OFF, UNKNOWN, matrix_data, residuals
 from noisyor.report.quality import calibrate, explain_rows, nothing_elbo
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from noisyor.observations import Observations
+from noisyor.data.observations import Observations
 
 NAN = np.nan
 SPARSE_FORMATS = ("csr", "csc", "coo", "lil", "dok", "bsr", "dia")

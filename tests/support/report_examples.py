@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 import noisyor as nor
+from noisyor.data.observations import Observations
 from noisyor.network import Network
-from noisyor.observations import Observations
 from noisyor.provenance import provenance
 from noisyor.training import Evaluation, History
 

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 
 import noisyor as nor
 from noisyor.cli_options import FORMAT_NAMES
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError, NoisyOrError
-from noisyor.observations import Observations
 from noisyor.tables import FORMATS, ReadOptions, read_table
 
 COLUMNS = ("hair", "eggs", "milk", "legs, four")

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from noisyor.data.vocabulary import TextData, encode_documents, vectorise
     from noisyor.datasets.bmf import BmfData, generate_bmf
     from noisyor.datasets.deconvolution import (
         DeconvolutionData,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
         load_yelp,
     )
     from noisyor.datasets.tiny20 import Tiny20Data, load_tiny20
-    from noisyor.datasets.vectoriser import TextData, encode_documents, vectorise
 
 _HOME = {
     "OVPM_NAMES": "ovpm",

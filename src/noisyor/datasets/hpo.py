@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.compression import existing, open_binary
+from noisyor.data.observations import Observations
 from noisyor.datasets.documents import delimited_rows, text_lines
 from noisyor.datasets.fetching import fetch
 from noisyor.errors import InvalidDataError
-from noisyor.observations import Observations
 
 __all__ = ["HpoData", "load_hpo"]
 

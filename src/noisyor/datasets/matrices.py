@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.compression import existing, open_binary
+from noisyor.data.observations import Observations
 from noisyor.datasets.documents import delimited_rows
 from noisyor.datasets.fetching import fetch, find
 from noisyor.datasets.npz import read_arrays
 from noisyor.errors import InvalidDataError
-from noisyor.observations import Observations
 
 __all__ = ["MatrixData", "load_plants", "load_zoo"]
 

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.compression import existing, members, reading
+from noisyor.data.observations import Observations
 from noisyor.datasets.fetching import fetch, find
 from noisyor.datasets.npz import read_arrays
 from noisyor.datasets.registry import ovpm_originals
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.observations import Observations
 
 __all__ = ["OVPM_NAMES", "OvpmData", "load_ovpm"]
 

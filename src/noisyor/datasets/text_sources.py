@@ -18,6 +18,7 @@ import numpy as np
 
 from noisyor._util.compression import decompressed, members, open_binary, reading
 from noisyor._util.validation import check_seed, is_whole
+from noisyor.data.vocabulary import TextData, vectorise
 from noisyor.datasets.documents import (
     delimited_rows,
     iterate_documents,
@@ -27,7 +28,6 @@ from noisyor.datasets.documents import (
 )
 from noisyor.datasets.fetching import fetch, find
 from noisyor.datasets.patents import patent_descriptions
-from noisyor.datasets.vectoriser import TextData, vectorise
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
 __all__ = [

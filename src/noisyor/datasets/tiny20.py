@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.compression import existing
+from noisyor.data.observations import Observations
 from noisyor.datasets.fetching import fetch
 from noisyor.errors import InvalidDataError
-from noisyor.observations import Observations
 
 __all__ = ["Tiny20Data", "load_tiny20"]
 

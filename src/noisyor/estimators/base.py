@@ -15,6 +15,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from noisyor.data.chunks import RowSource
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.estimators.files import history_of, method_of, read_model, write_model
 from noisyor.estimators.rows import PreparedSource, Tally, read_rows
@@ -25,10 +27,8 @@ from noisyor.inference.method import Method
 from noisyor.learning import Learned
 from noisyor.network import Network, probability_from_theta
 from noisyor.objective import elbo_mp
-from noisyor.observations import Observations
 from noisyor.posterior import Posterior
 from noisyor.provenance import Kind, provenance
-from noisyor.row_sources import RowSource
 from noisyor.sampling import visible_probability
 from noisyor.streaming import learn_chunk, start_stream, train_stream
 from noisyor.training import History

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from noisyor._util.validation import is_whole
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.inference.method import Method
 from noisyor.learning import Learned, learn_factors, learn_features, learn_network, learn_topics
 from noisyor.network import Network, probability_from_theta
-from noisyor.observations import Observations
 from noisyor.provenance import Kind
 from noisyor.structure import activation_shape
 

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
 from noisyor._util.validation import is_finite
+from noisyor.data.chunks import RowSource
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.observations import Observations
-from noisyor.row_sources import RowSource
 
 __all__ = ["PreparedSource", "Tally", "read_rows"]
 

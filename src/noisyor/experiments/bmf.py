@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor import datasets
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
 from noisyor.experiments.learning import learn_and_bound, modes, split_for
@@ -26,7 +27,6 @@ from noisyor.metrics import (
     reconstruction_error,
     trivial_reference,
 )
-from noisyor.observations import Observations
 from noisyor.structure import bipartite
 
 __all__ = ["EXPERIMENT"]

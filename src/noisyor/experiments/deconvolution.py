@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor import datasets
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
 from noisyor.experiments.learning import learn_and_bound, modes, split_for
@@ -27,7 +28,6 @@ from noisyor.metrics import (
     trivial_reference,
 )
 from noisyor.network import probability_from_theta
-from noisyor.observations import Observations
 from noisyor.structure import convolutional
 
 __all__ = ["EXPERIMENT"]

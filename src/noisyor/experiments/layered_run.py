@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from noisyor.data.observations import Observations
 from noisyor.experiments.arrays import pack
 from noisyor.experiments.learning import elbos, learn, phases_of, split_for
 from noisyor.experiments.protocol import MP_PHASE, Context, Outcome, RunSpec
@@ -12,7 +13,6 @@ from noisyor.initialization import initialize
 from noisyor.layering import layered
 from noisyor.metrics import independent_elbo
 from noisyor.network import Network
-from noisyor.observations import Observations
 
 __all__ = ["LayeredProtocol", "run_layered"]
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from noisyor.data.observations import Observations
 from noisyor.errors import CheckpointError
 from noisyor.experiments.protocol import Context, Outcome, RunSpec
 from noisyor.explanation import explain
@@ -14,7 +15,6 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.network import FloatArray, Network
-from noisyor.observations import Observations
 from noisyor.training import StepInfo, TrainingResult, train
 
 __all__ = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from noisyor import datasets
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
 from noisyor.experiments.learning import learn_and_bound, split_for
@@ -16,7 +17,6 @@ from noisyor.experiments.protocol import Choice, Context, Experiment, Outcome, R
 from noisyor.initialization import initialize
 from noisyor.metrics import full_recovery, recovered_parameters, trivial_reference
 from noisyor.network import probability_from_theta
-from noisyor.observations import Observations
 from noisyor.structure import bipartite
 
 __all__ = ["DATASETS", "EXPERIMENT", "LATENTS"]

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from noisyor import datasets
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.layered_run import LayeredProtocol, run_layered
 from noisyor.experiments.protocol import (
@@ -23,7 +24,6 @@ from noisyor.experiments.protocol import (
     RunSpec,
     paper_method,
 )
-from noisyor.observations import Observations
 
 __all__ = ["EXPERIMENT", "SUBSTITUTES"]
 

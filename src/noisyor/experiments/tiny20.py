@@ -7,6 +7,7 @@ without noise: 1,000 of max-product, 1,500 or 5,000 of variational inference, 1,
 from __future__ import annotations
 
 from noisyor import datasets
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.layered_run import LayeredProtocol, run_layered
 from noisyor.experiments.protocol import (
@@ -18,7 +19,6 @@ from noisyor.experiments.protocol import (
     RunSpec,
     paper_method,
 )
-from noisyor.observations import Observations
 
 __all__ = ["EXPERIMENT"]
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.network import FloatArray, Network
-from noisyor.observations import Observations
 
 MAX_HIDDEN = 20
 

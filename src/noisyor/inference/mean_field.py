@@ -11,12 +11,12 @@ import scipy.sparse as sp
 
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import is_finite, is_whole
+from noisyor.data.observations import Observations
 from noisyor.engines.numba import engine, mean_field_engine
 from noisyor.engines.numba.mean_field_engine import Memory, Options
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.method import Gradient
 from noisyor.network import Network
-from noisyor.observations import Observations
 from noisyor.posterior import Posterior, concatenate
 
 _BLOCK_BYTES = 64 * 2**20

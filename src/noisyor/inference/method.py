@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from noisyor.data.observations import Observations
 from noisyor.network import Network
-from noisyor.observations import Observations
 from noisyor.posterior import Posterior
 
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from noisyor.data.observations import Observations
 from noisyor.network import FloatArray, LongArray, Network
-from noisyor.observations import Observations
 
 __all__ = ["Attribution", "attribute"]
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from noisyor.data.columns import align
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
 from noisyor.model_file import load_network, read_metadata
 from noisyor.network import Network
-from noisyor.observations import Observations
 from noisyor.provenance import Kind
 from noisyor.structure import activation_shape
 from noisyor.tables import ReadOptions, read_table
-from noisyor.tables.columns import align
 
 __all__ = ["Model", "Positions", "Rows", "kind_of", "positions_of", "read_model", "rows_for"]
 

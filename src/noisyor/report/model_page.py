@@ -19,9 +19,9 @@ from noisyor._util.paths import (
     write_text,
 )
 from noisyor._version import __version__
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.network import Network
-from noisyor.observations import Observations
 from noisyor.provenance import Kind
 from noisyor.report.attribution import Attribution, attribute
 from noisyor.report.explorer import (

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.explanation import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.metrics import independent_elbo
 from noisyor.network import THETA_MIN, BoolArray, FloatArray, LongArray, Network
-from noisyor.observations import Observations
 from noisyor.sampling import visible_probability
 
 __all__ = ["Bin", "Calibration", "Explained", "calibrate", "explain_rows", "nothing_elbo"]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from noisyor.data.columns import require
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.observations import Observations
-from noisyor.tables.columns import require
 from noisyor.tables.gathering import Gathering
 from noisyor.tables.lines import delimiter_of, fields_of, numbered_lines
 from noisyor.tables.options import ReadOptions

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisyor.data.observations import Observations
+from noisyor.data.readers import checked_names
 from noisyor.errors import InvalidDataError
-from noisyor.observations import Observations
-from noisyor.reading import checked_names
 
 __all__ = ["MOST_COLUMNS", "Gathering", "check_columns", "named"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.observations import Observations
 from noisyor.tables.gathering import check_columns
 from noisyor.tables.options import ReadOptions
 

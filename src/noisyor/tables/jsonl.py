@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.observations import Observations
 from noisyor.tables.delimited import Cells
 from noisyor.tables.gathering import check_columns, named
 from noisyor.tables.lines import numbered_lines

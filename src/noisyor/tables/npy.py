@@ -15,8 +15,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.observations import Observations
 from noisyor.tables.gathering import Gathering, check_columns, named
 from noisyor.tables.options import ReadOptions
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from noisyor._util.compression import open_binary
+from noisyor.data.columns import align
+from noisyor.data.observations import Observations
 from noisyor.errors import DatasetNotFoundError, InvalidDataError
 from noisyor.network import Network
-from noisyor.observations import Observations
 from noisyor.tables import delimited, images, items, jsonl, matlab, npy, parquet, texts
-from noisyor.tables.columns import align
 from noisyor.tables.options import FORMATS, ReadOptions
 
 __all__ = ["Table", "format_of", "read_table"]

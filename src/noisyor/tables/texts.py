@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from noisyor.datasets.vectoriser import PADDING, UNKNOWN, encode_documents, vectorise, words_of
+from noisyor.data.columns import select_columns
+from noisyor.data.observations import Observations
+from noisyor.data.vocabulary import PADDING, UNKNOWN, encode_documents, vectorise, words_of
 from noisyor.errors import InvalidDataError
-from noisyor.observations import Observations
-from noisyor.tables.columns import select_columns
 from noisyor.tables.delimited import column_number, id_column
 from noisyor.tables.lines import delimiter_of, fields_of, numbered_lines
 from noisyor.tables.options import ReadOptions

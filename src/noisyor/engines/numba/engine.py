@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from noisyor.data.observations import Observations
 from noisyor.engines.numba.cache import forget_stale_kernels
 from noisyor.engines.numba.gibbs import sweep_rows
 from noisyor.engines.numba.graph import Graph, Parameters, graph_of, parameters_of
@@ -14,7 +15,6 @@ from noisyor.engines.numba.selection import Rows, allocate
 from noisyor.engines.numba.two_stage import allocate_stages
 from noisyor.engines.threads import run_blocks
 from noisyor.network import Network
-from noisyor.observations import Observations
 
 States = npt.NDArray[np.uint8]
 

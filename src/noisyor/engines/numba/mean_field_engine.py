@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from noisyor.data.observations import Observations
 from noisyor.engines.numba.cache import forget_stale_kernels
 from noisyor.engines.numba.engine import States, rows_of
 from noisyor.engines.numba.graph import Graph, graph_of
@@ -23,7 +24,6 @@ from noisyor.engines.numba.mean_field import (
 from noisyor.engines.numba.mean_field_work import Memory, Tables, Work, allocate
 from noisyor.engines.threads import run_blocks
 from noisyor.network import FloatArray, IntArray, Network
-from noisyor.observations import Observations
 
 forget_stale_kernels(infer_blocks)
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.observations import Observations
 
 __all__ = ["align", "near", "require", "select_columns"]
 

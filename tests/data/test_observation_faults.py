@@ -12,8 +12,8 @@ import pytest
 import scipy.sparse as sp
 from observation_checks import SAMPLE, active
 
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, NoisyOrError, UnsupportedDataError
-from noisyor.observations import Observations
 
 # ---- faults in values
 

@@ -1,7 +1,7 @@
 """Binary data in every accepted form, validated once and kept sparse.
 
 Only the ones and the unobserved entries are stored, row by row (`noisyor._util.csr`); the forms
-that can be read are in `noisyor.reading`.
+that can be read are in `noisyor.data.readers`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.csr import AnyArray, IntArray, LongArray, Rows, contains, row_blocks
-from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
-from noisyor.reading import (
+from noisyor.data.readers import (
     Source,
     check_size,
     check_width,
@@ -28,6 +27,7 @@ from noisyor.reading import (
     source_of,
     source_of_rows,
 )
+from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from noisyor._util.csr import Rows, pointers
 from noisyor._util.validation import is_whole
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
-from noisyor.observations import Observations
 
 __all__ = ["PADDING", "UNKNOWN", "TextData", "encode_documents", "vectorise", "words_of"]
 

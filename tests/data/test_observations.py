@@ -21,8 +21,8 @@ from observation_checks import (
 )
 
 import noisyor._util.csr
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.observations import Observations
 
 # ---- the layout
 

@@ -18,8 +18,8 @@ from hypothesis.extra import numpy as hnp
 from observation_checks import NAN, SAMPLE, SPARSE_FORMATS, active, assert_same, matrices
 
 import noisyor._util.csr
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.observations import Observations
 
 # ---- selections
 

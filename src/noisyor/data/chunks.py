@@ -18,8 +18,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor._util.csr import AnyArray
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
-from noisyor.observations import Observations
 
 __all__ = ["RowSource", "open_rows", "write_rows"]
 

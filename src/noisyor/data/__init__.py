@@ -1,0 +1,1 @@
+"""Binary rows: the container, its readers, chunks of files, columns and vocabularies."""
