@@ -27,8 +27,8 @@ from _problems import data_directory
 from noisyor.data.observations import Observations
 from noisyor.datasets import load_hpo
 from noisyor.diagnosis import Patients, naive_bayes, simulate_patients
-from noisyor.network import FloatArray, Network
-from noisyor.structure import from_edges
+from noisyor.network.builders import from_edges
+from noisyor.network.graph import FloatArray, Network
 
 CHAINS = 32
 EXACT_PATIENTS = 20

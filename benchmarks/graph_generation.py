@@ -27,7 +27,7 @@ import scipy
 import scipy.io
 import scipy.sparse as sp
 
-from noisyor.layering import layered
+from noisyor.network.cooccurrence import layered
 
 PAPER_EDGES = {"tiny20": None, "imdb": 91_234}
 LAYERS = {"tiny20": 3, "imdb": 5}

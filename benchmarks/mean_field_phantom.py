@@ -42,7 +42,7 @@ from noisyor.metrics import (
     threshold_features,
     trivial_reference,
 )
-from noisyor.network import Network
+from noisyor.network.graph import Network
 from noisyor.posterior import Posterior
 
 PHANTOM_R = 1e-5

@@ -26,7 +26,7 @@ from noisyor.datasets.bmf import generate_bmf
 from noisyor.experiments.overparam import TRAIN_SHARE
 from noisyor.factor_search import FoundFactors, search_factors
 from noisyor.metrics import factorization_error, recovered_parameters
-from noisyor.network import Network
+from noisyor.network.graph import Network
 
 FLIPPED, FLIPS = "10 % flipped", 0.1
 OVPM = ("PLNT", "IMG-FLIP")

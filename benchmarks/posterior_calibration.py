@@ -25,7 +25,7 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor.data.observations import Observations
 from noisyor.marginalization import METHODS, MarginalMethod
-from noisyor.network import FloatArray, Network
+from noisyor.network.graph import FloatArray, Network
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from random_networks import random_network, random_rows

@@ -24,7 +24,7 @@ from _measure import Machine, arguments, interleaved, significant, write
 from _problems import active_edges
 from noisyor.data.observations import Observations
 from noisyor.engines.numba import engine
-from noisyor.network import Network
+from noisyor.network.graph import Network
 
 ITERATIONS = 50
 EDGES_A_CALL = 200_000  # small rows come in numbers, so that the call itself costs nothing

@@ -28,9 +28,9 @@ from noisyor.evaluation import evaluate
 from noisyor.experiments.text import LOADERS
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.layering import layered
 from noisyor.metrics import independent_elbo
-from noisyor.network import Network
+from noisyor.network.cooccurrence import layered
+from noisyor.network.graph import Network
 from noisyor.topic_start import start_from_counts
 from noisyor.training import train
 

@@ -28,10 +28,10 @@ from noisyor.evaluation import evaluate
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.initialization import initialize
-from noisyor.layering import layered
 from noisyor.learning import start_by_sampling
 from noisyor.metrics import independent_elbo
-from noisyor.network import Network
+from noisyor.network.cooccurrence import layered
+from noisyor.network.graph import Network
 from noisyor.topic_start import start_from_counts
 from noisyor.training import train
 

@@ -10,7 +10,7 @@ from noisyor.datasets import generate_deconvolution
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.feature_search import FoundFeatures, search_features
 from noisyor.metrics import boolean_convolution, features_iou, threshold_features
-from noisyor.structure import activation_shape, convolutional
+from noisyor.network.builders import activation_shape, convolutional
 from noisyor.warm_start import start_from_features
 
 CORNER = [[1, 1, 1], [1, 0, 0], [1, 0, 0]]

@@ -13,7 +13,7 @@ from noisyor.engines.numba import engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.gibbs_em import learn_by_gibbs
 from noisyor.inference.exact import hidden_configurations, log_joint_table
-from noisyor.network import Network, probability_from_theta
+from noisyor.network.graph import Network, probability_from_theta
 
 
 def exact_counts(network: Network, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,9 +9,9 @@ import pytest
 
 from noisyor.errors import InvalidNetworkError, MissingExtraError
 from noisyor.graph_exchange import from_networkx, to_networkx
-from noisyor.layering import layered
-from noisyor.network import Network
-from noisyor.structure import bipartite, convolutional, from_edges
+from noisyor.network.builders import bipartite, convolutional, from_edges
+from noisyor.network.cooccurrence import layered
+from noisyor.network.graph import Network
 
 
 def assert_same(one: Network, other: Network) -> None:

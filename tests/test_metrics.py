@@ -19,8 +19,8 @@ from noisyor.metrics import (
     threshold_features,
     trivial_reference,
 )
-from noisyor.network import theta_from_failure
-from noisyor.structure import bipartite, convolutional
+from noisyor.network.builders import bipartite, convolutional
+from noisyor.network.graph import theta_from_failure
 
 
 def convolution_by_definition(activations, features, border):

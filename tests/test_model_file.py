@@ -26,8 +26,8 @@ from noisyor.model_file import (
     read_metadata,
     save_network,
 )
-from noisyor.network import Network
-from noisyor.structure import bipartite, convolutional, from_edges
+from noisyor.network.builders import bipartite, convolutional, from_edges
+from noisyor.network.graph import Network
 
 RANDOM = np.random.default_rng(0)
 

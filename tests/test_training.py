@@ -11,7 +11,7 @@ from random_networks import random_network, random_rows
 import noisyor as nor
 from noisyor import adam, training
 from noisyor.errors import CheckpointError, InvalidSettingError
-from noisyor.network import THETA_MIN
+from noisyor.network.graph import THETA_MIN
 
 
 @pytest.fixture

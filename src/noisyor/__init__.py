@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from noisyor.inference.max_product import MaxProduct
     from noisyor.inference.mean_field import MeanField
     from noisyor.initialization import initialize
-    from noisyor.layering import layered
     from noisyor.learning import (
         Learned,
         learn_factors,
@@ -57,13 +56,14 @@ if TYPE_CHECKING:
     )
     from noisyor.marginalization import Marginals, marginals
     from noisyor.model_file import load_network, save_network
-    from noisyor.network import Network
+    from noisyor.network.builders import bipartite, convolutional, from_edges
+    from noisyor.network.cooccurrence import layered
+    from noisyor.network.forward import sample, visible_probability
+    from noisyor.network.graph import Network
     from noisyor.objective import elbo_mp, elbo_mp_gradient, log_joint
     from noisyor.posterior import Posterior
     from noisyor.pruning import prune_causes
-    from noisyor.sampling import sample, visible_probability
     from noisyor.streaming import train_stream
-    from noisyor.structure import bipartite, convolutional, from_edges
     from noisyor.tables import ReadOptions, Table, read_table
     from noisyor.training import TrainingResult, train
 
@@ -89,7 +89,7 @@ _HOME = {
     "MeanField": "inference.mean_field",
     "MissingExtraError": "errors",
     "ModelFileError": "errors",
-    "Network": "network",
+    "Network": "network.graph",
     "NoisyOrError": "errors",
     "NoisyOrNetwork": "estimators",
     "Observations": "data.observations",
@@ -99,8 +99,8 @@ _HOME = {
     "TopicModel": "estimators",
     "TrainingResult": "training",
     "UnsupportedDataError": "errors",
-    "bipartite": "structure",
-    "convolutional": "structure",
+    "bipartite": "network.builders",
+    "convolutional": "network.builders",
     "cover_rows": "factor_search",
     "diagnose": "diagnosis",
     "disease_network": "diagnosis",
@@ -112,10 +112,10 @@ _HOME = {
     "evidence_bound": "evidence",
     "explain": "explanation",
     "export_network": "exporting",
-    "from_edges": "structure",
+    "from_edges": "network.builders",
     "from_networkx": "graph_exchange",
     "initialize": "initialization",
-    "layered": "layering",
+    "layered": "network.cooccurrence",
     "learn_by_gibbs": "gibbs_em",
     "learn_factors": "learning",
     "learn_features": "learning",
@@ -126,14 +126,14 @@ _HOME = {
     "marginals": "marginalization",
     "prune_causes": "pruning",
     "read_table": "tables",
-    "sample": "sampling",
+    "sample": "network.forward",
     "save_network": "model_file",
     "to_networkx": "graph_exchange",
     "search_factors": "factor_search",
     "train": "training",
     "train_hybrid": "hybrid",
     "train_stream": "streaming",
-    "visible_probability": "sampling",
+    "visible_probability": "network.forward",
 }
 
 __all__ = [

@@ -17,7 +17,7 @@ from safetensors.numpy import save
 from noisyor._util.atomic import write_atomically
 from noisyor.data.observations import Observations
 from noisyor.errors import CheckpointError
-from noisyor.network import Network
+from noisyor.network.graph import Network
 
 FORMAT = "noisyor-checkpoint-1"
 

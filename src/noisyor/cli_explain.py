@@ -22,7 +22,7 @@ from noisyor.errors import InvalidSettingError
 if TYPE_CHECKING:
     from noisyor.data.observations import Observations
     from noisyor.differential import Change, Differential
-    from noisyor.network import Network
+    from noisyor.network.graph import Network
 
 __all__ = ["explain"]
 
@@ -157,7 +157,7 @@ def _evidence(network: Network, observe: tuple[str, ...], absent: tuple[str, ...
     present, missing = indices(observe), indices(absent)
     both = set(present) & set(missing)
     if both:
-        from noisyor.naming import visible_label
+        from noisyor.network.labels import visible_label
 
         raise InvalidSettingError(
             f"{visible_label(network, both.pop())!r} is given both as present and as absent"
@@ -188,7 +188,7 @@ def _rows(
 
 def _known(network: Network, row: Observations) -> tuple[list[str], int, int]:
     """Names of what is present, and how many are absent and unknown."""
-    from noisyor.naming import visible_label
+    from noisyor.network.labels import visible_label
 
     present = [visible_label(network, int(i)) for i in row.columns[row.ptr[0] : row.ptr[1]]]
     unknown = row.n_missing
@@ -203,7 +203,7 @@ def _few(items: list[str], shown: int = _SHOWN_FINDINGS) -> str:
 def _text(
     network: Network, label: str, row: Observations, result: Differential, changes: list[Change]
 ) -> list[str]:
-    from noisyor.naming import hidden_label
+    from noisyor.network.labels import hidden_label
 
     present, absent, unknown = _known(network, row)
     lines = [
@@ -241,7 +241,7 @@ def _record(
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from noisyor.naming import hidden_label
+    from noisyor.network.labels import hidden_label
 
     present, absent, unknown = _known(network, row)
     return {

@@ -367,7 +367,7 @@ def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> int:
 
 
 def _lines(fitted: Fitted, out: Path) -> list[str]:
-    from noisyor.naming import hidden_label
+    from noisyor.network.labels import hidden_label
 
     network, data = fitted.learned.network, fitted.table.observations
     share = data.n_active / max(1, data.n_rows * data.n_visible - data.n_missing)

@@ -23,7 +23,7 @@ from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
     from noisyor.evaluation import Score
-    from noisyor.network import Network
+    from noisyor.network.graph import Network
     from noisyor.tables import Table
 
 __all__ = ["evaluate", "export", "info", "read_for", "sample"]
@@ -178,8 +178,8 @@ def sample(
     from noisyor._util.atomic import write_atomically
     from noisyor._util.paths import real_path
     from noisyor.model_file import load_network
-    from noisyor.naming import hidden_label, visible_label
-    from noisyor.sampling import sample as draw
+    from noisyor.network.forward import sample as draw
+    from noisyor.network.labels import hidden_label, visible_label
 
     network = load_network(model)
     if any(path.suffix.lower() in (".npy", ".csv") for path in targets):
@@ -289,7 +289,7 @@ def info(model: Path, top: int, as_json: bool) -> None:
       noisyor info zoo.safetensors --top 100 --json
     """
     from noisyor.model_file import load_network, read_metadata
-    from noisyor.naming import hidden_label, strongest_visibles, visible_label
+    from noisyor.network.labels import hidden_label, strongest_visibles, visible_label
 
     network, metadata = load_network(model), read_metadata(model)
     prior = network.prior_probability

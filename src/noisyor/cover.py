@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from noisyor.engines.numba.cover import improve_rows
 from noisyor.engines.threads import run_blocks
-from noisyor.network import FloatArray
+from noisyor.network.graph import FloatArray
 from noisyor.pricing import (
     OBJECTIVES,
     BinaryArray,

@@ -30,8 +30,8 @@ from noisyor.metrics import (
     threshold_features,
     trivial_reference,
 )
-from noisyor.network import Network
-from noisyor.structure import convolutional
+from noisyor.network.builders import convolutional
+from noisyor.network.graph import Network
 from noisyor.training import History, train
 
 __all__ = ["DEFAULT_STEPS", "EXPERIMENT", "SHAPES", "DemoResult", "run_demo"]

@@ -21,8 +21,8 @@ from noisyor.datasets.documents import text_lines
 from noisyor.datasets.hpo import HpoData
 from noisyor.differential import Differential, differential, find_visible
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network import FloatArray, Network, probability_from_theta
-from noisyor.structure import from_edges
+from noisyor.network.builders import from_edges
+from noisyor.network.graph import FloatArray, Network, probability_from_theta
 
 __all__ = [
     "Patients",

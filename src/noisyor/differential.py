@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.concerned import Concerned, concerned_by, forwards
 from noisyor.data.columns import near
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
@@ -20,8 +19,9 @@ from noisyor.explanation import explain
 from noisyor.inference.exact import MAX_HIDDEN, hidden_configurations, log_joint_table
 from noisyor.inference.max_product import MaxProduct
 from noisyor.marginalization import marginals
-from noisyor.naming import hidden_label, visible_label
-from noisyor.network import FloatArray, LongArray, Network
+from noisyor.network.graph import FloatArray, LongArray, Network
+from noisyor.network.labels import hidden_label, visible_label
+from noisyor.network.subnetwork import Concerned, concerned_by, forwards
 from noisyor.shares import shares_of_findings
 
 __all__ = [

@@ -13,7 +13,7 @@ from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.network import FloatArray, Network
+from noisyor.network.graph import FloatArray, Network
 from noisyor.objective import elbo_mp
 
 

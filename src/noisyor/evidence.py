@@ -21,7 +21,7 @@ from noisyor.errors import InvalidSettingError
 from noisyor.evaluation import Score
 from noisyor.explanation import clamp_of
 from noisyor.inference.max_product import MaxProduct
-from noisyor.network import FloatArray, Network
+from noisyor.network.graph import FloatArray, Network
 
 _POLISH = 20
 _BLOCK_BYTES = 32 * 2**20

@@ -15,7 +15,7 @@ from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
-from noisyor.network import Network
+from noisyor.network.graph import Network
 from noisyor.posterior import Posterior
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.graph_exchange import to_networkx
-from noisyor.naming import hidden_label, visible_label
-from noisyor.network import Network, failure_from_theta, probability_from_theta
+from noisyor.network.graph import Network, failure_from_theta, probability_from_theta
+from noisyor.network.labels import hidden_label, visible_label
 
 __all__ = ["TARGETS", "export_network"]
 

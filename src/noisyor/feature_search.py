@@ -21,11 +21,11 @@ from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint import JointMaxProduct, deconvolve
-from noisyor.network import FloatArray
+from noisyor.network.builders import activation_shape
+from noisyor.network.graph import FloatArray
 from noisyor.pricing import Matrix, Rates
 from noisyor.searching import best_of_starts, sample_rows
 from noisyor.stamps import Drawing, Plane, prune_drawing, to_corner
-from noisyor.structure import activation_shape
 
 __all__ = ["FoundFeatures", "search_features"]
 

@@ -20,7 +20,7 @@ from noisyor.engines.numba import engine
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
-from noisyor.network import (
+from noisyor.network.graph import (
     THETA_MIN,
     FloatArray,
     Network,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.errors import InvalidNetworkError, MissingExtraError
-from noisyor.network import (
+from noisyor.network.graph import (
     Network,
     failure_from_theta,
     probability_from_theta,

@@ -12,7 +12,7 @@ from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.network import Network
+from noisyor.network.graph import Network
 from noisyor.training import Callback, TrainingResult, train
 
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from noisyor.errors import InvalidSettingError
-from noisyor.network import (
+from noisyor.network.graph import (
     FloatArray,
     Network,
     theta_from_failure,

@@ -21,11 +21,11 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.initialization import initialize
-from noisyor.layering import layered
-from noisyor.network import Network
+from noisyor.network.builders import bipartite, convolutional
+from noisyor.network.cooccurrence import layered
+from noisyor.network.graph import Network
 from noisyor.pruning import prune_causes
 from noisyor.searching import sample_rows
-from noisyor.structure import bipartite, convolutional
 from noisyor.topic_start import start_from_counts
 from noisyor.training import History, train
 from noisyor.warm_start import EXACT, counts_say_all, start_from_factors, start_from_features

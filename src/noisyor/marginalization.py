@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.validation import is_whole
-from noisyor.assembly import one_of
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.evidence import explore
 from noisyor.explanation import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.network import FloatArray, Network
+from noisyor.network.assembly import one_of
+from noisyor.network.graph import FloatArray, Network
 
 MarginalMethod = Literal["chains", "set", "weighted", "samples", "mean-field"]
 METHODS: tuple[MarginalMethod, ...] = ("chains", "set", "weighted", "samples", "mean-field")

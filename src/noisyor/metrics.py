@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
-from noisyor.network import BoolArray, FloatArray, LongArray, Network
-from noisyor.structure import activation_shape
+from noisyor.network.builders import activation_shape
+from noisyor.network.graph import BoolArray, FloatArray, LongArray, Network
 
 __all__ = [
     "FeatureMatch",
@@ -83,7 +83,7 @@ def boolean_convolution(
     activations : binary (n_images, n_features, rows, columns).
     features : binary (n_features, height, width).
     border : positions include those where the feature hangs over the border of the image, as in
-        `noisyor.structure.activation_shape`.
+        `noisyor.network.builders.activation_shape`.
 
     Returns
     -------

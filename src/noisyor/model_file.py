@@ -23,7 +23,7 @@ from safetensors.numpy import load, save
 
 from noisyor._util.atomic import write_atomically
 from noisyor.errors import InvalidNetworkError, InvalidSettingError, ModelFileError
-from noisyor.network import Network
+from noisyor.network.graph import Network
 
 __all__ = ["FORMAT", "load_network", "read_metadata", "save_network"]
 

@@ -13,7 +13,7 @@ from noisyor.engines.numba import engine
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError
 from noisyor.inference.method import Gradient
-from noisyor.network import Network
+from noisyor.network.graph import Network
 from noisyor.posterior import Posterior
 
 

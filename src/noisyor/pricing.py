@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.network import FloatArray
+from noisyor.network.graph import FloatArray
 
 __all__ = [
     "OBJECTIVES",

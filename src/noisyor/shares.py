@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.network import BoolArray, FloatArray, LongArray, Network
+from noisyor.network.graph import BoolArray, FloatArray, LongArray, Network
 
 __all__ = ["shares_of_findings"]
 

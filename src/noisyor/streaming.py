@@ -25,7 +25,7 @@ from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
-from noisyor.network import Network
+from noisyor.network.graph import Network
 from noisyor.training import (
     Callback,
     History,

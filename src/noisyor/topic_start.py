@@ -18,7 +18,7 @@ import numpy as np
 
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.network import (
+from noisyor.network.graph import (
     FloatArray,
     LongArray,
     Network,

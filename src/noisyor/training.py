@@ -23,7 +23,7 @@ from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
-from noisyor.network import THETA_MIN, FloatArray, Network
+from noisyor.network.graph import THETA_MIN, FloatArray, Network
 
 EDGE_ROWS, EDGE_SHARE = 0.1, 0.1
 """Prior of an edge: rows for each row of smoothing, and the share in which the cause succeeds."""

@@ -13,7 +13,7 @@ from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
 from noisyor.factor_search import FoundFactors
 from noisyor.feature_search import FoundFeatures
-from noisyor.network import FloatArray, Network, theta_from_failure, theta_from_probability
+from noisyor.network.graph import FloatArray, Network, theta_from_failure, theta_from_probability
 from noisyor.stamps import OFF_FAILURE
 
 __all__ = [

@@ -14,7 +14,7 @@ from noisyor.data.observations import Observations
 from noisyor.engines.numba import mean_field_engine as engine
 from noisyor.engines.numba import mean_field_vector as vector
 from noisyor.inference.mean_field_reference import MeanFieldRow
-from noisyor.network import Network
+from noisyor.network.graph import Network
 
 PUBLISHED = MeanField()._options()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor.naming import hidden_names
+from noisyor.network.labels import hidden_names
 from noisyor.report.attribution import attribute
 from noisyor.report.explorer import Caps, Words, cause_names, explorer_data, reach_of
 from noisyor.report.health import expected_rate

@@ -9,7 +9,7 @@ import numpy as np
 
 import noisyor as nor
 from noisyor.data.observations import Observations
-from noisyor.network import Network
+from noisyor.network.graph import Network
 from noisyor.provenance import provenance
 from noisyor.training import Evaluation, History
 

@@ -14,9 +14,9 @@ from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.inference.method import Method
 from noisyor.learning import Learned, learn_factors, learn_features, learn_network, learn_topics
-from noisyor.network import Network, probability_from_theta
+from noisyor.network.builders import activation_shape
+from noisyor.network.graph import Network, probability_from_theta
 from noisyor.provenance import Kind
-from noisyor.structure import activation_shape
 
 __all__ = ["BlindDeconvolution", "BooleanMatrixFactorization", "NoisyOrNetwork", "TopicModel"]
 

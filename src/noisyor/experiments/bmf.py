@@ -27,7 +27,7 @@ from noisyor.metrics import (
     reconstruction_error,
     trivial_reference,
 )
-from noisyor.structure import bipartite
+from noisyor.network.builders import bipartite
 
 __all__ = ["EXPERIMENT"]
 

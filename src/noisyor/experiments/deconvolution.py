@@ -27,8 +27,8 @@ from noisyor.metrics import (
     threshold_features,
     trivial_reference,
 )
-from noisyor.network import probability_from_theta
-from noisyor.structure import convolutional
+from noisyor.network.builders import convolutional
+from noisyor.network.graph import probability_from_theta
 
 __all__ = ["EXPERIMENT"]
 

@@ -10,9 +10,9 @@ from noisyor.experiments.arrays import pack
 from noisyor.experiments.learning import elbos, learn, phases_of, split_for
 from noisyor.experiments.protocol import MP_PHASE, Context, Outcome, RunSpec
 from noisyor.initialization import initialize
-from noisyor.layering import layered
 from noisyor.metrics import independent_elbo
-from noisyor.network import Network
+from noisyor.network.cooccurrence import layered
+from noisyor.network.graph import Network
 
 __all__ = ["LayeredProtocol", "run_layered"]
 

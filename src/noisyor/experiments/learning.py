@@ -14,7 +14,7 @@ from noisyor.explanation import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
-from noisyor.network import FloatArray, Network
+from noisyor.network.graph import FloatArray, Network
 from noisyor.training import StepInfo, TrainingResult, train
 
 __all__ = [

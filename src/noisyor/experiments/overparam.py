@@ -16,8 +16,8 @@ from noisyor.experiments.learning import learn_and_bound, split_for
 from noisyor.experiments.protocol import Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.initialization import initialize
 from noisyor.metrics import full_recovery, recovered_parameters, trivial_reference
-from noisyor.network import probability_from_theta
-from noisyor.structure import bipartite
+from noisyor.network.builders import bipartite
+from noisyor.network.graph import probability_from_theta
 
 __all__ = ["DATASETS", "EXPERIMENT", "LATENTS"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from noisyor.errors import InvalidSettingError
-from noisyor.network import FloatArray
+from noisyor.network.graph import FloatArray
 
 __all__ = [
     "ALL_INITS",

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.network import FloatArray, Network
+from noisyor.network.graph import FloatArray, Network
 
 MAX_HIDDEN = 20
 

@@ -22,7 +22,7 @@ from noisyor.engines.numba import joint_factorization_engine as engine
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.metrics import boolean_convolution
-from noisyor.structure import activation_shape
+from noisyor.network.builders import activation_shape
 
 __all__ = ["Factorization", "JointMaxProduct", "deconvolve", "factorize"]
 

@@ -16,7 +16,7 @@ from noisyor.engines.numba import engine, mean_field_engine
 from noisyor.engines.numba.mean_field_engine import Memory, Options
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.method import Gradient
-from noisyor.network import Network
+from noisyor.network.graph import Network
 from noisyor.posterior import Posterior, concatenate
 
 _BLOCK_BYTES = 64 * 2**20

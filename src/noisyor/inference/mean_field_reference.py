@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.inference.exact import _log_one_minus_exp
-from noisyor.network import FloatArray, IntArray, Network
+from noisyor.network.graph import FloatArray, IntArray, Network
 
 Q_FLOOR = 1e-5
 R_FLOOR = 1e-5

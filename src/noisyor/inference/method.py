@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.data.observations import Observations
-from noisyor.network import Network
+from noisyor.network.graph import Network
 from noisyor.posterior import Posterior
 
 

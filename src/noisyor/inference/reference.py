@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.inference.exact import _log_one_minus_exp
-from noisyor.network import FloatArray, Network
+from noisyor.network.graph import FloatArray, Network
 
 
 @dataclass(frozen=True, eq=False)

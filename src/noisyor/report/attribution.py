@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noisyor.data.observations import Observations
-from noisyor.network import FloatArray, LongArray, Network
+from noisyor.network.graph import FloatArray, LongArray, Network
 
 __all__ = ["Attribution", "attribute"]
 

@@ -20,7 +20,7 @@ from noisyor._util.paths import (
 from noisyor.demo import EXPERIMENT
 from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.model_file import read_metadata, save_network
-from noisyor.network import Network
+from noisyor.network.graph import Network
 from noisyor.report.demo_page import GENERATOR
 
 __all__ = ["DemoFiles", "prepare_files", "write_files"]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.network import FloatArray
+from noisyor.network.graph import FloatArray
 
 __all__ = [
     "Curve",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.network import FloatArray, Network
+from noisyor.network.graph import FloatArray, Network
 from noisyor.report.drawing import Layer, Stamp, pixel_image, shaded_image, stamped_image
 from noisyor.report.inputs import Positions
 from noisyor.report.matrix import EXPLAINED, EXTRA, MISSED, UNKNOWN, cells

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from noisyor.evaluation import Score
-from noisyor.network import FloatArray
+from noisyor.network.graph import FloatArray
 from noisyor.report.drawing import Curve, Interval, calibration_chart, line_chart
 from noisyor.report.explorer import Words
 from noisyor.report.inputs import Model

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor.network import FloatArray, IntArray, LongArray, Network, failure_from_theta
+from noisyor.network.graph import FloatArray, IntArray, LongArray, Network, failure_from_theta
 
 __all__ = [
     "Fault",

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.network import LongArray, Network
+from noisyor.network.forward import visible_probability
+from noisyor.network.graph import LongArray, Network
 from noisyor.report.explorer import visible_names
 from noisyor.report.health import success_matrix
 from noisyor.report.quality import Explained
-from noisyor.sampling import visible_probability
 
 __all__ = ["Residuals", "matrix_data", "residuals"]
 

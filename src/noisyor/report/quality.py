@@ -13,8 +13,8 @@ from noisyor.engines.threads import resolve_threads
 from noisyor.explanation import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.metrics import independent_elbo
-from noisyor.network import THETA_MIN, BoolArray, FloatArray, LongArray, Network
-from noisyor.sampling import visible_probability
+from noisyor.network.forward import visible_probability
+from noisyor.network.graph import THETA_MIN, BoolArray, FloatArray, LongArray, Network
 
 __all__ = ["Bin", "Calibration", "Explained", "calibrate", "explain_rows", "nothing_elbo"]
 

@@ -10,7 +10,7 @@ from noisyor._util.compression import open_binary
 from noisyor.data.columns import align
 from noisyor.data.observations import Observations
 from noisyor.errors import DatasetNotFoundError, InvalidDataError
-from noisyor.network import Network
+from noisyor.network.graph import Network
 from noisyor.tables import delimited, images, items, jsonl, matlab, npy, parquet, texts
 from noisyor.tables.options import FORMATS, ReadOptions
 

@@ -14,7 +14,7 @@ from noisyor.engines.numba.max_product import Options, Output, infer_rows
 from noisyor.engines.numba.selection import Rows, allocate
 from noisyor.engines.numba.two_stage import allocate_stages
 from noisyor.engines.threads import run_blocks
-from noisyor.network import Network
+from noisyor.network.graph import Network
 
 States = npt.NDArray[np.uint8]
 

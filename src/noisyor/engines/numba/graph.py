@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numba import njit
 
 from noisyor.engines.numba.vector import LANES
-from noisyor.network import Network
+from noisyor.network.graph import Network
 
 NEVER = np.float32(-1e30)
 """Log-odds of something that cannot be; finite, so that differences stay finite."""

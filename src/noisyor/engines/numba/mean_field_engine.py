@@ -23,7 +23,7 @@ from noisyor.engines.numba.mean_field import (
 )
 from noisyor.engines.numba.mean_field_work import Memory, Tables, Work, allocate
 from noisyor.engines.threads import run_blocks
-from noisyor.network import FloatArray, IntArray, Network
+from noisyor.network.graph import FloatArray, IntArray, Network
 
 forget_stale_kernels(infer_blocks)
 

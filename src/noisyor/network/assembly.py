@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
-from noisyor.network import (
+from noisyor.network.graph import (
     FloatArray,
     LongArray,
     Network,

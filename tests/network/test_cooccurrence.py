@@ -7,10 +7,10 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-import noisyor.layering as module
+import noisyor.network.cooccurrence as module
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.layering import layer_sizes, layered
-from noisyor.network import Network
+from noisyor.network.cooccurrence import layer_sizes, layered
+from noisyor.network.graph import Network
 
 
 def topics(n_rows: int, n_visible: int, seed: int, density: float = 0.15) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network import FloatArray, Network, probability_from_theta
+from noisyor.network.graph import FloatArray, Network, probability_from_theta
 
 _BLOCK_CELLS = 4_000_000
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from noisyor.network import Network, failure_from_theta
+from noisyor.network.builders import activation_shape
+from noisyor.network.graph import Network, failure_from_theta
 from noisyor.provenance import Kind
-from noisyor.structure import activation_shape
 
 __all__ = ["hidden_label", "hidden_names", "strongest_visibles", "visible_label"]
 

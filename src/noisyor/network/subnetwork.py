@@ -12,7 +12,7 @@ import numpy as np
 
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.network import BoolArray, FloatArray, LongArray, Network
+from noisyor.network.graph import BoolArray, FloatArray, LongArray, Network
 
 __all__ = ["Concerned", "concerned_by", "forwards"]
 

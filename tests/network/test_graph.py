@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisyor.errors import InvalidNetworkError, NoisyOrError
-from noisyor.network import (
+from noisyor.network.builders import bipartite
+from noisyor.network.graph import (
     THETA_MIN,
     Network,
     failure_from_theta,
@@ -18,7 +19,6 @@ from noisyor.network import (
     theta_from_failure,
     theta_from_probability,
 )
-from noisyor.structure import bipartite
 
 # v0 <- h0, h1    v1 <- h1, h2    v2 <- h0    h0 <- h2    h1 <- h2, h3    h2 <- h3
 CHILDREN = {0: [0, 1], 1: [1, 2], 2: [0], 3: [2], 4: [2, 3], 5: [3], 6: []}

@@ -2,7 +2,7 @@
 
 Every builder returns a `Network` with three parameter groups, ``"failure"`` (the edges),
 ``"prior"`` (the leaks of the hidden nodes) and ``"noise"`` (the leaks of the visible nodes).
-Structure learned from data is in `noisyor.layering`.
+Structure learned from data is in `noisyor.network.cooccurrence`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.csr import pointers
-from noisyor.assembly import assemble, one_of, renumbered
 from noisyor.errors import InvalidNetworkError
-from noisyor.network import LongArray, Network
+from noisyor.network.assembly import assemble, one_of, renumbered
+from noisyor.network.graph import LongArray, Network
 
 __all__ = ["activation_shape", "bipartite", "convolutional", "from_edges"]
 

@@ -28,7 +28,7 @@ def test_samples_follow_the_joint_distribution(seed):
 def test_more_rows_leave_the_first_as_they_were(monkeypatch):
     network = random_network(7)
     many = nor.sample(network, 50, seed=3)
-    monkeypatch.setattr("noisyor.sampling._BLOCK_CELLS", 4 * network.n_nodes)
+    monkeypatch.setattr("noisyor.network.forward._BLOCK_CELLS", 4 * network.n_nodes)
     few = nor.sample(network, 20, seed=3)
     np.testing.assert_array_equal(many.hidden.toarray()[:20], few.hidden.toarray())
     np.testing.assert_array_equal(many.visible.toarray()[:20], few.visible.toarray())

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
-from noisyor.network import THETA_MIN, Network
-from noisyor.structure import activation_shape, bipartite, convolutional, from_edges
+from noisyor.network.builders import activation_shape, bipartite, convolutional, from_edges
+from noisyor.network.graph import THETA_MIN, Network
 
 
 def parents(network: Network, node: int) -> list[int]:

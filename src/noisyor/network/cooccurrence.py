@@ -19,9 +19,9 @@ from scipy.spatial.distance import squareform
 from tqdm import tqdm
 
 from noisyor._util.csr import pointers
-from noisyor.assembly import assemble, renumbered
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network import FloatArray, LongArray, Network
+from noisyor.network.assembly import assemble, renumbered
+from noisyor.network.graph import FloatArray, LongArray, Network
 
 __all__ = ["layer_sizes", "layered"]
 

@@ -1,0 +1,1 @@
+"""The directed graph, its parameters, its builders and its forward pass."""
