@@ -19,7 +19,7 @@ from noisyor.cli_options import row_numbers
 from noisyor.cli_run import independent_reference
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.model_file import read_metadata
+from noisyor.io.model_file import read_metadata
 from noisyor.tables import ReadOptions, read_table
 
 COMMANDS = ("fit", "resume", "explain", "evaluate", "sample", "export", "info")

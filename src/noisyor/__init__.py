@@ -37,16 +37,17 @@ if TYPE_CHECKING:
     from noisyor.evaluation import EvaluationResult, evaluate
     from noisyor.evidence import EvidenceBound, EvidenceEstimate, estimate_evidence, evidence_bound
     from noisyor.explanation import explain
-    from noisyor.exporting import export_network
     from noisyor.factor_search import FoundFactors, cover_rows, search_factors
     from noisyor.gibbs_em import learn_by_gibbs
-    from noisyor.graph_exchange import from_networkx, to_networkx
     from noisyor.hybrid import HybridResult, train_hybrid
     from noisyor.inference.exact import ExactPosterior, enumerate_posterior
     from noisyor.inference.joint import Factorization, JointMaxProduct
     from noisyor.inference.max_product import MaxProduct
     from noisyor.inference.mean_field import MeanField
     from noisyor.initialization import initialize
+    from noisyor.io.export import export_network
+    from noisyor.io.model_file import load_network, save_network
+    from noisyor.io.networkx import from_networkx, to_networkx
     from noisyor.learning import (
         Learned,
         learn_factors,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
         learn_topics,
     )
     from noisyor.marginalization import Marginals, marginals
-    from noisyor.model_file import load_network, save_network
     from noisyor.network.builders import bipartite, convolutional, from_edges
     from noisyor.network.cooccurrence import layered
     from noisyor.network.forward import sample, visible_probability
@@ -111,9 +111,9 @@ _HOME = {
     "evaluate": "evaluation",
     "evidence_bound": "evidence",
     "explain": "explanation",
-    "export_network": "exporting",
+    "export_network": "io.export",
     "from_edges": "network.builders",
-    "from_networkx": "graph_exchange",
+    "from_networkx": "io.networkx",
     "initialize": "initialization",
     "layered": "network.cooccurrence",
     "learn_by_gibbs": "gibbs_em",
@@ -121,14 +121,14 @@ _HOME = {
     "learn_features": "learning",
     "learn_network": "learning",
     "learn_topics": "learning",
-    "load_network": "model_file",
+    "load_network": "io.model_file",
     "log_joint": "objective",
     "marginals": "marginalization",
     "prune_causes": "pruning",
     "read_table": "tables",
     "sample": "network.forward",
-    "save_network": "model_file",
-    "to_networkx": "graph_exchange",
+    "save_network": "io.model_file",
+    "to_networkx": "io.networkx",
     "search_factors": "factor_search",
     "train": "training",
     "train_hybrid": "hybrid",

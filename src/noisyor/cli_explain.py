@@ -106,7 +106,7 @@ def explain(
 
     from noisyor.differential import differential, find_visible
     from noisyor.differential import what_if as suppose
-    from noisyor.model_file import load_network
+    from noisyor.io.model_file import load_network
 
     network = load_network(model)
     supposed = [find_visible(network, name) for name in what_if]

@@ -37,7 +37,7 @@ _SHOWN = 20
 
 def read_for(model: Path, network: Network, data: Path, reading: dict[str, Any]) -> Table:
     """DATA in the columns of a model, read as the model's own data were unless told otherwise."""
-    from noisyor.model_file import read_metadata
+    from noisyor.io.model_file import read_metadata
     from noisyor.tables import ReadOptions, read_table
 
     stored = read_metadata(model).get("reading")
@@ -81,7 +81,7 @@ def evaluate(
     from noisyor.evaluation import evaluate as bounds
     from noisyor.inference.max_product import MaxProduct
     from noisyor.inference.mean_field import MeanField
-    from noisyor.model_file import load_network
+    from noisyor.io.model_file import load_network
 
     network = load_network(model)
     rows = read_for(model, network, data, reading).observations
@@ -177,7 +177,7 @@ def sample(
 
     from noisyor._util.atomic import write_atomically
     from noisyor._util.paths import real_path
-    from noisyor.model_file import load_network
+    from noisyor.io.model_file import load_network
     from noisyor.network.forward import sample as draw
     from noisyor.network.labels import hidden_label, visible_label
 
@@ -255,8 +255,8 @@ def export(model: Path, to: Any, out: Path, force: bool, as_json: bool, quiet: b
 
     from noisyor._util.atomic import write_atomically
     from noisyor._util.paths import real_path
-    from noisyor.exporting import export_network
-    from noisyor.model_file import load_network
+    from noisyor.io.export import export_network
+    from noisyor.io.model_file import load_network
 
     content = export_network(load_network(model), to)
     write_atomically(real_path(out), content)
@@ -288,7 +288,7 @@ def info(model: Path, top: int, as_json: bool) -> None:
       noisyor info zoo.safetensors
       noisyor info zoo.safetensors --top 100 --json
     """
-    from noisyor.model_file import load_network, read_metadata
+    from noisyor.io.model_file import load_network, read_metadata
     from noisyor.network.labels import hidden_label, strongest_visibles, visible_label
 
     network, metadata = load_network(model), read_metadata(model)

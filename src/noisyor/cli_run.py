@@ -21,12 +21,12 @@ from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingErro
 from noisyor.evaluation import Score
 from noisyor.explanation import explain
 from noisyor.inference.max_product import MaxProduct
+from noisyor.io.model_file import load_network, read_metadata, save_network
+from noisyor.io.provenance import Kind, provenance
 from noisyor.learning import Learned, learn_factors, learn_features, learn_network, learn_topics
-from noisyor.model_file import load_network, read_metadata, save_network
 from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_names
 from noisyor.objective import elbo_mp
-from noisyor.provenance import Kind, provenance
 from noisyor.tables import ReadOptions, Table, read_table
 
 __all__ = ["Fitted", "Plan", "independent_reference", "more_steps", "read_plan", "run"]

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 import noisyor as nor
 from noisyor import streaming
 from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
-from noisyor.model_file import read_metadata
+from noisyor.io.model_file import read_metadata
 
 NAMES = [f"word {i}" for i in range(12)]
 

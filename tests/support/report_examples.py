@@ -9,8 +9,8 @@ import numpy as np
 
 import noisyor as nor
 from noisyor.data.observations import Observations
+from noisyor.io.provenance import provenance
 from noisyor.network.graph import Network
-from noisyor.provenance import provenance
 from noisyor.training import Evaluation, History
 
 NASTY = "<script>alert(1)</script>"

@@ -24,12 +24,12 @@ from noisyor.explanation import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
+from noisyor.io.provenance import Kind, provenance
 from noisyor.learning import Learned
 from noisyor.network.forward import visible_probability
 from noisyor.network.graph import Network, probability_from_theta
 from noisyor.objective import elbo_mp
 from noisyor.posterior import Posterior
-from noisyor.provenance import Kind, provenance
 from noisyor.streaming import learn_chunk, start_stream, train_stream
 from noisyor.training import History
 

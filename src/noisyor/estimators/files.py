@@ -13,7 +13,7 @@ from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
-from noisyor.model_file import load_network, read_metadata, save_network
+from noisyor.io.model_file import load_network, read_metadata, save_network
 from noisyor.network.graph import Network
 from noisyor.training import Evaluation, History
 

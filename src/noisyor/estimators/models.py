@@ -13,10 +13,10 @@ from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.inference.method import Method
+from noisyor.io.provenance import Kind
 from noisyor.learning import Learned, learn_factors, learn_features, learn_network, learn_topics
 from noisyor.network.builders import activation_shape
 from noisyor.network.graph import Network, probability_from_theta
-from noisyor.provenance import Kind
 
 __all__ = ["BlindDeconvolution", "BooleanMatrixFactorization", "NoisyOrNetwork", "TopicModel"]
 

@@ -107,7 +107,7 @@ class Tally:
             self.chunks[number] = entry
 
     def describe(self) -> dict[str, Any]:
-        """The ``data`` of a model file, see `noisyor.provenance`."""
+        """The ``data`` of a model file, see `noisyor.io.provenance`."""
         parts = [self.chunks[number] for number in sorted(self.chunks)]
         return {
             "rows": sum(part[0] for part in parts),

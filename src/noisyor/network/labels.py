@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from noisyor.io.provenance import Kind
 from noisyor.network.builders import activation_shape
 from noisyor.network.graph import Network, failure_from_theta
-from noisyor.provenance import Kind
 
 __all__ = ["hidden_label", "hidden_names", "strongest_visibles", "visible_label"]
 

@@ -19,7 +19,7 @@ from noisyor._util.paths import (
 )
 from noisyor.demo import EXPERIMENT
 from noisyor.errors import InvalidSettingError, ModelFileError
-from noisyor.model_file import read_metadata, save_network
+from noisyor.io.model_file import read_metadata, save_network
 from noisyor.network.graph import Network
 from noisyor.report.demo_page import GENERATOR
 

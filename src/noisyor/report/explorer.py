@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from noisyor.io.provenance import Kind
 from noisyor.network.graph import FloatArray, LongArray, Network
 from noisyor.network.labels import hidden_names, visible_label
-from noisyor.provenance import Kind
 from noisyor.report.attribution import Attribution
 from noisyor.report.health import rank_within, success_matrix
 from noisyor.report.quality import Explained

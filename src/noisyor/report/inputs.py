@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, get_args
 from noisyor.data.columns import align
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
-from noisyor.model_file import load_network, read_metadata
+from noisyor.io.model_file import load_network, read_metadata
+from noisyor.io.provenance import Kind
 from noisyor.network.builders import activation_shape
 from noisyor.network.graph import Network
-from noisyor.provenance import Kind
 from noisyor.tables import ReadOptions, read_table
 
 __all__ = ["Model", "Positions", "Rows", "kind_of", "positions_of", "read_model", "rows_for"]

@@ -21,8 +21,8 @@ from noisyor._util.paths import (
 from noisyor._version import __version__
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
+from noisyor.io.provenance import Kind
 from noisyor.network.graph import Network
-from noisyor.provenance import Kind
 from noisyor.report.attribution import Attribution, attribute
 from noisyor.report.explorer import (
     Caps,

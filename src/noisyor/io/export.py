@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
-from noisyor.graph_exchange import to_networkx
+from noisyor.io.networkx import to_networkx
 from noisyor.network.graph import Network, failure_from_theta, probability_from_theta
 from noisyor.network.labels import hidden_label, visible_label
 

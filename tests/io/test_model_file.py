@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 
 import noisyor._util.atomic
 from noisyor.errors import InvalidSettingError, ModelFileError
-from noisyor.model_file import (
+from noisyor.io.model_file import (
     _ENTRY,
     FORMAT,
     _canonical,

@@ -11,9 +11,9 @@ import pytest
 
 import noisyor as nor
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
-from noisyor.exporting import TARGETS, export_network
-from noisyor.graph_exchange import from_networkx
 from noisyor.inference.exact import enumerate_posterior
+from noisyor.io.export import TARGETS, export_network
+from noisyor.io.networkx import from_networkx
 
 RANDOM = np.random.default_rng(5)
 NETWORK = nor.from_edges(

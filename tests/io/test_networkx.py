@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from noisyor.errors import InvalidNetworkError, MissingExtraError
-from noisyor.graph_exchange import from_networkx, to_networkx
+from noisyor.io.networkx import from_networkx, to_networkx
 from noisyor.network.builders import bipartite, convolutional, from_edges
 from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network

@@ -1,0 +1,1 @@
+"""Models on disk and in the formats of other tools."""
