@@ -180,7 +180,7 @@ class TestArrays:
         assert (found.observations.column_names, found.row_names) == (COLUMNS, NAMES)
 
     def test_npz_is_read_in_blocks(self, monkeypatch):
-        monkeypatch.setattr("noisyor.tables.npy._BLOCK_BYTES", 8)
+        monkeypatch.setattr("noisyor.tables.arrays._BLOCK_BYTES", 8)
         np.savez_compressed("d.npz", X)
         assert rows_of("d.npz").observations.fingerprint() == EXPECTED.fingerprint()
         np.savez_compressed("d.npz", X * np.array([[1], [1], [2]]))

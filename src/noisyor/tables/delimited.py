@@ -13,9 +13,9 @@ import numpy as np
 from noisyor.data.columns import require
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.tables.gathering import Gathering
 from noisyor.tables.lines import delimiter_of, fields_of, numbered_lines
 from noisyor.tables.options import ReadOptions
+from noisyor.tables.row_builder import Gathering
 
 __all__ = [
     "Cells",

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from noisyor.errors import InvalidDataError, MissingExtraError
-from noisyor.tables.gathering import Gathering
-from noisyor.tables.npy import Found
+from noisyor.tables.arrays import Found
 from noisyor.tables.options import ReadOptions
+from noisyor.tables.row_builder import Gathering
 
 __all__ = ["read_images"]
 

@@ -14,9 +14,9 @@ import numpy as np
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 from noisyor.tables.delimited import Cells
-from noisyor.tables.gathering import check_columns, named
 from noisyor.tables.lines import numbered_lines
 from noisyor.tables.options import ReadOptions
+from noisyor.tables.row_builder import check_columns, named
 
 __all__ = ["json_kind", "json_lines", "read_objects", "tag_rows", "text_records"]
 

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.errors import InvalidDataError
-from noisyor.tables.gathering import Gathering, check_columns
-from noisyor.tables.npy import Found, choose, largest_ratio, sparse_rows, with_labels
+from noisyor.tables.arrays import Found, choose, largest_ratio, sparse_rows, with_labels
 from noisyor.tables.options import ReadOptions
+from noisyor.tables.row_builder import Gathering, check_columns
 
 __all__ = ["read_matlab"]
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from noisyor.errors import InvalidDataError, MissingExtraError
+from noisyor.tables.arrays import Found
 from noisyor.tables.delimited import id_column, kept_columns
-from noisyor.tables.gathering import Gathering, check_columns
-from noisyor.tables.npy import Found
 from noisyor.tables.options import ReadOptions
+from noisyor.tables.row_builder import Gathering, check_columns
 
 __all__ = ["read_parquet"]
 

@@ -11,7 +11,10 @@ from noisyor.data.columns import align
 from noisyor.data.observations import Observations
 from noisyor.errors import DatasetNotFoundError, InvalidDataError
 from noisyor.network.graph import Network
-from noisyor.tables import delimited, images, items, jsonl, matlab, npy, parquet, texts
+from noisyor.tables import arrays as npy
+from noisyor.tables import baskets as items
+from noisyor.tables import delimited, images, jsonl, matlab, parquet
+from noisyor.tables import documents as texts
 from noisyor.tables.options import FORMATS, ReadOptions
 
 __all__ = ["Table", "format_of", "read_table"]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.tables.gathering import check_columns
 from noisyor.tables.options import ReadOptions
+from noisyor.tables.row_builder import check_columns
 
 __all__ = ["rows_of_items"]
 

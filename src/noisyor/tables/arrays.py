@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.tables.gathering import Gathering, check_columns, named
 from noisyor.tables.options import ReadOptions
+from noisyor.tables.row_builder import Gathering, check_columns, named
 
 __all__ = ["Header", "choose", "gather", "largest_ratio", "read_npy", "read_npz", "sparse_rows"]
 
