@@ -23,7 +23,7 @@ from _problems import use_data
 from noisyor import datasets
 from noisyor.data.observations import Observations
 from noisyor.data.vocabulary import TextData, vectorise
-from noisyor.datasets.fetching import data_folder
+from noisyor.datasets.download import data_folder
 from noisyor.evaluation import evaluate
 from noisyor.experiments.text import LOADERS
 from noisyor.inference.max_product import MaxProduct

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from noisyor.datasets import fetching
+from noisyor.datasets import download as fetching
 
 
 @pytest.fixture(autouse=True)

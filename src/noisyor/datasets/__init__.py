@@ -24,11 +24,11 @@ if TYPE_CHECKING:
         true_features,
     )
     from noisyor.datasets.documents import iterate_documents, load_documents
-    from noisyor.datasets.fetching import fetch
+    from noisyor.datasets.download import fetch
     from noisyor.datasets.hpo import HpoData, load_hpo
     from noisyor.datasets.matrices import MatrixData, load_plants, load_zoo
-    from noisyor.datasets.ovpm import OVPM_NAMES, OvpmData, load_ovpm
-    from noisyor.datasets.text_sources import (
+    from noisyor.datasets.overparam import OVPM_NAMES, OvpmData, load_ovpm
+    from noisyor.datasets.text import (
         load_ag_news,
         load_ag_news_partial,
         load_arxiv_abstracts,
@@ -40,36 +40,36 @@ if TYPE_CHECKING:
     from noisyor.datasets.tiny20 import Tiny20Data, load_tiny20
 
 _HOME = {
-    "OVPM_NAMES": "ovpm",
-    "BmfData": "bmf",
-    "DeconvolutionData": "deconvolution",
-    "DeconvolutionProblem": "deconvolution",
-    "HpoData": "hpo",
-    "MatrixData": "matrices",
-    "OvpmData": "ovpm",
-    "TextData": "vectoriser",
-    "Tiny20Data": "tiny20",
-    "encode_documents": "vectoriser",
-    "fetch": "fetching",
-    "generate_bmf": "bmf",
-    "generate_deconvolution": "deconvolution",
-    "iterate_documents": "documents",
-    "load_ag_news": "text_sources",
-    "load_ag_news_partial": "text_sources",
-    "load_arxiv_abstracts": "text_sources",
-    "load_big_patent": "text_sources",
-    "load_deconvolution": "deconvolution",
-    "load_documents": "documents",
-    "load_hpo": "hpo",
-    "load_imdb": "text_sources",
-    "load_ovpm": "ovpm",
-    "load_plants": "matrices",
-    "load_scientific_papers": "text_sources",
-    "load_tiny20": "tiny20",
-    "load_yelp": "text_sources",
-    "load_zoo": "matrices",
-    "true_features": "deconvolution",
-    "vectorise": "vectoriser",
+    "OVPM_NAMES": "datasets.overparam",
+    "BmfData": "datasets.bmf",
+    "DeconvolutionData": "datasets.deconvolution",
+    "DeconvolutionProblem": "datasets.deconvolution",
+    "HpoData": "datasets.hpo",
+    "MatrixData": "datasets.matrices",
+    "OvpmData": "datasets.overparam",
+    "TextData": "data.vocabulary",
+    "Tiny20Data": "datasets.tiny20",
+    "encode_documents": "data.vocabulary",
+    "fetch": "datasets.download",
+    "generate_bmf": "datasets.bmf",
+    "generate_deconvolution": "datasets.deconvolution",
+    "iterate_documents": "datasets.documents",
+    "load_ag_news": "datasets.text",
+    "load_ag_news_partial": "datasets.text",
+    "load_arxiv_abstracts": "datasets.text",
+    "load_big_patent": "datasets.text",
+    "load_deconvolution": "datasets.deconvolution",
+    "load_documents": "datasets.documents",
+    "load_hpo": "datasets.hpo",
+    "load_imdb": "datasets.text",
+    "load_ovpm": "datasets.overparam",
+    "load_plants": "datasets.matrices",
+    "load_scientific_papers": "datasets.text",
+    "load_tiny20": "datasets.tiny20",
+    "load_yelp": "datasets.text",
+    "load_zoo": "datasets.matrices",
+    "true_features": "datasets.deconvolution",
+    "vectorise": "data.vocabulary",
 }
 
 __all__ = [
@@ -109,7 +109,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'noisyor.datasets' has no attribute {name!r}")
-    value = getattr(import_module(f"noisyor.datasets.{_HOME[name]}"), name)
+    value = getattr(import_module(f"noisyor.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 

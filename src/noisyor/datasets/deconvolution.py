@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from noisyor._util.compression import existing
 from noisyor._util.validation import check_seed, is_whole
-from noisyor.datasets.fetching import fetch
+from noisyor.datasets.download import fetch
 from noisyor.datasets.npz import read_arrays
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.metrics import boolean_convolution

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from noisyor._util.compression import existing, open_binary
 from noisyor.data.observations import Observations
 from noisyor.datasets.documents import delimited_rows, text_lines
-from noisyor.datasets.fetching import fetch
+from noisyor.datasets.download import fetch
 from noisyor.errors import InvalidDataError
 
 __all__ = ["HpoData", "load_hpo"]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from noisyor._util.compression import existing, open_binary
 from noisyor.data.observations import Observations
 from noisyor.datasets.documents import delimited_rows
-from noisyor.datasets.fetching import fetch, find
+from noisyor.datasets.download import fetch, find
 from noisyor.datasets.npz import read_arrays
 from noisyor.errors import InvalidDataError
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from noisyor._util.compression import existing
 from noisyor.data.observations import Observations
-from noisyor.datasets.fetching import fetch
+from noisyor.datasets.download import fetch
 from noisyor.errors import InvalidDataError
 
 __all__ = ["Tiny20Data", "load_tiny20"]

@@ -26,7 +26,7 @@ from noisyor.datasets.documents import (
     load_documents,
     text_lines,
 )
-from noisyor.datasets.fetching import fetch, find
+from noisyor.datasets.download import fetch, find
 from noisyor.datasets.patents import patent_descriptions
 from noisyor.errors import InvalidDataError, InvalidSettingError
 

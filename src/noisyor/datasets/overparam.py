@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from noisyor._util.compression import existing, members, reading
 from noisyor.data.observations import Observations
-from noisyor.datasets.fetching import fetch, find
+from noisyor.datasets.download import fetch, find
 from noisyor.datasets.npz import read_arrays
 from noisyor.datasets.registry import ovpm_originals
 from noisyor.errors import InvalidDataError, InvalidSettingError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from noisyor.datasets import fetch
-from noisyor.datasets.fetching import cache_folder, find
+from noisyor.datasets.download import cache_folder, find
 from noisyor.datasets.registry import FILES, DataFile, data_file
 from noisyor.errors import (
     DatasetNotFoundError,
@@ -167,7 +167,7 @@ class TestDownload:
     def test_without_the_extra_local_copies_are_read(self, known, local, monkeypatch):
         known()
         monkeypatch.setitem(sys.modules, "pooch", None)
-        monkeypatch.setattr("noisyor.datasets.fetching.cache_folder", cache_folder)
+        monkeypatch.setattr("noisyor.datasets.download.cache_folder", cache_folder)
         (local / "notes.bin").write_bytes(CONTENT)
         assert fetch("notes.bin") == local / "notes.bin"
 
