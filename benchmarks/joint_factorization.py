@@ -29,6 +29,7 @@ import numpy.typing as npt
 from _measure import Machine, arguments, significant, write
 from _problems import data_directory
 from noisyor.data.observations import Observations
+from noisyor.engines.numpy.joint_max_product import joint_max_product
 from noisyor.inference.joint import (
     CERTAIN,
     Factorization,
@@ -36,7 +37,6 @@ from noisyor.inference.joint import (
     deconvolve,
     factorize,
 )
-from noisyor.inference.joint_reference import joint_max_product
 from noisyor.metrics import features_iou, reconstruction_error
 
 PAPER_BMF = {20: (9.81, 0.92), 40: (9.63, 0.67), 60: (7.36, 1.03)}

@@ -32,7 +32,7 @@ import noisyor as nor
 from noisyor._util.atomic import write_atomically
 from noisyor.data.observations import Observations
 from noisyor.datasets.bmf import generate_bmf
-from noisyor.engines.numba import mean_field_engine as engine
+from noisyor.engines.numba.mean_field import entry as engine
 from noisyor.inference.method import Gradient
 from noisyor.metrics import (
     factorization_error,

@@ -3,9 +3,9 @@ import pytest
 from random_networks import random_network, random_rows
 
 import noisyor as nor
-from noisyor.engines.numba.arithmetic import log_expm1 as scalar_log_expm1
-from noisyor.engines.numba.arithmetic import log_one_minus_exp
 from noisyor.engines.numba.graph import log_expm1
+from noisyor.engines.numba.scalar import log_expm1 as scalar_log_expm1
+from noisyor.engines.numba.scalar import log_one_minus_exp
 from noisyor.errors import InvalidDataError
 from noisyor.inference.exact import enumerate_posterior, hidden_configurations, log_joint_table
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.engines.numba.cover import improve_rows
+from noisyor.engines.numba.factorization.boolean_cover import improve_rows
 from noisyor.engines.threads import run_blocks
 from noisyor.network.graph import FloatArray
 from noisyor.pricing import (

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.observations import Observations
-from noisyor.engines.numba.configuration_chains import Options, Output, explore_rows
 from noisyor.engines.numba.engine import PreparedNetwork, rows_of
+from noisyor.engines.numba.sampling.annealing import Options, Output, explore_rows
 from noisyor.engines.threads import resolve_threads, run_blocks
 from noisyor.errors import InvalidSettingError
 from noisyor.evaluation import Score

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
-from noisyor.engines.numba.selection import UNOBSERVED
+from noisyor.engines.numba.max_product.active_set import UNOBSERVED
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct

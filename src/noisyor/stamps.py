@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.cover import PRIOR_ROWS, Cover
-from noisyor.engines.numba.cover import improve_rows
+from noisyor.engines.numba.factorization.boolean_cover import improve_rows
 from noisyor.engines.threads import run_blocks
 from noisyor.network.builders import activation_shape
 from noisyor.network.graph import FloatArray

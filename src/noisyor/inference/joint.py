@@ -18,7 +18,7 @@ import numpy.typing as npt
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_finite, is_whole
 from noisyor.data.observations import Observations
-from noisyor.engines.numba import joint_factorization_engine as engine
+from noisyor.engines.numba.factorization import entry as engine
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.metrics import boolean_convolution

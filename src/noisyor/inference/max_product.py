@@ -13,7 +13,7 @@ from noisyor._util.progress import progress_bar
 from noisyor._util.validation import is_finite, is_whole
 from noisyor.data.observations import Observations
 from noisyor.engines.numba import engine
-from noisyor.engines.numba.max_product import Options, Output
+from noisyor.engines.numba.max_product.rows import Options, Output
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.method import Gradient
 from noisyor.network.graph import Network

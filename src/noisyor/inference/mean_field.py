@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import is_finite, is_whole
 from noisyor.data.observations import Observations
-from noisyor.engines.numba import engine, mean_field_engine
-from noisyor.engines.numba.mean_field_engine import Memory, Options
+from noisyor.engines.numba import engine
+from noisyor.engines.numba.mean_field import entry as mean_field_engine
+from noisyor.engines.numba.mean_field.entry import Memory, Options
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.method import Gradient
 from noisyor.network.graph import Network

@@ -7,12 +7,12 @@ import numpy.typing as npt
 
 from noisyor.data.observations import Observations
 from noisyor.engines.numba.cache import forget_stale_kernels
-from noisyor.engines.numba.gibbs import sweep_rows
 from noisyor.engines.numba.graph import Graph, Parameters, graph_of, parameters_of
-from noisyor.engines.numba.joint import add_gradient, log_joint_rows
-from noisyor.engines.numba.max_product import Options, Output, infer_rows
-from noisyor.engines.numba.selection import Rows, allocate
-from noisyor.engines.numba.two_stage import allocate_stages
+from noisyor.engines.numba.log_joint import add_gradient, log_joint_rows
+from noisyor.engines.numba.max_product.active_set import Rows, allocate
+from noisyor.engines.numba.max_product.rows import Options, Output, infer_rows
+from noisyor.engines.numba.max_product.two_stage import allocate_stages
+from noisyor.engines.numba.sampling.gibbs import sweep_rows
 from noisyor.engines.threads import run_blocks
 from noisyor.network.graph import Network
 

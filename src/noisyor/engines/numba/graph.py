@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from noisyor.engines.numba.vector import LANES
+from noisyor.engines.numba.float32x8 import LANES
 from noisyor.network.graph import Network
 
 NEVER = np.float32(-1e30)

@@ -1,0 +1,248 @@
+"""Joint max-product on many images: arrays in, arrays out, threads inside.
+
+Images are processed in chunks whose number depends on nothing but the number of images. Each chunk
+adds up its messages to the features, and the chunks are added in order: the bits are the same for
+any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, types
+
+from noisyor.engines.numba.cache import forget_stale_kernels
+from noisyor.engines.numba.factorization.infer import infer_images, list_active
+from noisyor.engines.numba.factorization.learn import Layout, update_image
+from noisyor.engines.numba.float32x8 import LANES
+from noisyor.engines.numba.graph import NEVER
+from noisyor.engines.numba.scalar import combine, logistic_noise
+from noisyor.engines.threads import run_blocks
+
+FloatArray = npt.NDArray[np.float32]
+LongArray = npt.NDArray[np.int64]
+
+_CHUNKS = 16
+"""Partial sums of the messages to the features, at most."""
+
+_SMALLEST_WORK = 40_000
+"""ANDs that are worth a thread of their own in one iteration."""
+
+
+class Evidence(NamedTuple):
+    """What is known of every variable, as log-odds.
+
+    ``pixels`` (n_images, height, width), 0 where not observed; ``activations`` (n_images,
+    n_features, rows, columns); ``features`` (n_features, feature_height, feature_width), with
+    infinity where they are given.
+    """
+
+    pixels: FloatArray
+    activations: FloatArray
+    features: FloatArray
+
+
+class Beliefs(NamedTuple):
+    """Log-odds of the max-marginals in the shapes of `Evidence`, and how they were reached.
+
+    ``iterations`` and ``residual``: the most of any image, and the largest change that a message
+    still asked for.
+    """
+
+    activations: FloatArray
+    features: FloatArray
+    iterations: int
+    residual: float
+
+
+def layout_of(features: tuple[int, int, int], positions: tuple[int, int]) -> Layout:
+    """Sizes of a problem with features (n, height, width) at rows x columns of positions."""
+    n_features, height, width = features
+    n_blocks = -(-width // LANES)
+    return Layout(n_features, height, n_blocks, *positions, positions[1] - 1 + n_blocks * LANES)
+
+
+@njit(cache=True, nogil=True)
+def perturb(seed, kind, ids, scale, unary):
+    """Add logistic noise to ``unary`` (n, size), a function of (seed, kind, id, index)."""
+    for line in range(len(ids)):
+        key = combine(combine(types.uint64(seed), kind), ids[line])
+        for k in range(unary.shape[1]):
+            unary[line, k] += scale * logistic_noise(combine(key, k))
+
+
+def learn(
+    evidence: Evidence,
+    *,
+    iterations: int,
+    damping: float,
+    tolerance: float,
+    n_threads: int,
+    after_iteration: Callable[[], object],
+) -> Beliefs:
+    """Infer activations and features together."""
+    layout, pixels, unary = _arranged(evidence)
+    unary_v = features_to_kernel(evidence.features, NEVER)
+    n_images = len(pixels)
+    cells = layout.n_blocks * layout.rows * layout.columns * layout.height * layout.n_features
+    messages = _aligned_zeros(n_images * cells * 2 * LANES).reshape(n_images, -1)
+    u, v = unary.copy(), unary_v.copy()
+    size = -(-n_images // _CHUNKS)
+    n_chunks = -(-n_images // size)
+    partial = np.empty((n_chunks, len(v)), dtype=np.float32)
+    changes = np.empty(n_chunks, dtype=np.float32)
+    step = np.float32(1.0 - damping)
+
+    def block(begin: int, end: int) -> None:
+        for number in range(begin, end):
+            rows = slice(number * size, (number + 1) * size)
+            changes[number] = _update_images(
+                layout, unary[rows], u[rows], v, messages[rows], pixels[rows], partial[number], step
+            )
+
+    smallest = -(-_SMALLEST_WORK // (cells * LANES * size))
+    done, residual = 0, 0.0
+    while done < iterations:
+        run_blocks(block, n_chunks, n_threads, smallest, blocks_per_thread=8)
+        _add_chunks(unary_v, partial, v)
+        done += 1
+        residual = float(changes.max())
+        after_iteration()
+        if residual < tolerance:
+            break
+    return Beliefs(
+        _activations_from_kernel(u, evidence),
+        features_from_kernel(v, evidence.features.shape),
+        done,
+        residual,
+    )
+
+
+def infer(
+    evidence: Evidence,
+    *,
+    iterations: int,
+    damping: float,
+    tolerance: float,
+    n_threads: int,
+    after_images: Callable[[int], object],
+) -> Beliefs:
+    """Infer the activations alone; ``evidence.features`` are plus or minus infinity."""
+    layout, pixels, unary = _arranged(evidence)
+    on = features_to_kernel((evidence.features > 0).astype(np.float32), np.float32(0.0))
+    active = list_active(layout, on)
+    u = unary.copy()
+    rounds = np.empty(len(u), dtype=np.int64)
+    residual = np.empty(len(u), dtype=np.float32)
+    step = np.float32(1.0 - damping)
+
+    def block(begin: int, end: int) -> None:
+        rows = slice(begin, end)
+        infer_images(
+            layout,
+            active,
+            unary[rows],
+            u[rows],
+            pixels[rows],
+            iterations,
+            step,
+            np.float32(tolerance),
+            rounds[rows],
+            residual[rows],
+        )
+        after_images(end - begin)
+
+    run_blocks(block, len(u), n_threads, blocks_per_thread=8)
+    return Beliefs(
+        _activations_from_kernel(u, evidence),
+        evidence.features,
+        int(rounds.max()),
+        float(residual.max()),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _update_images(layout, unary, u, v, messages, pixels, incoming, step):
+    """One iteration for some images; their messages to the features are left in ``incoming``."""
+    best = np.empty(pixels.shape[1], dtype=np.float32)
+    second = np.empty_like(best)
+    positive = np.empty_like(best)
+    lanes = np.empty(u.shape[1] * LANES, dtype=np.float32)
+    incoming[:] = 0.0
+    change = np.float32(0.0)
+    for n in range(len(u)):
+        asked = update_image(
+            layout,
+            unary[n],
+            u[n],
+            v,
+            messages[n],
+            pixels[n],
+            best,
+            second,
+            positive,
+            lanes,
+            incoming,
+            step,
+        )
+        change = max(change, asked)
+    return change
+
+
+@njit(cache=True, nogil=True)
+def _add_chunks(unary, partial, v):
+    """``v = unary + partial[0] + partial[1] + ...`` in this order."""
+    for k in range(len(v)):
+        v[k] = unary[k]
+    for number in range(len(partial)):
+        for k in range(len(v)):
+            v[k] += partial[number, k]
+
+
+def _arranged(evidence: Evidence) -> tuple[Layout, FloatArray, FloatArray]:
+    """The sizes, padded pixels (n_images, ...) and unaries (n_images, position * feature)."""
+    n_images, _, rows, columns = evidence.activations.shape
+    layout = layout_of(evidence.features.shape, (rows, columns))
+    _, height, width = evidence.pixels.shape
+    length = -(-height * layout.stride // LANES) * LANES
+    pixels = np.zeros((n_images, length), dtype=np.float32)
+    lines = pixels[:, : height * layout.stride].reshape(n_images, height, layout.stride)
+    lines[:, :, :width] = evidence.pixels
+    unary = evidence.activations.transpose(0, 2, 3, 1).reshape(n_images, -1)
+    return layout, pixels, np.ascontiguousarray(unary)
+
+
+def _activations_from_kernel(u: FloatArray, evidence: Evidence) -> FloatArray:
+    n_images, n_features, rows, columns = evidence.activations.shape
+    arranged = u.reshape(n_images, rows, columns, n_features).transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(arranged)
+
+
+def features_to_kernel(features: FloatArray, padding: np.float32) -> FloatArray:
+    """From (feature, line, column) to (block, line, feature, lane), flat."""
+    n_features, height, width = features.shape
+    n_blocks = -(-width // LANES)
+    padded = np.full((n_features, height, n_blocks * LANES), padding, dtype=np.float32)
+    padded[:, :, :width] = features
+    arranged = padded.reshape(n_features, height, n_blocks, LANES).transpose(2, 1, 0, 3)
+    return np.ascontiguousarray(arranged).ravel()
+
+
+def features_from_kernel(v: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """The inverse of `features_to_kernel`."""
+    n_features, height, width = shape
+    arranged = v.reshape(-1, height, n_features, LANES).transpose(2, 1, 0, 3)
+    return np.ascontiguousarray(arranged.reshape(n_features, height, -1)[:, :, :width])
+
+
+def _aligned_zeros(size: int) -> FloatArray:
+    """Zeros that start at a cache line: each pair of messages then lies in one."""
+    raw = np.zeros(size + 16, dtype=np.float32)
+    skip = -raw.ctypes.data % 64 // 4
+    return raw[skip : skip + size]
+
+
+forget_stale_kernels(_update_images)

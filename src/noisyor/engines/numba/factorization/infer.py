@@ -1,0 +1,141 @@
+"""Joint max-product with given features: the activations of each image alone.
+
+Images are then independent, and all iterations of an image run while its messages are in cache.
+An AND with a pixel that is off in the feature says nothing, so lines of a feature without any
+pixel in eight columns are left out. In the notation of `joint_factorization` the others have
+t = u and u' = s.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import float32, njit
+
+from noisyor.engines.numba.factorization.learn import TINY, Layout, clear_pixels, or_terms, or_up
+from noisyor.engines.numba.float32x8 import (
+    LANES,
+    add,
+    largest,
+    load,
+    multiply,
+    reduce_max,
+    reduce_sum,
+    smallest,
+    splat,
+    store,
+    subtract,
+    where_equal,
+)
+from noisyor.engines.numba.graph import NEVER
+
+
+class Active(NamedTuple):
+    """The parts of features that matter.
+
+    ``feature[ptr[c]:ptr[c + 1]]`` have a pixel on in line a of block b, ``c = b * height + a``;
+    ``off`` has eight lanes for each of these, 0 where the pixel is on and NEVER where it is off.
+    """
+
+    ptr: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int64]
+    off: npt.NDArray[np.float32]
+
+
+def list_active(layout: Layout, on: npt.NDArray[np.float32]) -> Active:
+    """The parts of the features ``on``, in the order of the kernels, that have a pixel on."""
+    lanes = on.reshape(layout.n_blocks * layout.height, layout.n_features, LANES) > 0
+    line, feature = np.nonzero(lanes.any(axis=2))
+    ptr = np.searchsorted(line, np.arange(len(lanes) + 1))
+    off = np.where(lanes[line, feature], np.float32(0.0), NEVER)
+    return Active(ptr.astype(np.int64), feature.astype(np.int64), off.ravel())
+
+
+@njit(cache=True, nogil=True)
+def infer_images(layout, active, unary, u, pixels, iterations, step, tolerance, rounds, residual):
+    """All iterations for some images; ``u`` (n_images, position * feature) gets the beliefs."""
+    best = np.empty(pixels.shape[1], dtype=np.float32)
+    second = np.empty_like(best)
+    positive = np.empty_like(best)
+    lanes = np.empty(u.shape[1] * LANES, dtype=np.float32)
+    messages = np.empty(
+        len(active.feature) * layout.rows * layout.columns * LANES, dtype=np.float32
+    )
+    for n in range(len(u)):
+        messages[:] = 0.0
+        change = np.float32(0.0)
+        done = 0
+        while done < iterations:
+            clear_pixels(best, second, positive)
+            _collect(layout, active, u[n], messages, best, second, positive)
+            change = _answer(
+                layout, active, u[n], messages, pixels[n], best, second, positive, lanes, step
+            )
+            for k in range(u.shape[1]):
+                u[n, k] = unary[n, k] + reduce_sum(load(lanes, k * LANES))
+            done += 1
+            if change < tolerance:
+                break
+        rounds[n] = done
+        residual[n] = change
+
+
+@njit(cache=True, nogil=True)
+def _collect(layout, active, u, messages, best, second, positive):
+    n_features, height, n_blocks, rows, columns, stride = layout
+    ptr, feature, off = active
+    zero = splat(float32(0.0))
+    cell = 0
+    for block in range(n_blocks):
+        for i in range(rows):
+            for j in range(columns):
+                activation = (i * columns + j) * n_features
+                for a in range(height):
+                    pixel = (i + a) * stride + j + block * LANES
+                    top, next_top = load(best, pixel), load(second, pixel)
+                    total = load(positive, pixel)
+                    for entry in range(ptr[block * height + a], ptr[block * height + a + 1]):
+                        belief = splat(u[activation + feature[entry]])
+                        heard = subtract(belief, load(messages, cell))
+                        down = add(heard, load(off, entry * LANES))
+                        total = add(total, largest(down, zero))
+                        next_top = largest(next_top, smallest(top, down))
+                        top = largest(top, down)
+                        cell += LANES
+                    store(best, pixel, top)
+                    store(second, pixel, next_top)
+                    store(positive, pixel, total)
+
+
+@njit(cache=True, nogil=True)
+def _answer(layout, active, u, messages, evidence, best, second, positive, lanes, step):
+    n_features, height, n_blocks, rows, columns, stride = layout
+    ptr, feature, off = active
+    zero, tiny = splat(float32(0.0)), splat(TINY)
+    rate = splat(step)
+    change = zero
+    for k in range(len(u)):
+        store(lanes, k * LANES, zero)
+    cell = 0
+    for block in range(n_blocks):
+        for i in range(rows):
+            for j in range(columns):
+                activation = (i * columns + j) * n_features
+                for a in range(height):
+                    pixel = (i + a) * stride + j + block * LANES
+                    peak = load(best, pixel)
+                    need, need_of_peak, support = or_terms(best, second, positive, evidence, pixel)
+                    for entry in range(ptr[block * height + a], ptr[block * height + a + 1]):
+                        k = activation + feature[entry]
+                        old = load(messages, cell)
+                        hidden = load(off, entry * LANES)
+                        down = add(subtract(splat(u[k]), old), hidden)
+                        output = or_up(down, peak, need, need_of_peak, support)
+                        wanted = where_equal(hidden, zero, add(output, tiny), tiny)
+                        difference = subtract(wanted, old)
+                        change = largest(change, largest(difference, subtract(zero, difference)))
+                        new = add(old, multiply(rate, difference))
+                        store(messages, cell, new)
+                        store(lanes, k * LANES, add(load(lanes, k * LANES), new))
+                        cell += LANES
+    return reduce_max(change)

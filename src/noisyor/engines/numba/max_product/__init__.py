@@ -1,0 +1,1 @@
+"""Max-product, compiled: one factor, eight children at a time, whole rows."""

@@ -1,0 +1,328 @@
+"""Max-product inference of whole rows: the loop, decoding, the bound.
+
+Children that are off send the constant -theta to their parents. It is part of each parent's total,
+so only the edges into active visibles and between hidden nodes are ever visited.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import float32, njit, uint64
+
+from noisyor.engines.numba.float32x8 import LANES
+from noisyor.engines.numba.graph import NEVER
+from noisyor.engines.numba.log_joint import (
+    hidden_totals,
+    list_on,
+    node_sums,
+    polish_row,
+    row_log_joint,
+)
+from noisyor.engines.numba.max_product.active_set import UNOBSERVED, select
+from noisyor.engines.numba.max_product.blocks import (
+    fill_blocks,
+    start_blocks,
+    sum_lanes,
+    update_aligned_block,
+    update_free_block,
+    update_on_block,
+)
+from noisyor.engines.numba.max_product.messages import (
+    send,
+    start_child,
+    update_free_child,
+    update_on_child,
+)
+from noisyor.engines.numba.max_product.two_stage import run_two_stage
+from noisyor.engines.numba.scalar import combine, logistic_noise
+
+
+class Options(NamedTuple):
+    """How to run the loop; see `noisyor.MaxProduct` for the meaning."""
+
+    temperature: float
+    max_iterations: int
+    step: float
+    tolerance: float
+    seed: int
+    train_step: int
+    n_samples: int
+    ancestors_only: bool
+    maximise_missing: bool
+    polish_sweeps: int
+    two_stage: bool
+
+
+class Output(NamedTuple):
+    """Results, one line per (row, sample): row r, sample s is line ``r * n_samples + s``.
+
+    ``states`` (lines, n_hidden) uint8; ``beliefs`` (lines, n_hidden) float32, or (0, n_hidden) if
+    not wanted; ``iterations`` int32, ``residual`` float32, ``log_joint`` float64, all (lines,).
+    """
+
+    states: npt.NDArray[np.uint8]
+    beliefs: npt.NDArray[np.float32]
+    iterations: npt.NDArray[np.int32]
+    residual: npt.NDArray[np.float32]
+    log_joint: npt.NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def infer_rows(graph, parameters, rows, options, output, work, stages, begin, end):
+    """Fill ``output`` for rows ``begin`` to ``end``; ``work``, ``stages``: this thread's memory."""
+    n_hidden, blocks, clamps = graph.n_hidden, work.blocks, rows.clamp
+    run_key = combine(uint64(options.seed), uint64(options.train_step))
+    for row in range(begin, end):
+        ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
+        missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
+        if clamps.shape[0] > 0:
+            for k in range(n_hidden):
+                work.clamp[k] = clamps[min(row, clamps.shape[0] - 1), k]
+        selection = select(
+            graph, work, ones, missing, options.ancestors_only, options.maximise_missing
+        )
+        narrow = work.narrow
+        on_blocks = fill_blocks(blocks, 0, narrow[: selection.narrow_on], graph, parameters)
+        n_blocks = fill_blocks(
+            blocks, on_blocks, narrow[selection.narrow_on : selection.narrow], graph, parameters
+        )
+        hidden = work.hidden[: selection.hidden]
+        hidden_totals(graph, parameters, missing, work.total)
+        row_key = combine(run_key, uint64(rows.row_ids[row]))
+        for sample in range(options.n_samples):
+            line = row * options.n_samples + sample
+            key = combine(row_key, uint64(sample))
+            if options.two_stage:
+                iterations, residual = run_two_stage(
+                    graph, parameters, work, stages, missing, selection, options, key
+                )
+            else:
+                _start(
+                    graph,
+                    parameters,
+                    work,
+                    hidden,
+                    selection.wide,
+                    on_blocks,
+                    n_blocks,
+                    options,
+                    key,
+                )
+                iterations, residual = _iterate(
+                    graph, parameters, work, hidden, selection, on_blocks, n_blocks, options
+                )
+            output.iterations[line] = iterations
+            output.residual[line] = residual
+
+            state = output.states[line]
+            _decode(work.belief, hidden, state)
+            if output.beliefs.shape[0] > 0:
+                _copy_beliefs(work.belief, hidden, output.beliefs[line])
+
+            n_on = list_on(state, work.on)
+            needed = hidden if options.polish_sweeps > 0 else work.on[:n_on]
+            node_sums(graph, parameters, state, work.on[:n_on], ones, needed, work.sums)
+            if options.polish_sweeps > 0:
+                polish_row(graph, parameters, state, ones, hidden, work, options.polish_sweeps)
+            output.log_joint[line] = row_log_joint(
+                graph, parameters, state, ones, missing, hidden, work.sums, work.total
+            )
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _decode(belief, hidden, state):
+    """On where the belief is positive; an exact tie and nodes that took no part are off."""
+    for k in range(len(state)):
+        state[k] = 0
+    for k in hidden:
+        state[k] = belief[k] > 0.0
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _copy_beliefs(belief, hidden, beliefs):
+    for k in range(len(beliefs)):
+        beliefs[k] = NEVER
+    for k in hidden:
+        beliefs[k] = belief[k]
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _start(graph, parameters, work, hidden, n_wide, on_blocks, n_blocks, options, key):
+    """Messages at zero (excess = theta), prior log-odds on nodes without parents, fresh noise."""
+    # A visible that is summed out sends no message; one that is inferred is a child like others.
+    total = parameters.total if options.maximise_missing else work.total
+    unaries, to_child, incoming = work.unary, work.to_child, work.incoming
+    n_parents, leak_log_odds = graph.n_parents, parameters.leak_log_odds
+    for k in hidden:
+        unary = -total[k]
+        if options.temperature > 0.0:
+            unary += options.temperature * logistic_noise(combine(key, uint64(k)))
+        unaries[k] = unary
+        node = graph.n_visible + k
+        to_child[k] = 0.0 if n_parents[node] > 0 else leak_log_odds[node]
+    start_blocks(work.blocks, on_blocks if graph.aligned else 0, n_blocks, incoming)
+    ptr, first, parent, weight = graph.ptr, graph.first, graph.parent, parameters.weight
+    excess, wide, places = work.excess, work.wide, work.place
+    for number in range(n_wide):
+        node = wide[number]
+        size = ptr[node + 1] - ptr[node]
+        start_child(incoming, excess, weight, parent, first[node], ptr[node], places[number], size)
+    _collect(work.belief, unaries, to_child, incoming, work.clamp, hidden)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _collect(belief, unary, to_child, incoming, clamp, hidden):
+    """Beliefs from the messages that have come in, which are then cleared."""
+    for k in hidden:
+        if clamp[k] == UNOBSERVED:
+            belief[k] = unary[k] + to_child[k] + incoming[k]
+        else:
+            belief[k] = -NEVER if clamp[k] == 1 else NEVER
+        incoming[k] = 0.0
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _iterate(graph, parameters, work, hidden, selection, on_blocks, n_blocks, options):
+    """Flooding until no message wants to change by ``tolerance``; return count and last change."""
+    step, tolerance = float32(options.step), float32(options.tolerance)
+    n_wide_on, n_wide = selection.wide_on, selection.wide
+    # Fields become local names once per row, and functions take arrays: handing a tuple of arrays
+    # to a function counts references to all of them, which would dominate small rows.
+    blocks, aligned, n_visible = work.blocks, graph.aligned, graph.n_visible
+    belief, incoming, to_child = work.belief, work.incoming, work.to_child
+    unary, clamp, lanes = work.unary, work.clamp, work.lanes
+    ptr, first, parent = graph.ptr, graph.first, graph.parent
+    log_odds, leak = parameters.log_odds, parameters.leak_log_odds
+    excess, scratch, wide, places = work.excess, work.scratch, work.wide, work.place
+    cells, cell_log_odds, cell_parent = blocks.excess, blocks.log_odds, blocks.parent
+    lane_leak, lane_child, starts = blocks.leak, blocks.child, blocks.start
+    cell_scratch, back = blocks.scratch, blocks.back
+    residual = float32(0.0)
+    for iteration in range(options.max_iterations):
+        residual = float32(0.0)
+        if aligned:
+            for number in range(on_blocks):
+                change = update_aligned_block(
+                    belief,
+                    lanes,
+                    cells,
+                    cell_log_odds,
+                    first[0],
+                    starts[number],
+                    starts[number + 1],
+                    lane_leak,
+                    number * LANES,
+                    step,
+                    cell_scratch,
+                )
+                residual = max(residual, change)
+            sum_lanes(lanes, incoming, hidden)
+        else:
+            for number in range(on_blocks):
+                change = update_on_block(
+                    belief,
+                    incoming,
+                    cells,
+                    cell_log_odds,
+                    cell_parent,
+                    starts[number],
+                    starts[number + 1],
+                    lane_leak,
+                    number * LANES,
+                    step,
+                    cell_scratch,
+                )
+                residual = max(residual, change)
+        for number in range(on_blocks, n_blocks):
+            change = _update_free_block(
+                belief,
+                incoming,
+                to_child,
+                cells,
+                cell_log_odds,
+                cell_parent,
+                starts[number],
+                starts[number + 1],
+                lane_leak,
+                lane_child,
+                number * LANES,
+                step,
+                cell_scratch,
+                back,
+            )
+            residual = max(residual, change)
+        for number in range(n_wide):
+            node = wide[number]
+            start = ptr[node]
+            size = ptr[node + 1] - start
+            if number < n_wide_on:
+                change = update_on_child(
+                    belief,
+                    incoming,
+                    excess,
+                    log_odds,
+                    parent,
+                    first[node],
+                    start,
+                    places[number],
+                    size,
+                    leak[node],
+                    step,
+                    scratch,
+                )
+            else:
+                k = node - n_visible
+                change, message = update_free_child(
+                    belief,
+                    incoming,
+                    excess,
+                    log_odds,
+                    parent,
+                    first[node],
+                    start,
+                    places[number],
+                    size,
+                    leak[node],
+                    step,
+                    scratch,
+                    belief[k] - to_child[k] if k >= 0 else float32(0.0),
+                )
+                if k >= 0:
+                    change = max(change, send(to_child, k, message, step))
+            residual = max(residual, change)
+        _collect(belief, unary, to_child, incoming, clamp, hidden)
+        if residual < tolerance:
+            return iteration + 1, residual
+    return options.max_iterations, residual
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _update_free_block(
+    belief,
+    incoming,
+    to_child,
+    excess,
+    log_odds,
+    parent,
+    start,
+    end,
+    leak,
+    child,
+    place,
+    step,
+    scratch,
+    back,
+):
+    """A block of free children: collect what each has from elsewhere, update, tell each child."""
+    for lane in range(LANES):
+        k = child[place + lane]
+        back[lane] = belief[k] - to_child[k] if k >= 0 else float32(0.0)
+    change = update_free_block(
+        belief, incoming, excess, log_odds, parent, start, end, leak, place, step, scratch, back
+    )
+    for lane in range(LANES):
+        k = child[place + lane]
+        if k >= 0:
+            change = max(change, send(to_child, k, back[lane], step))
+    return change

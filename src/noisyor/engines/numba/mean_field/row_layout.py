@@ -1,0 +1,278 @@
+"""The nodes and edges that take part in the mean-field inference of one row, laid out for loops.
+
+A row has the visibles that are on, the hidden nodes that may be on, and the edges into both; what
+is off is in the totals of `Tables` and is never visited. Hidden nodes are numbered anew, children
+before parents, so that a sweep over them is one pass upwards.
+"""
+
+import numpy as np
+
+from noisyor.engines.numba.float64x8 import WIDTH, inner, splat
+from noisyor.engines.numba.max_product.active_set import UNOBSERVED
+from noisyor.engines.numba.mean_field.factor import floor_of, normalise
+from noisyor.engines.numba.mean_field.workspace import NARROW, Size
+
+
+@inner()
+def lay_out_hidden(graph, tables, work, ones, n_ones, local):
+    """Lay out the hidden nodes of a row and the edges between them.
+
+    With ``local`` the ancestors of what is on take part, else all hidden nodes.
+    """
+    hidden, children = work.hidden, work.children
+    if local:
+        _mark_ancestors(graph, hidden, ones, n_ones)
+    else:
+        for k in range(graph.n_hidden):
+            hidden.place[k] = 0
+    n_local, n_runs, level = 0, 0, -1
+    for position in range(graph.n_hidden):
+        k = tables.order[position]
+        if hidden.place[k] < 0:
+            continue
+        if tables.level[position] != level:
+            level = tables.level[position]
+            n_runs += 1
+        hidden.place[k] = n_local
+        hidden.node[n_local] = k
+        n_local += 1
+        hidden.run[n_runs - 1] = n_local
+
+    for j in range(n_local, n_local + WIDTH):
+        hidden.q[j] = 0.0
+    n_children, n_edges = 0, 0
+    for j in range(n_local):
+        k = hidden.node[j]
+        hidden.free[j] = hidden.clamp[k] == UNOBSERVED
+        hidden.child[j] = -1
+        n_parents = graph.n_parents[graph.n_visible + k]
+        if n_parents > 0 and hidden.clamp[k] != 0:
+            hidden.child[j] = n_children
+            children.node[n_children] = graph.n_visible + k
+            n_children += 1
+            n_edges += n_parents
+    n_groups = _group(graph, tables, work, 0, n_children, 0, n_local)
+    slots = work.groups.begin[n_groups]
+    return Size(n_local, n_runs, n_children, n_children, n_groups, n_groups, slots, slots, n_edges)
+
+
+@inner()
+def lay_out_visible(graph, tables, work, ones, n_ones, of_hidden):
+    """Add the active visibles of a row and the edges into them."""
+    first, n_edges = of_hidden.hidden_children, of_hidden.edges
+    for c in range(n_ones):
+        work.children.node[first + c] = ones[c]
+        n_edges += graph.n_parents[ones[c]]
+    n_groups, spare = of_hidden.hidden_groups, of_hidden.hidden
+    n_groups = _group(graph, tables, work, first, first + n_ones, n_groups, spare)
+    return Size(
+        of_hidden.hidden,
+        of_hidden.runs,
+        first,
+        first + n_ones,
+        of_hidden.hidden_groups,
+        n_groups,
+        of_hidden.hidden_slots,
+        work.groups.begin[n_groups],
+        n_edges,
+    )
+
+
+@inner()
+def _mark_ancestors(graph, hidden, ones, n_ones):
+    """Set ``place`` to 0 for the ancestors of the active visibles and of nodes clamped on."""
+    for k in range(graph.n_hidden):
+        hidden.place[k] = -1
+    n_found, done = 0, 0
+    for c in range(n_ones):
+        n_found = _mark_parents(graph, hidden, n_found, np.int64(ones[c]))
+    for k in range(graph.n_hidden):
+        if hidden.clamp[k] == 1 and hidden.place[k] < 0:
+            hidden.place[k] = 0
+            hidden.node[n_found] = k
+            n_found += 1
+    while done < n_found:
+        node = np.int64(graph.n_visible + hidden.node[done])
+        n_found = _mark_parents(graph, hidden, n_found, node)
+        done += 1
+
+
+@inner()
+def _mark_parents(graph, hidden, n_found, node):
+    begin = graph.ptr[node]
+    for edge in range(begin, begin + graph.n_parents[node]):
+        k = graph.parent[edge]
+        if hidden.place[k] < 0:
+            hidden.place[k] = 0
+            hidden.node[n_found] = k
+            n_found += 1
+    return n_found
+
+
+@inner()
+def _group(graph, tables, work, first, last, n_groups, spare):
+    """Put children ``first`` to ``last`` into groups behind the first ``n_groups``.
+
+    Children with equally many parents, or nearly so, share a group. Returns the number of groups.
+    """
+    node, ordered, bucket = work.children.node, work.children.ordered, work.children.bucket
+    for size in range(NARROW + 2):
+        bucket[size] = 0
+    for c in range(first, last):
+        bucket[min(graph.n_parents[node[c]], NARROW + 1)] += 1
+    total = 0
+    for size in range(NARROW + 1, -1, -1):  # the widest first, those without parents last
+        bucket[size], total = total, total + bucket[size]
+    for c in range(first, last):
+        size = min(graph.n_parents[node[c]], NARROW + 1)
+        ordered[bucket[size]] = c
+        bucket[size] += 1
+
+    position = 0
+    while position < last - first:
+        n_parents = np.int64(graph.n_parents[node[ordered[position]]])
+        if n_parents == 0:
+            break
+        count = min(WIDTH, last - first - position)
+        wide = n_parents > NARROW or count * (2 + (n_parents + 7) // WIDTH) < n_parents
+        if wide:
+            count = 1
+        _open_group(work.edges, work.groups, n_groups, n_parents, wide, spare)
+        for lane in range(count):
+            _fill(graph, tables, work, n_groups, lane, ordered[position + lane])
+        n_groups += 1
+        position += count
+    return n_groups
+
+
+@inner()
+def _open_group(edges, groups, number, n_parents, wide, spare):
+    """An empty group with room for children of at most ``n_parents`` parents."""
+    begin = groups.begin[number]
+    end = begin + WIDTH * ((n_parents + 7) // WIDTH if wide else n_parents)
+    groups.begin[number + 1] = end
+    groups.wide[number] = wide
+    for edge in range(begin, end):
+        edges.theta[edge] = 1.0
+        edges.r[edge] = 1.0
+        edges.link[edge] = spare  # an entry of q that is 0
+    for lane in range(WIDTH * number, WIDTH * number + WIDTH):
+        groups.used[lane] = 0.0
+        groups.size[lane] = 1.0
+        groups.floor[lane] = floor_of(1)
+        groups.slope[lane] = 1.0
+        groups.importance[lane] = 0.0
+        groups.member[lane] = -1
+
+
+@inner()
+def _fill(graph, tables, work, number, lane, c):
+    """Put child c into a lane of a group, or into all lanes of a wide one."""
+    groups, children, edges, place = work.groups, work.children, work.edges, work.hidden.place
+    node, wide = children.node[c], groups.wide[number]
+    size, begin, start = graph.n_parents[node], graph.ptr[node], groups.begin[number] + lane
+    stride = 1 if wide else WIDTH
+    children.start[c] = start
+    children.stride[c] = stride
+    children.lane[c] = WIDTH * number + lane
+    if size == 0:
+        return
+    for offset in range(lane, WIDTH if wide else lane + 1):
+        entry = WIDTH * number + offset
+        groups.used[entry] = (size - offset + 7) // WIDTH if wide else size
+        groups.size[entry] = size
+        groups.floor[entry] = floor_of(size)
+        groups.slope[entry] = tables.slope[node]
+        groups.importance[entry] = 1.0
+        groups.member[entry] = c
+    for offset in range(size):
+        edges.theta[start + stride * offset] = tables.theta[begin + offset]
+        edges.r[start + stride * offset] = tables.start[begin + offset]
+        edges.link[start + stride * offset] = place[graph.parent[begin + offset]]
+
+
+# ---- where to start from
+
+
+@inner()
+def start(graph, tables, work, size):
+    """The published start: q = 1/2, r proportional to theta. Visibles have theirs already."""
+    hidden, children, r = work.hidden, work.children, work.edges.r
+    for number in range(size.groups):
+        work.groups.solved[number] = 0
+    for j in range(size.hidden):
+        k = hidden.node[j]
+        hidden.fixed[j] = tables.log_odds[graph.n_visible + k] - tables.total[k]
+        hidden.q[j] = 0.5 if hidden.free[j] else float(hidden.clamp[k])
+    for c in range(size.hidden_children):
+        node = children.node[c]
+        begin, stride, entry = children.start[c], children.stride[c], graph.ptr[node]
+        for offset in range(graph.n_parents[node]):
+            r[begin + stride * offset] = tables.start[entry + offset]
+
+
+@inner()
+def discount_missing(graph, tables, hidden, missing, n_missing):
+    """Take unobserved visibles out of the totals; return the sum of their leaks."""
+    value = 0.0
+    for number in range(n_missing):
+        node = missing[number]
+        value += tables.leak[node]
+        for edge in range(graph.ptr[node], graph.ptr[node] + graph.n_parents[node]):
+            j = hidden.place[graph.parent[edge]]
+            if j >= 0:
+                hidden.fixed[j] += tables.theta[edge]
+    return value
+
+
+@inner()
+def set_importance(work, size):
+    """Tell the groups how probable their hidden children are."""
+    hidden, children, importance = work.hidden, work.children, work.groups.importance
+    for j in range(size.hidden):
+        c = hidden.child[j]
+        if c >= 0:
+            lane = children.lane[c]
+            for offset in range(WIDTH if children.stride[c] == 1 else 1):
+                importance[lane + offset] = hidden.q[j]
+
+
+@inner()
+def exchange(graph, memory, work, size, row, out):
+    """Copy (q, r) of a row to the memory, or from it."""
+    hidden, children, r = work.hidden, work.children, work.edges.r
+    position = memory.ptr[row]
+    for j in range(size.hidden):
+        if out:
+            memory.value[position] = hidden.q[j]
+        else:
+            hidden.q[j] = memory.value[position]
+        position += 1
+    for c in range(size.children):
+        edge, stride = children.start[c], children.stride[c]
+        for _ in range(graph.n_parents[children.node[c]]):
+            if out:
+                memory.value[position] = r[edge]
+            else:
+                r[edge] = memory.value[position]
+            edge += stride
+            position += 1
+
+
+@inner()
+def start_of_node(theta, begin, n_parents, start, work):
+    """Jensen weights of a node to begin with: proportional to theta, floored."""
+    groups, values, r = work.groups, work.scratch.value, work.edges.r
+    groups.begin[0] = 0
+    _open_group(work.edges, groups, 0, n_parents, True, 0)
+    for lane in range(WIDTH):
+        groups.used[lane] = (n_parents - lane + 7) // WIDTH
+        groups.floor[lane] = floor_of(n_parents)
+    total = 0.0
+    for offset in range(groups.begin[1]):
+        values[offset] = theta[begin + offset] if offset < n_parents else 0.0
+        r[offset] = 1.0 / n_parents
+        total += values[offset]
+    normalise(values, 0, r, groups, 0, splat(1.0), splat(total))
+    for offset in range(n_parents):
+        start[begin + offset] = r[offset]

@@ -1,0 +1,1 @@
+"""Gibbs sweeps, annealed chains and sets of explanations, compiled."""

@@ -1,0 +1,285 @@
+"""Chains that cool towards the posterior outside a set of configurations; whole rows of both."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, uint64
+
+from noisyor.engines.numba.cache import forget_stale_kernels
+from noisyor.engines.numba.max_product.active_set import UNOBSERVED
+from noisyor.engines.numba.sampling.configuration_set import (
+    grow_set,
+    mean_of_set,
+    name_of,
+    place_of,
+    weigh,
+)
+from noisyor.engines.numba.sampling.walker import (
+    allocate_walker,
+    enter_state,
+    flip_node,
+    gain_on,
+    localise,
+    logistic_of,
+    uniform_of,
+)
+from noisyor.engines.numba.scalar import combine
+
+_SMOOTHING = 0.5
+"""Chains start with every node on and off with at least this probability over the number of nodes.
+
+So half a node is off its place at the start: more would be lost in weights, fewer not be explored.
+"""
+
+_SWAPS, _MOST_SWAPS = 4, 32
+"""Attempts in each sweep to exchange causes: for each cause that is on, and at most."""
+
+_AFTER_NODES = np.uint64(2**32)
+"""Keys of sweeps begin where those of nodes end."""
+
+
+class Options(NamedTuple):
+    """How far to explore.
+
+    ``n_expansions`` configurations have all their single flips added to the set; ``n_chains``
+    chains, or 0 for none, make ``n_steps`` sweeps to the posterior and ``n_stay`` more there.
+    """
+
+    n_expansions: int
+    n_chains: int
+    n_steps: int
+    n_stay: int
+    seed: int
+
+
+class Output(NamedTuple):
+    """Results of `explore_rows`.
+
+    ``log_sum`` (n_rows,) log of the sum of p(h, x) over the set; ``size`` (n_rows,) its number of
+    configurations of the nodes that interact; ``log_evidence`` (n_rows,) estimate of log p(x) from
+    set and chains and ``log_error`` its standard error, ``log_sum`` and zero without chains;
+    ``probability`` and ``error`` (n_rows, n_hidden) of each node and its standard error, or
+    (0, n_hidden) if not wanted.
+    """
+
+    log_sum: npt.NDArray[np.float64]
+    size: npt.NDArray[np.int64]
+    log_evidence: npt.NDArray[np.float64]
+    log_error: npt.NDArray[np.float64]
+    probability: npt.NDArray[np.float64]
+    error: npt.NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
+    """Annealed importance sampling of what lies outside a set.
+
+    A chain starts from independent nodes with nearly their probabilities ``mean`` (n,) under the
+    set, and passes to p(h, x) by Gibbs sweeps of rising inverse temperature. Fills for every chain
+    ``weight``, relative to the set's sum, ``outside``, the share of its visits there, and ``on``
+    (n_chains, n), the share there with each node on.
+    """
+    n, hidden, clamp, n_steps = len(local.hidden), local.hidden, local.clamp, options.n_steps
+    least = _SMOOTHING / max(n, 1)
+    first, up_to, first_odds, log_off = np.empty(n), np.zeros(n + 1), np.zeros(n), 0.0
+    for j in range(n):
+        first[j] = min(max(mean[j], least), 1.0 - least)
+        if clamp[j] == UNOBSERVED:
+            first_odds[j] = math.log(first[j] / (1.0 - first[j]))
+            log_off += math.log1p(-first[j])
+            up_to[j + 1] = first[j]
+        up_to[j + 1] += up_to[j]
+    walker = allocate_walker(local)
+    state = walker.state
+    for chain in range(options.n_chains):
+        chain_key = combine(key, uint64(chain))
+        for j in range(n):
+            state[j] = clamp[j]
+            if clamp[j] == UNOBSERVED:
+                state[j] = uniform_of(combine(chain_key, uint64(hidden[j]))) < first[j]
+        log_weight = 0.0
+        for step in range(n_steps):
+            log_q = log_off
+            for j in range(n):
+                if state[j]:
+                    log_q += first_odds[j]
+            log_weight += (enter_state(local, walker) - log_q) / n_steps
+            if step < n_steps - 1:
+                step_key = combine(chain_key, uint64(step) + _AFTER_NODES)
+                heat = (step + 1) / n_steps
+                _swap(local, walker, up_to, first_odds, heat, step_key)
+                _sweep(local, walker, first_odds, heat, step_key)
+        outside[chain] = 0.0
+        for j in range(n):
+            on[chain, j] = 0.0
+        for step in range(n_steps, n_steps + options.n_stay):
+            enter_state(local, walker)
+            step_key = combine(chain_key, uint64(step) + _AFTER_NODES)
+            _swap(local, walker, up_to, first_odds, 1.0, step_key)
+            share = _visit(local, found, walker, step_key, on[chain])
+            outside[chain] += share / options.n_stay
+        for j in range(n):
+            on[chain, j] /= options.n_stay
+        weight[chain] = math.exp(min(log_weight - log_sum, 700.0))
+
+
+@njit(cache=True, nogil=True)
+def _combine(local, found, options, weight, outside, on, mean, error):
+    """Set and chains together: replace ``mean`` (n,), fill ``error``; return log total and error.
+
+    Errors are those of the mean over chains to first order. Unless the set is complete, one visit
+    outside that just did not happen is added to them.
+    """
+    n_chains, n = on.shape
+    n_free = 0
+    for j in range(n):
+        n_free += local.clamp[j] == UNOBSERVED
+    complete = len(found.value) == 2.0**n_free
+    visit = 0.0 if complete else 1.0 / (n_chains * options.n_stay)
+    values = np.empty(n_chains)
+    for chain in range(n_chains):
+        values[chain] = weight[chain] * outside[chain]
+    average, spread = _mean_and_error(values)
+    total = 1.0 + average
+    for j in range(n):
+        for chain in range(n_chains):
+            values[chain] = weight[chain] * on[chain, j]
+        mean[j] = min((mean[j] + _mean_and_error(values)[0]) / total, 1.0)
+        for chain in range(n_chains):
+            values[chain] = weight[chain] * (on[chain, j] - mean[j] * outside[chain])
+        rare = math.sqrt(mean[j] * (1.0 - mean[j])) * visit
+        error[j] = math.hypot(_mean_and_error(values)[1] / total, rare)
+    return math.log(total), math.hypot(spread / total, visit)
+
+
+@njit(cache=True, nogil=True)
+def _mean_and_error(values):
+    mean, squares = 0.0, 0.0
+    for value in values:
+        mean += value / len(values)
+    for value in values:
+        squares += (value - mean) ** 2
+    return mean, math.sqrt(squares / (len(values) * (len(values) - 1)))
+
+
+@njit(cache=True, nogil=True)
+def _swap(local, walker, up_to, first_odds, heat, key):
+    """Metropolis steps that replace one free node that is on by another one.
+
+    One of two rival causes is on and the other off: single flips would have to pass through both
+    or none. The new node is drawn by its probability at the start, ``up_to`` (n + 1,) summed.
+    """
+    state, clamp = walker.state, local.clamp
+    on = np.empty(len(state), dtype=np.int32)
+    n_on = 0
+    for j in range(len(state)):
+        if state[j] and clamp[j] == UNOBSERVED:
+            on[n_on] = j
+            n_on += 1
+    for attempt in range(min(_SWAPS * n_on, _MOST_SWAPS)):
+        attempt_key = combine(key, uint64(attempt) + _AFTER_NODES)
+        place = min(int(uniform_of(attempt_key) * n_on), n_on - 1)
+        wanted = uniform_of(combine(attempt_key, uint64(0))) * up_to[-1]
+        new = min(np.searchsorted(up_to, wanted, "right") - 1, len(state) - 1)
+        old = on[place]
+        if state[new] or clamp[new] != UNOBSERVED:
+            continue
+        change = -heat * gain_on(local, walker, old)
+        flip_node(local, walker, old)
+        change += heat * gain_on(local, walker, new)
+        change += (1.0 - heat) * (first_odds[new] - first_odds[old])
+        back = math.log((up_to[old + 1] - up_to[old]) / (up_to[new + 1] - up_to[new]))
+        if math.log(uniform_of(combine(attempt_key, uint64(1)))) < change + back:
+            flip_node(local, walker, new)
+            on[place] = new
+        else:
+            flip_node(local, walker, old)
+
+
+@njit(cache=True, nogil=True)
+def _sweep(local, walker, first_odds, heat, key):
+    """Draw every free node from its conditional between the start and the target."""
+    clamp, hidden, state = local.clamp, local.hidden, walker.state
+    for j in range(len(state)):
+        if clamp[j] == UNOBSERVED:
+            odds = heat * gain_on(local, walker, j) + (1.0 - heat) * first_odds[j]
+            if (uniform_of(combine(key, uint64(hidden[j]))) < logistic_of(odds)) != state[j]:
+                flip_node(local, walker, j)
+
+
+@njit(cache=True, nogil=True)
+def _visit(local, found, walker, key, on):
+    """A sweep at the target that counts what lies outside the set.
+
+    Adds to ``on`` (n,) the conditional probability that a node is on and the configuration
+    outside; returns the mean over nodes of the probability to be outside.
+    """
+    clamp, hidden, state = local.clamp, local.hidden, walker.state
+    table, names, keys = found.table, found.names, found.keys
+    name = name_of(keys, state)
+    inside = table[place_of(table, names, name)] > 0
+    outside, n_free = 0.0, 0
+    for j in range(len(state)):
+        if clamp[j] != UNOBSERVED:
+            continue
+        probability = logistic_of(gain_on(local, walker, j))
+        other_inside = table[place_of(table, names, name ^ keys[j])] > 0
+        on_inside, off_inside = (inside, other_inside) if state[j] else (other_inside, inside)
+        if not on_inside:
+            on[j] += probability
+            outside += probability
+        if not off_inside:
+            outside += 1.0 - probability
+        n_free += 1
+        if (uniform_of(combine(key, uint64(hidden[j]))) < probability) != state[j]:
+            flip_node(local, walker, j)
+            name ^= keys[j]
+            inside = other_inside
+    for j in range(len(state)):
+        if clamp[j] == 1:
+            on[j] += outside / max(n_free, 1)
+    return outside / max(n_free, 1)
+
+
+@njit(cache=True, nogil=True)
+def explore_rows(graph, parameters, rows, starts, options, output, begin, end):
+    """Sets and chains of rows ``begin`` to ``end``.
+
+    The set of a row holds its ``starts`` (n_rows * n_starts, n_hidden) and all single flips of the
+    most likely configurations found so far, taken one after another. Sets for more expansions
+    contain those for fewer.
+    """
+    n_rows = len(output.log_sum)
+    n_starts = len(starts) // n_rows
+    n_chains = options.n_chains
+    for row in range(begin, end):
+        key = combine(uint64(options.seed), uint64(rows.row_ids[row]))
+        local = localise(graph, parameters, rows, row)
+        n = len(local.hidden)
+        found = grow_set(local, starts, row * n_starts, n_starts, options.n_expansions)
+        weight = np.empty(len(found.value))
+        log_sum = weigh(found.value, weight)
+        output.log_sum[row], output.size[row] = log_sum, len(weight)
+        output.log_evidence[row], output.log_error[row] = log_sum, 0.0
+        mean, error = mean_of_set(found, weight), np.zeros(n)
+        if n_chains > 0:
+            chain_weight, outside = np.empty(n_chains), np.empty(n_chains)
+            on = np.empty((n_chains, n))
+            _anneal(local, found, mean, log_sum, key, options, chain_weight, outside, on)
+            log_total, log_error = _combine(
+                local, found, options, chain_weight, outside, on, mean, error
+            )
+            output.log_evidence[row] += log_total
+            output.log_error[row] = log_error
+        if output.probability.shape[0] > 0:
+            for k in range(graph.n_hidden):
+                output.probability[row, k] = logistic_of(local.isolated[k])
+                output.error[row, k] = 0.0
+            for j in range(n):
+                output.probability[row, local.hidden[j]] = mean[j]
+                output.error[row, local.hidden[j]] = error[j]
+
+
+forget_stale_kernels(explore_rows)

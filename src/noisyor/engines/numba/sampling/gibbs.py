@@ -1,0 +1,104 @@
+"""Gibbs sampling of the causes of rows, and the credit that each parameter earns on the way.
+
+Every hidden node is drawn in turn given all others. Credits and chances use the probability that
+the node is on, not the draw: a draw of 0 or 1 would only add noise, and an edge whose few failures
+happened not to be drawn once would be taken to be certain for ever.
+"""
+
+import math
+
+import numpy as np
+from numba import njit, uint64
+
+from noisyor.engines.numba.cache import forget_stale_kernels
+from noisyor.engines.numba.sampling.walker import (
+    allocate_walker,
+    enter_state,
+    flip_node,
+    gain_on,
+    localise,
+    logistic_of,
+    uniform_of,
+)
+from noisyor.engines.numba.scalar import combine
+
+
+@njit(cache=True, nogil=True)
+def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, begin, end):
+    """One sweep over the hidden nodes of rows ``begin`` to ``end``; ``states`` change.
+
+    ``states`` (n_rows, n_hidden) uint8. Added to ``credit`` (n_params + 1, the last for padding):
+    how often each parameter is expected to have switched its node on; to ``chance``, as long: how
+    often it might have, its parent being on and its child observed. The draws of a row depend on
+    the seed, its id and the number of the sweep alone.
+    """
+    n_visible, n_hidden = graph.n_visible, graph.n_hidden
+    times_on, probability = np.zeros(n_hidden + 1), np.empty(n_hidden + 1)
+    active = np.zeros(n_visible, dtype=np.uint8)
+    for row in range(begin, end):
+        state = states[row]
+        ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
+        missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
+        key = combine(combine(uint64(seed), uint64(rows.row_ids[row])), uint64(sweep))
+        for i in ones:
+            active[i] = 1
+        local = localise(graph, parameters, rows, row)
+        walker = allocate_walker(local)
+        for j in range(len(local.hidden)):
+            walker.state[j] = state[local.hidden[j]]
+        enter_state(local, walker)
+        for k in range(n_hidden):  # isolated nodes
+            if not np.isnan(local.isolated[k]):
+                probability[k] = logistic_of(local.isolated[k])
+                credit[graph.leak_param[n_visible + k]] += probability[k]
+                state[k] = uniform_of(combine(key, uint64(k))) < probability[k]
+        for j in range(len(local.hidden)):
+            k = local.hidden[j]
+            probability[k] = logistic_of(gain_on(local, walker, j))
+            _credit_node(graph, local, walker, j, active, probability[k], credit)
+            if (uniform_of(combine(key, uint64(k))) < probability[k]) != walker.state[j]:
+                flip_node(local, walker, j)
+            state[k] = walker.state[j]
+        for place in range(len(ones)):
+            noise = graph.leak_param[ones[place]]
+            credit[noise] += _share(local.leak[place], walker.sums[place])
+        for i in missing:
+            chance[graph.leak_param[i]] -= 1.0
+            for edge in range(graph.ptr[i], graph.ptr[i] + graph.n_parents[i]):
+                chance[graph.param[edge]] -= probability[graph.parent[edge]]
+        for k in range(n_hidden):
+            times_on[k] += probability[k]
+        for i in ones:
+            active[i] = 0
+    for node in range(n_visible + n_hidden):
+        chance[graph.leak_param[node]] += end - begin
+        for edge in range(graph.ptr[node], graph.ptr[node] + graph.n_parents[node]):
+            chance[graph.param[edge]] += times_on[graph.parent[edge]]
+
+
+@njit(cache=True, nogil=True)
+def _credit_node(graph, local, walker, j, active, probability, credit):
+    """Credit for node j, which is on with this probability: to its leak, and to its edges."""
+    n_ones, n_visible = local.n_ones, graph.n_visible
+    k = local.hidden[j]
+    own = _share(local.leak[n_ones + j], walker.sums[n_ones + j])
+    credit[graph.leak_param[n_visible + k]] += probability * own
+    edge = local.ptr[j]
+    for position in range(graph.out_ptr[k], graph.out_ptr[k + 1]):
+        child = graph.out_child[position]
+        if child < n_visible and not active[child]:
+            continue
+        slot, theta = local.slot[edge], local.theta[edge]
+        if child < n_visible or walker.state[slot - n_ones]:
+            total = walker.sums[slot] if walker.state[j] else walker.sums[slot] + theta
+            credit[graph.param[graph.out_edge[position]]] += probability * _share(theta, total)
+        edge += 1
+
+
+@njit(cache=True, nogil=True)
+def _share(theta, total):
+    """Probability that a parent acted, given that at least one did; theirs is ``total``."""
+    return math.expm1(-theta) / math.expm1(-max(total, theta))
+
+
+forget_stale_kernels(sweep_rows)

@@ -1,0 +1,1 @@
+"""The reference engine: plain NumPy, slow and readable."""
