@@ -21,7 +21,7 @@ from _sceptics import errors
 from noisyor.cover import Cover, prune, refine
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.factor_search import search_factors
-from noisyor.inference.joint import JointMaxProduct, factorize
+from noisyor.inference.joint_max_product import JointMaxProduct, factorize
 from noisyor.pricing import Matrix
 
 PROBLEMS = {

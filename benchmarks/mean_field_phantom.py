@@ -34,6 +34,7 @@ from noisyor.data.observations import Observations
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.engines.numba.mean_field import entry as engine
 from noisyor.inference.method import Gradient
+from noisyor.inference.posterior import Posterior
 from noisyor.metrics import (
     factorization_error,
     features_iou,
@@ -43,7 +44,6 @@ from noisyor.metrics import (
     trivial_reference,
 )
 from noisyor.network.graph import Network
-from noisyor.posterior import Posterior
 
 PHANTOM_R = 1e-5
 """Jensen weight of an edge that does not exist: the floor at which the software reads it."""

@@ -24,7 +24,7 @@ import numpy as np
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor.data.observations import Observations
-from noisyor.marginalization import METHODS, MarginalMethod
+from noisyor.inference.marginals import METHODS, MarginalMethod
 from noisyor.network.graph import FloatArray, Network
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))

@@ -24,8 +24,8 @@ from noisyor import datasets
 from noisyor.data.observations import Observations
 from noisyor.data.vocabulary import TextData, vectorise
 from noisyor.datasets.download import data_folder
-from noisyor.evaluation import evaluate
 from noisyor.experiments.text import LOADERS
+from noisyor.inference.evaluate import evaluate
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.metrics import independent_elbo

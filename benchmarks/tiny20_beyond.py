@@ -24,7 +24,7 @@ from _measure import Machine, earlier, idea_arguments, write
 from _problems import use_data
 from noisyor import datasets
 from noisyor.data.observations import Observations
-from noisyor.evaluation import evaluate
+from noisyor.inference.evaluate import evaluate
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.initialization import initialize

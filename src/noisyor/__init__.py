@@ -34,16 +34,24 @@ if TYPE_CHECKING:
         NoisyOrNetwork,
         TopicModel,
     )
-    from noisyor.evaluation import EvaluationResult, evaluate
-    from noisyor.evidence import EvidenceBound, EvidenceEstimate, estimate_evidence, evidence_bound
-    from noisyor.explanation import explain
     from noisyor.factor_search import FoundFactors, cover_rows, search_factors
     from noisyor.gibbs_em import learn_by_gibbs
     from noisyor.hybrid import HybridResult, train_hybrid
+    from noisyor.inference.evaluate import EvaluationResult, evaluate
+    from noisyor.inference.evidence import (
+        EvidenceBound,
+        EvidenceEstimate,
+        estimate_evidence,
+        evidence_bound,
+    )
     from noisyor.inference.exact import ExactPosterior, enumerate_posterior
-    from noisyor.inference.joint import Factorization, JointMaxProduct
+    from noisyor.inference.explain import explain
+    from noisyor.inference.joint_max_product import Factorization, JointMaxProduct
+    from noisyor.inference.marginals import Marginals, marginals
     from noisyor.inference.max_product import MaxProduct
     from noisyor.inference.mean_field import MeanField
+    from noisyor.inference.objective import elbo_mp, elbo_mp_gradient, log_joint
+    from noisyor.inference.posterior import Posterior
     from noisyor.initialization import initialize
     from noisyor.io.export import export_network
     from noisyor.io.model_file import load_network, save_network
@@ -55,13 +63,10 @@ if TYPE_CHECKING:
         learn_network,
         learn_topics,
     )
-    from noisyor.marginalization import Marginals, marginals
     from noisyor.network.builders import bipartite, convolutional, from_edges
     from noisyor.network.cooccurrence import layered
     from noisyor.network.forward import sample, visible_probability
     from noisyor.network.graph import Network
-    from noisyor.objective import elbo_mp, elbo_mp_gradient, log_joint
-    from noisyor.posterior import Posterior
     from noisyor.pruning import prune_causes
     from noisyor.streaming import train_stream
     from noisyor.tables import ReadOptions, Table, read_table
@@ -72,19 +77,19 @@ _HOME = {
     "BooleanMatrixFactorization": "estimators",
     "CheckpointError": "errors",
     "DatasetNotFoundError": "errors",
-    "EvaluationResult": "evaluation",
-    "EvidenceBound": "evidence",
-    "EvidenceEstimate": "evidence",
+    "EvaluationResult": "inference.evaluate",
+    "EvidenceBound": "inference.evidence",
+    "EvidenceEstimate": "inference.evidence",
     "ExactPosterior": "inference.exact",
-    "Factorization": "inference.joint",
+    "Factorization": "inference.joint_max_product",
     "FoundFactors": "factor_search",
     "HybridResult": "hybrid",
     "InvalidDataError": "errors",
     "InvalidNetworkError": "errors",
     "InvalidSettingError": "errors",
-    "JointMaxProduct": "inference.joint",
+    "JointMaxProduct": "inference.joint_max_product",
     "Learned": "learning",
-    "Marginals": "marginalization",
+    "Marginals": "inference.marginals",
     "MaxProduct": "inference.max_product",
     "MeanField": "inference.mean_field",
     "MissingExtraError": "errors",
@@ -93,7 +98,7 @@ _HOME = {
     "NoisyOrError": "errors",
     "NoisyOrNetwork": "estimators",
     "Observations": "data.observations",
-    "Posterior": "posterior",
+    "Posterior": "inference.posterior",
     "ReadOptions": "tables",
     "Table": "tables",
     "TopicModel": "estimators",
@@ -104,13 +109,13 @@ _HOME = {
     "cover_rows": "factor_search",
     "diagnose": "diagnosis",
     "disease_network": "diagnosis",
-    "elbo_mp": "objective",
-    "elbo_mp_gradient": "objective",
+    "elbo_mp": "inference.objective",
+    "elbo_mp_gradient": "inference.objective",
     "enumerate_posterior": "inference.exact",
-    "estimate_evidence": "evidence",
-    "evaluate": "evaluation",
-    "evidence_bound": "evidence",
-    "explain": "explanation",
+    "estimate_evidence": "inference.evidence",
+    "evaluate": "inference.evaluate",
+    "evidence_bound": "inference.evidence",
+    "explain": "inference.explain",
     "export_network": "io.export",
     "from_edges": "network.builders",
     "from_networkx": "io.networkx",
@@ -122,8 +127,8 @@ _HOME = {
     "learn_network": "learning",
     "learn_topics": "learning",
     "load_network": "io.model_file",
-    "log_joint": "objective",
-    "marginals": "marginalization",
+    "log_joint": "inference.objective",
+    "marginals": "inference.marginals",
     "prune_causes": "pruning",
     "read_table": "tables",
     "sample": "network.forward",

@@ -22,7 +22,7 @@ from noisyor.cli_options import (
 from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
-    from noisyor.evaluation import Score
+    from noisyor.inference.evaluate import Score
     from noisyor.network.graph import Network
     from noisyor.tables import Table
 
@@ -78,7 +78,7 @@ def evaluate(
       noisyor evaluate mails.safetensors new-mails.jsonl --quick --json
     """
     from noisyor.cli_run import independent_reference
-    from noisyor.evaluation import evaluate as bounds
+    from noisyor.inference.evaluate import evaluate as bounds
     from noisyor.inference.max_product import MaxProduct
     from noisyor.inference.mean_field import MeanField
     from noisyor.io.model_file import load_network

@@ -18,15 +18,15 @@ from noisyor._util.atomic import write_atomically
 from noisyor._util.paths import real_path
 from noisyor.data.observations import Observations
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
-from noisyor.evaluation import Score
-from noisyor.explanation import explain
+from noisyor.inference.evaluate import Score
+from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.objective import elbo_mp
 from noisyor.io.model_file import load_network, read_metadata, save_network
 from noisyor.io.provenance import Kind, provenance
 from noisyor.learning import Learned, learn_factors, learn_features, learn_network, learn_topics
 from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_names
-from noisyor.objective import elbo_mp
 from noisyor.tables import ReadOptions, Table, read_table
 
 __all__ = ["Fitted", "Plan", "independent_reference", "more_steps", "read_plan", "run"]

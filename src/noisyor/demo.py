@@ -18,7 +18,7 @@ import numpy.typing as npt
 from noisyor._version import __version__
 from noisyor.datasets.deconvolution import DeconvolutionData, generate_deconvolution
 from noisyor.engines.threads import resolve_threads
-from noisyor.explanation import explain
+from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.initialization import initialize
 from noisyor.metrics import (

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from noisyor.data.columns import near
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.explanation import explain
 from noisyor.inference.exact import MAX_HIDDEN, hidden_configurations, log_joint_table
+from noisyor.inference.explain import explain
+from noisyor.inference.marginals import marginals
 from noisyor.inference.max_product import MaxProduct
-from noisyor.marginalization import marginals
 from noisyor.network.graph import FloatArray, LongArray, Network
 from noisyor.network.labels import hidden_label, visible_label
 from noisyor.network.subnetwork import Concerned, concerned_by, forwards

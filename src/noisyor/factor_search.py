@@ -22,7 +22,7 @@ from noisyor.cover import Cover, combine, merge, prune, refine, replace
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.inference.joint import JointMaxProduct, factorize
+from noisyor.inference.joint_max_product import JointMaxProduct, factorize
 from noisyor.pricing import OBJECTIVES, Matrix, Objective, Rates
 from noisyor.searching import best_of_starts, sample_rows
 

@@ -20,7 +20,7 @@ from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.inference.joint import JointMaxProduct, deconvolve
+from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve
 from noisyor.network.builders import activation_shape
 from noisyor.network.graph import FloatArray
 from noisyor.pricing import Matrix, Rates

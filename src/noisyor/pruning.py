@@ -14,9 +14,9 @@ import numpy as np
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.objective import log_joint
 from noisyor.network.builders import bipartite
 from noisyor.network.graph import FloatArray, Network
-from noisyor.objective import log_joint
 from noisyor.searching import sample_rows
 
 __all__ = ["prune_causes", "worth_when_alone"]

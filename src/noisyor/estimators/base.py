@@ -20,16 +20,16 @@ from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.estimators.files import history_of, method_of, read_model, write_model
 from noisyor.estimators.rows import PreparedSource, Tally, read_rows
-from noisyor.explanation import explain
+from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
+from noisyor.inference.objective import elbo_mp
+from noisyor.inference.posterior import Posterior
 from noisyor.io.provenance import Kind, provenance
 from noisyor.learning import Learned
 from noisyor.network.forward import visible_probability
 from noisyor.network.graph import Network, probability_from_theta
-from noisyor.objective import elbo_mp
-from noisyor.posterior import Posterior
 from noisyor.streaming import learn_chunk, start_stream, train_stream
 from noisyor.training import History
 

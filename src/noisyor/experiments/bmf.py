@@ -20,7 +20,7 @@ from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
 from noisyor.experiments.learning import learn_and_bound, modes, split_for
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
-from noisyor.inference.joint import JointMaxProduct, factorize
+from noisyor.inference.joint_max_product import JointMaxProduct, factorize
 from noisyor.initialization import Noise, initialize
 from noisyor.metrics import (
     factorization_error,

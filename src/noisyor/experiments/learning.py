@@ -10,7 +10,7 @@ import numpy as np
 from noisyor.data.observations import Observations
 from noisyor.errors import CheckpointError
 from noisyor.experiments.protocol import Context, Outcome, RunSpec
-from noisyor.explanation import explain
+from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method

@@ -16,8 +16,8 @@ from noisyor.engines.numba import engine
 from noisyor.engines.numba.max_product.rows import Options, Output
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.method import Gradient
+from noisyor.inference.posterior import Posterior, concatenate
 from noisyor.network.graph import Network
-from noisyor.posterior import Posterior, concatenate
 
 _BLOCK_BYTES = 32 * 2**20
 

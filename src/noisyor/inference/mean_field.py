@@ -17,8 +17,8 @@ from noisyor.engines.numba.mean_field import entry as mean_field_engine
 from noisyor.engines.numba.mean_field.entry import Memory, Options
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.method import Gradient
+from noisyor.inference.posterior import Posterior, concatenate
 from noisyor.network.graph import Network
-from noisyor.posterior import Posterior, concatenate
 
 _BLOCK_BYTES = 64 * 2**20
 _R_SHARE = 0.01

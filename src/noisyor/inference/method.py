@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.data.observations import Observations
+from noisyor.inference.posterior import Posterior
 from noisyor.network.graph import Network
-from noisyor.posterior import Posterior
 
 
 class Gradient(NamedTuple):

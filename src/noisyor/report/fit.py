@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from noisyor.evaluation import Score
+from noisyor.inference.evaluate import Score
 from noisyor.network.graph import FloatArray
 from noisyor.report.drawing import Curve, Interval, calibration_chart, line_chart
 from noisyor.report.explorer import Words

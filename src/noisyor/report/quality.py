@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
-from noisyor.explanation import explain
+from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.metrics import independent_elbo
 from noisyor.network.forward import visible_probability

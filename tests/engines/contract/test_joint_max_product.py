@@ -20,7 +20,7 @@ from noisyor.engines.numpy.joint_max_product import (
     to_or_inputs,
 )
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
-from noisyor.inference.joint import JointMaxProduct, deconvolve, factorize
+from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve, factorize
 from noisyor.metrics import boolean_convolution, features_iou, reconstruction_error
 
 

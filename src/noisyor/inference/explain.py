@@ -15,8 +15,8 @@ from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
+from noisyor.inference.posterior import Posterior
 from noisyor.network.graph import Network
-from noisyor.posterior import Posterior
 
 
 def explain(

@@ -13,8 +13,8 @@ from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
+from noisyor.inference.objective import elbo_mp
 from noisyor.network.graph import FloatArray, Network
-from noisyor.objective import elbo_mp
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.evidence import explore
-from noisyor.explanation import explain
+from noisyor.inference.evidence import explore
+from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.network.assembly import one_of

@@ -13,8 +13,8 @@ from noisyor.engines.numba import engine
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError
 from noisyor.inference.method import Gradient
+from noisyor.inference.posterior import Posterior
 from noisyor.network.graph import Network
-from noisyor.posterior import Posterior
 
 
 def log_joint(

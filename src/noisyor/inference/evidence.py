@@ -18,8 +18,8 @@ from noisyor.engines.numba.engine import PreparedNetwork, rows_of
 from noisyor.engines.numba.sampling.annealing import Options, Output, explore_rows
 from noisyor.engines.threads import resolve_threads, run_blocks
 from noisyor.errors import InvalidSettingError
-from noisyor.evaluation import Score
-from noisyor.explanation import clamp_of
+from noisyor.inference.evaluate import Score
+from noisyor.inference.explain import clamp_of
 from noisyor.inference.max_product import MaxProduct
 from noisyor.network.graph import FloatArray, Network
 

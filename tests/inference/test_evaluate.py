@@ -6,7 +6,7 @@ from random_networks import random_network, random_rows
 
 import noisyor as nor
 from noisyor.errors import InvalidSettingError
-from noisyor.evaluation import Score
+from noisyor.inference.evaluate import Score
 
 
 @pytest.fixture

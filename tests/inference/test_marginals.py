@@ -6,7 +6,7 @@ from random_networks import random_network, random_rows
 
 import noisyor as nor
 from noisyor.errors import InvalidSettingError
-from noisyor.marginalization import METHODS
+from noisyor.inference.marginals import METHODS
 
 
 def problems(n=12, **options):
