@@ -18,11 +18,11 @@ import numpy as np
 
 from _measure import Machine, arguments, significant, write
 from _sceptics import errors
-from noisyor.cover import Cover, prune, refine
 from noisyor.datasets.bmf import generate_bmf
-from noisyor.factor_search import search_factors
 from noisyor.inference.joint_max_product import JointMaxProduct, factorize
-from noisyor.pricing import Matrix
+from noisyor.search.cover import Cover, prune, refine
+from noisyor.search.factors import search_factors
+from noisyor.search.objectives import Matrix
 
 PROBLEMS = {
     "n=100 r=40": (100, 40, 0.0),

@@ -20,13 +20,14 @@ import numpy as np
 
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
-from noisyor import datasets, warm_start
+from noisyor import datasets
 from noisyor.data.observations import Observations
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.experiments.overparam import TRAIN_SHARE
-from noisyor.factor_search import FoundFactors, search_factors
 from noisyor.metrics import factorization_error, recovered_parameters
 from noisyor.network.graph import Network
+from noisyor.search import factor_start as warm_start
+from noisyor.search.factors import FoundFactors, search_factors
 
 FLIPPED, FLIPS = "10 % flipped", 0.1
 OVPM = ("PLNT", "IMG-FLIP")

@@ -29,11 +29,11 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _problems import data_directory
 from _sceptics import grecond, ten_lines, thirty_lines
-from noisyor.cover import Cover
 from noisyor.datasets import load_tiny20
 from noisyor.metrics import factorization_error, independent_elbo
-from noisyor.pricing import Matrix
-from noisyor.warm_start import start_from_factors
+from noisyor.search.cover import Cover
+from noisyor.search.factor_start import start_from_factors
+from noisyor.search.objectives import Matrix
 
 CASES = [
     *(("zoo", causes, seed) for causes in (4, 8) for seed in range(10)),

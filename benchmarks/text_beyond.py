@@ -31,7 +31,7 @@ from noisyor.inference.mean_field import MeanField
 from noisyor.metrics import independent_elbo
 from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network
-from noisyor.topic_start import start_from_counts
+from noisyor.search.count_start import start_from_counts
 from noisyor.training import train
 
 KEPT_SHARE = 0.9

@@ -32,7 +32,7 @@ from noisyor.learning import start_by_sampling
 from noisyor.metrics import independent_elbo
 from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network
-from noisyor.topic_start import start_from_counts
+from noisyor.search.count_start import start_from_counts
 from noisyor.training import train
 
 TRAIN_SHARE, KEPT_SHARE = 0.7, 0.9

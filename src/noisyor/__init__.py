@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         NoisyOrNetwork,
         TopicModel,
     )
-    from noisyor.factor_search import FoundFactors, cover_rows, search_factors
     from noisyor.gibbs_em import learn_by_gibbs
     from noisyor.hybrid import HybridResult, train_hybrid
     from noisyor.inference.evaluate import EvaluationResult, evaluate
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from noisyor.network.forward import sample, visible_probability
     from noisyor.network.graph import Network
     from noisyor.pruning import prune_causes
+    from noisyor.search.factors import FoundFactors, cover_rows, search_factors
     from noisyor.streaming import train_stream
     from noisyor.tables import ReadOptions, Table, read_table
     from noisyor.training import TrainingResult, train
@@ -82,7 +82,7 @@ _HOME = {
     "EvidenceEstimate": "inference.evidence",
     "ExactPosterior": "inference.exact",
     "Factorization": "inference.joint_max_product",
-    "FoundFactors": "factor_search",
+    "FoundFactors": "search.factors",
     "HybridResult": "hybrid",
     "InvalidDataError": "errors",
     "InvalidNetworkError": "errors",
@@ -106,7 +106,7 @@ _HOME = {
     "UnsupportedDataError": "errors",
     "bipartite": "network.builders",
     "convolutional": "network.builders",
-    "cover_rows": "factor_search",
+    "cover_rows": "search.factors",
     "diagnose": "diagnosis",
     "disease_network": "diagnosis",
     "elbo_mp": "inference.objective",
@@ -134,7 +134,7 @@ _HOME = {
     "sample": "network.forward",
     "save_network": "io.model_file",
     "to_networkx": "io.networkx",
-    "search_factors": "factor_search",
+    "search_factors": "search.factors",
     "train": "training",
     "train_hybrid": "hybrid",
     "train_stream": "streaming",

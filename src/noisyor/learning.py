@@ -14,8 +14,6 @@ import numpy as np
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.factor_search import search_factors
-from noisyor.feature_search import search_features
 from noisyor.gibbs_em import learn_by_gibbs
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
@@ -25,10 +23,17 @@ from noisyor.network.builders import bipartite, convolutional
 from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network
 from noisyor.pruning import prune_causes
-from noisyor.searching import sample_rows
-from noisyor.topic_start import start_from_counts
+from noisyor.search.count_start import start_from_counts
+from noisyor.search.factor_start import (
+    EXACT,
+    counts_say_all,
+    start_from_factors,
+    start_from_features,
+)
+from noisyor.search.factors import search_factors
+from noisyor.search.features import search_features
+from noisyor.search.restarts import sample_rows
 from noisyor.training import History, train
-from noisyor.warm_start import EXACT, counts_say_all, start_from_factors, start_from_features
 
 __all__ = [
     "Learned",

@@ -17,7 +17,7 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.objective import log_joint
 from noisyor.network.builders import bipartite
 from noisyor.network.graph import FloatArray, Network
-from noisyor.searching import sample_rows
+from noisyor.search.restarts import sample_rows
 
 __all__ = ["prune_causes", "worth_when_alone"]
 

@@ -23,9 +23,9 @@ from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve
 from noisyor.network.builders import activation_shape
 from noisyor.network.graph import FloatArray
-from noisyor.pricing import Matrix, Rates
-from noisyor.searching import best_of_starts, sample_rows
-from noisyor.stamps import Drawing, Plane, prune_drawing, to_corner
+from noisyor.search.objectives import Matrix, Rates
+from noisyor.search.placements import Drawing, Plane, prune_drawing, to_corner
+from noisyor.search.restarts import best_of_starts, sample_rows
 
 __all__ = ["FoundFeatures", "search_features"]
 

@@ -8,10 +8,10 @@ import pytest
 import noisyor as nor
 from noisyor.datasets import generate_deconvolution
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
-from noisyor.feature_search import FoundFeatures, search_features
 from noisyor.metrics import boolean_convolution, features_iou, threshold_features
 from noisyor.network.builders import activation_shape, convolutional
-from noisyor.warm_start import start_from_features
+from noisyor.search.factor_start import start_from_features
+from noisyor.search.features import FoundFeatures, search_features
 
 CORNER = [[1, 1, 1], [1, 0, 0], [1, 0, 0]]
 CROSS = [[0, 1, 0], [1, 1, 1], [0, 1, 0]]

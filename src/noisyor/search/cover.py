@@ -18,7 +18,7 @@ import numpy.typing as npt
 from noisyor.engines.numba.factorization.boolean_cover import improve_rows
 from noisyor.engines.threads import run_blocks
 from noisyor.network.graph import FloatArray
-from noisyor.pricing import (
+from noisyor.search.objectives import (
     OBJECTIVES,
     BinaryArray,
     Matrix,

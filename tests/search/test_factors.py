@@ -10,14 +10,14 @@ import scipy.sparse as sp
 from sklearn.decomposition import NMF
 
 import noisyor as nor
-from noisyor import factor_search
-from noisyor.cover import Cover, refine
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.factor_search import cover_rows, search_factors
 from noisyor.metrics import factorization_error
-from noisyor.pricing import OBJECTIVES, Matrix
-from noisyor.warm_start import start_from_factors
+from noisyor.search import factors as factor_search
+from noisyor.search.cover import Cover, refine
+from noisyor.search.factor_start import start_from_factors
+from noisyor.search.factors import cover_rows, search_factors
+from noisyor.search.objectives import OBJECTIVES, Matrix
 
 
 @pytest.fixture(scope="module")

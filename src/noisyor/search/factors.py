@@ -18,13 +18,13 @@ import numpy.typing as npt
 
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
-from noisyor.cover import Cover, combine, merge, prune, refine, replace
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint_max_product import JointMaxProduct, factorize
-from noisyor.pricing import OBJECTIVES, Matrix, Objective, Rates
-from noisyor.searching import best_of_starts, sample_rows
+from noisyor.search.cover import Cover, combine, merge, prune, refine, replace
+from noisyor.search.objectives import OBJECTIVES, Matrix, Objective, Rates
+from noisyor.search.restarts import best_of_starts, sample_rows
 
 __all__ = ["FoundFactors", "cover_rows", "search_factors"]
 

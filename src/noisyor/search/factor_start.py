@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln
 
-from noisyor.cover import PRIOR_ROWS
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
-from noisyor.factor_search import FoundFactors
-from noisyor.feature_search import FoundFeatures
 from noisyor.network.graph import FloatArray, Network, theta_from_failure, theta_from_probability
-from noisyor.stamps import OFF_FAILURE
+from noisyor.search.cover import PRIOR_ROWS
+from noisyor.search.factors import FoundFactors
+from noisyor.search.features import FoundFeatures
+from noisyor.search.placements import OFF_FAILURE
 
 __all__ = [
     "EXACT",

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyor.cover import Cover, combine, merge, prune, refine, replace
-from noisyor.pricing import OBJECTIVES, Matrix
+from noisyor.search.cover import Cover, combine, merge, prune, refine, replace
+from noisyor.search.objectives import OBJECTIVES, Matrix
 
 ERRORS = OBJECTIVES["errors"]
 

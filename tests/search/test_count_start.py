@@ -21,7 +21,7 @@ from noisyor.errors import InvalidSettingError
 from noisyor.learning import learn_topics
 from noisyor.metrics import independent_elbo
 from noisyor.network.graph import Network
-from noisyor.topic_start import start_from_counts
+from noisyor.search.count_start import start_from_counts
 
 N_TOPICS, WORDS_PER_TOPIC = 6, 5
 

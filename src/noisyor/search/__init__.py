@@ -1,0 +1,1 @@
+"""Find a start in the data: covers, factors, patches of images, counts."""
