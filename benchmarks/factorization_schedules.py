@@ -20,8 +20,8 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.experiments.bmf import BATCH_SIZE, LEARNING_RATE, NOISE_PROBABILITY, STEPS
+from noisyor.learning.train import StepInfo, train
 from noisyor.metrics import factorization_error
-from noisyor.training import StepInfo, train
 
 N, R = 100, 40
 SEEDS = (0, 1, 2)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import noisyor as nor
 from _measure import Machine, arguments, interleaved, significant, write
 from _problems import Problem, blind_deconvolution, bmf, data_directory, imdb, tiny20
-from noisyor import training
+from noisyor.learning import train as training
 from noisyor.network.graph import Network
 
 TOLERANCE = 1e-4

@@ -28,11 +28,11 @@ from noisyor.experiments.text import LOADERS
 from noisyor.inference.evaluate import evaluate
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
+from noisyor.learning.train import train
 from noisyor.metrics import independent_elbo
 from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network
 from noisyor.search.count_start import start_from_counts
-from noisyor.training import train
 
 KEPT_SHARE = 0.9
 NEWSGROUPS, NEWSGROUPS_FILE = "20 newsgroups", "20newsgroups_bydate.jsonl.xz"

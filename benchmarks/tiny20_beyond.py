@@ -27,13 +27,13 @@ from noisyor.data.observations import Observations
 from noisyor.inference.evaluate import evaluate
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.initialization import initialize
-from noisyor.learning import start_by_sampling
+from noisyor.learning.initialize import initialize
+from noisyor.learning.recipes import start_by_sampling
+from noisyor.learning.train import train
 from noisyor.metrics import independent_elbo
 from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network
 from noisyor.search.count_start import start_from_counts
-from noisyor.training import train
 
 TRAIN_SHARE, KEPT_SHARE = 0.7, 0.9
 N_INDEPENDENT = 10  # splits whose hardness is measured, as many as the paper has

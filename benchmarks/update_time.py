@@ -37,8 +37,9 @@ from _problems import (
     imdb,
     tiny20,
 )
-from noisyor import adam, training
 from noisyor.engines.numba import engine
+from noisyor.learning import adam
+from noisyor.learning import train as training
 
 WARM_UP = 200
 PAPER_BMF = {(100, 20): 0.09, (200, 120): 0.26, (400, 80): 0.35, (400, 240): 0.86}

@@ -173,7 +173,7 @@ class TestFit:
 
 class TestStops:
     def test_a_stopped_run_goes_on_to_the_same_bits(self, capsys, monkeypatch):
-        import noisyor.training as training
+        import noisyor.learning.train as training
 
         whole = Path("patients.safetensors").read_bytes()
         theta = nor.load_network("patients.safetensors").theta

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
         NoisyOrNetwork,
         TopicModel,
     )
-    from noisyor.gibbs_em import learn_by_gibbs
-    from noisyor.hybrid import HybridResult, train_hybrid
     from noisyor.inference.evaluate import EvaluationResult, evaluate
     from noisyor.inference.evidence import (
         EvidenceBound,
@@ -51,26 +49,28 @@ if TYPE_CHECKING:
     from noisyor.inference.mean_field import MeanField
     from noisyor.inference.objective import elbo_mp, elbo_mp_gradient, log_joint
     from noisyor.inference.posterior import Posterior
-    from noisyor.initialization import initialize
     from noisyor.io.export import export_network
     from noisyor.io.model_file import load_network, save_network
     from noisyor.io.networkx import from_networkx, to_networkx
-    from noisyor.learning import (
+    from noisyor.learning.gibbs_em import learn_by_gibbs
+    from noisyor.learning.initialize import initialize
+    from noisyor.learning.phases import HybridResult, train_hybrid
+    from noisyor.learning.pruning import prune_causes
+    from noisyor.learning.recipes import (
         Learned,
         learn_factors,
         learn_features,
         learn_network,
         learn_topics,
     )
+    from noisyor.learning.stream import train_stream
+    from noisyor.learning.train import TrainingResult, train
     from noisyor.network.builders import bipartite, convolutional, from_edges
     from noisyor.network.cooccurrence import layered
     from noisyor.network.forward import sample, visible_probability
     from noisyor.network.graph import Network
-    from noisyor.pruning import prune_causes
     from noisyor.search.factors import FoundFactors, cover_rows, search_factors
-    from noisyor.streaming import train_stream
     from noisyor.tables import ReadOptions, Table, read_table
-    from noisyor.training import TrainingResult, train
 
 _HOME = {
     "BlindDeconvolution": "estimators",
@@ -83,12 +83,12 @@ _HOME = {
     "ExactPosterior": "inference.exact",
     "Factorization": "inference.joint_max_product",
     "FoundFactors": "search.factors",
-    "HybridResult": "hybrid",
+    "HybridResult": "learning.phases",
     "InvalidDataError": "errors",
     "InvalidNetworkError": "errors",
     "InvalidSettingError": "errors",
     "JointMaxProduct": "inference.joint_max_product",
-    "Learned": "learning",
+    "Learned": "learning.recipes",
     "Marginals": "inference.marginals",
     "MaxProduct": "inference.max_product",
     "MeanField": "inference.mean_field",
@@ -102,7 +102,7 @@ _HOME = {
     "ReadOptions": "tables",
     "Table": "tables",
     "TopicModel": "estimators",
-    "TrainingResult": "training",
+    "TrainingResult": "learning.train",
     "UnsupportedDataError": "errors",
     "bipartite": "network.builders",
     "convolutional": "network.builders",
@@ -119,25 +119,25 @@ _HOME = {
     "export_network": "io.export",
     "from_edges": "network.builders",
     "from_networkx": "io.networkx",
-    "initialize": "initialization",
+    "initialize": "learning.initialize",
     "layered": "network.cooccurrence",
-    "learn_by_gibbs": "gibbs_em",
-    "learn_factors": "learning",
-    "learn_features": "learning",
-    "learn_network": "learning",
-    "learn_topics": "learning",
+    "learn_by_gibbs": "learning.gibbs_em",
+    "learn_factors": "learning.recipes",
+    "learn_features": "learning.recipes",
+    "learn_network": "learning.recipes",
+    "learn_topics": "learning.recipes",
     "load_network": "io.model_file",
     "log_joint": "inference.objective",
     "marginals": "inference.marginals",
-    "prune_causes": "pruning",
+    "prune_causes": "learning.pruning",
     "read_table": "tables",
     "sample": "network.forward",
     "save_network": "io.model_file",
     "to_networkx": "io.networkx",
     "search_factors": "search.factors",
-    "train": "training",
-    "train_hybrid": "hybrid",
-    "train_stream": "streaming",
+    "train": "learning.train",
+    "train_hybrid": "learning.phases",
+    "train_stream": "learning.stream",
     "visible_probability": "network.forward",
 }
 

@@ -24,7 +24,13 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.objective import elbo_mp
 from noisyor.io.model_file import load_network, read_metadata, save_network
 from noisyor.io.provenance import Kind, provenance
-from noisyor.learning import Learned, learn_factors, learn_features, learn_network, learn_topics
+from noisyor.learning.recipes import (
+    Learned,
+    learn_factors,
+    learn_features,
+    learn_network,
+    learn_topics,
+)
 from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_names
 from noisyor.tables import ReadOptions, Table, read_table

@@ -20,7 +20,8 @@ from noisyor.datasets.deconvolution import DeconvolutionData, generate_deconvolu
 from noisyor.engines.threads import resolve_threads
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
-from noisyor.initialization import initialize
+from noisyor.learning.initialize import initialize
+from noisyor.learning.train import History, train
 from noisyor.metrics import (
     FeatureMatch,
     TrivialReference,
@@ -32,7 +33,6 @@ from noisyor.metrics import (
 )
 from noisyor.network.builders import convolutional
 from noisyor.network.graph import Network
-from noisyor.training import History, train
 
 __all__ = ["DEFAULT_STEPS", "EXPERIMENT", "SHAPES", "DemoResult", "run_demo"]
 

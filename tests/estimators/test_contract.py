@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import noisyor as nor
-from noisyor import streaming
 from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
 from noisyor.io.model_file import read_metadata
+from noisyor.learning import stream as streaming
 
 NAMES = [f"word {i}" for i in range(12)]
 

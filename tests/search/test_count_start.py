@@ -18,7 +18,7 @@ from noisyor import (
     sample,
 )
 from noisyor.errors import InvalidSettingError
-from noisyor.learning import learn_topics
+from noisyor.learning.recipes import learn_topics
 from noisyor.metrics import independent_elbo
 from noisyor.network.graph import Network
 from noisyor.search.count_start import start_from_counts

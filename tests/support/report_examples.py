@@ -10,8 +10,8 @@ import numpy as np
 import noisyor as nor
 from noisyor.data.observations import Observations
 from noisyor.io.provenance import provenance
+from noisyor.learning.train import Evaluation, History
 from noisyor.network.graph import Network
-from noisyor.training import Evaluation, History
 
 NASTY = "<script>alert(1)</script>"
 QUOTES = "a \"b\" & 'c' </script><!--"

@@ -27,11 +27,11 @@ from noisyor.inference.method import Method
 from noisyor.inference.objective import elbo_mp
 from noisyor.inference.posterior import Posterior
 from noisyor.io.provenance import Kind, provenance
-from noisyor.learning import Learned
+from noisyor.learning.recipes import Learned
+from noisyor.learning.stream import learn_chunk, start_stream, train_stream
+from noisyor.learning.train import History
 from noisyor.network.forward import visible_probability
 from noisyor.network.graph import Network, probability_from_theta
-from noisyor.streaming import learn_chunk, start_stream, train_stream
-from noisyor.training import History
 
 __all__ = ["NoisyOrEstimator"]
 
@@ -46,7 +46,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     Rows are 0, 1 and NaN, which means unobserved: arrays, SciPy sparse matrices, pandas frames or
     `Observations`. A parameter that is None leaves the choice to the function of
-    `noisyor.learning` that the estimator calls.
+    `noisyor.learning.recipes` that the estimator calls.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     components_ : probability that a cause switches a column on.
     prior_ : probability of each cause (when the causes above it are off).
     noise_ : (n_features_in_,) probability of each column when no cause is on.
-    history_ : bounds and times of all updates, see `noisyor.training.History`.
+    history_ : bounds and times of all updates, see `noisyor.learning.train.History`.
     settings_ : how the model was learned, with the defaults filled in.
     provenance_ : what `save` writes beside the network: data, settings, versions.
     n_features_in_, feature_names_in_ : number of columns, and their names if they had any.
@@ -102,7 +102,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
         Parameters
         ----------
-        X : (n_rows, n_features), or a `RowSource` from `noisyor.streaming.open_rows` for rows
+        X : (n_rows, n_features), or a `RowSource` from `noisyor.learning.stream.open_rows` for rows
             that do not fit into memory: it is gone through once, or for ``steps`` updates.
         y : ignored.
         """

@@ -14,8 +14,8 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.io.model_file import load_network, read_metadata, save_network
+from noisyor.learning.train import Evaluation, History
 from noisyor.network.graph import Network
-from noisyor.training import Evaluation, History
 
 __all__ = ["history_of", "method_of", "read_model", "write_model"]
 

@@ -14,7 +14,13 @@ from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.inference.method import Method
 from noisyor.io.provenance import Kind
-from noisyor.learning import Learned, learn_factors, learn_features, learn_network, learn_topics
+from noisyor.learning.recipes import (
+    Learned,
+    learn_factors,
+    learn_features,
+    learn_network,
+    learn_topics,
+)
 from noisyor.network.builders import activation_shape
 from noisyor.network.graph import Network, probability_from_theta
 

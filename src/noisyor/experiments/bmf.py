@@ -21,7 +21,7 @@ from noisyor.experiments.arrays import pack
 from noisyor.experiments.learning import learn_and_bound, modes, split_for
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.inference.joint_max_product import JointMaxProduct, factorize
-from noisyor.initialization import Noise, initialize
+from noisyor.learning.initialize import Noise, initialize
 from noisyor.metrics import (
     factorization_error,
     reconstruction_error,

@@ -19,7 +19,7 @@ from noisyor.experiments.arrays import pack
 from noisyor.experiments.learning import learn_and_bound, modes, split_for
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve
-from noisyor.initialization import initialize
+from noisyor.learning.initialize import initialize
 from noisyor.metrics import (
     features_iou,
     reconstruct_images,

@@ -9,7 +9,7 @@ from noisyor.data.observations import Observations
 from noisyor.experiments.arrays import pack
 from noisyor.experiments.learning import elbos, learn, phases_of, split_for
 from noisyor.experiments.protocol import MP_PHASE, Context, Outcome, RunSpec
-from noisyor.initialization import initialize
+from noisyor.learning.initialize import initialize
 from noisyor.metrics import independent_elbo
 from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network

@@ -14,8 +14,8 @@ from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
+from noisyor.learning.train import StepInfo, TrainingResult, train
 from noisyor.network.graph import FloatArray, Network
-from noisyor.training import StepInfo, TrainingResult, train
 
 __all__ = [
     "VALIDATION_SHARE",

@@ -14,7 +14,7 @@ from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
 from noisyor.experiments.learning import learn_and_bound, split_for
 from noisyor.experiments.protocol import Choice, Context, Experiment, Outcome, RunSpec
-from noisyor.initialization import initialize
+from noisyor.learning.initialize import initialize
 from noisyor.metrics import full_recovery, recovered_parameters, trivial_reference
 from noisyor.network.builders import bipartite
 from noisyor.network.graph import probability_from_theta

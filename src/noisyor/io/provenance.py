@@ -12,7 +12,7 @@ import numpy as np
 
 from noisyor._version import __version__
 from noisyor.data.observations import Observations
-from noisyor.training import History
+from noisyor.learning.train import History
 
 __all__ = ["Kind", "provenance"]
 

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import noisyor as nor
-from noisyor import streaming
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
+from noisyor.learning import stream as streaming
 
 SETTINGS = {"batch_size": 20, "learning_rate": 0.02, "seed": 3, "n_threads": 1}
 

@@ -4,7 +4,7 @@ from random_networks import random_network
 
 import noisyor as nor
 from noisyor.errors import InvalidSettingError
-from noisyor.initialization import SETTINGS
+from noisyor.learning.initialize import SETTINGS
 from noisyor.network.graph import THETA_MIN
 
 

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisyor import adam
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed
-from noisyor.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
+from noisyor.learning import adam
+from noisyor.learning.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from noisyor.network.graph import THETA_MIN, FloatArray, Network
 
 EDGE_ROWS, EDGE_SHARE = 0.1, 0.1

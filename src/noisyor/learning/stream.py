@@ -18,15 +18,14 @@ import numpy as np
 
 from noisyor._util.csr import pointers
 from noisyor._util.progress import progress_bar
-from noisyor.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from noisyor.data.chunks import RowSource, open_rows, write_rows
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
-from noisyor.network.graph import Network
-from noisyor.training import (
+from noisyor.learning.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from noisyor.learning.train import (
     Callback,
     History,
     Recorder,
@@ -39,6 +38,7 @@ from noisyor.training import (
     restore,
     step,
 )
+from noisyor.network.graph import Network
 
 __all__ = [
     "RowSource",

@@ -11,8 +11,8 @@ import noisyor as nor
 from noisyor.data.observations import Observations
 from noisyor.engines.numba import engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.gibbs_em import learn_by_gibbs
 from noisyor.inference.exact import hidden_configurations, log_joint_table
+from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.network.graph import Network, probability_from_theta
 
 

@@ -14,15 +14,16 @@ import numpy as np
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.gibbs_em import learn_by_gibbs
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
-from noisyor.initialization import initialize
+from noisyor.learning.gibbs_em import learn_by_gibbs
+from noisyor.learning.initialize import initialize
+from noisyor.learning.pruning import prune_causes
+from noisyor.learning.train import History, train
 from noisyor.network.builders import bipartite, convolutional
 from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network
-from noisyor.pruning import prune_causes
 from noisyor.search.count_start import start_from_counts
 from noisyor.search.factor_start import (
     EXACT,
@@ -33,7 +34,6 @@ from noisyor.search.factor_start import (
 from noisyor.search.factors import search_factors
 from noisyor.search.features import search_features
 from noisyor.search.restarts import sample_rows
-from noisyor.training import History, train
 
 __all__ = [
     "Learned",

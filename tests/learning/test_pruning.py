@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import noisyor as nor
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.inference.exact import hidden_configurations, log_joint_table
-from noisyor.pruning import prune_causes, worth_when_alone
+from noisyor.learning.pruning import prune_causes, worth_when_alone
 from noisyor.search.factor_start import counts_say_all, start_from_factors
 from noisyor.search.factors import search_factors
 

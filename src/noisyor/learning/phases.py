@@ -12,8 +12,8 @@ from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
+from noisyor.learning.train import Callback, TrainingResult, train
 from noisyor.network.graph import Network
-from noisyor.training import Callback, TrainingResult, train
 
 
 @dataclass(frozen=True, eq=False)

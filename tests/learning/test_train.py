@@ -9,8 +9,9 @@ import pytest
 from random_networks import random_network, random_rows
 
 import noisyor as nor
-from noisyor import adam, training
 from noisyor.errors import CheckpointError, InvalidSettingError
+from noisyor.learning import adam
+from noisyor.learning import train as training
 from noisyor.network.graph import THETA_MIN
 
 

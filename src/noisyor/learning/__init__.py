@@ -1,0 +1,1 @@
+"""Learn the parameters of a network: gradient training, streams, Gibbs EM, recipes."""
