@@ -10,8 +10,8 @@ import sys
 
 import noisyor as nor
 from noisyor.datasets import load_hpo
-from noisyor.diagnosis import read_finding_names
-from noisyor.differential import Differential
+from noisyor.diagnosis.diseases import read_finding_names
+from noisyor.diagnosis.ranking import Differential
 
 PRESENT = {
     "HP:0001166": "Arachnodactyly",

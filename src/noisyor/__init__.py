@@ -16,7 +16,7 @@ from noisyor._version import __version__
 
 if TYPE_CHECKING:
     from noisyor.data.observations import Observations
-    from noisyor.diagnosis import diagnose, disease_network
+    from noisyor.diagnosis.diseases import diagnose, disease_network
     from noisyor.errors import (
         CheckpointError,
         DatasetNotFoundError,
@@ -107,8 +107,8 @@ _HOME = {
     "bipartite": "network.builders",
     "convolutional": "network.builders",
     "cover_rows": "search.factors",
-    "diagnose": "diagnosis",
-    "disease_network": "diagnosis",
+    "diagnose": "diagnosis.diseases",
+    "disease_network": "diagnosis.diseases",
     "elbo_mp": "inference.objective",
     "elbo_mp_gradient": "inference.objective",
     "enumerate_posterior": "inference.exact",

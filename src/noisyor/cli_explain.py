@@ -21,7 +21,7 @@ from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
     from noisyor.data.observations import Observations
-    from noisyor.differential import Change, Differential
+    from noisyor.diagnosis.ranking import Change, Differential
     from noisyor.network.graph import Network
 
 __all__ = ["explain"]
@@ -104,8 +104,8 @@ def explain(
     if data is None and rows is not None:
         raise InvalidSettingError("--rows chooses rows of DATA, and there is no DATA")
 
-    from noisyor.differential import differential, find_visible
-    from noisyor.differential import what_if as suppose
+    from noisyor.diagnosis.ranking import differential, find_visible
+    from noisyor.diagnosis.ranking import what_if as suppose
     from noisyor.io.model_file import load_network
 
     network = load_network(model)
@@ -144,7 +144,7 @@ def explain(
 
 def _evidence(network: Network, observe: tuple[str, ...], absent: tuple[str, ...]) -> Observations:
     from noisyor.data.observations import Observations
-    from noisyor.differential import find_visible
+    from noisyor.diagnosis.ranking import find_visible
 
     def indices(texts: tuple[str, ...]) -> list[int]:
         names = network.visible_names or ()

@@ -5,7 +5,7 @@ import pytest
 
 import noisyor as nor
 from noisyor.data.observations import Observations
-from noisyor.differential import differential, evidence_of, find_visible, what_if
+from noisyor.diagnosis.ranking import differential, evidence_of, find_visible, what_if
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import enumerate_posterior
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from noisyor.data.columns import near
 from noisyor.data.observations import Observations
+from noisyor.diagnosis.attribution import shares_of_findings
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import MAX_HIDDEN, hidden_configurations, log_joint_table
 from noisyor.inference.explain import explain
@@ -22,7 +23,6 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.network.graph import FloatArray, LongArray, Network
 from noisyor.network.labels import hidden_label, visible_label
 from noisyor.network.subnetwork import Concerned, concerned_by, forwards
-from noisyor.shares import shares_of_findings
 
 __all__ = [
     "Cause",

@@ -9,7 +9,7 @@ import pytest
 
 import noisyor as nor
 from noisyor.datasets.hpo import HpoData, load_hpo
-from noisyor.diagnosis import naive_bayes, read_finding_names, simulate_patients
+from noisyor.diagnosis.diseases import naive_bayes, read_finding_names, simulate_patients
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "diagnosis.py"

@@ -19,7 +19,7 @@ from noisyor._util.compression import existing, open_binary
 from noisyor.data.observations import Observations
 from noisyor.datasets.documents import text_lines
 from noisyor.datasets.hpo import HpoData
-from noisyor.differential import Differential, differential, find_visible
+from noisyor.diagnosis.ranking import Differential, differential, find_visible
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.builders import from_edges
 from noisyor.network.graph import FloatArray, Network, probability_from_theta

@@ -1,0 +1,1 @@
+"""Ranked causes in words, who explains what, what if, diseases."""
