@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.estimators.files import history_of, method_of, read_model, write_model
+from noisyor.estimators.persistence import history_of, method_of, read_model, write_model
 from noisyor.estimators.rows import PreparedSource, Tally, read_rows
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
