@@ -24,7 +24,7 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _sceptics import errors, greedy_memberships, ten_lines, thirty_lines
 from noisyor.datasets.bmf import generate_bmf
-from noisyor.experiments.paper import paper_cells
+from noisyor.experiments.results.paper import paper_cells
 from noisyor.metrics import factorization_error
 
 SIZES = [(n, n * share // 5) for n in (100, 200, 400) for share in (1, 2, 3)]

@@ -22,7 +22,7 @@ from noisyor import datasets
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.experiments.overparam import DATASETS, LATENTS, TRAIN_SHARE
-from noisyor.experiments.paper import paper_cells
+from noisyor.experiments.results.paper import paper_cells
 from noisyor.metrics import recovered_parameters
 
 

@@ -125,9 +125,9 @@ def reproduce(
     from noisyor.experiments import experiment
     from noisyor.experiments.protocol import Choice
     from noisyor.experiments.records import check_replaceable, find_runs, to_json
+    from noisyor.experiments.results.comparison import build_summary, entries
+    from noisyor.experiments.results.terminal import table_text
     from noisyor.experiments.runner import Sweep, run_sweep
-    from noisyor.experiments.tables import build_summary, entries
-    from noisyor.experiments.text_table import table_text
 
     about = experiment(name)
     choice = Choice(datasets, sizes, latents)
@@ -204,7 +204,7 @@ def _printable(text: str) -> str:
 def figures(results: Path, out: Path, quiet: bool) -> None:
     """Draw the paper's figures from the runs in a folder, as PNG and SVG."""
     from noisyor.experiments.records import find_runs
-    from noisyor.plotting import write_figures
+    from noisyor.experiments.results.figures import write_figures
 
     written = write_figures(find_runs(results), out)
     if not quiet:
@@ -225,7 +225,7 @@ def figures(results: Path, out: Path, quiet: bool) -> None:
 def reproduce_report(results: Path, out: Path) -> None:
     """Write the page that sets all results beside the paper's."""
     from noisyor._util.atomic import write_atomically
-    from noisyor.experiments.document import document
+    from noisyor.experiments.results.page import document
 
     text = document(results)
     if (

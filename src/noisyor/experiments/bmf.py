@@ -18,7 +18,7 @@ from noisyor import datasets
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.learning import learn_and_bound, modes, split_for
+from noisyor.experiments.phases import learn_and_bound, modes, split_for
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.inference.joint_max_product import JointMaxProduct, factorize
 from noisyor.learning.initialize import Noise, initialize

@@ -12,7 +12,7 @@ from noisyor import datasets
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.learning import learn_and_bound, split_for
+from noisyor.experiments.phases import learn_and_bound, split_for
 from noisyor.experiments.protocol import Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.learning.initialize import initialize
 from noisyor.metrics import full_recovery, recovered_parameters, trivial_reference

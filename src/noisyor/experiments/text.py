@@ -14,7 +14,7 @@ from typing import Any
 from noisyor import datasets
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.experiments.layered_run import LayeredProtocol, run_layered
+from noisyor.experiments.layered import LayeredProtocol, run_layered
 from noisyor.experiments.protocol import (
     ALL_INITS,
     Choice,

@@ -20,8 +20,8 @@ from noisyor._util.atomic import write_atomically
 from noisyor.errors import InvalidDataError, MissingExtraError
 from noisyor.experiments.arrays import unpack
 from noisyor.experiments.overparam import DATASETS
-from noisyor.experiments.paper import paper_cells
-from noisyor.experiments.tables import stat
+from noisyor.experiments.results.comparison import stat
+from noisyor.experiments.results.paper import paper_cells
 from noisyor.metrics import match_features
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 from noisyor.data.observations import Observations
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.learning import elbos, learn, phases_of, split_for
+from noisyor.experiments.phases import elbos, learn, phases_of, split_for
 from noisyor.experiments.protocol import MP_PHASE, Context, Outcome, RunSpec
 from noisyor.learning.initialize import initialize
 from noisyor.metrics import independent_elbo

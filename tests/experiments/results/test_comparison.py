@@ -6,11 +6,11 @@ import math
 import pytest
 
 from noisyor.experiments import NAMES, experiment
-from noisyor.experiments.document import document
-from noisyor.experiments.paper import PaperCell, paper_cells
 from noisyor.experiments.records import FORMAT, merge_runs, with_mp_phase
-from noisyor.experiments.tables import Stat, build_summary, compare, entries, stat
-from noisyor.experiments.text_table import table_text
+from noisyor.experiments.results.comparison import Stat, build_summary, compare, entries, stat
+from noisyor.experiments.results.page import document
+from noisyor.experiments.results.paper import PaperCell, paper_cells
+from noisyor.experiments.results.terminal import table_text
 
 
 def cell(metric, mean, spread, steps=3000):

@@ -10,8 +10,8 @@ from noisyor import layered
 from noisyor.cli import main
 from noisyor.errors import InvalidDataError, MissingExtraError
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.layered_run import _stored
-from noisyor.plotting import write_figures
+from noisyor.experiments.layered import _stored
+from noisyor.experiments.results.figures import write_figures
 
 
 def run(experiment: str, method: str, case: str, seed: int, metrics: dict, arrays: dict) -> dict:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from noisyor.experiments.tables import Entry
+from noisyor.experiments.results.comparison import Entry
 
 __all__ = ["LABELS", "number", "table_text", "with_spread"]
 

@@ -1,6 +1,6 @@
 """The page that sets all results beside the paper's, one table per table of the paper.
 
-``python -m noisyor.experiments.document RESULTS --out docs/reproduction.md`` or
+``python -m noisyor.experiments.results.page RESULTS --out docs/reproduction.md`` or
 ``noisyor reproduce-report``.
 """
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from noisyor.experiments import NAMES, experiment
-from noisyor.experiments.paper import CITATION, PaperCell, paper_cells
 from noisyor.experiments.protocol import Choice, Experiment, paper_method
 from noisyor.experiments.records import find_runs, with_mp_phase
-from noisyor.experiments.tables import Entry, entries
-from noisyor.experiments.text_table import LABELS, number, with_spread
+from noisyor.experiments.results.comparison import Entry, entries
+from noisyor.experiments.results.paper import CITATION, PaperCell, paper_cells
+from noisyor.experiments.results.terminal import LABELS, number, with_spread
 
 __all__ = ["document"]
 

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.experiments.paper import CITATION, PaperCell, paper_cells
 from noisyor.experiments.protocol import Experiment, paper_method
 from noisyor.experiments.records import with_mp_phase
+from noisyor.experiments.results.paper import CITATION, PaperCell, paper_cells
 from noisyor.metrics import confidence_of_mean, confidence_of_share
 
 __all__ = ["Comparison", "Entry", "Stat", "build_summary", "compare", "entries", "stat"]

@@ -1,0 +1,1 @@
+"""The paper's numbers and figures, and ours beside them."""
