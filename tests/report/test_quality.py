@@ -5,8 +5,8 @@ import pytest
 
 import noisyor as nor
 from noisyor.data.observations import Observations
-from noisyor.report.matrix import EXPLAINED, EXTRA, MISSED, OFF, UNKNOWN, matrix_data, residuals
 from noisyor.report.quality import calibrate, explain_rows, nothing_elbo
+from noisyor.report.residuals import EXPLAINED, EXTRA, MISSED, OFF, UNKNOWN, matrix_data, residuals
 
 
 class TestBounds:

@@ -66,7 +66,7 @@ def report(
       noisyor report animals.safetensors zoo.csv
       noisyor report shapes.safetensors images.npy --max-rows 500
     """
-    from noisyor.report.model_page import write_report
+    from noisyor.report.page import write_report
 
     result = write_report(
         model,

@@ -12,7 +12,7 @@ import noisyor as nor
 from noisyor.cli import main
 from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
 from noisyor.report.inputs import kind_of, positions_of, read_model, rows_for
-from noisyor.report.model_page import model_page, write_report
+from noisyor.report.page import model_page, write_report
 
 VOID = {"meta", "input", "br"}
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from noisyor.inference.evaluate import Score
 from noisyor.network.graph import FloatArray
-from noisyor.report.drawing import Curve, Interval, calibration_chart, line_chart
 from noisyor.report.explorer import Words
 from noisyor.report.inputs import Model
+from noisyor.report.metadata import metrics_of, same_data, training_curve
 from noisyor.report.quality import Calibration, Explained, nothing_elbo
-from noisyor.report.told import metrics_of, same_data, training_curve
+from noisyor.report.svg import Curve, Interval, calibration_chart, line_chart
 
 __all__ = ["fit_section"]
 

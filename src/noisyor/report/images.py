@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.network.graph import FloatArray, Network
-from noisyor.report.drawing import Layer, Stamp, pixel_image, shaded_image, stamped_image
 from noisyor.report.inputs import Positions
-from noisyor.report.matrix import EXPLAINED, EXTRA, MISSED, UNKNOWN, cells
 from noisyor.report.quality import Explained
+from noisyor.report.residuals import EXPLAINED, EXTRA, MISSED, UNKNOWN, cells
+from noisyor.report.svg import Layer, Stamp, pixel_image, shaded_image, stamped_image
 
 __all__ = ["feature_entries", "feature_rate", "feature_uses", "image_entries"]
 

@@ -33,14 +33,7 @@ from noisyor.report.explorer import (
     reach_of,
     visible_names,
 )
-from noisyor.report.features import (
-    MOST_FEATURES,
-    feature_entries,
-    feature_rate,
-    feature_uses,
-    image_entries,
-)
-from noisyor.report.fit import fit_section
+from noisyor.report.goodness import fit_section
 from noisyor.report.health import (
     expected_rate,
     find_dead,
@@ -49,11 +42,18 @@ from noisyor.report.health import (
     similar_features,
     success_matrix,
 )
+from noisyor.report.images import (
+    MOST_FEATURES,
+    feature_entries,
+    feature_rate,
+    feature_uses,
+    image_entries,
+)
 from noisyor.report.inputs import Model, Rows, positions_of, read_model, rows_for
-from noisyor.report.matrix import EXTRA, MISSED, Residuals, matrix_data, residuals
+from noisyor.report.metadata import metrics_of, provenance_rows, same_data
 from noisyor.report.quality import Explained, calibrate, explain_rows
+from noisyor.report.residuals import EXTRA, MISSED, Residuals, matrix_data, residuals
 from noisyor.report.templating import asset, environment, require_templates
-from noisyor.report.told import metrics_of, provenance_rows, same_data
 
 __all__ = ["GENERATOR", "model_page", "write_report"]
 

@@ -8,7 +8,7 @@ import pytest
 from browser import Browser, find_chromium
 from report_examples import NASTY, QUOTES
 
-from noisyor.report.model_page import write_report
+from noisyor.report.page import write_report
 
 CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(
