@@ -28,7 +28,7 @@ def no_training(monkeypatch):
     def refuse(*_, **__):
         pytest.fail("training started")
 
-    monkeypatch.setattr("noisyor.demo.train", refuse)
+    monkeypatch.setattr("noisyor.demo.run.train", refuse)
 
 
 COMMAND = [sys.executable, "-c", "import sys; from noisyor.cli import main; sys.exit(main())"]
@@ -83,7 +83,7 @@ class TestStart:
         assert done.stdout.endswith("[]\n")
 
     def test_default_steps_are_those_of_the_demo(self):
-        from noisyor.demo import DEFAULT_STEPS
+        from noisyor.demo.run import DEFAULT_STEPS
 
         (steps,) = [option for option in demo.params if option.name == "steps"]
         assert steps.default == DEFAULT_STEPS
@@ -194,7 +194,9 @@ class TestWhileItRuns:
         fails(capsys, ["demo", "--steps", "1", "--quiet"], "noisyor-demo", "No space left")
         assert not list(Path("noisyor-demo").iterdir())
 
-    @pytest.mark.parametrize("where", ["noisyor.demo.train", "noisyor.demo.generate_deconvolution"])
+    @pytest.mark.parametrize(
+        "where", ["noisyor.demo.run.train", "noisyor.demo.run.generate_deconvolution"]
+    )
     def test_interrupt(self, capsys, monkeypatch, where):
         def interrupt(*_, **__):
             raise KeyboardInterrupt
@@ -208,7 +210,7 @@ class TestWhileItRuns:
         def exhaust(*_, **__):
             raise MemoryError
 
-        monkeypatch.setattr("noisyor.demo.train", exhaust)
+        monkeypatch.setattr("noisyor.demo.run.train", exhaust)
         fails(capsys, ["demo", "--quiet"], "out of memory")
 
     @pytest.mark.skipif(os.name == "nt", reason="signals differ")

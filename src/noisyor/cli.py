@@ -128,11 +128,11 @@ def demo(
     """
     began = time.perf_counter()
     from noisyor._util.validation import check_seed
-    from noisyor.demo import run_demo
+    from noisyor.demo.files import prepare_files, write_files
+    from noisyor.demo.page import demo_page, require_templates
+    from noisyor.demo.run import run_demo
+    from noisyor.demo.text import demo_text, marks_for
     from noisyor.engines.threads import resolve_threads
-    from noisyor.report.demo_files import prepare_files, write_files
-    from noisyor.report.demo_page import demo_page, require_templates
-    from noisyor.report.demo_text import demo_text, marks_for
 
     check_seed(seed)
     threads = resolve_threads(threads)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from noisyor._version import __version__
-from noisyor.demo import DEFAULT_STEPS, SHAPES, DemoResult
+from noisyor.demo.run import DEFAULT_STEPS, SHAPES, DemoResult
 from noisyor.report.svg import Curve, Layer, line_chart, pixel_image, shaded_image
 from noisyor.report.templating import asset, environment, require_templates
 

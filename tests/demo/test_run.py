@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from noisyor.demo import N_TRAIN, run_demo
+from noisyor.demo.run import N_TRAIN, run_demo
 from noisyor.errors import InvalidSettingError
 from noisyor.metrics import features_iou, reconstruction_error
 

@@ -17,11 +17,11 @@ from noisyor._util.paths import (
     real_path,
     write_text,
 )
-from noisyor.demo import EXPERIMENT
+from noisyor.demo.page import GENERATOR
+from noisyor.demo.run import EXPERIMENT
 from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.io.model_file import read_metadata, save_network
 from noisyor.network.graph import Network
-from noisyor.report.demo_page import GENERATOR
 
 __all__ = ["DemoFiles", "prepare_files", "write_files"]
 

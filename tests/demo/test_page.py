@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from noisyor.demo import DemoResult, run_demo
+from noisyor.demo.page import demo_page
+from noisyor.demo.run import DemoResult, run_demo
+from noisyor.demo.text import BLOCKS, PLAIN, demo_text, marks_for
 from noisyor.metrics import FeatureMatch
-from noisyor.report.demo_page import demo_page
-from noisyor.report.demo_text import BLOCKS, PLAIN, demo_text, marks_for
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from noisyor.demo import N_FEATURES, SHAPES, DemoResult
+from noisyor.demo.run import N_FEATURES, SHAPES, DemoResult
 
 __all__ = ["Marks", "demo_text", "marks_for"]
 

@@ -1,0 +1,1 @@
+"""The demo: shapes found in generated images."""
