@@ -6,7 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-from noisyor.cli import main
+from noisyor.cli.main import main
 from noisyor.tables import FORMATS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "command_line.md"
@@ -41,7 +41,7 @@ def test_every_example_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_every_command_and_format_is_on_the_page():
-    from noisyor.cli import _cli
+    from noisyor.cli.main import _cli
 
     text = PAGE.read_text("utf-8")
     others = {"demo", "reproduce", "figures", "reproduce-report"}

@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noisyor.cli import main
+from noisyor.cli.main import main
 from noisyor.experiments import NAMES, experiment
 from noisyor.experiments.arrays import pack, unpack
 from noisyor.experiments.protocol import Choice, RunSpec
 from noisyor.experiments.records import find_runs
 from noisyor.experiments.runner import Sweep, run_sweep
 
-COMMAND = [sys.executable, "-c", "import sys; from noisyor.cli import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from noisyor.cli.main import main; sys.exit(main())"]
 
 
 @pytest.fixture(autouse=True)

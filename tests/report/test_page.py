@@ -9,7 +9,7 @@ import pytest
 from report_examples import NASTY, QUOTES
 
 import noisyor as nor
-from noisyor.cli import main
+from noisyor.cli.main import main
 from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
 from noisyor.report.inputs import kind_of, positions_of, read_model, rows_for
 from noisyor.report.page import model_page, write_report

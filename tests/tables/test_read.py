@@ -13,7 +13,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import noisyor as nor
-from noisyor.cli_options import FORMAT_NAMES
+from noisyor.cli.options import FORMAT_NAMES
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError, NoisyOrError
 from noisyor.tables import FORMATS, ReadOptions, read_table

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from noisyor import layered
-from noisyor.cli import main
+from noisyor.cli.main import main
 from noisyor.errors import InvalidDataError, MissingExtraError
 from noisyor.experiments.arrays import pack
 from noisyor.experiments.layered import _stored

@@ -208,6 +208,6 @@ def _not_reproduced(cells: Sequence[PaperCell]) -> str:
 if __name__ == "__main__":
     import sys
 
-    from noisyor.cli import main
+    from noisyor.cli.main import main
 
     sys.exit(main(["reproduce-report", *sys.argv[1:]]))

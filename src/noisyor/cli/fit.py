@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisyor.cli_options import (
+from noisyor.cli.options import (
     check_output,
     data_argument,
     json_option,
@@ -22,7 +22,7 @@ from noisyor.cli_options import (
 from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
-    from noisyor.cli_run import Fitted
+    from noisyor.cli.fit_job import Fitted
     from noisyor.tables import Table
 
 __all__ = ["fit", "resume"]
@@ -147,7 +147,7 @@ def fit(
     chosen = _structure(kind, components, layers, features, feature_shape)
     _check_places(data, out, checkpoint, force)
 
-    from noisyor.cli_run import Plan
+    from noisyor.cli.fit_job import Plan
     from noisyor.tables import ReadOptions
 
     options = {
@@ -217,7 +217,7 @@ def resume(
     """
     from dataclasses import replace
 
-    from noisyor.cli_run import more_steps, read_plan
+    from noisyor.cli.fit_job import more_steps, read_plan
 
     kept = _plan_file(model)
     if kept is not None:
@@ -287,7 +287,7 @@ def _check_places(data: Path, out: Path, checkpoint: Path, force: bool) -> None:
     if out.resolve() == checkpoint.resolve():
         raise InvalidSettingError(f"{out} cannot be both the model and the checkpoint")
     if kept.exists():
-        from noisyor.cli_run import read_plan
+        from noisyor.cli.fit_job import read_plan
 
         read_plan(kept)  # what is no run of ours is not thrown away
     elif checkpoint.exists():
@@ -305,7 +305,7 @@ def _plan_file(given: Path) -> Path | None:
 
 
 def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: bool) -> int:
-    from noisyor.cli_run import run
+    from noisyor.cli.fit_job import run
 
     def announce(table: Table) -> None:
         if not quiet and not as_json and sys.stderr.isatty():

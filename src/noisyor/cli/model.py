@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisyor.cli_options import (
+from noisyor.cli.options import (
     check_output,
     data_argument,
     json_option,
@@ -77,7 +77,7 @@ def evaluate(
       noisyor evaluate zoo.safetensors zoo-test.csv
       noisyor evaluate mails.safetensors new-mails.jsonl --quick --json
     """
-    from noisyor.cli_run import independent_reference
+    from noisyor.cli.fit_job import independent_reference
     from noisyor.inference.evaluate import evaluate as bounds
     from noisyor.inference.max_product import MaxProduct
     from noisyor.inference.mean_field import MeanField

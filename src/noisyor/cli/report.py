@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from noisyor.cli_options import (
+from noisyor.cli.options import (
     json_option,
     model_argument,
     print_json,

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor.cli import main
-from noisyor.cli_options import row_numbers
-from noisyor.cli_run import independent_reference
+from noisyor.cli.fit_job import independent_reference
+from noisyor.cli.main import main
+from noisyor.cli.options import row_numbers
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.io.model_file import read_metadata
@@ -207,14 +207,14 @@ class TestStops:
         def interrupt(*_, **__):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("noisyor.cli_run.read_table", interrupt)
+        monkeypatch.setattr("noisyor.cli.fit_job.read_table", interrupt)
         assert main([*FIT, "--out", "m.safetensors"]) == 130
         assert capsys.readouterr().err.strip() == "noisyor: interrupted"
         assert not list(Path().glob("m.*"))
 
     @pytest.mark.skipif(os.name == "nt", reason="signals differ")
     def test_control_c(self):
-        code = "import sys; from noisyor.cli import main; sys.exit(main(sys.argv[1:]))"
+        code = "import sys; from noisyor.cli.main import main; sys.exit(main(sys.argv[1:]))"
         arguments = [*FIT[:-1], "1000000", "--out", "m.safetensors", "--threads", "1"]
         process = subprocess.Popen(
             [sys.executable, "-c", code, *arguments],
@@ -364,7 +364,7 @@ class TestExportAndInfo:
     @pytest.mark.skipif(os.name == "nt", reason="pipes differ")
     def test_a_reader_that_stops_early(self):
         code = (
-            "import sys; from noisyor.cli import main;"
+            "import sys; from noisyor.cli.main import main;"
             "sys.exit(main(['info', 'patients.safetensors', '--json']))"
         )
         process = subprocess.Popen(

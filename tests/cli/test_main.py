@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from noisyor import __version__
-from noisyor.cli import demo, main
+from noisyor.cli.main import demo, main
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def no_training(monkeypatch):
     monkeypatch.setattr("noisyor.demo.run.train", refuse)
 
 
-COMMAND = [sys.executable, "-c", "import sys; from noisyor.cli import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from noisyor.cli.main import main; sys.exit(main())"]
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -76,7 +76,7 @@ class TestStart:
 
     def test_help_imports_nothing_heavy(self):
         code = (
-            "import sys; from noisyor.cli import main; main(['--help']);"
+            "import sys; from noisyor.cli.main import main; main(['--help']);"
             "print([name for name in ('numpy', 'scipy', 'numba', 'jinja2') if name in sys.modules])"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -10,7 +10,7 @@ import pytest
 from wrong_inputs import CASES, FIT, GOOD
 
 import noisyor as nor
-from noisyor.cli import main
+from noisyor.cli.main import main
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +65,7 @@ def test_standard_output_on_a_full_disk(tmp_path):
     import subprocess
     import sys
 
-    code = (
-        "import sys; from noisyor.cli import main; sys.exit(main(['info', 'clinic.safetensors']))"
-    )
+    code = "import sys; from noisyor.cli.main import main; sys.exit(main(['info', 'clinic.safetensors']))"
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-c", code],

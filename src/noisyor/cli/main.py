@@ -13,12 +13,12 @@ from pathlib import Path
 import click
 
 from noisyor._version import __version__
-from noisyor.cli_experiments import figures, reproduce, reproduce_report
-from noisyor.cli_explain import explain
-from noisyor.cli_fit import fit, resume
-from noisyor.cli_model import evaluate, export, info, sample
+from noisyor.cli.experiments import figures, reproduce, reproduce_report
+from noisyor.cli.explain import explain
+from noisyor.cli.fit import fit, resume
+from noisyor.cli.model import evaluate, export, info, sample
+from noisyor.cli.report import report
 from noisyor.errors import NoisyOrError
-from noisyor.report.command import report
 
 __all__ = ["main"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisyor.cli_options import (
+from noisyor.cli.options import (
     json_option,
     model_argument,
     print_json,
@@ -171,7 +171,7 @@ def _rows(
     model: Path, network: Network, data: Path, rows: str | None, reading: dict[str, Any]
 ) -> tuple[list[str], Observations, str]:
     """Labels and rows to explain, and a note if there are more."""
-    from noisyor.cli_model import read_for
+    from noisyor.cli.model import read_for
 
     table = read_for(model, network, data, reading)
     n_rows = table.observations.n_rows

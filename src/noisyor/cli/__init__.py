@@ -1,0 +1,1 @@
+"""The command line; nothing below it prints or knows an option."""
