@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from noisyor.datasets.deconvolution import generate_deconvolution, true_features
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.metrics import (
-    boolean_convolution,
     features_iou,
     match_features,
     reconstruct_images,
@@ -19,6 +18,7 @@ from noisyor.metrics import (
     threshold_features,
     trivial_reference,
 )
+from noisyor.network.boolean import boolean_convolution
 from noisyor.network.builders import bipartite, convolutional
 from noisyor.network.graph import theta_from_failure
 

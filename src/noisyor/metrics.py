@@ -12,16 +12,16 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
+from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
+from noisyor.network.boolean import binary_array, boolean_convolution, boolean_product
 from noisyor.network.builders import activation_shape
-from noisyor.network.graph import BoolArray, FloatArray, LongArray, Network
+from noisyor.network.graph import Network
 
 __all__ = [
     "FeatureMatch",
     "Recovery",
     "TrivialReference",
-    "boolean_convolution",
-    "boolean_product",
     "confidence_of_mean",
     "confidence_of_share",
     "factorization_error",
@@ -36,7 +36,6 @@ __all__ = [
     "trivial_reference",
 ]
 
-BinaryArray = npt.NDArray[np.uint8]
 
 _Z95 = 1.96  # half width of a 95 % interval in standard errors
 
@@ -71,44 +70,6 @@ class TrivialReference(NamedTuple):
 
     reconstruction_error: float
     elbo: float
-
-
-def boolean_convolution(
-    activations: npt.ArrayLike, features: npt.ArrayLike, border: bool = False
-) -> BinaryArray:
-    """Images in which features are stamped at the active positions, overlaps counted once.
-
-    Parameters
-    ----------
-    activations : binary (n_images, n_features, rows, columns).
-    features : binary (n_features, height, width).
-    border : positions include those where the feature hangs over the border of the image, as in
-        `noisyor.network.builders.activation_shape`.
-
-    Returns
-    -------
-    uint8 (n_images, rows + height - 1, columns + width - 1), or with `border`
-    (n_images, rows - height + 1, columns - width + 1).
-    """
-    stamped = _binary("activations", activations, 4)
-    stamps = _binary("features", features, 3)
-    n_images, n_features, rows, columns = stamped.shape
-    if len(stamps) != n_features:
-        raise InvalidDataError(
-            f"activations are of {n_features} features, but there are {len(stamps)} features"
-        )
-    height, width = stamps.shape[1:]
-    images = np.zeros((n_images, rows + height - 1, columns + width - 1), dtype=np.bool_)
-    for f, a, b in zip(*np.nonzero(stamps), strict=True):
-        images[:, a : a + rows, b : b + columns] |= stamped[:, f]
-    if border:
-        if rows < 2 * height - 1 or columns < 2 * width - 1:
-            raise InvalidDataError(
-                f"{rows} x {columns} positions are too few for features of {height} x {width} "
-                "that hang over the border of an image"
-            )
-        images = images[:, height - 1 : rows, width - 1 : columns]
-    return images.astype(np.uint8)
 
 
 def threshold_features(theta: npt.ArrayLike) -> BinaryArray:
@@ -153,7 +114,7 @@ def reconstruct_images(network: Network, states: Any) -> BinaryArray:
 
 def reconstruction_error(X_reconstructed: npt.ArrayLike, X: npt.ArrayLike) -> float:
     """Entries that differ, in percent. Both binary and of one shape."""
-    reconstructed, given = _binary("X_reconstructed", X_reconstructed), _binary("X", X)
+    reconstructed, given = binary_array("X_reconstructed", X_reconstructed), binary_array("X", X)
     if reconstructed.shape != given.shape:
         raise InvalidDataError(
             f"X_reconstructed has shape {reconstructed.shape}, but X has shape {given.shape}"
@@ -172,20 +133,11 @@ def trivial_reference(X: npt.ArrayLike, noise: float = 0.01) -> TrivialReference
     """
     if not 0.0 < noise < 1.0:
         raise InvalidSettingError(f"noise lies between 0 and 1, got {noise}")
-    given = _binary("X", X)
+    given = binary_array("X", X)
     _not_empty(given)
     ones = int(given.sum())
     total = ones * np.log(noise) + (given.size - ones) * np.log1p(-noise)
     return TrivialReference(100.0 * ones / given.size, float(total / len(given)))
-
-
-def boolean_product(U: npt.ArrayLike, V: npt.ArrayLike) -> BinaryArray:
-    """``1[U V >= 1]`` of binary U (n, r) and V (r, p), uint8 (n, p)."""
-    left, right = _binary("U", U, 2), _binary("V", V, 2)
-    if left.shape[1] != len(right):
-        raise InvalidDataError(f"U has {left.shape[1]} columns, but V has {len(right)} rows")
-    counts = left.astype(np.float32) @ right.astype(np.float32)  # exact up to 2**24 causes
-    return (counts >= 0.5).astype(np.uint8)
 
 
 def factorization_error(network: Network, states: Any, X: npt.ArrayLike) -> float:
@@ -308,7 +260,10 @@ def match_features(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> Featur
     learned_binary : binary (n_learned, height, width), see `threshold_features`.
     true : binary (n_true, true_height, true_width), none larger than the learned, none empty.
     """
-    learned, targets = _binary("learned_binary", learned_binary, 3), _binary("true", true, 3)
+    learned, targets = (
+        binary_array("learned_binary", learned_binary, 3),
+        binary_array("true", true, 3),
+    )
     height, width = targets.shape[1:]
     rows, columns = learned.shape[1] - height + 1, learned.shape[2] - width + 1
     if rows < 1 or columns < 1:
@@ -346,17 +301,6 @@ def _fits(network: Network, border: bool) -> bool:
     except InvalidNetworkError:
         return False
     return bool(n_features * rows * columns == network.n_hidden)
-
-
-def _binary(name: str, values: npt.ArrayLike, ndim: int | None = None) -> BoolArray:
-    array = np.asarray(values)
-    if ndim is not None and array.ndim != ndim:
-        raise InvalidDataError(f"{name} has {ndim} axes, got an array of shape {array.shape}")
-    if array.dtype != np.bool_:
-        if array.dtype.kind not in "iuf" or not ((array == 0) | (array == 1)).all():
-            raise InvalidDataError(f"{name} is binary, got other values than 0 and 1")
-        array = array.astype(np.bool_)
-    return array
 
 
 def _not_empty(array: BoolArray) -> None:

@@ -65,7 +65,8 @@ def test_standard_output_on_a_full_disk(tmp_path):
     import subprocess
     import sys
 
-    code = "import sys; from noisyor.cli.main import main; sys.exit(main(['info', 'clinic.safetensors']))"
+    command = ["info", "clinic.safetensors"]
+    code = f"import sys; from noisyor.cli.main import main; sys.exit(main({command!r}))"
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-c", code],

@@ -12,7 +12,7 @@ from noisyor.datasets.hpo import HpoData, load_hpo
 from noisyor.diagnosis.diseases import naive_bayes, read_finding_names, simulate_patients
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "diagnosis.py"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "diagnosis.py"
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from noisyor import Observations, bipartite, convolutional
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.metrics import (
-    boolean_product,
     confidence_of_mean,
     confidence_of_share,
     factorization_error,
@@ -20,6 +19,7 @@ from noisyor.metrics import (
     independent_elbo,
     recovered_parameters,
 )
+from noisyor.network.boolean import boolean_product
 
 SEEDS = st.integers(0, 2**32 - 1)
 

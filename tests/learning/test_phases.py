@@ -102,7 +102,7 @@ def test_a_kill_costs_nothing_but_time(problem, tmp_path):
         "import sys, time\n"
         f"sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
         "import noisyor as nor\n"
-        "from test_hybrid import RUN, make_problem\n"
+        "from test_phases import RUN, make_problem\n"
         "network, x = make_problem()\n"
         "def slow(info):\n"
         "    print(info.state.step, flush=True)\n"

@@ -8,7 +8,8 @@ import pytest
 import noisyor as nor
 from noisyor.datasets import generate_deconvolution
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
-from noisyor.metrics import boolean_convolution, features_iou, threshold_features
+from noisyor.metrics import features_iou, threshold_features
+from noisyor.network.boolean import boolean_convolution
 from noisyor.network.builders import activation_shape, convolutional
 from noisyor.search.factor_start import start_from_features
 from noisyor.search.features import FoundFeatures, search_features

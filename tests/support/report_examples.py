@@ -38,7 +38,7 @@ def save(folder: Path, kind: str, network: Network, rows: Observations, data: Pa
         rows,
         settings={"steps": 120, "method": {"method": "max-product"}, "note": NASTY},
         metrics={"held_out_elbo": -21.0, "independent_elbo": -25.0},
-        history=history(),
+        curve=history().curve(),
         source=data.name,
     )
     model = folder / f"{kind}.safetensors"

@@ -12,12 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import AnyArray, BoolArray, LongArray
 from noisyor.errors import InvalidDataError
-
-IntArray = npt.NDArray[np.int32]
-LongArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
-AnyArray = npt.NDArray[Any]
 
 BLOCK = 1 << 20
 """Number of entries that are looked at together."""

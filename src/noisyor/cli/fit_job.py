@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from noisyor._util.atomic import write_atomically
+from noisyor._util.kinds import Kind
 from noisyor._util.paths import real_path
 from noisyor.data.observations import Observations
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
@@ -23,7 +24,7 @@ from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.objective import elbo_mp
 from noisyor.io.model_file import load_network, read_metadata, save_network
-from noisyor.io.provenance import Kind, provenance
+from noisyor.io.provenance import provenance
 from noisyor.learning.recipes import (
     Learned,
     learn_factors,
@@ -312,7 +313,7 @@ def _save(plan: Plan, fitted: Fitted, earlier: dict[str, Any] | None = None) -> 
         fitted.table.observations,
         settings=settings,
         metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
-        history=fitted.learned.history,
+        curve=fitted.learned.history.curve(),
         source=plan.data,
     )
     metadata |= {"reading": plan.reading, "named": True, "documents": fitted.table.documents}

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor._util.csr import AnyArray
+from noisyor._util.arrays import AnyArray
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
 

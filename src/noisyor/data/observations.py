@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.csr import AnyArray, IntArray, LongArray, Rows, contains, row_blocks
+from noisyor._util.arrays import AnyArray, IntArray, LongArray
+from noisyor._util.csr import Rows, contains, row_blocks
 from noisyor.data.readers import (
     Source,
     check_size,

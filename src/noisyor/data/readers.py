@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisyor._util.csr import AnyArray, LongArray, Rows, contains, pointers, row_blocks
+from noisyor._util.arrays import AnyArray, LongArray
+from noisyor._util.csr import Rows, contains, pointers, row_blocks
 from noisyor.errors import InvalidDataError, UnsupportedDataError
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from noisyor._util.arrays import BinaryArray
 from noisyor._util.validation import check_seed, is_finite, is_whole
 from noisyor.errors import InvalidSettingError
 
 __all__ = ["BmfData", "generate_bmf"]
-
-BinaryArray = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import BinaryArray
 from noisyor._util.compression import existing
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.datasets.download import fetch
 from noisyor.datasets.npz import read_arrays
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.metrics import boolean_convolution
+from noisyor.network.boolean import boolean_convolution
 
 __all__ = [
     "DeconvolutionData",
@@ -26,7 +27,6 @@ __all__ = [
     "true_features",
 ]
 
-BinaryArray = npt.NDArray[np.uint8]
 
 ACTIVATION_PROBABILITY = 0.01
 """Probability of a feature at a position."""

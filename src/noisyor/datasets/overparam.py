@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import FloatArray
 from noisyor._util.compression import existing, members, reading
 from noisyor.data.observations import Observations
 from noisyor.datasets.download import fetch, find
@@ -30,8 +31,6 @@ OVPM_NAMES = ("IMG", "PLNT", "UNIF", "CON8", "CON24", "IMG-FLIP", "IMG-UNIF")
 _N_CAUSES = 8
 _ARRAYS = ("samples", "weights", "priors", "noise")
 _ARCHIVE = "overparam_noisyor_datasets_raw.tar.xz"
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.network.graph import BoolArray, FloatArray, LongArray, Network
+from noisyor._util.arrays import BoolArray, FloatArray, LongArray
+from noisyor.network.graph import Network
 
 __all__ = ["shares_of_findings"]
 

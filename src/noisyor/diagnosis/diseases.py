@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from noisyor._util.arrays import FloatArray
 from noisyor._util.compression import existing, open_binary
 from noisyor.data.observations import Observations
 from noisyor.datasets.documents import text_lines
@@ -22,7 +23,7 @@ from noisyor.datasets.hpo import HpoData
 from noisyor.diagnosis.ranking import Differential, differential, find_visible
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.builders import from_edges
-from noisyor.network.graph import FloatArray, Network, probability_from_theta
+from noisyor.network.graph import Network, probability_from_theta
 
 __all__ = [
     "Patients",

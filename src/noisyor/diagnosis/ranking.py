@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.data.columns import near
 from noisyor.data.observations import Observations
 from noisyor.diagnosis.attribution import shares_of_findings
@@ -20,7 +21,7 @@ from noisyor.inference.exact import MAX_HIDDEN, hidden_configurations, log_joint
 from noisyor.inference.explain import explain
 from noisyor.inference.marginals import marginals
 from noisyor.inference.max_product import MaxProduct
-from noisyor.network.graph import FloatArray, LongArray, Network
+from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_label, visible_label
 from noisyor.network.subnetwork import Concerned, concerned_by, forwards
 

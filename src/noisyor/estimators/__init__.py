@@ -1,4 +1,4 @@
-"""scikit-learn estimators: they check input, call `noisyor.learning.recipes` and keep what it found."""
+"""scikit-learn estimators: checked input, a recipe of `noisyor.learning`, what it found."""
 
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.estimators.models import (

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from noisyor._util.kinds import Kind
 from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
@@ -26,7 +27,7 @@ from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.inference.objective import elbo_mp
 from noisyor.inference.posterior import Posterior
-from noisyor.io.provenance import Kind, provenance
+from noisyor.io.provenance import provenance
 from noisyor.learning.recipes import Learned
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream
 from noisyor.learning.train import History
@@ -212,7 +213,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if last and last[0].step == len(self.history_.elbo):  # of these parameters, not of earlier
             metrics["held_out_elbo"] = last[0].elbo
         self.provenance_ = provenance(
-            self._kind, rows, settings=self.settings_, metrics=metrics, history=self.history_
+            self._kind, rows, settings=self.settings_, metrics=metrics, curve=self.history_.curve()
         )
         return self
 

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from noisyor._util.kinds import Kind
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.inference.method import Method
-from noisyor.io.provenance import Kind
 from noisyor.learning.recipes import (
     Learned,
     learn_factors,

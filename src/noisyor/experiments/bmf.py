@@ -22,11 +22,7 @@ from noisyor.experiments.phases import learn_and_bound, modes, split_for
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.inference.joint_max_product import JointMaxProduct, factorize
 from noisyor.learning.initialize import Noise, initialize
-from noisyor.metrics import (
-    factorization_error,
-    reconstruction_error,
-    trivial_reference,
-)
+from noisyor.metrics import factorization_error, reconstruction_error, trivial_reference
 from noisyor.network.builders import bipartite
 
 __all__ = ["EXPERIMENT"]

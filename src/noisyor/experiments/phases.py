@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.errors import CheckpointError
 from noisyor.experiments.protocol import Context, Outcome, RunSpec
@@ -15,7 +16,7 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.learning.train import StepInfo, TrainingResult, train
-from noisyor.network.graph import FloatArray, Network
+from noisyor.network.graph import Network
 
 __all__ = [
     "VALIDATION_SHARE",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from noisyor._util.arrays import FloatArray
 from noisyor.errors import InvalidSettingError
-from noisyor.network.graph import FloatArray
 
 __all__ = [
     "ALL_INITS",

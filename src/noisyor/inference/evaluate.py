@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.objective import elbo_mp
-from noisyor.network.graph import FloatArray, Network
+from noisyor.network.graph import Network
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.observations import Observations
@@ -21,7 +22,7 @@ from noisyor.errors import InvalidSettingError
 from noisyor.inference.evaluate import Score
 from noisyor.inference.explain import clamp_of
 from noisyor.inference.max_product import MaxProduct
-from noisyor.network.graph import FloatArray, Network
+from noisyor.network.graph import Network
 
 _POLISH = 20
 _BLOCK_BYTES = 32 * 2**20

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import FloatArray
+from noisyor._util.numerics import log_one_minus_exp
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.network.graph import FloatArray, Network
+from noisyor.network.graph import Network
 
 MAX_HIDDEN = 20
 
@@ -103,7 +105,7 @@ def log_joint_table(network: Network, states: npt.ArrayLike, dense: FloatArray) 
             _weights(network, node)
         )
         off[node] = -total
-        on[node] = _log_one_minus_exp(total)
+        on[node] = log_one_minus_exp(total)
     return _combine(network, hidden, dense, on, off, None)
 
 
@@ -117,7 +119,7 @@ def augmented_table(
         leak = network.theta[network.leak_param[node]]
         active = np.hstack([np.ones((len(hidden), 1)), hidden[:, _parents(network, node)]])
         theta = np.append(leak, _weights(network, node))
-        log_odds = theta + _log_one_minus_exp(theta)
+        log_odds = theta + log_one_minus_exp(theta)
         off[node] = -active @ theta
         best = np.where(active == 1, log_odds, -np.inf).max(axis=1)
         gain = active @ np.maximum(log_odds, 0)
@@ -150,10 +152,3 @@ def _parents(network: Network, node: int) -> npt.NDArray[np.int32]:
 
 def _weights(network: Network, node: int) -> FloatArray:
     return network.theta[network.param[network.child_ptr[node] : network.child_ptr[node + 1]]]
-
-
-def _log_one_minus_exp(b: FloatArray) -> FloatArray:
-    """``f(b)``: kept apart from the engines' own, as an oracle should be."""
-    small = np.minimum(b, np.log(2))
-    large = np.maximum(b, np.log(2))
-    return np.where(b <= np.log(2), np.log(-np.expm1(-small)), np.log1p(-np.exp(-large)))

@@ -15,19 +15,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import BinaryArray, SingleArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_finite, is_whole
 from noisyor.data.observations import Observations
 from noisyor.engines.numba.factorization import entry as engine
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.metrics import boolean_convolution
+from noisyor.network.boolean import boolean_convolution
 from noisyor.network.builders import activation_shape
 
 __all__ = ["Factorization", "JointMaxProduct", "deconvolve", "factorize"]
 
-BinaryArray = npt.NDArray[np.uint8]
-FloatArray = npt.NDArray[np.float32]
 
 CERTAIN = 1e6
 """Log-odds of a pixel that cannot be wrong."""
@@ -97,8 +96,8 @@ class Factorization:
     iterations: int
     residual: float
     converged: bool
-    activation_beliefs: FloatArray | None = None
-    feature_beliefs: FloatArray | None = None
+    activation_beliefs: SingleArray | None = None
+    feature_beliefs: SingleArray | None = None
 
     def __repr__(self) -> str:
         return (
@@ -279,8 +278,8 @@ def _run(
 
 def _factorization(
     result: engine.Beliefs,
-    u: FloatArray,
-    v: FloatArray,
+    u: SingleArray,
+    v: SingleArray,
     reconstruction: BinaryArray,
     settings: JointMaxProduct,
 ) -> Factorization:
@@ -302,7 +301,7 @@ def _unary(
     ids: npt.NDArray[np.int64],
     key: tuple[int, int],
     temperature: float,
-) -> FloatArray:
+) -> SingleArray:
     """Log-odds of the prior plus noise that is a function of (seed, family, id, index)."""
     unary = np.full((shape[0], int(np.prod(shape[1:]))), prior, dtype=np.float32)
     if temperature > 0:
@@ -310,7 +309,7 @@ def _unary(
     return unary.reshape(shape)
 
 
-def _pixels(observations: Observations, flip_probability: float) -> FloatArray:
+def _pixels(observations: Observations, flip_probability: float) -> SingleArray:
     """Evidence on every entry: positive where it is on, 0 where it is missing."""
     if not is_finite(flip_probability) or not 0 <= flip_probability < 0.5:
         raise InvalidSettingError(f"flip_probability lies in [0, 0.5), got {flip_probability!r}")
@@ -318,7 +317,7 @@ def _pixels(observations: Observations, flip_probability: float) -> FloatArray:
     if flip_probability > 0:
         strength = -_log_odds("flip_probability", flip_probability)
     signs = np.float32(2.0) * observations.to_dense() - np.float32(1.0)
-    evidence: FloatArray = np.nan_to_num(np.float32(strength) * signs)
+    evidence: SingleArray = np.nan_to_num(np.float32(strength) * signs)
     return evidence
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
@@ -16,7 +17,7 @@ from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.network.assembly import one_of
-from noisyor.network.graph import FloatArray, Network
+from noisyor.network.graph import Network
 
 MarginalMethod = Literal["chains", "set", "weighted", "samples", "mean-field"]
 METHODS: tuple[MarginalMethod, ...] = ("chains", "set", "weighted", "samples", "mean-field")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from noisyor.network.graph import FloatArray
+from noisyor._util.arrays import FloatArray
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.observations import Observations
@@ -20,13 +21,7 @@ from noisyor.engines.numba import engine
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
-from noisyor.network.graph import (
-    THETA_MIN,
-    FloatArray,
-    Network,
-    probability_from_theta,
-    theta_from_probability,
-)
+from noisyor.network.graph import THETA_MIN, Network, probability_from_theta, theta_from_probability
 
 __all__ = ["learn_by_gibbs"]
 

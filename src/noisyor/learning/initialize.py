@@ -6,13 +6,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor.errors import InvalidSettingError
-from noisyor.network.graph import (
-    FloatArray,
-    Network,
-    theta_from_failure,
-    theta_from_probability,
-)
+from noisyor.network.graph import Network, theta_from_failure, theta_from_probability
 
 
 class Setting(NamedTuple):

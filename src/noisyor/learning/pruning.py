@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.objective import log_joint
 from noisyor.network.builders import bipartite
-from noisyor.network.graph import FloatArray, Network
+from noisyor.network.graph import Network
 from noisyor.search.restarts import sample_rows
 
 __all__ = ["prune_causes", "worth_when_alone"]

@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
@@ -23,10 +25,12 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.learning import adam
 from noisyor.learning.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from noisyor.network.graph import THETA_MIN, FloatArray, Network
+from noisyor.network.graph import THETA_MIN, Network
 
 EDGE_ROWS, EDGE_SHARE = 0.1, 0.1
 """Prior of an edge: rows for each row of smoothing, and the share in which the cause succeeds."""
+
+_CURVE_POINTS = 400
 
 
 class TrainingState(NamedTuple):
@@ -55,6 +59,16 @@ class History:
     elbo: FloatArray = field(default_factory=lambda: np.empty(0))
     seconds: FloatArray = field(default_factory=lambda: np.empty(0))
     evaluations: tuple[Evaluation, ...] = ()
+
+    def curve(self) -> dict[str, list[float]]:
+        """Bounds in a few hundred means, and the held-out bounds: plain lists for a file."""
+        edges = np.unique(np.linspace(0, len(self.elbo), _CURVE_POINTS + 1).astype(int))
+        return {
+            "step": edges[1:].tolist(),
+            "elbo": [float(self.elbo[a:b].mean()) for a, b in pairwise(edges)],
+            "held_out_step": [int(point.step) for point in self.evaluations],
+            "held_out_elbo": [float(point.elbo) for point in self.evaluations],
+        }
 
 
 @dataclass(frozen=True, eq=False)

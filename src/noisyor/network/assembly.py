@@ -7,14 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
-from noisyor.network.graph import (
-    FloatArray,
-    LongArray,
-    Network,
-    theta_from_failure,
-    theta_from_probability,
-)
+from noisyor.network.graph import Network, theta_from_failure, theta_from_probability
 
 
 def assemble(

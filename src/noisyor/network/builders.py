@@ -13,10 +13,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import LongArray
 from noisyor._util.csr import pointers
 from noisyor.errors import InvalidNetworkError
 from noisyor.network.assembly import assemble, one_of, renumbered
-from noisyor.network.graph import LongArray, Network
+from noisyor.network.graph import Network
 
 __all__ = ["activation_shape", "bipartite", "convolutional", "from_edges"]
 

@@ -18,10 +18,11 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from tqdm import tqdm
 
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.csr import pointers
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.assembly import assemble, renumbered
-from noisyor.network.graph import FloatArray, LongArray, Network
+from noisyor.network.graph import Network
 
 __all__ = ["layer_sizes", "layered"]
 

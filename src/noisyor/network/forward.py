@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from noisyor._util.arrays import FloatArray
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network.graph import FloatArray, Network, probability_from_theta
+from noisyor.network.graph import Network, probability_from_theta
 
 _BLOCK_CELLS = 4_000_000
 

@@ -17,12 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray
 from noisyor.errors import InvalidNetworkError
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int32]
-LongArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 THETA_MIN = 1e-5
 """Smallest parameter: the paper's epsilon, below which log-likelihood gradients explode."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from noisyor.io.provenance import Kind
+from noisyor._util.kinds import Kind
 from noisyor.network.builders import activation_shape
 from noisyor.network.graph import Network, failure_from_theta
 

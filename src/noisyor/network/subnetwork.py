@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from noisyor._util.arrays import BoolArray, FloatArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.network.graph import BoolArray, FloatArray, LongArray, Network
+from noisyor.network.graph import Network
 
 __all__ = ["Concerned", "concerned_by", "forwards"]
 

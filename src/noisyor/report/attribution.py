@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.data.observations import Observations
-from noisyor.network.graph import FloatArray, LongArray, Network
+from noisyor.network.graph import Network
 
 __all__ = ["Attribution", "attribute"]
 

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor.io.provenance import Kind
-from noisyor.network.graph import FloatArray, LongArray, Network
+from noisyor._util.arrays import FloatArray, LongArray
+from noisyor._util.kinds import Kind
+from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_names, visible_label
 from noisyor.report.attribution import Attribution
 from noisyor.report.health import rank_within, success_matrix
@@ -62,9 +63,9 @@ def cause_names(
 ) -> tuple[list[str], list[str]]:
     """A short name of each cause, and what it switches on most surely, "" if the name says all.
 
-    ``generated`` tells that the names in the network were made by `noisyor.network.labels.hidden_names`;
-    a network without names gets the same ones. Causes whose effects are too faint for a name are
-    told by what they reach at all, ``reach`` see `reach_of`.
+    ``generated`` tells that the names in the network were made by
+    `noisyor.network.labels.hidden_names`; a network without names gets the same ones. Causes whose
+    effects are too faint for a name are told by what they reach at all, ``reach`` see `reach_of`.
     """
     names = network.hidden_names
     if names is not None and not generated:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor.inference.evaluate import Score
-from noisyor.network.graph import FloatArray
 from noisyor.report.explorer import Words
 from noisyor.report.inputs import Model
 from noisyor.report.metadata import metrics_of, same_data, training_curve

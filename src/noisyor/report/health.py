@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor.network.graph import FloatArray, IntArray, LongArray, Network, failure_from_theta
+from noisyor._util.arrays import FloatArray, IntArray, LongArray
+from noisyor.network.graph import Network, failure_from_theta
 
 __all__ = [
     "Fault",

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.network.graph import FloatArray, Network
+from noisyor._util.arrays import FloatArray
+from noisyor.network.graph import Network
 from noisyor.report.inputs import Positions
 from noisyor.report.quality import Explained
 from noisyor.report.residuals import EXPLAINED, EXTRA, MISSED, UNKNOWN, cells

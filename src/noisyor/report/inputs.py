@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from noisyor._util.kinds import Kind
 from noisyor.data.columns import align
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
 from noisyor.io.model_file import load_network, read_metadata
-from noisyor.io.provenance import Kind
 from noisyor.network.builders import activation_shape
 from noisyor.network.graph import Network
 from noisyor.tables import ReadOptions, read_table

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisyor.network.graph import FloatArray
+from noisyor._util.arrays import FloatArray
 
 __all__ = ["TrainingCurve", "metrics_of", "provenance_rows", "same_data", "training_curve"]
 

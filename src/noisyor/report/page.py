@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from noisyor._util.kinds import Kind
 from noisyor._util.paths import (
     check_folder,
     check_target,
@@ -21,7 +22,6 @@ from noisyor._util.paths import (
 from noisyor._version import __version__
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.io.provenance import Kind
 from noisyor.network.graph import Network
 from noisyor.report.attribution import Attribution, attribute
 from noisyor.report.explorer import (

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import BoolArray, FloatArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import resolve_threads
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.metrics import independent_elbo
 from noisyor.network.forward import visible_probability
-from noisyor.network.graph import THETA_MIN, BoolArray, FloatArray, LongArray, Network
+from noisyor.network.graph import THETA_MIN, Network
 
 __all__ = ["Bin", "Calibration", "Explained", "calibrate", "explain_rows", "nothing_elbo"]
 

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import LongArray
 from noisyor.network.forward import visible_probability
-from noisyor.network.graph import LongArray, Network
+from noisyor.network.graph import Network
 from noisyor.report.explorer import visible_names
 from noisyor.report.health import success_matrix
 from noisyor.report.quality import Explained

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.network.graph import FloatArray
+from noisyor._util.arrays import FloatArray
 
 __all__ = [
     "Curve",

@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.network.graph import (
-    FloatArray,
-    LongArray,
     Network,
     probability_from_theta,
     theta_from_failure,

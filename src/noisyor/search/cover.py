@@ -15,18 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor.engines.numba.factorization.boolean_cover import improve_rows
 from noisyor.engines.threads import run_blocks
-from noisyor.network.graph import FloatArray
-from noisyor.search.objectives import (
-    OBJECTIVES,
-    BinaryArray,
-    Matrix,
-    Objective,
-    Rates,
-    rates_of,
-    wrong_entries,
-)
+from noisyor.search.objectives import OBJECTIVES, Matrix, Objective, Rates, rates_of, wrong_entries
 
 __all__ = ["PRIOR_ROWS", "Cover", "combine", "merge", "prune", "refine", "replace"]
 

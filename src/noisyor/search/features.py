@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.observations import Observations
@@ -22,14 +23,11 @@ from noisyor.engines.threads import resolve_threads
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve
 from noisyor.network.builders import activation_shape
-from noisyor.network.graph import FloatArray
 from noisyor.search.objectives import Matrix, Rates
 from noisyor.search.placements import Drawing, Plane, prune_drawing, to_corner
 from noisyor.search.restarts import best_of_starts, sample_rows
 
 __all__ = ["FoundFeatures", "search_features"]
-
-BinaryArray = npt.NDArray[np.uint8]
 
 
 class _Start(NamedTuple):

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.network.graph import FloatArray
+from noisyor._util.arrays import BinaryArray, FloatArray
 
 __all__ = [
     "OBJECTIVES",
@@ -25,7 +25,6 @@ __all__ = [
     "wrong_entries",
 ]
 
-BinaryArray = npt.NDArray[np.uint8]
 
 _SMALLEST_RATE, _LARGEST_RATE = 1e-4, 0.4
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor.engines.numba.factorization.boolean_cover import improve_rows
 from noisyor.engines.threads import run_blocks
 from noisyor.network.builders import activation_shape
-from noisyor.network.graph import FloatArray
 from noisyor.search.cover import PRIOR_ROWS, Cover
-from noisyor.search.objectives import BinaryArray, Matrix, Rates, price_of, rates_of, weights_of
+from noisyor.search.objectives import Matrix, Rates, price_of, rates_of, weights_of
 
 __all__ = ["OFF_FAILURE", "Drawing", "Plane", "prune_drawing", "refine_drawing", "to_corner"]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from noisyor._util.arrays import AnyArray
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 from noisyor.tables.options import ReadOptions
@@ -22,7 +22,6 @@ from noisyor.tables.row_builder import Gathering, check_columns, named
 
 __all__ = ["Header", "choose", "gather", "largest_ratio", "read_npy", "read_npz", "sparse_rows"]
 
-AnyArray = npt.NDArray[Any]
 Found = tuple[Observations, tuple[str, ...] | None]
 
 _BLOCK_BYTES = 32 * 2**20

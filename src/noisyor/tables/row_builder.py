@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import AnyArray
 from noisyor.data.observations import Observations
 from noisyor.data.readers import checked_names
 from noisyor.errors import InvalidDataError
@@ -16,8 +16,6 @@ __all__ = ["MOST_COLUMNS", "Gathering", "check_columns", "named"]
 
 MOST_COLUMNS = 5_000_000
 """More are taken for damage: parameters are kept for every column."""
-
-AnyArray = npt.NDArray[Any]
 
 
 class Gathering:

@@ -21,7 +21,8 @@ from noisyor.engines.numpy.joint_max_product import (
 )
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve, factorize
-from noisyor.metrics import boolean_convolution, features_iou, reconstruction_error
+from noisyor.metrics import features_iou, reconstruction_error
+from noisyor.network.boolean import boolean_convolution
 
 
 def beliefs(iterations=1000, **options):

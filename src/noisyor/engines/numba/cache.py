@@ -36,7 +36,7 @@ def forget_stale_kernels(kernel: Any) -> None:
 
 def _digest(folder: Path) -> str:
     digest = hashlib.sha256()
-    for source in sorted(folder.glob("*.py")):
-        digest.update(source.name.encode())
+    for source in sorted(folder.rglob("*.py")):
+        digest.update(str(source.relative_to(folder)).encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import BinaryArray
 from noisyor.data.observations import Observations
 from noisyor.engines.numba.cache import forget_stale_kernels
 from noisyor.engines.numba.graph import Graph, Parameters, graph_of, parameters_of
@@ -16,8 +17,7 @@ from noisyor.engines.numba.sampling.gibbs import sweep_rows
 from noisyor.engines.threads import run_blocks
 from noisyor.network.graph import Network
 
-States = npt.NDArray[np.uint8]
-
+forget_stale_kernels(add_gradient)
 forget_stale_kernels(infer_rows)
 
 _GRADIENT_BLOCK = 512
@@ -34,7 +34,7 @@ class PreparedNetwork:
         self.parameters: Parameters = parameters_of(self.graph, network.theta)
 
 
-def rows_of(observations: Observations, clamp: States | None, n_hidden: int) -> Rows:
+def rows_of(observations: Observations, clamp: BinaryArray | None, n_hidden: int) -> Rows:
     """Evidence in the layout of the kernels; ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and 2."""
     if clamp is None:
         clamp = np.empty((0, n_hidden), dtype=np.uint8)
@@ -53,7 +53,7 @@ def infer(
     observations: Observations,
     options: Options,
     *,
-    clamp: States | None = None,
+    clamp: BinaryArray | None = None,
     with_beliefs: bool = False,
     n_threads: int = 1,
 ) -> Output:
@@ -83,7 +83,7 @@ def infer(
 
 
 def log_joint(
-    prepared: PreparedNetwork, observations: Observations, states: States, n_threads: int = 1
+    prepared: PreparedNetwork, observations: Observations, states: BinaryArray, n_threads: int = 1
 ) -> npt.NDArray[np.float64]:
     """``log p(h, x)`` per row for states (n_rows, n_hidden), shape (n_rows,)."""
     result = np.empty(observations.n_rows)
@@ -97,7 +97,7 @@ def log_joint(
 
 
 def gradient(
-    prepared: PreparedNetwork, observations: Observations, states: States, n_threads: int = 1
+    prepared: PreparedNetwork, observations: Observations, states: BinaryArray, n_threads: int = 1
 ) -> tuple[float, npt.NDArray[np.float64]]:
     """Sum over rows of ``log p(h, x)`` and its gradient, shape (n_params,).
 
@@ -132,7 +132,7 @@ def gradient(
 def sweep(
     prepared: PreparedNetwork,
     observations: Observations,
-    states: States,
+    states: BinaryArray,
     seed: int,
     number: int,
     n_threads: int = 1,

@@ -11,8 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-LongArray = npt.NDArray[np.int64]
+from noisyor._util.arrays import FloatArray, LongArray
 
 
 class Ands(NamedTuple):

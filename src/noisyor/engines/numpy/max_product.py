@@ -14,8 +14,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.inference.exact import _log_one_minus_exp
-from noisyor.network.graph import FloatArray, Network
+from noisyor._util.arrays import FloatArray
+from noisyor._util.numerics import log_one_minus_exp
+from noisyor.network.graph import Network
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ def factor_messages(
     ``from_child`` may be infinite: +inf for a child that is on, -inf for one that is off.
     """
     down = _down(theta, from_parents)
-    leak_down = float(leak + _log_one_minus_exp(np.asarray(leak)))
+    leak_down = float(leak + log_one_minus_exp(np.asarray(leak)))
     to_or, to_child = _or_messages(np.append(down, leak_down), from_child)
     return _up(theta, to_or[:-1]), to_child
 
@@ -88,7 +89,7 @@ class _Run:
         self.network, self.step = network, step
         self.theta = network.theta[network.param]
         self.leak = network.theta[network.leak_param]
-        self.leak_down = self.leak + _log_one_minus_exp(self.leak)
+        self.leak_down = self.leak + log_one_minus_exp(self.leak)
         self.unary = np.zeros(network.n_nodes)
         self.unary[network.n_visible :] = unary
         self.evidence = np.where(x == 1, np.inf, np.where(x == 0, -np.inf, 0.0))
@@ -171,11 +172,11 @@ class _Run:
 
 
 def _down(theta: FloatArray, from_parents: FloatArray) -> FloatArray:
-    return _log_one_minus_exp(theta) + np.minimum(from_parents, theta)
+    return log_one_minus_exp(theta) + np.minimum(from_parents, theta)
 
 
 def _up(theta: FloatArray, from_or: FloatArray) -> FloatArray:
-    return np.maximum(-theta, _log_one_minus_exp(theta) + from_or)
+    return np.maximum(-theta, log_one_minus_exp(theta) + from_or)
 
 
 def _or_messages(inputs: FloatArray, from_child: float) -> tuple[FloatArray, float]:

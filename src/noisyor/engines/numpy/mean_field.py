@@ -13,8 +13,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.inference.exact import _log_one_minus_exp
-from noisyor.network.graph import FloatArray, IntArray, Network
+from noisyor._util.arrays import FloatArray, IntArray
+from noisyor._util.numerics import log_one_minus_exp
+from noisyor.network.graph import Network
 
 Q_FLOOR = 1e-5
 R_FLOOR = 1e-5
@@ -87,7 +88,7 @@ class MeanFieldRow:
                 network.theta[network.leak_param[node]],
             )
             q_parents = q[network.parent[edges]]
-            f_leak = float(_log_one_minus_exp(np.asarray(leak)))
+            f_leak = float(log_one_minus_exp(np.asarray(leak)))
             on = f_leak + q_parents @ (r[edges] * self._phi(node, r))
             value += float(q_all[node] * on - (1 - q_all[node]) * (leak + q_parents @ theta))
         for p in (q, 1 - q):
@@ -100,7 +101,7 @@ class MeanFieldRow:
         edges = _edges(self.network, node)
         theta = self.network.theta[self.network.param[edges]]
         leak = np.asarray(self.network.theta[self.network.leak_param[node]])
-        return np.asarray(_log_one_minus_exp(leak + theta / r[edges]) - _log_one_minus_exp(leak))
+        return np.asarray(log_one_minus_exp(leak + theta / r[edges]) - log_one_minus_exp(leak))
 
     def log_odds(self, node: int, q: FloatArray, r: FloatArray) -> float:
         """Slope of the bound, entropy apart, in q of a hidden node."""
@@ -108,7 +109,7 @@ class MeanFieldRow:
         i = network.n_visible + node
         edges = _edges(network, i)
         leak = network.theta[network.leak_param[i]]
-        value = leak + float(_log_one_minus_exp(np.asarray(leak)))
+        value = leak + float(log_one_minus_exp(np.asarray(leak)))
         theta = network.theta[network.param[edges]]
         value += q[network.parent[edges]] @ (theta + r[edges] * self._phi(i, r))
         for edge in np.flatnonzero(network.parent == node).tolist():

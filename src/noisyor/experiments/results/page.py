@@ -1,7 +1,6 @@
 """The page that sets all results beside the paper's, one table per table of the paper.
 
-``python -m noisyor.experiments.results.page RESULTS --out docs/reproduction.md`` or
-``noisyor reproduce-report``.
+Written by ``noisyor reproduce-report``.
 """
 
 from __future__ import annotations
@@ -203,11 +202,3 @@ def _not_reproduced(cells: Sequence[PaperCell]) -> str:
         f"<details><summary>The paper's numbers without a counterpart here ({len(cells)})"
         "</summary>\n\n" + "\n".join(rows) + "\n\n</details>"
     )
-
-
-if __name__ == "__main__":
-    import sys
-
-    from noisyor.cli.main import main
-
-    sys.exit(main(["reproduce-report", *sys.argv[1:]]))

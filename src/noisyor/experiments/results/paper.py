@@ -50,7 +50,8 @@ def paper_cells(experiment: str) -> tuple[PaperCell, ...]:
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    text = (files("noisyor.experiments") / "paper_tables" / f"{name}.csv").read_text("utf-8")
+    table = files("noisyor.experiments.results") / "paper_tables" / f"{name}.csv"
+    text = table.read_text("utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 

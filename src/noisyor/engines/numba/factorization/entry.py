@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit, types
 
+from noisyor._util.arrays import SingleArray
 from noisyor.engines.numba.cache import forget_stale_kernels
 from noisyor.engines.numba.factorization.infer import infer_images, list_active
 from noisyor.engines.numba.factorization.learn import Layout, update_image
@@ -21,9 +21,6 @@ from noisyor.engines.numba.float32x8 import LANES
 from noisyor.engines.numba.graph import NEVER
 from noisyor.engines.numba.scalar import combine, logistic_noise
 from noisyor.engines.threads import run_blocks
-
-FloatArray = npt.NDArray[np.float32]
-LongArray = npt.NDArray[np.int64]
 
 _CHUNKS = 16
 """Partial sums of the messages to the features, at most."""
@@ -40,9 +37,9 @@ class Evidence(NamedTuple):
     infinity where they are given.
     """
 
-    pixels: FloatArray
-    activations: FloatArray
-    features: FloatArray
+    pixels: SingleArray
+    activations: SingleArray
+    features: SingleArray
 
 
 class Beliefs(NamedTuple):
@@ -52,8 +49,8 @@ class Beliefs(NamedTuple):
     still asked for.
     """
 
-    activations: FloatArray
-    features: FloatArray
+    activations: SingleArray
+    features: SingleArray
     iterations: int
     residual: float
 
@@ -202,7 +199,7 @@ def _add_chunks(unary, partial, v):
             v[k] += partial[number, k]
 
 
-def _arranged(evidence: Evidence) -> tuple[Layout, FloatArray, FloatArray]:
+def _arranged(evidence: Evidence) -> tuple[Layout, SingleArray, SingleArray]:
     """The sizes, padded pixels (n_images, ...) and unaries (n_images, position * feature)."""
     n_images, _, rows, columns = evidence.activations.shape
     layout = layout_of(evidence.features.shape, (rows, columns))
@@ -215,13 +212,13 @@ def _arranged(evidence: Evidence) -> tuple[Layout, FloatArray, FloatArray]:
     return layout, pixels, np.ascontiguousarray(unary)
 
 
-def _activations_from_kernel(u: FloatArray, evidence: Evidence) -> FloatArray:
+def _activations_from_kernel(u: SingleArray, evidence: Evidence) -> SingleArray:
     n_images, n_features, rows, columns = evidence.activations.shape
     arranged = u.reshape(n_images, rows, columns, n_features).transpose(0, 3, 1, 2)
     return np.ascontiguousarray(arranged)
 
 
-def features_to_kernel(features: FloatArray, padding: np.float32) -> FloatArray:
+def features_to_kernel(features: SingleArray, padding: np.float32) -> SingleArray:
     """From (feature, line, column) to (block, line, feature, lane), flat."""
     n_features, height, width = features.shape
     n_blocks = -(-width // LANES)
@@ -231,14 +228,14 @@ def features_to_kernel(features: FloatArray, padding: np.float32) -> FloatArray:
     return np.ascontiguousarray(arranged).ravel()
 
 
-def features_from_kernel(v: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+def features_from_kernel(v: SingleArray, shape: tuple[int, ...]) -> SingleArray:
     """The inverse of `features_to_kernel`."""
     n_features, height, width = shape
     arranged = v.reshape(-1, height, n_features, LANES).transpose(2, 1, 0, 3)
     return np.ascontiguousarray(arranged.reshape(n_features, height, -1)[:, :, :width])
 
 
-def _aligned_zeros(size: int) -> FloatArray:
+def _aligned_zeros(size: int) -> SingleArray:
     """Zeros that start at a cache line: each pair of messages then lies in one."""
     raw = np.zeros(size + 16, dtype=np.float32)
     skip = -raw.ctypes.data % 64 // 4

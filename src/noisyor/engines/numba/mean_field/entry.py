@@ -8,9 +8,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from noisyor._util.arrays import BinaryArray, FloatArray, IntArray
 from noisyor.data.observations import Observations
 from noisyor.engines.numba.cache import forget_stale_kernels
-from noisyor.engines.numba.engine import States, rows_of
+from noisyor.engines.numba.engine import rows_of
 from noisyor.engines.numba.graph import Graph, graph_of
 from noisyor.engines.numba.mean_field.rows import (
     Options,
@@ -23,7 +24,7 @@ from noisyor.engines.numba.mean_field.rows import (
 )
 from noisyor.engines.numba.mean_field.workspace import Memory, Tables, Work, allocate
 from noisyor.engines.threads import run_blocks
-from noisyor.network.graph import FloatArray, IntArray, Network
+from noisyor.network.graph import Network
 
 forget_stale_kernels(infer_blocks)
 
@@ -116,7 +117,7 @@ def infer(
     observations: Observations,
     options: Options,
     *,
-    clamp: States | None = None,
+    clamp: BinaryArray | None = None,
     memory: Memory | None = None,
     with_q: bool = False,
     n_threads: int = 1,
@@ -163,7 +164,7 @@ def _run(
     prepared: PreparedNetwork,
     observations: Observations,
     options: Options,
-    clamp: States | None,
+    clamp: BinaryArray | None,
     memory: Memory | None,
     output: Output,
     sums: Sums,

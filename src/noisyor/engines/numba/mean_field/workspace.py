@@ -14,13 +14,7 @@ import numpy.typing as npt
 from noisyor.engines.numba.float64x8 import WIDTH
 from noisyor.engines.numba.graph import Graph
 from noisyor.engines.numba.max_product.active_set import UNOBSERVED
-from noisyor.engines.numba.mean_field.factor import (
-    BATCH_SETTLING,
-    Children,
-    Edges,
-    Groups,
-    Scratch,
-)
+from noisyor.engines.numba.mean_field.factor import BATCH_SETTLING, Children, Edges, Groups, Scratch
 
 NARROW = 32
 """Children with more parents than this never share a group."""

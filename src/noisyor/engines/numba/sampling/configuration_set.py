@@ -8,11 +8,7 @@ import numpy.typing as npt
 from numba import njit, uint64
 
 from noisyor.engines.numba.max_product.active_set import UNOBSERVED
-from noisyor.engines.numba.sampling.walker import (
-    allocate_walker,
-    enter_state,
-    gain_on,
-)
+from noisyor.engines.numba.sampling.walker import allocate_walker, enter_state, gain_on
 from noisyor.engines.numba.scalar import mix
 
 
