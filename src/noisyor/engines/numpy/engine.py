@@ -40,6 +40,7 @@ from noisyor.engines.numpy.log_joint import log_joint, log_joint_gradient, polis
 from noisyor.engines.numpy.max_product import max_product
 from noisyor.engines.numpy.mean_field import mean_field, mean_field_gradient
 from noisyor.engines.numpy.rows import Prepared
+from noisyor.engines.threads import resolve_threads
 from noisyor.network.graph import Network
 
 __all__ = ["NumpyEngine"]
@@ -49,13 +50,22 @@ __all__ = ["NumpyEngine"]
 class NumpyEngine:
     """The reference that other engines are held to. See `noisyor.engines.contract.Engine`.
 
-    ``n_threads`` is accepted because every engine has it; this one works on one thread.
+    ``n_threads`` is accepted because every engine has it; this one works on one thread, whatever
+    it is.
     """
 
     n_threads: int | None = None
 
     name: ClassVar[str] = "numpy"
     supports: ClassVar[frozenset[str]] = FUNCTIONS
+
+    def __post_init__(self) -> None:
+        resolve_threads(self.n_threads)
+
+    @property
+    def workers(self) -> int:
+        """One."""
+        return 1
 
     def prepare(self, network: Network) -> Prepared:
         """The network with its parameters spread over edges and nodes."""

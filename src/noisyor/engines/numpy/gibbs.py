@@ -14,10 +14,9 @@ from noisyor._util.numerics import logistic_function
 from noisyor.engines.contract import FREE, Evidence, GibbsResult, NoiseKey
 from noisyor.engines.noise import combine, uniform
 from noisyor.engines.numpy.local_model import LocalModel, Walker
-from noisyor.engines.numpy.log_joint import BLOCK_ROWS
 from noisyor.engines.numpy.rows import Prepared, Row, rows_of
 from noisyor.engines.numpy.segments import sums_at
-from noisyor.engines.reduction import tree_sum_of_blocks
+from noisyor.engines.reduction import ROWS_OF_BLOCK, tree_sum_of_blocks
 
 
 def gibbs_sweep(
@@ -32,7 +31,7 @@ def gibbs_sweep(
 
     def block(number: int) -> list[FloatArray]:
         credit, chance = np.zeros((2, n_params))
-        begin, end = number * BLOCK_ROWS, min((number + 1) * BLOCK_ROWS, evidence.n_rows)
+        begin, end = number * ROWS_OF_BLOCK, min((number + 1) * ROWS_OF_BLOCK, evidence.n_rows)
         for row in rows_of(prepared, evidence, begin, end):
             keys = combine(combine(key.seed, row.id), key.step)
             draws = uniform(combine(keys, np.arange(prepared.network.n_hidden)))
@@ -41,7 +40,7 @@ def gibbs_sweep(
             chance += row.weight * of_row[1]
         return [credit, chance]
 
-    n_blocks = max(1, -(-evidence.n_rows // BLOCK_ROWS))
+    n_blocks = max(1, -(-evidence.n_rows // ROWS_OF_BLOCK))
     credit, chance = tree_sum_of_blocks(block, n_blocks, 1)
     return GibbsResult(new_states, credit, chance)
 

@@ -25,11 +25,11 @@ _KNOWN = 700.0
 class LocalModel:
     """The nodes of a row that interact, and what they do to the nodes that are on or may be.
 
-    Nodes are numbered as in the network. ``hidden`` (n,) those that interact, ``is_free`` (n,)
-    which of them are not clamped, ``clamp`` (n,) of 0, 1 and ``FREE``; ``cost`` (n_hidden,) sum of theta over the hidden
-    and observed children. ``edges[j]`` are the numbers of the edges of ``hidden[j]`` into active
-    visibles and hidden nodes. ``isolated`` (n_hidden,) log-odds of isolated nodes, NaN for others;
-    ``offset`` what log p(h, x) has besides the nodes that interact, isolated ones summed out.
+    Nodes are numbered as in the network. ``hidden`` (n,): those that interact; ``clamp`` (n,) of 0,
+    1 and ``FREE``; ``cost`` (n_hidden,): sum of theta over the hidden and observed children.
+    ``edges[j]``: numbers of the edges of ``hidden[j]`` into active visibles and hidden nodes.
+    ``isolated`` (n_hidden,): log-odds of isolated nodes, NaN for others; ``offset``: what
+    log p(h, x) has besides the nodes that interact, isolated ones summed out.
     """
 
     prepared: Prepared

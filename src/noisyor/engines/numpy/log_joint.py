@@ -13,10 +13,7 @@ from noisyor._util.numerics import log_one_minus_exp
 from noisyor.engines.contract import FREE, Evidence, GradientSum, PolishOptions
 from noisyor.engines.numpy.rows import Prepared, Row, rows_of, taking_part
 from noisyor.engines.numpy.segments import sums_at
-from noisyor.engines.reduction import tree_sum_of_blocks
-
-BLOCK_ROWS = 512
-"""Rows that are added up together before the tree of `noisyor.engines.reduction`."""
+from noisyor.engines.reduction import ROWS_OF_BLOCK, tree_sum_of_blocks
 
 _ROUNDING = 1e-9
 """A flip must gain more than this, so that flips end."""
@@ -42,10 +39,9 @@ def log_joint_gradient(prepared: Prepared, evidence: Evidence, states: BinaryArr
     network, samples = prepared.network, _samples(evidence, states)
 
     def block(number: int) -> list[FloatArray]:
-        value, gradient, weight = np.zeros(1), np.zeros(network.n_params), np.zeros(1)
-        begin, end = number * BLOCK_ROWS, min((number + 1) * BLOCK_ROWS, evidence.n_rows)
+        value, gradient = np.zeros(1), np.zeros(network.n_params)
+        begin, end = number * ROWS_OF_BLOCK, min((number + 1) * ROWS_OF_BLOCK, evidence.n_rows)
         for row in rows_of(prepared, evidence, begin, end):
-            weight += row.weight
             for line in range(row.number * samples, (row.number + 1) * samples):
                 state, share = states[line], row.weight / samples
                 total, on, seen = _nodes(prepared, row, state)
@@ -54,11 +50,11 @@ def log_joint_gradient(prepared: Prepared, evidence: Evidence, states: BinaryArr
                 of_edges = slope[network.edge_child] * state[network.parent]
                 gradient += sums_at(network.leak_param, slope, network.n_params)
                 gradient += sums_at(network.param, of_edges, network.n_params)
-        return [value, gradient, weight]
+        return [value, gradient]
 
-    n_blocks = max(1, -(-evidence.n_rows // BLOCK_ROWS))
-    value, gradient, weight = tree_sum_of_blocks(block, n_blocks, 1)
-    return GradientSum(float(value[0]), gradient, float(weight[0]))
+    n_blocks = max(1, -(-evidence.n_rows // ROWS_OF_BLOCK))
+    value, gradient = tree_sum_of_blocks(block, n_blocks, 1)
+    return GradientSum(float(value[0]), gradient, evidence.total_weight)
 
 
 def polish(

@@ -27,7 +27,7 @@ from noisyor.engines.contract import (
 from noisyor.engines.numpy.jensen import Factors, Solver, slope_of
 from noisyor.engines.numpy.rows import Prepared, Row, rows_of, taking_part
 from noisyor.engines.numpy.segments import Segments, sums_at
-from noisyor.engines.reduction import tree_sum, tree_sum_of_blocks
+from noisyor.engines.reduction import mean_field_parts, tree_sum_of_blocks
 
 Q_FLOOR = 1e-5
 """Smallest probability of a hidden node that is inferred."""
@@ -35,9 +35,6 @@ Q_FLOOR = 1e-5
 STILL, NEARLY_STILL = 1e-14, 1e-4
 """A sweep that moves no q by more than this ends the sweeps of a round: more would do nothing. If
 rounds go on until the bound has converged, the next one makes up for the rest."""
-
-BLOCK_ROWS, FEW_PARTS, MANY_PARTS, MANY_ROWS = 256, 8, 16, 64
-"""Sums are over blocks of rows, and in each block over so many even parts."""
 
 
 def mean_field(
@@ -71,29 +68,22 @@ def mean_field_gradient(
     """Sum over rows of the bound and its gradient; (q, r) start from ``warm`` and may be kept."""
     kept: list[FloatArray] = [np.zeros(0)] * evidence.n_rows
 
-    def part(begin: int, end: int) -> list[FloatArray]:
-        value, gradient, weight = np.zeros(1), np.zeros(prepared.network.n_params), np.zeros(1)
-        for row in rows_of(prepared, evidence, begin, end):
+    bounds = mean_field_parts(evidence.n_rows)
+
+    def part(number: int) -> list[FloatArray]:
+        value, gradient = np.zeros(1), np.zeros(prepared.network.n_params)
+        for row in rows_of(prepared, evidence, bounds[number], bounds[number + 1]):
             model = _Row(prepared, row, options.local)
             if warm is not None:
                 model.resume(warm.values[warm.ptr[row.number] : warm.ptr[row.number + 1]])
             _, elbo, _ = model.ascend(options)
             value += row.weight * elbo
             gradient += row.weight * model.gradient()
-            weight += row.weight
             kept[row.number] = model.state()
-        return [value, gradient, weight]
+        return [value, gradient]
 
-    def block(number: int) -> list[FloatArray]:
-        begin, end = number * BLOCK_ROWS, min((number + 1) * BLOCK_ROWS, evidence.n_rows)
-        n = end - begin
-        n_parts = max(1, min(n, MANY_PARTS if n >= MANY_ROWS else FEW_PARTS))
-        bounds = [begin + n * place // n_parts for place in range(n_parts + 1)]
-        return tree_sum([part(bounds[i], bounds[i + 1]) for i in range(n_parts)])
-
-    n_blocks = max(1, -(-evidence.n_rows // BLOCK_ROWS))
-    value, gradient, weight = tree_sum_of_blocks(block, n_blocks, 1)
-    total = GradientSum(float(value[0]), gradient, float(weight[0]))
+    value, gradient = tree_sum_of_blocks(part, len(bounds) - 1, 1)
+    total = GradientSum(float(value[0]), gradient, evidence.total_weight)
     if not keep_warm:
         return total, None
     values = np.concatenate([np.zeros(0), *kept])
