@@ -74,6 +74,13 @@ def random_tree(seed, *, max_hidden=6, max_visible=6):
     return build(extra, n_hidden, shifted, generator)
 
 
+def loopy_problem(seed):
+    """A network of some size, two rows, some with gaps, and whether to infer what is missing."""
+    network = random_network(seed, max_hidden=20, max_visible=25, density=0.4)
+    rows = random_rows(network, seed, n_rows=2, missing=0.2 if seed % 2 else 0.0)
+    return network, rows, seed % 4 == 3
+
+
 def random_rows(network, seed, n_rows=4, missing=0.0):
     """Rows of 0/1, with NaN for a share of the entries."""
     generator = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Max-product in plain NumPy, one row at a time: what no user calls and every engine must match.
+"""Max-product in plain NumPy, one row and one factor after another: what engines must match.
 
 Two schedules. ``"two-stage"``: all factor-to-variable messages are updated at once from those of
 the previous iteration and all are damped, the schedule of the paper's software. ``"collapsed"``:
@@ -138,7 +138,9 @@ class _Run:
                 beliefs[parents] - self.up[edges],
                 self._from_child(node, beliefs),
             )
-        change = max(np.abs(new_up - self.up).max(), np.abs(new_child - self.to_child).max())
+        # Nobody hears what a visible is told.
+        told = np.abs(new_child - self.to_child)[self.network.n_visible :]
+        change = max(np.abs(new_up - self.up).max(), told.max())
         self.up += self.step * (new_up - self.up)
         self.to_child += self.step * (new_child - self.to_child)
         return float(change)

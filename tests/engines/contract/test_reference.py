@@ -1,12 +1,15 @@
-"""The NumPy reference against enumeration: single factors, then whole trees."""
+"""What engines are held to is itself held to enumeration and to its own mathematics."""
 
 from itertools import product
 
 import numpy as np
 import pytest
-from random_networks import random_rows, random_tree
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_networks import random_network, random_rows, random_tree
+from reference_max_product import factor_messages, max_product_row
+from reference_mean_field import MeanFieldRow, project, r_floor
 
-from noisyor.engines.numpy.max_product import factor_messages, max_product_row
 from noisyor.inference.exact import enumerate_posterior
 
 
@@ -76,3 +79,57 @@ def test_the_augmented_maximiser_can_differ_from_the_true_one():
         assert (exact.map_log_joint <= exact.log_likelihood + 1e-12).all()
         differs += (exact.augmented_states != exact.map_states).any()
     assert differs > 0
+
+
+# ---- mean-field
+
+
+def random_q_r(network, row, generator):
+    """Random probabilities, and random weights that sum to at most one for every child."""
+    q = np.where(row.free, generator.random(network.n_hidden), 0.0)
+    r = np.empty(network.n_edges)
+    for node in range(network.n_nodes):
+        edges = slice(network.child_ptr[node], network.child_ptr[node + 1])
+        weights = generator.dirichlet(np.full(edges.stop - edges.start, 0.5))
+        r[edges] = np.maximum(weights, 1e-8) * generator.uniform(0.5, 1) / (1 + 1e-6)
+    return q, r
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), scale=st.floats(0.02, 5))
+def test_no_single_update_of_the_reference_lowers_the_bound(seed, scale):
+    network = random_network(seed, max_hidden=5, max_visible=5, scale=scale, tied=seed % 2 == 0)
+    x = random_rows(network, seed, 1, missing=0.2 * (seed % 3 == 0))[0]
+    row = MeanFieldRow.of(network, x, local=seed % 5 == 0)
+    q, r = row.start()
+    value = row.bound(q, r)
+    for _ in range(3):
+        for k in np.flatnonzero(row.free):
+            new = q.copy()
+            new[k] = max(1 / (1 + np.exp(-row.log_odds(k, q, r))), 1e-5)
+            q, before, value = new, value, row.bound(new, r)
+            assert value >= before - 1e-9
+        for _ in range(4):
+            r, before = row.update_r(q, r), value
+            value = row.bound(q, r)
+            assert value >= before - 1e-9
+
+
+@settings(max_examples=50, deadline=None)
+@given(scores=st.lists(st.floats(0, 1), min_size=1, max_size=60), large=st.booleans())
+def test_weights_stay_on_the_simplex_above_the_floor(scores, large):
+    old = np.full(len(scores), 1 / len(scores))
+    new = project(np.array(scores) * (1e6 if large else 1e-6), old)
+    assert new.sum() == pytest.approx(1, abs=1e-12)
+    assert new.min() >= r_floor(len(scores))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_sequential_and_level_parallel_sweeps_are_identical(seed):
+    network = random_network(seed, max_hidden=8)
+    row = MeanFieldRow.of(network, random_rows(network, seed, 1)[0])
+    q, r = random_q_r(network, row, np.random.default_rng(seed))
+    for _ in range(3):
+        sequential, parallel = row.sweep(q, r), row.sweep(q, r, "parallel")
+        assert (sequential == parallel).all()
+        q = sequential
