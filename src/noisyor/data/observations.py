@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import AnyArray, IntArray, LongArray
+from noisyor._util.arrays import AnyArray, FloatArray, IntArray, LongArray
 from noisyor._util.csr import Rows, contains, row_blocks
 from noisyor.data.readers import (
     Source,
@@ -46,6 +46,8 @@ class Observations:
         are selected; randomness is keyed by it.
     column_names : optional names of the columns, (n_visible,).
     shape : shape of one observation, ``(n_visible,)`` or that of an image.
+    weights : (n_rows,) how many rows each one stands for, positive; None if each stands for one.
+        Every sum and mean over rows counts them.
     """
 
     n_visible: int
@@ -56,6 +58,7 @@ class Observations:
     row_ids: LongArray
     column_names: tuple[str, ...] | None = None
     shape: tuple[int, ...] = ()
+    weights: FloatArray | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -66,6 +69,7 @@ class Observations:
             put(self, name, _frozen(getattr(self, name), np.int32, name))
         put(self, "shape", tuple(int(size) for size in self.shape) or (self.n_visible,))
         put(self, "column_names", checked_names(self.column_names, self.n_visible))
+        put(self, "weights", _checked_weights(self.weights, len(self.row_ids)))
         _check_layout(self)
 
     # ---- constructors
@@ -94,11 +98,12 @@ class Observations:
         row_ids : (n_rows,) integers; 0 .. n_rows - 1 if None.
         column_names : (n_visible,) distinct names of the columns.
         """
+        weights = None
         if isinstance(X, Observations):
             check_width(X.n_visible, n_visible)
             if missing is row_ids is column_names is None:
                 return X
-            source = X._source()
+            source, weights = X._source(), X.weights
             row_ids = X.row_ids if row_ids is None else row_ids
         else:
             source = source_of(X)
@@ -107,7 +112,8 @@ class Observations:
             source = source._replace(names=checked_names(column_names, source.n_visible))
         if missing is not None:
             source = source.hiding(mask_of(missing, source))
-        return cls._read(source, row_ids)
+        read = cls._read(source, row_ids)
+        return read if weights is None else read.weighted(weights)
 
     @classmethod
     def from_indices(
@@ -186,7 +192,10 @@ class Observations:
         missing = Rows.joined([part._missing for part in parts])
         kept = np.concatenate([part.row_ids for part in parts])
         ids = kept if row_ids is None else np.asarray(row_ids)
-        return cls(first.n_visible, *ones, *missing, ids, names, first.shape)
+        weights = None
+        if any(part.weights is not None for part in parts):
+            weights = np.concatenate([part.row_weights for part in parts])
+        return cls(first.n_visible, *ones, *missing, ids, names, first.shape, weights)
 
     # ---- sizes
 
@@ -204,6 +213,16 @@ class Observations:
     def n_missing(self) -> int:
         """Number of unobserved entries."""
         return int(self.missing_ptr[-1] - self.missing_ptr[0])
+
+    @property
+    def row_weights(self) -> FloatArray:
+        """How many rows each one stands for, (n_rows,); ones if nothing else was said."""
+        return np.ones(self.n_rows) if self.weights is None else self.weights
+
+    @property
+    def total_weight(self) -> float:
+        """Number of rows that the rows stand for."""
+        return float(self.n_rows) if self.weights is None else float(self.weights.sum())
 
     def __len__(self) -> int:
         return self.n_rows
@@ -240,6 +259,9 @@ class Observations:
         for array in (*ones, *missing, ids):
             array.flags.writeable = False
         # Training takes a slice in every step: what was checked once is not checked again.
+        weights = self.weights
+        if weights is not None:
+            weights = weights[rows if isinstance(rows, slice) else index]
         other = object.__new__(type(self))
         vars(other).update(
             vars(self),
@@ -248,8 +270,26 @@ class Observations:
             missing_ptr=missing.ptr,
             missing_columns=missing.columns,
             row_ids=ids,
+            weights=weights,
         )
         return other
+
+    def weighted(self, weights: npt.ArrayLike | None) -> Observations:
+        """The same rows, each standing for so many; (n_rows,) positive numbers, or None for one.
+
+        >>> import noisyor as nor
+        >>> rows = nor.Observations.of([[0, 1], [1, 1]]).weighted([3.0, 1.0])
+        >>> rows.total_weight
+        4.0
+        """
+        return replace(self, weights=_checked_weights(weights, self.n_rows))
+
+    def mean(self, values: npt.ArrayLike) -> float:
+        """Mean of ``values`` (n_rows,) over the rows, each counted by its weight."""
+        array = np.asarray(values, dtype=np.float64)
+        if self.weights is None:
+            return float(array.mean())
+        return float(self.weights @ array / self.weights.sum())
 
     def shuffled(self, seed: int) -> Observations:
         """All rows in a random order that depends on the seed only."""
@@ -295,7 +335,7 @@ class Observations:
         return counts.astype(np.int64, copy=False)
 
     def fingerprint(self) -> str:
-        """SHA-256 of the data: number of columns, ones and unobserved entries of the rows in order.
+        """SHA-256 of the data: size, ones, unobserved entries and weights of the rows in order.
 
         Names, image shape and ``row_ids`` do not enter, nor does the form the data came in.
         """
@@ -303,6 +343,8 @@ class Observations:
         for part in (self._ones.rebased(), self._missing.rebased()):
             digest.update(part.ptr.astype("<i8", copy=False).data)
             digest.update(part.columns.astype("<i4", copy=False).data)
+        if self.weights is not None:
+            digest.update(np.ascontiguousarray(self.weights, dtype="<f8").data)
         return digest.hexdigest()
 
     # ---- private
@@ -339,6 +381,21 @@ def _row_numbers(rows: slice | npt.ArrayLike, n_rows: int) -> LongArray:
     if outside.any():
         raise InvalidDataError(f"row {index[outside][0]} does not exist, there are {n_rows} rows")
     return index.astype(np.int64)
+
+
+def _checked_weights(weights: npt.ArrayLike | None, n_rows: int) -> FloatArray | None:
+    if weights is None:
+        return None
+    array = np.array(weights, dtype=np.float64)
+    if array.shape != (n_rows,):
+        raise InvalidDataError(f"weights must have shape ({n_rows},), got {array.shape}")
+    bad = np.flatnonzero(~(np.isfinite(array) & (array > 0)))
+    if bad.size:
+        raise InvalidDataError(
+            f"weights, row {bad[0]}: expected a positive number, got {array[bad[0]]}"
+        )
+    array.flags.writeable = False
+    return array
 
 
 def _frozen(value: npt.ArrayLike, dtype: type, name: str) -> AnyArray:

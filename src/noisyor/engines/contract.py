@@ -1,0 +1,405 @@
+"""What an engine is: the functions that every backend offers, and what goes in and comes out.
+
+The rules, held by ``tests/engines/contract`` for every engine:
+
+* NumPy arrays in and out; no argument is changed.
+* Sums over rows and the weight of the rows, never means: `GradientSum` values can be added.
+* A row of weight w counts as w rows in every sum. Results per row do not depend on weights.
+* Sums are taken over blocks of rows in a fixed balanced binary tree (`noisyor.engines.reduction`),
+  so their bits do not depend on the number of workers or on who finished first.
+* Noise is a function of (seed, step, row id, sample, node), see `noisyor.engines.noise`. A row gets
+  the same noise in any batch, order or worker.
+* Workers belong to the engine: ``NumbaEngine(n_threads=2)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from noisyor._util.arrays import BinaryArray, FloatArray, IntArray, LongArray, SingleArray
+from noisyor.data.observations import Observations
+from noisyor.network.graph import Network
+
+FREE = 2
+"""Evidence on a hidden node: 0 and 1 clamp it, this leaves it free."""
+
+NEVER = -1e30
+"""Belief of a hidden node that took no part in the inference of a row; its state is off."""
+
+
+class Evidence(NamedTuple):
+    """What is known of a batch of rows. Row r has its ones in ``columns[ptr[r]:ptr[r + 1]]``.
+
+    ``ptr`` (n_rows + 1,) need not start at 0; ``missing_ptr`` and ``missing_columns`` hold
+    unobserved visibles the same way. ``row_ids`` (n_rows,) key the noise. ``clamp`` (n_rows,
+    n_hidden) of 0, 1 or ``FREE``, or (1, n_hidden) for all rows alike, or (0, n_hidden) for none.
+    ``weight`` (n_rows,) says how many rows each one stands for, or (0,) if all stand for one.
+    """
+
+    ptr: LongArray
+    columns: IntArray
+    missing_ptr: LongArray
+    missing_columns: IntArray
+    row_ids: LongArray
+    clamp: BinaryArray
+    weight: FloatArray
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.ptr) - 1
+
+    @property
+    def total_weight(self) -> float:
+        """Number of rows that these rows stand for."""
+        return float(self.weight.sum()) if len(self.weight) else float(self.n_rows)
+
+    @classmethod
+    def of(
+        cls, network: Network, observations: Observations, clamp: BinaryArray | None = None
+    ) -> Evidence:
+        """Evidence from rows and, if given, ``clamp`` (n_rows or 1, n_hidden)."""
+        if clamp is None:
+            clamp = np.empty((0, network.n_hidden), dtype=np.uint8)
+        weight = observations.weights
+        return cls(
+            observations.ptr,
+            observations.columns,
+            observations.missing_ptr,
+            observations.missing_columns,
+            observations.row_ids,
+            clamp,
+            np.empty(0) if weight is None else weight,
+        )
+
+
+class NoiseKey(NamedTuple):
+    """What the noise of a batch depends on besides its rows."""
+
+    seed: int
+    step: int = 0
+
+
+class GradientSum(NamedTuple):
+    """Sum over rows of an objective, its gradient (n_params,), and the weight of the rows.
+
+    Sums of parts add up: this is what a worker returns.
+    """
+
+    value: float
+    gradient: FloatArray
+    weight: float
+
+    def plus(self, other: GradientSum) -> GradientSum:
+        """The sum over the rows of both."""
+        return GradientSum(
+            self.value + other.value, self.gradient + other.gradient, self.weight + other.weight
+        )
+
+
+class MaxProductOptions(NamedTuple):
+    """The loop of max-product; see `noisyor.MaxProduct`. ``step`` is one minus the damping."""
+
+    temperature: float
+    max_iterations: int
+    step: float
+    tolerance: float
+    n_samples: int
+    ancestors_only: bool
+    maximize_missing: bool
+    two_stage: bool
+
+
+class MaxProductResult(NamedTuple):
+    """One line per (row, sample): row r, sample s is line ``r * n_samples + s``.
+
+    ``states`` (lines, n_hidden); ``beliefs`` (lines, n_hidden), or (0, n_hidden) if not wanted;
+    ``iterations`` (lines,); ``residual`` (lines,) largest change that a message still asked for.
+    """
+
+    states: BinaryArray
+    beliefs: SingleArray
+    iterations: IntArray
+    residual: SingleArray
+
+
+class PolishOptions(NamedTuple):
+    """Sweeps of single flips, and which nodes take part, as in `MaxProductOptions`."""
+
+    sweeps: int
+    ancestors_only: bool
+    maximize_missing: bool
+
+
+class MeanFieldOptions(NamedTuple):
+    """The schedule; see `noisyor.MeanField`. A negative tolerance stands for None."""
+
+    local: bool
+    outer: int
+    inner: int
+    r_iterations: int
+    tolerance: float
+    r_tolerance: float
+    newton: bool
+
+
+class WarmState(NamedTuple):
+    """(q, r) of every row of a batch, to start from the next time; never changed.
+
+    ``values[ptr[r]:ptr[r + 1]]`` belong to row r, in a layout of the engine's own.
+    """
+
+    ptr: LongArray
+    values: FloatArray
+
+
+class MeanFieldResult(NamedTuple):
+    """``elbo`` and ``gain`` of the last round (n_rows,); ``rounds`` (n_rows,); ``q`` (n_rows,
+    n_hidden), or (0, n_hidden) if not wanted.
+    """
+
+    elbo: FloatArray
+    gain: FloatArray
+    rounds: IntArray
+    q: FloatArray
+
+
+class GibbsResult(NamedTuple):
+    """States (n_rows, n_hidden) after a sweep, and sums over rows for the parameters (n_params,).
+
+    ``credit``: how often each parameter is expected to have switched its node on; ``chance``: how
+    often it might have, its parent being on and its child observed.
+    """
+
+    states: BinaryArray
+    credit: FloatArray
+    chance: FloatArray
+
+
+class AnnealingOptions(NamedTuple):
+    """How far to explore.
+
+    ``n_expansions`` configurations have all their single flips added to the set; ``n_chains``
+    chains, or 0 for none, make ``n_steps`` sweeps to the posterior and ``n_stay`` more there.
+    """
+
+    n_expansions: int
+    n_chains: int
+    n_steps: int
+    n_stay: int
+
+
+class AnnealingResult(NamedTuple):
+    """Sets of configurations and chains outside them.
+
+    ``log_sum`` (n_rows,) log of the sum of p(h, x) over the set; ``size`` (n_rows,) its number of
+    configurations of the nodes that interact; ``log_evidence`` (n_rows,) estimate of log p(x) from
+    set and chains and ``log_error`` its standard error, ``log_sum`` and zero without chains;
+    ``probability`` and ``error`` (n_rows, n_hidden) of each node and its standard error, or
+    (0, n_hidden) if not wanted.
+    """
+
+    log_sum: FloatArray
+    size: LongArray
+    log_evidence: FloatArray
+    log_error: FloatArray
+    probability: FloatArray
+    error: FloatArray
+
+
+class JointUnaries(NamedTuple):
+    """Log-odds of every variable of joint max-product.
+
+    ``pixels`` (n_images, height, width), 0 where not observed; ``activations`` (n_images,
+    n_patches, rows, columns); ``patches`` (n_patches, patch_height, patch_width), plus and minus
+    infinity where they are given.
+    """
+
+    pixels: SingleArray
+    activations: SingleArray
+    patches: SingleArray
+
+
+class JointOptions(NamedTuple):
+    """The loop of joint max-product; see `noisyor.inference.JointMaxProduct`."""
+
+    iterations: int
+    damping: float
+    tolerance: float
+
+
+class JointResult(NamedTuple):
+    """Log-odds of the max-marginals in the shapes of `JointUnaries`, and how they were reached.
+
+    ``iterations`` and ``residual``: the most of any image, and the largest change that a message
+    still asked for.
+    """
+
+    activations: SingleArray
+    patches: SingleArray
+    iterations: int
+    residual: float
+
+
+class CoverResult(NamedTuple):
+    """Memberships (n_rows, n_factors) after flips, how many factors cover each entry (n_rows,
+    n_columns), and the number of flips.
+    """
+
+    states: BinaryArray
+    counts: IntArray
+    flips: int
+
+
+class Factors(NamedTuple):
+    """Columns of every factor: those of factor k are ``columns[ptr[k]:ptr[k + 1]]``."""
+
+    ptr: LongArray
+    columns: IntArray
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """A backend. ``supports`` names the functions it has; others fall back, see the registry.
+
+    ``prepared`` is what ``prepare`` returned for the network: it holds the parameters in the
+    engine's own layout and is of no other use.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name in the registry."""
+        ...
+
+    @property
+    def supports(self) -> frozenset[str]:
+        """Names of the functions of this protocol that the engine has."""
+        ...
+
+    def prepare(self, network: Network) -> Any:
+        """The network in the engine's layout; what depends on the graph alone is cached."""
+        ...
+
+    def max_product(
+        self,
+        prepared: Any,
+        evidence: Evidence,
+        options: MaxProductOptions,
+        key: NoiseKey,
+        *,
+        with_beliefs: bool = False,
+    ) -> MaxProductResult:
+        """Message passing and decoding of every row."""
+        ...
+
+    def polish(
+        self, prepared: Any, evidence: Evidence, states: BinaryArray, options: PolishOptions
+    ) -> BinaryArray:
+        """States (lines, n_hidden) after single flips that raise log p(h, x); clamps stay."""
+        ...
+
+    def log_joint(self, prepared: Any, evidence: Evidence, states: BinaryArray) -> FloatArray:
+        """``log p(h, x)`` (lines,) of states (lines, n_hidden), several lines per row allowed."""
+        ...
+
+    def log_joint_gradient(
+        self, prepared: Any, evidence: Evidence, states: BinaryArray
+    ) -> GradientSum:
+        """Sum over rows of ``log p(h, x)`` and its gradient; lines of one row are averaged."""
+        ...
+
+    def mean_field(
+        self,
+        prepared: Any,
+        evidence: Evidence,
+        options: MeanFieldOptions,
+        *,
+        with_q: bool = False,
+    ) -> MeanFieldResult:
+        """Coordinate ascent on (q, r) of every row."""
+        ...
+
+    def mean_field_gradient(
+        self,
+        prepared: Any,
+        evidence: Evidence,
+        options: MeanFieldOptions,
+        warm: WarmState | None = None,
+        *,
+        keep_warm: bool = False,
+    ) -> tuple[GradientSum, WarmState | None]:
+        """Sum over rows of the bound and its gradient with (q, r) held fixed at the optimum.
+
+        ``warm`` is where (q, r) start; with ``keep_warm`` those at the end are returned.
+        """
+        ...
+
+    def gibbs_sweep(
+        self, prepared: Any, evidence: Evidence, states: BinaryArray, key: NoiseKey
+    ) -> GibbsResult:
+        """Draw every hidden node of every row once, given all others; ``key.step`` numbers it."""
+        ...
+
+    def anneal(
+        self,
+        prepared: Any,
+        evidence: Evidence,
+        starts: BinaryArray,
+        options: AnnealingOptions,
+        key: NoiseKey,
+        *,
+        with_probability: bool = False,
+    ) -> AnnealingResult:
+        """Sets of likely configurations from ``starts`` (n_rows * n_starts, n_hidden), chains."""
+        ...
+
+    def joint_max_product(
+        self,
+        unaries: JointUnaries,
+        options: JointOptions,
+        progress: Callable[[int], object] | None = None,
+    ) -> JointResult:
+        """Activations and patches together, or the activations alone if the patches are given.
+
+        ``progress`` is told of finished iterations, or of finished images if patches are given.
+        """
+        ...
+
+    def cover_memberships(
+        self,
+        weights: SingleArray,
+        factors: Factors,
+        states: BinaryArray,
+        counts: IntArray,
+        price: FloatArray,
+    ) -> CoverResult:
+        """Flip memberships of rows in factors while the cover gains.
+
+        ``weights`` (n_rows, n_columns) gain from covering an entry; ``states`` (n_rows, n_factors);
+        ``counts`` (n_rows, n_columns) how many factors cover it; ``price`` (n_factors,) of one
+        membership.
+        """
+        ...
+
+
+EngineLike = str | Engine
+"""What ``engine=`` takes: ``"auto"``, the name of an engine, or an engine."""
+
+FUNCTIONS = frozenset(
+    {
+        "max_product",
+        "polish",
+        "log_joint",
+        "log_joint_gradient",
+        "mean_field",
+        "mean_field_gradient",
+        "gibbs_sweep",
+        "anneal",
+        "joint_max_product",
+        "cover_memberships",
+    }
+)
+"""Everything that an engine may support."""

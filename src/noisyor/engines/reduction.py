@@ -1,0 +1,86 @@
+"""Sums over blocks of rows in a fixed balanced binary tree over the numbers of the blocks.
+
+Block 0 is added to block 1, block 2 to block 3, then pairs to pairs; an odd one out moves up a
+level. So the sum over blocks ``m * 2**j`` up to ``(m + 1) * 2**j`` is a node of the tree, whoever
+computes it, and the bits of the whole do not depend on how blocks were shared out. The same holds
+for sums over chunks that are computed on different machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from noisyor._util.arrays import FloatArray
+from noisyor.engines.threads import run_blocks
+
+__all__ = ["TreeSum", "tree_sum", "tree_sum_of_blocks"]
+
+_SPANS = 64
+"""Most partial sums in memory at once: of that many runs of blocks."""
+
+Parts = Sequence[FloatArray]
+
+
+class TreeSum:
+    """Adds parts in the order of their numbers, as the tree wants it, in logarithmic memory."""
+
+    def __init__(self) -> None:
+        self._levels: list[tuple[int, list[FloatArray]]] = []  # sizes strictly fall
+
+    def add(self, parts: Parts) -> None:
+        """Add the arrays of the next block; they are taken over and may be changed."""
+        size, total = 1, list(parts)
+        while self._levels and self._levels[-1][0] == size:
+            _, left = self._levels.pop()
+            for mine, theirs in zip(left, total, strict=True):
+                mine += theirs
+            size, total = 2 * size, left
+        self._levels.append((size, total))
+
+    def result(self) -> list[FloatArray]:
+        """The sum of all parts; there must be one at least."""
+        _, total = self._levels[-1]
+        for _, left in reversed(self._levels[:-1]):
+            for mine, theirs in zip(left, total, strict=True):
+                mine += theirs
+            total = left
+        return total
+
+
+def tree_sum(parts: Sequence[Parts]) -> list[FloatArray]:
+    """Sum of the arrays of all blocks, in the order of the tree; the first axis of the list."""
+    total = TreeSum()
+    for part in parts:
+        total.add([array.copy() for array in part])
+    return total.result()
+
+
+def tree_sum_of_blocks(
+    compute: Callable[[int], Parts], n_blocks: int, n_threads: int
+) -> list[FloatArray]:
+    """Sum of ``compute(number)`` over all blocks, computed on threads.
+
+    ``compute`` returns fresh arrays, the same shapes for every block.
+    """
+    span = 1
+    while span * _SPANS < n_blocks:
+        span *= 2  # a power of two: each span is a node of the tree
+    n_spans = -(-n_blocks // span)
+    sums: list[Parts] = [()] * n_spans
+
+    def work(begin: int, end: int) -> None:
+        for number in range(begin, end):
+            total = TreeSum()
+            for block in range(number * span, min((number + 1) * span, n_blocks)):
+                total.add(compute(block))
+            sums[number] = total.result()
+
+    run_blocks(work, n_spans, n_threads, blocks_per_thread=n_spans)
+    return _sum_in_place(sums)
+
+
+def _sum_in_place(sums: Sequence[Parts]) -> list[FloatArray]:
+    total = TreeSum()
+    for part in sums:
+        total.add(part)
+    return total.result()

@@ -1,0 +1,66 @@
+"""Engines by name. The only place that imports one, and only when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from noisyor.engines.contract import FUNCTIONS, Engine, EngineLike
+from noisyor.errors import InvalidSettingError
+
+__all__ = ["engine_names", "get_engine", "register_engine"]
+
+_HOMES = {
+    "numba": "noisyor.engines.numba.engine:NumbaEngine",
+    "numpy": "noisyor.engines.numpy.engine:NumpyEngine",
+}
+_FALLBACK = ("numba", "numpy")
+
+
+def engine_names() -> tuple[str, ...]:
+    """Names that `get_engine` knows, apart from ``"auto"``."""
+    return tuple(_HOMES)
+
+
+def register_engine(name: str, home: str) -> None:
+    """Make an engine known: ``home`` is ``"package.module:Class"``, imported on first use."""
+    if name in _HOMES or name == "auto":
+        raise InvalidSettingError(f"there is an engine named {name!r} already")
+    _HOMES[name] = home
+
+
+def get_engine(
+    engine: EngineLike = "auto", function: str | None = None, n_threads: int | None = None
+) -> Engine:
+    """The engine of a name, or the engine itself.
+
+    Parameters
+    ----------
+    engine : ``"auto"`` (numba), one of `engine_names`, or an engine, returned as it is.
+    function : a function of the contract that is needed. An engine without it is replaced by
+        numba, or NumPy where that lacks it too.
+    n_threads : workers of an engine given by name; None for ``NOISYOR_NUM_THREADS`` or all cores.
+    """
+    found: object = _named(engine, n_threads) if isinstance(engine, str) else engine
+    if not isinstance(found, Engine):
+        raise InvalidSettingError(
+            f"engine is 'auto', {_listed()}, or an engine, got {type(found).__name__}"
+        )
+    if function is None or function in found.supports:
+        return found
+    if function not in FUNCTIONS:
+        raise InvalidSettingError(f"engines have no function {function!r}")
+    candidates = (_named(name, n_threads) for name in _FALLBACK)
+    return next(other for other in candidates if function in other.supports)
+
+
+def _named(name: str, n_threads: int | None) -> Engine:
+    home = _HOMES.get("numba" if name == "auto" else name)
+    if home is None:
+        raise InvalidSettingError(f"engine is 'auto', {_listed()}, or an engine, got {name!r}")
+    module, _, kind = home.partition(":")
+    engine: Engine = getattr(import_module(module), kind)(n_threads=n_threads)
+    return engine
+
+
+def _listed() -> str:
+    return ", ".join(repr(name) for name in _HOMES)
