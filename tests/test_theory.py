@@ -20,9 +20,20 @@ def equations() -> list[int]:
 
 
 def cited(text: str) -> set[int]:
-    """Numbers after the word "equation", or "equations", of a docstring."""
-    found = re.findall(r"\bequations?\s+((?:T\d+(?:,\s+|\s+and\s+|\s+to\s+)?)+)", text)
-    return {int(number) for run in found for number in re.findall(r"T(\d+)", run)}
+    """Numbers that follow the word "equation" or "equations": T3, T3 and T4, T3 to T7."""
+    numbers: set[int] = set()
+    number = r"T\d+(?:\s+to\s+T\d+)?"
+    for run in re.findall(
+        rf"\bequations?\s+({number}(?:(?:,\s+|\s+and\s+){number})*)", text, re.IGNORECASE
+    ):
+        for first, last in re.findall(r"T(\d+)(?:\s+to\s+T(\d+))?", run):
+            numbers |= set(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def test_citations_are_found():
+    assert cited("Equations T3, T5 and T7 to\n T9; equation T12.") == {3, 5, 7, 8, 9, 12}
+    assert not cited("T3, without the word")
 
 
 def test_equations_are_numbered_in_order():

@@ -1,7 +1,7 @@
-"""Plain NumPy reference of joint max-product: both schedules, one AND after another.
+"""Joint max-product in plain NumPy, all ANDs in a list: slow, readable, what engines must match.
 
-No user calls this; the engine must agree with the collapsed schedule, and the two-stage schedule is
-that of the noisy-OR paper's competitor.
+Equations T44 and T45 of docs/theory.md. Engines implement the collapsed schedule; the two-stage
+schedule is that of the software that the paper compares itself with.
 """
 
 from __future__ import annotations
@@ -50,24 +50,26 @@ def list_ands(activations: tuple[int, int, int, int], features: tuple[int, int, 
 
 
 def to_and_output(u: FloatArray, v: FloatArray) -> FloatArray:
-    """Message of ANDs to their outputs."""
+    """Message of ANDs to their outputs, equation T45."""
     return np.minimum(u + v, np.minimum(u, v))
 
 
 def to_and_input(other: FloatArray, output: FloatArray) -> FloatArray:
-    """Message of ANDs to an input: ``[other + output]_+ - [other]_+``."""
+    """Message of ANDs to an input: ``[other + output]_+ - [other]_+``, equation T45."""
+    # In a form that does not subtract two large numbers.
     below = np.minimum(other, 0.0)
     return np.maximum(below + output, below - other)
 
 
 def to_or_inputs(t: FloatArray, evidence: FloatArray, start: LongArray) -> FloatArray:
-    """Messages of ORs to their inputs; those of one OR follow each other from ``start``."""
+    """Messages of ORs to their inputs, equation T45; inputs of one OR follow one another."""
     counts = np.diff(np.append(start, len(t)))
 
     def spread(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
         return np.repeat(values, counts)
 
     best = np.maximum.reduceat(t, start)
+    # With a tie for the largest every input sees it among the others, so the second is the best.
     at_best = t == spread(best)
     second = np.maximum.reduceat(np.where(at_best, -np.inf, t), start)
     second = np.where(np.add.reduceat(at_best.astype(np.int64), start) > 1, best, second)

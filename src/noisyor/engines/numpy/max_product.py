@@ -1,9 +1,12 @@
-"""Max-product in plain NumPy, one row at a time: what no user calls and every engine must match.
+"""Max-product in plain NumPy, one row at a time: slow, readable, and what other engines must match.
+
+Equations T8 to T16 of docs/theory.md, term by term. Nothing is folded into totals and no message is
+stored in excess form, so that this code shares no trick with the engines that are held to it.
 
 Two schedules. ``"two-stage"``: all factor-to-variable messages are updated at once from those of
-the previous iteration and all are damped, the schedule of the paper's software. ``"collapsed"``:
-within one iteration messages pass through a whole noisy-OR factor and only what is stored is
-damped, XX
+the previous iteration and all are damped, as in the paper's software. ``"collapsed"``: within one
+iteration messages pass through a whole noisy-OR factor, and only the messages that leave the factor
+are stored and damped.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ def factor_messages(
 ) -> tuple[FloatArray, float]:
     """Messages of one noisy-OR factor to its parents, shape (n_parents,), and to its child.
 
+    Equations T8, T9 and T10.
     ``from_child`` may be infinite: +inf for a child that is on, -inf for one that is off.
     """
     down = _down(theta, from_parents)
@@ -59,7 +63,8 @@ def max_product_row(
 ) -> ReferenceResult:
     """Run a fixed number of iterations on one row.
 
-    ``x`` (n_visible,) of 0, 1 or NaN; ``unary`` (n_hidden,) noise on the hidden nodes.
+    ``x`` (n_visible,) of 0, 1 or NaN; ``unary`` (n_hidden,) noise on the hidden nodes, lambda of
+    equation T11.
     """
     run = _Run(network, np.asarray(x, dtype=np.float64), unary, 1.0 - damping, maximise_missing)
     if schedule == "collapsed":
@@ -106,11 +111,12 @@ class _Run:
         self.to_edge = np.zeros(network.n_edges)
 
     def start_at_constants(self) -> None:
-        """Messages of visibles that are off never change: begin with them."""
+        """Messages of visibles that are off never change: start with them (equation T14)."""
         edges = np.append(self.evidence, np.zeros(self.network.n_hidden))[self.network.edge_child]
         self.up[edges == -np.inf] = -self.theta[edges == -np.inf]
 
     def beliefs(self) -> FloatArray:
+        """Log-odds of every node, equation T11; those of visibles are not used."""
         beliefs = self.unary + self.to_child
         arrived = np.bincount(self.network.parent, weights=self.up, minlength=self.network.n_hidden)
         beliefs[self.network.n_visible :] += arrived
@@ -125,10 +131,13 @@ class _Run:
         return float(beliefs[node] - self.to_child[node])
 
     def collapsed(self) -> float:
+        """One iteration of equation T14, damped by T13; returns the residual."""
         beliefs = self.beliefs()
         new_up, new_child = self.up.copy(), self.to_child.copy()
         for node in self.nodes.tolist():
             edges = self._edges(node)
+            # Only the leak acts on a node without parents: its message is constant and set at the
+            # start.
             if edges.start == edges.stop:
                 continue
             parents = self.network.parent[edges] + self.network.n_visible
@@ -144,6 +153,7 @@ class _Run:
         return float(change)
 
     def two_stage(self) -> float:
+        """One iteration of equation T15, damped by T13; returns the residual."""
         beliefs = self.beliefs()
         down, to_edge, up = self.down.copy(), self.to_edge.copy(), self.up.copy()
         to_child, leak_down = self.to_child.copy(), self.leak_down
@@ -172,18 +182,21 @@ class _Run:
 
 
 def _down(theta: FloatArray, from_parents: FloatArray) -> FloatArray:
+    """From edges to their OR, equation T8."""
     return log_one_minus_exp(theta) + np.minimum(from_parents, theta)
 
 
 def _up(theta: FloatArray, from_or: FloatArray) -> FloatArray:
+    """From edges to their parents, equation T10."""
     return np.maximum(-theta, log_one_minus_exp(theta) + from_or)
 
 
 def _or_messages(inputs: FloatArray, from_child: float) -> tuple[FloatArray, float]:
-    """Messages of a deterministic OR to each input and to its output."""
+    """Messages of a deterministic OR to each input and to its output, equation T9."""
     positive = np.maximum(inputs, 0.0)
     total = positive.sum()
     top = int(inputs.argmax())
+    # Every input sees the largest of the others; the one that is the largest sees the second.
     others = np.full(len(inputs), inputs[top])
     others[top] = np.delete(inputs, top).max(initial=-np.inf)
     need = np.maximum(-others, 0.0)

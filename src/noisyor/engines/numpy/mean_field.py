@@ -1,8 +1,9 @@
-"""Mean-field inference in plain NumPy, row by row: what no user calls and engines must match.
+"""Mean-field inference in plain NumPy, row by row: slow, readable, and what engines must match.
 
-Nothing is folded: every node takes part, on or off, with its own term of the bound. Sweeps can be
-run one node after the other or one level at a time. (q, r) are arrays over all hidden nodes and all
-edges of the network.
+Equations T24 to T34 of docs/theory.md in the form in which they are derived. Nothing is folded into
+totals: every node takes part, on or off, with its own term of the bound. Sweeps can be run one node
+after the other or one level at a time. (q, r) are arrays over all hidden nodes and all edges of the
+network.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from noisyor.network.graph import Network
 
 Q_FLOOR = 1e-5
 R_FLOOR = 1e-5
-_TINY = 1e-280
+_TINY = 1e-280  # a sum of scores below this counts as zero
 
 
 def r_floor(n_parents: int) -> float:
@@ -28,7 +29,7 @@ def r_floor(n_parents: int) -> float:
 
 
 def ancestors(network: Network, x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """The hidden nodes of the local model of a row: ancestors of what is on, shape (n_hidden,)."""
+    """The hidden nodes of the local model of a row (equation T33), shape (n_hidden,)."""
     found = np.zeros(network.n_hidden, dtype=np.bool_)
     todo = np.flatnonzero(np.asarray(x, dtype=np.float64) == 1).tolist()
     while todo:
@@ -64,6 +65,7 @@ class MeanFieldRow:
 
     def start(self) -> tuple[FloatArray, FloatArray]:
         """The published start: q = 1/2 where it is inferred, else 0; r proportional to theta."""
+        # Proportional to theta makes all theta / r equal: parents of a child start alike.
         network = self.network
         r = np.zeros(network.n_edges)
         for node in range(network.n_nodes):
@@ -77,7 +79,7 @@ class MeanFieldRow:
         return np.concatenate([self.x, q])
 
     def bound(self, q: FloatArray, r: FloatArray) -> float:
-        """Elbo^VI: sum of the nodes' terms and the entropy of q."""
+        """Elbo^VI, equation T26: sum of the nodes' terms and the entropy of q."""
         network, q_all, value = self.network, self.all_q(q), 0.0
         for node in range(network.n_nodes):
             if np.isnan(q_all[node]):
@@ -97,14 +99,15 @@ class MeanFieldRow:
         return float(value)
 
     def _phi(self, node: int, r: FloatArray) -> FloatArray:
-        """``f(u) - f(leak)`` of the edges of a node."""
+        """``f(u) - f(leak)`` of the edges of a node, equation T25."""
+        # The plain difference, not the form without cancellation: an independent check of it.
         edges = _edges(self.network, node)
         theta = self.network.theta[self.network.param[edges]]
         leak = np.asarray(self.network.theta[self.network.leak_param[node]])
         return np.asarray(log_one_minus_exp(leak + theta / r[edges]) - log_one_minus_exp(leak))
 
     def log_odds(self, node: int, q: FloatArray, r: FloatArray) -> float:
-        """Slope of the bound, entropy apart, in q of a hidden node."""
+        """Slope of the bound, without the entropy, in q of a hidden node, equation T28."""
         network, q_all = self.network, self.all_q(q)
         i = network.n_visible + node
         edges = _edges(network, i)
@@ -124,7 +127,7 @@ class MeanFieldRow:
     def sweep(
         self, q: FloatArray, r: FloatArray, how: Literal["sequential", "parallel"] = "sequential"
     ) -> FloatArray:
-        """New q after one sweep, node after node or level by level."""
+        """New q after one sweep of equation T28, node after node or level by level."""
         q = q.copy()
         order = sweep_order(self.network)
         levels = self.network.hidden_levels[order]
@@ -139,7 +142,7 @@ class MeanFieldRow:
         return q
 
     def update_r(self, q: FloatArray, r: FloatArray) -> FloatArray:
-        """New r after one published step for every node."""
+        """New r after one published step for every node, equation T30."""
         network, r = self.network, r.copy()
         for node in range(network.n_nodes):
             edges = _edges(network, node)
@@ -153,7 +156,7 @@ class MeanFieldRow:
         return r
 
     def gradient(self, q: FloatArray, r: FloatArray) -> FloatArray:
-        """Derivative of the bound with respect to theta, (q, r) held fixed, shape (n_params,)."""
+        """Derivative of the bound in theta, (q, r) held fixed, shape (n_params,), equation T34."""
         network, q_all = self.network, self.all_q(q)
         result = np.zeros(network.n_params)
         for node in range(network.n_nodes):
@@ -184,6 +187,7 @@ class MeanFieldRow:
 
 def project(scores: FloatArray, old: FloatArray) -> FloatArray:
     """Weights proportional to scores, none below the floor, sum one; the old ones if all vanish."""
+    # Raising small weights to the floor shrinks the others, which may push more below it: repeat.
     total = scores.sum()
     if not total > _TINY:
         return old
