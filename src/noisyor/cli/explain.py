@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noisyor.cli.options import (
+    engine_with,
     json_option,
     model_argument,
     print_json,
@@ -119,7 +120,7 @@ def explain(
         "method": method,
         "n_samples": samples,
         "seed": seed,
-        "n_threads": threads,
+        "engine": engine_with(threads),
     }
     records, found = [], False
     for number, label in enumerate(labels):

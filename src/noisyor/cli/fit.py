@@ -11,6 +11,7 @@ import click
 from noisyor.cli.options import (
     check_output,
     data_argument,
+    engine_with,
     json_option,
     print_json,
     printable,
@@ -241,7 +242,7 @@ def resume(
         data,
         {},
         steps,
-        n_threads=threads,
+        engine=engine_with(threads),
         progress=False if quiet or as_json else None,
     )
     return _tell(fitted, out or model, as_json, quiet)
@@ -316,7 +317,7 @@ def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: b
         fitted = run(
             plan,
             resume=resuming,
-            n_threads=threads,
+            engine=engine_with(threads),
             progress=False if quiet or as_json else None,
             announce=announce,
         )

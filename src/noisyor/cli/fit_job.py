@@ -18,6 +18,7 @@ from noisyor._util.atomic import write_atomically
 from noisyor._util.kinds import Kind
 from noisyor._util.paths import real_path
 from noisyor.data.observations import Observations
+from noisyor.engines.contract import EngineLike
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
 from noisyor.inference.evaluate import Score
 from noisyor.inference.explain import explain
@@ -114,7 +115,7 @@ def run(
     plan: Plan,
     *,
     resume: bool,
-    n_threads: int | None,
+    engine: EngineLike,
     progress: bool | None,
     announce: Callable[[Table], None] = lambda table: None,
 ) -> Fitted:
@@ -134,7 +135,7 @@ def run(
         "seed": plan.seed,
         "checkpoint": plan.checkpoint,
         "resume": resume,
-        "n_threads": n_threads,
+        "engine": engine,
         "progress": progress,
     }
     if held is not None:
@@ -149,7 +150,7 @@ def run(
             plan.path().unlink(missing_ok=True)
         raise
     learned = replace(learned, network=_named(learned.network, table.observations, kind))
-    fitted = _scored(table, kind, learned, train, held, n_threads)
+    fitted = _scored(table, kind, learned, train, held, engine)
     _save(plan, fitted)
     plan.forget()
     return fitted
@@ -162,7 +163,7 @@ def more_steps(
     reading: dict[str, Any],
     steps: int | None,
     *,
-    n_threads: int | None,
+    engine: EngineLike,
     progress: bool | None,
 ) -> Fitted:
     """Go on training a finished model on its own data, or on others of the same columns."""
@@ -184,12 +185,12 @@ def more_steps(
         **{name: settings[name] for name in ("relative", "smoothing") if name in settings},
         seed=seed,
         held_out=held,
-        n_threads=n_threads,
+        engine=engine,
         progress=progress,
     )
     if kind in ("factors", "topics") and metadata.get("named", False):
         learned = replace(learned, network=_named(learned.network, table.observations, kind))
-    fitted = _scored(table, kind, learned, train, held, n_threads)
+    fitted = _scored(table, kind, learned, train, held, engine)
     plan = Plan(str(source), str(out), "", None, {**stored, **reading}, {}, {}, None, seed)
     _save(replace(plan, held_out=settings.get("held_out")), fitted, earlier=settings)
     return fitted
@@ -275,11 +276,11 @@ def _scored(
     learned: Learned,
     train: Observations,
     held: Observations | None,
-    n_threads: int | None,
+    engine: EngineLike,
 ) -> Fitted:
     rows = train if held is None else held
     method = MaxProduct(polish=20, ancestors_only=kind == "topics")
-    posterior = explain(learned.network, rows, method, n_threads=n_threads)
+    posterior = explain(learned.network, rows, method, engine=engine)
     return Fitted(
         table,
         kind,

@@ -132,15 +132,15 @@ def demo(
     from noisyor.demo.page import demo_page, require_templates
     from noisyor.demo.run import run_demo
     from noisyor.demo.text import demo_text, marks_for
-    from noisyor.engines.threads import resolve_threads
+    from noisyor.engines.registry import get_engine
 
     check_seed(seed)
-    threads = resolve_threads(threads)
+    engine = get_engine(n_threads=threads)
     require_templates()
     files = prepare_files(out, record)
     if not quiet:
         click.echo("Looking for four shapes in 80 images (the first run also compiles) ...")
-    result = run_demo(seed, steps=steps, n_threads=threads, progress=False if quiet else None)
+    result = run_demo(seed, steps=steps, engine=engine, progress=False if quiet else None)
     page = demo_page(result)
     write_files(files, page, result.network, result.record(time.perf_counter() - began))
     if not quiet:

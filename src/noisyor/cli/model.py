@@ -10,6 +10,7 @@ import click
 from noisyor.cli.options import (
     check_output,
     data_argument,
+    engine_with,
     json_option,
     model_argument,
     print_json,
@@ -89,7 +90,13 @@ def evaluate(
     methods: list[MaxProduct | MeanField] = [MaxProduct(polish=20, ancestors_only=deep)]
     if not quick:
         methods.append(MeanField(local=deep, tolerance=1e-4))
-    result = bounds(network, rows, methods, n_threads=threads, progress=False if as_json else None)
+    result = bounds(
+        network,
+        rows,
+        methods,
+        engine=engine_with(threads),
+        progress=False if as_json else None,
+    )
     reference = independent_reference(rows, rows)
     if as_json:
         print_json(

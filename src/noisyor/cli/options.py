@@ -8,15 +8,19 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from noisyor.engines.contract import Engine
 
 from noisyor.errors import InvalidSettingError
 
 __all__ = [
     "check_output",
     "data_argument",
+    "engine_with",
     "json_option",
     "model_argument",
     "print_json",
@@ -47,6 +51,15 @@ seed_option = click.option(
     metavar="N",
     help="Seed; the same seed gives the same result.",
 )
+
+
+def engine_with(threads: int | None) -> Engine:
+    """The engine that a command uses; imported late, because ``--help`` needs none."""
+    from noisyor.engines.registry import get_engine
+
+    return get_engine(n_threads=threads)
+
+
 threads_option = click.option(
     "--threads", type=click.IntRange(min=1), metavar="N", help="Threads; by default all cores."
 )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from noisyor.cli.options import (
+    engine_with,
     json_option,
     model_argument,
     print_json,
@@ -75,7 +76,7 @@ def report(
         reading=reading,
         max_rows=max_rows,
         force=force,
-        n_threads=threads,
+        engine=engine_with(threads),
         progress=False if quiet or as_json else None,
     )
     if as_json:

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from noisyor._version import __version__
 from noisyor.datasets.deconvolution import DeconvolutionData, generate_deconvolution
-from noisyor.engines.threads import resolve_threads
+from noisyor.engines.contract import EngineLike
+from noisyor.engines.registry import get_engine
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.learning.initialize import initialize
@@ -63,7 +64,8 @@ class DemoResult:
 
     Attributes
     ----------
-    seed, steps, n_threads : what was asked for.
+    seed, steps : what was asked for.
+    workers : threads that were used.
     data : all images and what they were made of; the first ``N_TRAIN`` were learned from.
     network : the learned network.
     history : record of the training.
@@ -78,7 +80,7 @@ class DemoResult:
 
     seed: int
     steps: int
-    n_threads: int
+    workers: int
     data: DeconvolutionData
     network: Network
     history: History
@@ -142,7 +144,7 @@ class DemoResult:
             "steps": self.steps,
             "batch_size": N_TRAIN,
             "learning_rate": LEARNING_RATE,
-            "threads": self.n_threads,
+            "threads": self.workers,
         }
 
     def metrics(self) -> dict[str, float]:
@@ -183,7 +185,7 @@ def run_demo(
     seed: int = 0,
     *,
     steps: int = DEFAULT_STEPS,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = None,
 ) -> DemoResult:
     """Generate images, learn from 80 of them by Algorithm 1, explain the 20 others.
@@ -192,10 +194,10 @@ def run_demo(
     ----------
     seed : of the images, the starting parameters and the perturbations.
     steps : number of updates, at least 1.
-    n_threads : default all cores.
+    engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
     """
-    threads = resolve_threads(n_threads)
+    runner = get_engine(engine)
     data = generate_deconvolution(N_IMAGES, seed)
     test_images = data.images[N_TRAIN:]
     image_shape = (data.images.shape[1], data.images.shape[2])
@@ -223,12 +225,12 @@ def run_demo(
         seed=seed,
         held_out=test_images,
         evaluate_every=max(1, steps // 20),
-        n_threads=threads,
+        engine=runner,
         progress=progress,
     )
     training_seconds = time.perf_counter() - began
     network = result.network
-    posterior = explain(network, test_images, method.at_test_time(), n_threads=threads)
+    posterior = explain(network, test_images, method.at_test_time(), engine=runner)
     reconstruction = reconstruct_images(network, posterior.states)
     rows, columns = (
         image - feature + 1 for image, feature in zip(image_shape, FEATURE_SHAPE, strict=True)
@@ -236,7 +238,7 @@ def run_demo(
     return DemoResult(
         seed=seed,
         steps=steps,
-        n_threads=threads,
+        workers=runner.workers,
         data=data,
         network=network,
         history=result.history,

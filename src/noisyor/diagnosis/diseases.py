@@ -21,6 +21,7 @@ from noisyor.data.observations import Observations
 from noisyor.datasets.documents import text_lines
 from noisyor.datasets.hpo import HpoData
 from noisyor.diagnosis.ranking import Differential, differential, find_visible
+from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.builders import from_edges
 from noisyor.network.graph import Network, probability_from_theta
@@ -117,7 +118,7 @@ def diagnose(
     top: int = 10,
     n_samples: int = 32,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
 ) -> Differential:
     """Ranked causes of one patient's findings; all findings not named are unknown.
 
@@ -129,12 +130,12 @@ def diagnose(
     top : number of causes to describe.
     n_samples : sampling chains.
     seed : key of the samples.
-    n_threads : default all cores.
+    engine : as in `explain`.
     """
     row = Observations.from_evidence(
         network.n_visible, _findings(network, present), _findings(network, absent)
     )
-    return differential(network, row, top=top, n_samples=n_samples, seed=seed, n_threads=n_threads)
+    return differential(network, row, top=top, n_samples=n_samples, seed=seed, engine=engine)
 
 
 class Patients(NamedTuple):

@@ -16,6 +16,7 @@ from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.data.columns import near
 from noisyor.data.observations import Observations
 from noisyor.diagnosis.attribution import shares_of_findings
+from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import MAX_HIDDEN, hidden_configurations, log_joint_table
 from noisyor.inference.explain import explain
@@ -126,7 +127,7 @@ def differential(
     method: Method = "auto",
     n_samples: int = 64,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
 ) -> Differential:
     """Causes of one row, the most likely first.
 
@@ -139,7 +140,7 @@ def differential(
         ``"samples"`` are those of `marginals`; ``"auto"`` enumerates where that is cheap and
         runs chains elsewhere.
     n_samples : chains or samples.
-    seed, n_threads : as in `explain`.
+    seed, engine : as in `explain`.
     """
     if row.n_rows != 1:
         raise InvalidDataError(f"a differential is of one row, got {row.n_rows}")
@@ -147,8 +148,8 @@ def differential(
     if _enumerable(part) if method == "auto" else method == "exact":
         belief = _enumerated(part)
     else:
-        belief = _sampled(part, method, n_samples, seed, n_threads)
-    mode = explain(part.network, part.row, n_threads=n_threads)
+        belief = _sampled(part, method, n_samples, seed, engine)
+    mode = explain(part.network, part.row, engine=engine)
     best = belief.states[0] if belief.exact else mode.active(0).astype(np.int64)
     shares, leaked = shares_of_findings(
         part.network, _present(part.row), [*belief.states, best], np.append(belief.weights, 0.01)
@@ -308,10 +309,10 @@ def _enumerated(part: Concerned) -> _Belief:
 
 
 def _sampled(
-    part: Concerned, method: Method, n_samples: int, seed: int, n_threads: int | None
+    part: Concerned, method: Method, n_samples: int, seed: int, engine: EngineLike
 ) -> _Belief:
     """Estimated probabilities; perturb-and-max-product samples of equal weight."""
-    common: dict[str, Any] = {"n_samples": n_samples, "seed": seed, "n_threads": n_threads}
+    common: dict[str, Any] = {"n_samples": n_samples, "seed": seed, "engine": engine}
     if method == "samples":
         found = marginals(part.network, part.row, "samples", **common)
         words = f"estimated: {n_samples} perturb-and-max-product samples"
@@ -319,7 +320,7 @@ def _sampled(
         found = marginals(part.network, part.row, **common)
         words = f"estimated: {n_samples} sampling chains, with standard errors"
     sampler = MaxProduct(temperature=1.0, n_samples=_SHARE_SAMPLES)
-    drawn = explain(part.network, part.row, sampler, seed=seed, n_threads=n_threads)
+    drawn = explain(part.network, part.row, sampler, seed=seed, engine=engine)
     return _Belief(
         probability=found.probability[0],
         error=found.error[0],

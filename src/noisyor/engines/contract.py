@@ -275,6 +275,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def workers(self) -> int:
+        """How many threads or devices it uses; no result depends on it."""
+        ...
+
+    @property
     def supports(self) -> frozenset[str]:
         """Names of the functions of this protocol that the engine has."""
         ...

@@ -10,15 +10,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from noisyor._util.arrays import FloatArray
+import numpy as np
+
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.engines.threads import run_blocks
 
-__all__ = ["TreeSum", "tree_sum", "tree_sum_of_blocks"]
+__all__ = [
+    "MEAN_FIELD_PARTS",
+    "ROWS_OF_BLOCK",
+    "TreeSum",
+    "mean_field_parts",
+    "tree_sum",
+    "tree_sum_of_blocks",
+]
+
+ROWS_OF_BLOCK = 512
+"""Rows whose gradient, or credits of a Gibbs sweep, are added up one after another."""
+
+MEAN_FIELD_ROWS, MEAN_FIELD_PARTS = 256, 16
+"""Rows of a block of mean-field inference, and the parts in which threads take a whole block."""
+
+_FEW_ROWS, _FEW_PARTS = 64, 8
+"""A block of fewer rows is split in fewer parts."""
 
 _SPANS = 64
 """Most partial sums in memory at once: of that many runs of blocks."""
 
 Parts = Sequence[FloatArray]
+
+
+def mean_field_parts(n_rows: int) -> LongArray:
+    """First rows of the parts of a batch, and its end: a function of the number of rows alone.
+
+    Whole blocks have a power of two of parts, so that a block is a node of the tree.
+    """
+    bounds: list[int] = []
+    for begin in range(0, n_rows, MEAN_FIELD_ROWS):
+        size = min(MEAN_FIELD_ROWS, n_rows - begin)
+        n_parts = min(size, MEAN_FIELD_PARTS if size >= _FEW_ROWS else _FEW_PARTS)
+        bounds.extend(begin + size * part // n_parts for part in range(n_parts))
+    return np.array([*bounds, n_rows], dtype=np.int64)
 
 
 class TreeSum:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from noisyor.engines.contract import FUNCTIONS, Engine, EngineLike
 from noisyor.errors import InvalidSettingError
+from noisyor.network.graph import Network
 
-__all__ = ["engine_names", "get_engine", "register_engine"]
+__all__ = ["Runner", "engine_names", "get_engine", "register_engine"]
 
 _HOMES = {
     "numba": "noisyor.engines.numba.engine:NumbaEngine",
@@ -51,6 +53,28 @@ def get_engine(
         raise InvalidSettingError(f"engines have no function {function!r}")
     candidates = (_named(name, n_threads) for name in _FALLBACK)
     return next(other for other in candidates if function in other.supports)
+
+
+class Runner:
+    """An engine on one network: prepared once, with the fallback for functions that it lacks.
+
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
+    >>> engine, prepared = Runner("numpy", network).on("log_joint")
+    >>> engine.name
+    'numpy'
+    """
+
+    def __init__(self, engine: EngineLike, network: Network) -> None:
+        self.engine, self.network = get_engine(engine), network
+        self._prepared: dict[str, Any] = {}
+
+    def on(self, function: str) -> tuple[Engine, Any]:
+        """The engine that has a function of the contract, and the network prepared for it."""
+        engine = get_engine(self.engine, function)
+        if engine.name not in self._prepared:
+            self._prepared[engine.name] = engine.prepare(self.network)
+        return engine, self._prepared[engine.name]
 
 
 def _named(name: str, n_threads: int | None) -> Engine:

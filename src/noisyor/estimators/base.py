@@ -18,6 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from noisyor._util.kinds import Kind
 from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
+from noisyor.engines.contract import Engine
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.estimators.persistence import history_of, method_of, read_model, write_model
 from noisyor.estimators.rows import PreparedSource, Tally, read_rows
@@ -36,7 +38,7 @@ from noisyor.network.graph import Network, probability_from_theta
 
 __all__ = ["NoisyOrEstimator"]
 
-_PASSED_ON = ("init", "steps", "learning_rate", "method", "n_threads", "progress")
+_PASSED_ON = ("init", "steps", "learning_rate", "method", "progress")
 _OF_A_STREAM = ("callbacks", "checkpoint_every")
 _BLOCK_CELLS = 4_000_000
 _POLISH = 20
@@ -61,7 +63,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         ``"probability"``, the mean-field probability of each cause.
     binarize : None expects 0 and 1; a number makes entries above it 1 and the others 0.
     random_state : seed of the start and of the training; None draws a new one in every fit.
-    n_threads : None for all cores.
+    n_jobs : number of threads; None or -1 for all cores. No result depends on it.
     progress : True shows a progress bar, None on a terminal only.
     checkpoint, resume : file for the state of `fit`, and whether to go on from it, see `train`.
     options : further keywords for the learning function, a mapping.
@@ -90,7 +92,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     output: Literal["states", "probability"]
     binarize: float | None
     random_state: Any
-    n_threads: int | None
+    n_jobs: int | None
     progress: bool | None
     checkpoint: str | os.PathLike[str] | None
     resume: bool
@@ -178,7 +180,11 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         given = {name: value for name, value in named.items() if value is not None}
         if self.batch_size is not None:
             given["batch_size"] = None if self.batch_size == "all" else self.batch_size
-        return given | dict(self.options or {})
+        return {**given, "engine": self._engine(), **(self.options or {})}
+
+    def _engine(self) -> Engine:
+        """All cores for ``n_jobs`` None or -1, as in scikit-learn, else so many threads."""
+        return get_engine(n_threads=None if self.n_jobs == -1 else self.n_jobs)
 
     def _run_options(self) -> dict[str, Any]:
         if self.checkpoint is None:
@@ -198,7 +204,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             "learning_rate": given.get("learning_rate", settings["learning_rate"]),
             "relative": given.get("relative", settings.get("relative", False)),
             "seed": settings["seed"],
-            "n_threads": self.n_threads,
+            "engine": self._engine(),
         }
 
     def _keep(self, learned: Learned, rows: Observations) -> Self:
@@ -311,9 +317,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return self.network_.n_hidden
 
     def _posterior(self, rows: Observations, method: Method) -> Posterior:
-        return explain(
-            self.network_, rows, method, n_threads=self.n_threads, progress=self.progress
-        )
+        return explain(self.network_, rows, method, engine=self._engine(), progress=self.progress)
 
     def _mode(self) -> Method:
         """The method for most likely causes: that of training, without noise and polished."""

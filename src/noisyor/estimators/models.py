@@ -33,7 +33,7 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
     Parameters
     ----------
     n_components : number of causes at most, those that the data pay for; ``"auto"`` finds it.
-    init, steps, batch_size, learning_rate, method, output, binarize, random_state, n_threads,
+    init, steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
     progress, checkpoint, resume, options : see `NoisyOrEstimator`.
 
     Attributes
@@ -62,7 +62,7 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
         output: Literal["states", "probability"] = "states",
         binarize: float | None = None,
         random_state: Any = 0,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         progress: bool | None = False,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
@@ -77,7 +77,7 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
         self.output = output
         self.binarize = binarize
         self.random_state = random_state
-        self.n_threads = n_threads
+        self.n_jobs = n_jobs
         self.progress = progress
         self.checkpoint = checkpoint
         self.resume = resume
@@ -113,7 +113,7 @@ class TopicModel(NoisyOrEstimator):
     n_layers : layers including the words, at least 2.
     n_parents : topics above each word or topic, not counting its own cluster.
     shrink : ratio of the sizes of two successive layers.
-    init, steps, batch_size, learning_rate, method, output, binarize, random_state, n_threads,
+    init, steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
     progress, checkpoint, resume, options : see `NoisyOrEstimator`.
 
     Attributes
@@ -143,7 +143,7 @@ class TopicModel(NoisyOrEstimator):
         output: Literal["states", "probability"] = "states",
         binarize: float | None = None,
         random_state: Any = 0,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         progress: bool | None = False,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
@@ -160,7 +160,7 @@ class TopicModel(NoisyOrEstimator):
         self.output = output
         self.binarize = binarize
         self.random_state = random_state
-        self.n_threads = n_threads
+        self.n_jobs = n_jobs
         self.progress = progress
         self.checkpoint = checkpoint
         self.resume = resume
@@ -189,7 +189,7 @@ class BlindDeconvolution(NoisyOrEstimator):
     image_shape : (height, width) of flattened images; one of them may be -1, as in ``reshape``.
     border : whether features may hang over the border of the image; None for the default of
         `learn_features`.
-    init, steps, batch_size, learning_rate, method, output, binarize, random_state, n_threads,
+    init, steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
     progress, checkpoint, resume, options : see `NoisyOrEstimator`.
 
     Attributes
@@ -219,7 +219,7 @@ class BlindDeconvolution(NoisyOrEstimator):
         output: Literal["states", "probability"] = "states",
         binarize: float | None = None,
         random_state: Any = 0,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         progress: bool | None = False,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
@@ -237,7 +237,7 @@ class BlindDeconvolution(NoisyOrEstimator):
         self.output = output
         self.binarize = binarize
         self.random_state = random_state
-        self.n_threads = n_threads
+        self.n_jobs = n_jobs
         self.progress = progress
         self.checkpoint = checkpoint
         self.resume = resume
@@ -310,7 +310,7 @@ class NoisyOrNetwork(NoisyOrEstimator):
     ----------
     structure : a `Network`, or a function that is given the training rows (`Observations`) and
         returns one, such as ``lambda rows: nor.layered(rows, 3)``.
-    steps, batch_size, learning_rate, method, output, binarize, random_state, n_threads,
+    steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
     progress, checkpoint, resume, options : see `NoisyOrEstimator`.
 
     Attributes
@@ -334,7 +334,7 @@ class NoisyOrNetwork(NoisyOrEstimator):
         output: Literal["states", "probability"] = "states",
         binarize: float | None = None,
         random_state: Any = 0,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         progress: bool | None = False,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
@@ -348,7 +348,7 @@ class NoisyOrNetwork(NoisyOrEstimator):
         self.output = output
         self.binarize = binarize
         self.random_state = random_state
-        self.n_threads = n_threads
+        self.n_jobs = n_jobs
         self.progress = progress
         self.checkpoint = checkpoint
         self.resume = resume

@@ -21,7 +21,7 @@ __all__ = ["history_of", "method_of", "read_model", "write_model"]
 
 PathLike = str | os.PathLike[str]
 
-_OF_THE_RUN = ("checkpoint", "n_threads", "progress", "resume")  # say nothing about the model
+_OF_THE_RUN = ("checkpoint", "n_jobs", "progress", "resume")  # say nothing about the model
 _METHODS: dict[str, type[MaxProduct] | type[MeanField]] = {
     "max-product": MaxProduct,
     "mean-field": MeanField,

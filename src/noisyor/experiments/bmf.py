@@ -81,7 +81,7 @@ def _run_pmp(spec: RunSpec, context: Context, data: Any, r: int) -> Outcome:
     """
     settings = JointMaxProduct(iterations=spec.steps)
     n = len(data.train)
-    found = factorize(data.train, r, settings, seed=spec.seed, n_threads=context.n_threads)
+    found = factorize(data.train, r, settings, seed=spec.seed, engine=context.engine)
     test_rows = Observations.of(data.test, row_ids=n + np.arange(n))  # noise of their own
     errors = [
         reconstruction_error(
@@ -90,7 +90,7 @@ def _run_pmp(spec: RunSpec, context: Context, data: Any, r: int) -> Outcome:
                 settings=at,
                 features=found.features,
                 seed=spec.seed,
-                n_threads=context.n_threads,
+                engine=context.engine,
             ).reconstruction,
             data.test,
         )

@@ -97,7 +97,7 @@ def _run_pmp(
     mode is recorded beside it.
     """
     settings = JointMaxProduct(iterations=spec.steps)
-    prior, threads = ACTIVATION_PRIORS[spec.init], context.n_threads
+    prior, engine = ACTIVATION_PRIORS[spec.init], context.engine
     found = deconvolve(
         train_rows,
         N_FEATURES,
@@ -105,7 +105,7 @@ def _run_pmp(
         settings,
         activation_probability=prior,
         seed=spec.seed,
-        n_threads=threads,
+        engine=engine,
     )
     noisy, mode = (
         deconvolve(
@@ -114,7 +114,7 @@ def _run_pmp(
             features=found.features,
             activation_probability=prior,
             seed=spec.seed,
-            n_threads=threads,
+            engine=engine,
         ).reconstruction
         for at in (settings, replace(settings, temperature=0.0))
     )

@@ -148,7 +148,7 @@ def learn(
                 callbacks=(count,),
                 checkpoint=path,  # noqa: B023
                 resume=True,
-                n_threads=context.n_threads,
+                engine=context.engine,
                 progress=False,
             )
 
@@ -200,7 +200,7 @@ def learn_and_bound(
 def modes(network: Network, X: Observations, spec: RunSpec, context: Context) -> Any:
     """States (n_rows, n_hidden), sparse, at the mode that the method of a run finds."""
     method = MaxProduct(schedule=spec.schedule) if spec.kind == "mp" else MeanField()
-    return explain(network, X, method, n_threads=context.n_threads).states
+    return explain(network, X, method, engine=context.engine).states
 
 
 def elbos(
@@ -226,11 +226,11 @@ def elbos(
     ``elbo`` the larger of the means, and ``elbo_mp``, ``elbo_vi`` as far as asked for.
     """
     result: dict[str, float] = {}
-    threads = context.n_threads
+    engine = context.engine
     if last.name == "mp":
-        result["elbo_mp"] = float(last.method.bound(network, X, n_threads=threads).mean())
+        result["elbo_mp"] = float(last.method.bounds(network, X, engine=engine).elbo.mean())
     if "vi" in kinds:
-        posterior = MeanField(local=local, keep_q=False).posterior(network, X, n_threads=threads)
+        posterior = MeanField(local=local, keep_q=False).posterior(network, X, engine=engine)
         assert posterior.elbo_vi is not None
         result["elbo_vi"] = float(posterior.elbo_vi.mean())
         if last.name == "vi":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from noisyor._util.arrays import FloatArray
+from noisyor.engines.contract import Engine
 from noisyor.errors import InvalidSettingError
 
 __all__ = [
@@ -92,12 +93,12 @@ class RunSpec:
 
 
 class Context(NamedTuple):
-    """Means of a run: number of threads, folder for its checkpoints, whom to tell of progress.
+    """Means of a run: the engine, folder for its checkpoints, whom to tell of progress.
 
     ``on_step(done, total)`` is called after every update; it may raise `StopRequested`.
     """
 
-    n_threads: int
+    engine: Engine
     checkpoints: Path
     on_step: Callable[[int, int], None] = lambda done, total: None
 

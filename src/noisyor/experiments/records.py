@@ -64,7 +64,7 @@ def run_record(spec: RunSpec, outcome: Outcome, context: Context, seconds: float
             "update_median": median,
             **outcome.extra_seconds,
         },
-        "environment": environment(context.n_threads),
+        "environment": environment(context.engine.workers),
         "settings": outcome.settings,
         "arrays": outcome.arrays,
     }

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyor._util.progress import progress_bar
+from noisyor.engines.registry import get_engine
 from noisyor.engines.threads import resolve_threads
 from noisyor.errors import NoisyOrError
 from noisyor.experiments import experiment
@@ -90,7 +91,7 @@ def run_sweep(sweep: Sweep) -> int:
 def execute(spec: RunSpec, out: Path, n_threads: int, on_step: Callable[[int, int], None]) -> str:
     """Do one run and write its record; returns the name."""
     began = time.perf_counter()
-    context = Context(n_threads, _checkpoints(out), on_step)
+    context = Context(get_engine(n_threads=n_threads), _checkpoints(out), on_step)
     outcome = experiment(spec.experiment).run(spec, context)
     record = run_record(spec, outcome, context, time.perf_counter() - began)
     write_run(out, spec, record)

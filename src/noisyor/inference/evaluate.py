@@ -1,20 +1,20 @@
-"""How well a network predicts: the two bounds on the log-likelihood of test rows."""
+"""How well a network predicts: bounds on the log-likelihood of test rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
-from noisyor.engines.threads import resolve_threads
+from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.inference.objective import elbo_mp
+from noisyor.inference.method import Method
 from noisyor.network.graph import Network
 
 
@@ -22,26 +22,39 @@ from noisyor.network.graph import Network
 class Score:
     """A bound on ``log p(x)``, in nats.
 
-    ``per_row`` (n_rows,); ``mean`` over rows; ``standard_error`` of the mean, NaN for one row.
+    ``per_row`` (n_rows,); ``weights`` (n_rows,) how many rows each one stands for, None for one
+    each; ``mean`` over rows; ``standard_error`` of the mean, NaN for one row.
     """
 
     per_row: FloatArray
+    weights: FloatArray | None = field(default=None, kw_only=True)
 
     @property
     def mean(self) -> float:
         """Mean over rows."""
-        return float(self.per_row.mean())
+        if self.weights is None:
+            return float(self.per_row.mean())
+        return float(self.weights @ self.per_row / self.weights.sum())
 
     @property
     def standard_error(self) -> float:
         """Standard error of the mean, from the spread of the rows."""
-        n_rows = len(self.per_row)
-        if n_rows < 2:
+        weights = np.ones(len(self.per_row)) if self.weights is None else self.weights
+        n_rows = weights.sum()
+        if n_rows <= 1:
             return float("nan")
-        return float(self.per_row.std(ddof=1) / np.sqrt(n_rows))
+        variance = weights @ (self.per_row - self.mean) ** 2 / (n_rows - 1)
+        return float(np.sqrt(variance / n_rows))
 
     def __str__(self) -> str:
         return f"{self.mean:.4f} ± {self.standard_error:.4f}"
+
+
+class MethodScore(NamedTuple):
+    """Bounds that one method gives: at its best explanation, and its own."""
+
+    mode: Score
+    elbo: Score
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,15 +63,18 @@ class EvaluationResult:
 
     Attributes
     ----------
-    elbo_mp : ``log p(h, x)`` at the mode: that of max-product if it was asked for, else the
-        mean-field one.
-    elbo_vi : the mean-field bound, or None if mean-field was not asked for.
-    elbo_mp_of_mean_field : ``log p(h, x)`` at ``h = 1 [q >= 1/2]``, or None.
+    elbo_mp : ``log p(h, x)`` at the mode: that of max-product if it was asked for, else that of
+        the first method.
+    elbo_vi : the mean-field bound, or that of another method that averages over causes; None if
+        there was none.
+    elbo_mp_of_mean_field : ``log p(h, x)`` at the best explanation of that method, or None.
+    by_method : the scores of each method by its name.
     """
 
     elbo_mp: Score
     elbo_vi: Score | None = None
     elbo_mp_of_mean_field: Score | None = None
+    by_method: Mapping[str, MethodScore] = field(default_factory=dict)
 
     @property
     def better(self) -> Literal["elbo_mp", "elbo_vi"]:
@@ -82,65 +98,57 @@ class EvaluationResult:
 def evaluate(
     network: Network,
     X: Any,
-    methods: MaxProduct | MeanField | Sequence[MaxProduct | MeanField] | None = None,
+    methods: Method | Sequence[Method] | None = None,
     *,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> EvaluationResult:
-    """Both bounds on the log-likelihood of every row.
+    """Bounds on the log-likelihood of every row.
 
     Parameters
     ----------
     network : the network.
     X : test data in any form that `Observations.of` takes; unobserved visibles are summed out.
-    methods : `MaxProduct`, `MeanField` or both, with the settings to use; default both, as in the
-        paper: the mode by message passing at temperature zero, and full mean-field. For large
-        sparse data take ``(MaxProduct(ancestors_only=True), MeanField(local=True))``. A
+    methods : one `Method` or several with different names; default `MaxProduct` and `MeanField`, as
+        in the paper: the mode by message passing at temperature zero, and full mean-field. For
+        large sparse data take ``(MaxProduct(ancestors_only=True), MeanField(local=True))``. A
         `MaxProduct` with a temperature is used at temperature zero.
-    n_threads : default all cores.
+    engine : ``"auto"``, a name, or an engine such as ``NumbaEngine(n_threads=2)``.
     progress : show a progress bar; None shows it on a terminal only.
 
     Returns
     -------
     EvaluationResult with the scores per row, their means and standard errors.
     """
-    max_product, mean_field = _by_kind(methods)
+    chosen = _distinct(methods)
     observations = Observations.of(X, n_visible=network.n_visible)
-    threads = resolve_threads(n_threads)
-    mp = vi = vi_mode = None
-    if max_product is not None:
-        posterior = max_product.at_test_time().posterior(
-            network, observations, n_threads=threads, progress=progress
-        )
-        mp = Score(elbo_mp(posterior))
-    if mean_field is not None:
-        posterior = replace(mean_field, keep_q=False).posterior(
-            network, observations, n_threads=threads, progress=progress
-        )
-        assert posterior.elbo_vi is not None
-        vi, vi_mode = Score(posterior.elbo_vi), Score(elbo_mp(posterior))
-    of_mode = mp if mp is not None else vi_mode
-    assert of_mode is not None
-    return EvaluationResult(of_mode, vi, vi_mode)
+    weights = observations.weights
+    scores: dict[str, MethodScore] = {}
+    averaging = None
+    for method in chosen:
+        bounds = method.bounds(network, observations, engine=engine, progress=progress)
+        mode, elbo = (Score(values, weights=weights) for values in bounds)
+        scores[method.name] = MethodScore(mode, elbo)
+        if averaging is None and bounds.elbo is not bounds.mode:
+            averaging = scores[method.name]
+    of_mode = scores.get("max-product", scores[chosen[0].name])
+    if averaging is None:
+        return EvaluationResult(of_mode.mode, by_method=scores)
+    return EvaluationResult(of_mode.mode, averaging.elbo, averaging.mode, scores)
 
 
-def _by_kind(
-    methods: MaxProduct | MeanField | Sequence[MaxProduct | MeanField] | None,
-) -> tuple[MaxProduct | None, MeanField | None]:
+def _distinct(methods: Method | Sequence[Method] | None) -> list[Method]:
     if methods is None:
-        return MaxProduct(), MeanField()
+        return [MaxProduct(), MeanField()]
     given = list(methods) if isinstance(methods, Sequence) else [methods]
-    found: dict[type, MaxProduct | MeanField] = {}
-    for method in given:
-        kind = type(method)
-        if kind not in (MaxProduct, MeanField) or kind in found:
-            raise InvalidSettingError(
-                f"methods are one MaxProduct, one MeanField or both, got {methods!r}"
-            )
-        found[kind] = method
-    if not found:
+    if not given:
         raise InvalidSettingError("methods is empty: give MaxProduct(), MeanField() or both")
-    max_product, mean_field = found.get(MaxProduct), found.get(MeanField)
-    assert max_product is None or isinstance(max_product, MaxProduct)
-    assert mean_field is None or isinstance(mean_field, MeanField)
-    return max_product, mean_field
+    for method in given:
+        if not callable(getattr(method, "bounds", None)):
+            raise InvalidSettingError(
+                f"methods are inference methods such as MaxProduct() or MeanField(), got {method!r}"
+            )
+    names = [method.name for method in given]
+    if len(set(names)) < len(names):
+        raise InvalidSettingError(f"methods must have different names, got {names}")
+    return given

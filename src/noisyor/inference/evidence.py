@@ -15,17 +15,22 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.observations import Observations
-from noisyor.engines.numba.engine import PreparedNetwork, rows_of
-from noisyor.engines.numba.sampling.annealing import Options, Output, explore_rows
-from noisyor.engines.threads import resolve_threads, run_blocks
+from noisyor.engines.contract import (
+    AnnealingOptions,
+    AnnealingResult,
+    EngineLike,
+    Evidence,
+    NoiseKey,
+)
+from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
+from noisyor.inference.blocks import BLOCK_BYTES, row_blocks
 from noisyor.inference.evaluate import Score
-from noisyor.inference.explain import clamp_of
+from noisyor.inference.explain import hidden_evidence
 from noisyor.inference.max_product import MaxProduct
 from noisyor.network.graph import Network
 
 _POLISH = 20
-_BLOCK_BYTES = 32 * 2**20
 _BLOCK_ROWS = 256
 _N_STAY = 4
 
@@ -57,7 +62,8 @@ class EvidenceEstimate(Score):
     @property
     def mean_error(self) -> float:
         """Standard error of ``mean`` as an estimate for these very rows."""
-        return float(np.sqrt((self.error**2).sum()) / len(self.error))
+        weights = np.ones(len(self.error)) if self.weights is None else self.weights
+        return float(np.sqrt(((weights * self.error) ** 2).sum()) / weights.sum())
 
 
 def evidence_bound(
@@ -69,7 +75,7 @@ def evidence_bound(
     method: MaxProduct | None = None,
     hidden: Any = None,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> EvidenceBound:
     """Lower bound ``log sum_{h in S} p(h, x)`` on the log-likelihood of every row.
@@ -87,11 +93,11 @@ def evidence_bound(
     method : settings of max-product; temperature and number of samples are not used.
     hidden : evidence on hidden nodes as in `explain`; the bound is then on ``log p(x, hidden)``.
     seed : key of the samples.
-    n_threads : default all cores.
+    engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
     """
     observations = Observations.of(X, n_visible=network.n_visible)
-    found = explore(
+    found = explore_configurations(
         network,
         observations,
         n_samples=n_samples,
@@ -99,10 +105,10 @@ def evidence_bound(
         method=method,
         hidden=hidden,
         seed=seed,
-        n_threads=n_threads,
+        engine=engine,
         progress=progress,
     )
-    return EvidenceBound(found.log_sum, found.size)
+    return EvidenceBound(found.log_sum, found.size, weights=observations.weights)
 
 
 def estimate_evidence(
@@ -114,7 +120,7 @@ def estimate_evidence(
     n_expansions: int = 16,
     hidden: Any = None,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> EvidenceEstimate:
     """Estimate ``log p(x)`` of every row by annealed importance sampling, with standard errors.
@@ -131,11 +137,11 @@ def estimate_evidence(
     n_steps : sweeps of each chain; more of them make the weights more even.
     hidden : evidence on hidden nodes as in `explain`; the estimate is of ``log p(x, hidden)``.
     seed : key of the samples.
-    n_threads : default all cores.
+    engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
     """
     observations = Observations.of(X, n_visible=network.n_visible)
-    found = explore(
+    found = explore_configurations(
         network,
         observations,
         n_chains=n_chains,
@@ -144,13 +150,13 @@ def estimate_evidence(
         n_expansions=n_expansions,
         hidden=hidden,
         seed=seed,
-        n_threads=n_threads,
+        engine=engine,
         progress=progress,
     )
-    return EvidenceEstimate(found.log_evidence, found.log_error)
+    return EvidenceEstimate(found.log_evidence, found.log_error, weights=observations.weights)
 
 
-def explore(
+def explore_configurations(
     network: Network,
     observations: Observations,
     *,
@@ -163,59 +169,38 @@ def explore(
     hidden: Any = None,
     with_probability: bool = False,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
-) -> Output:
-    """Sets of likely configurations of every row, and chains outside them; see `Output`."""
+) -> AnnealingResult:
+    """Sets of likely configurations of every row, and chains outside them."""
     _check_count("n_samples", n_samples, 0)
     _check_count("n_expansions", n_expansions, 0)
     _check_count("n_steps", n_steps, 1)
     if n_chains != 0:
         _check_count("n_chains", n_chains, 2)
-    threads, seed = resolve_threads(n_threads), check_seed(seed)
+    key = NoiseKey(check_seed(seed))
     method = MaxProduct() if method is None else method
-    clamp = clamp_of(network, hidden, observations.n_rows)
-    prepared = PreparedNetwork(network)
-    options = Options(int(n_expansions), int(n_chains), int(n_steps), int(n_stay), seed)
-    n_rows, n_hidden = observations.n_rows, network.n_hidden
-    shape = (n_rows if with_probability else 0, n_hidden)
-    output = Output(
-        log_sum=np.empty(n_rows),
-        size=np.empty(n_rows, dtype=np.int64),
-        log_evidence=np.empty(n_rows),
-        log_error=np.empty(n_rows),
-        probability=np.empty(shape),
-        error=np.empty(shape),
-    )
-
-    def block(begin: int, end: int) -> None:
-        rows = observations.take(slice(begin, end))
-        fixed = clamp if clamp is None or len(clamp) == 1 else clamp[begin:end]
-        starts = _starts(network, rows, method, n_samples, fixed, seed, threads)
-        evidence = rows_of(rows, fixed, n_hidden)
-        part = Output(
-            log_sum=output.log_sum[begin:end],
-            size=output.size[begin:end],
-            log_evidence=output.log_evidence[begin:end],
-            log_error=output.log_error[begin:end],
-            probability=output.probability[begin:end],
-            error=output.error[begin:end],
-        )
-        run_blocks(
-            lambda first, last: explore_rows(
-                prepared.graph, prepared.parameters, evidence, starts, options, part, first, last
-            ),
-            end - begin,
-            threads,
-        )
-
-    size = max(1, min(_BLOCK_BYTES // (n_hidden * (1 + n_samples)), _BLOCK_ROWS))
-    with progress_bar(n_rows, "explore", "rows", progress) as bar:
-        for begin in range(0, n_rows, size):
-            end = min(begin + size, n_rows)
-            block(begin, end)
-            bar.update(end - begin)
-    return output
+    clamp = hidden_evidence(network, hidden, observations.n_rows)
+    runner = Runner(engine, network)
+    annealer, prepared = runner.on("anneal")
+    options = AnnealingOptions(int(n_expansions), int(n_chains), int(n_steps), int(n_stay))
+    size = max(1, min(BLOCK_BYTES // (network.n_hidden * (1 + n_samples)), _BLOCK_ROWS))
+    parts = []
+    with progress_bar(observations.n_rows, "explore", "rows", progress) as bar:
+        for where, rows, fixed in row_blocks(observations, clamp, size):
+            starts = _starts(network, rows, method, n_samples, fixed, key.seed, engine)
+            parts.append(
+                annealer.anneal(
+                    prepared,
+                    Evidence.of(network, rows, fixed),
+                    starts,
+                    options,
+                    key,
+                    with_probability=with_probability,
+                )
+            )
+            bar.update(where.stop - where.start)
+    return AnnealingResult(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def _starts(
@@ -225,14 +210,14 @@ def _starts(
     n_samples: int,
     clamp: Clamp,
     seed: int,
-    n_threads: int,
+    engine: EngineLike,
 ) -> npt.NDArray[np.uint8]:
     """The polished mode and the samples of every row, (n_rows * (1 + n_samples), n_hidden)."""
     mode = replace(method.at_test_time(), polish=max(method.polish, _POLISH))
-    found = [mode.posterior(network, rows, clamp=clamp, n_threads=n_threads)]
+    found = [mode.posterior(network, rows, clamp=clamp, engine=engine)]
     if n_samples:
         sampler = replace(method, temperature=1.0, n_samples=n_samples, keep_beliefs=False)
-        found.append(sampler.posterior(network, rows, seed=seed, clamp=clamp, n_threads=n_threads))
+        found.append(sampler.posterior(network, rows, seed=seed, clamp=clamp, engine=engine))
     by_row = [part.states.toarray().reshape(rows.n_rows, -1, network.n_hidden) for part in found]
     starts = np.concatenate(by_row, axis=1).reshape(-1, network.n_hidden)
     return np.ascontiguousarray(starts, dtype=np.uint8)

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
-from noisyor.engines.numba.max_product.active_set import UNOBSERVED
-from noisyor.engines.threads import resolve_threads
+from noisyor.engines.contract import FREE, EngineLike
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
@@ -26,7 +25,7 @@ def explain(
     *,
     hidden: Mapping[str | int, int] | npt.ArrayLike | None = None,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> Posterior:
     """Most likely causes of each row.
@@ -40,7 +39,7 @@ def explain(
         rows, or an array (n_rows, n_hidden) of 0, 1 and NaN for not observed.
     seed : key of the noise when the temperature is positive. The noise of a row depends on
         (seed, row id, node) alone, so results do not depend on the order or grouping of rows.
-    n_threads : default all cores.
+    engine : ``"auto"``, a name, or an engine such as ``NumbaEngine(n_threads=2)``.
     progress : show a progress bar; None shows it on a terminal only.
 
     Returns
@@ -53,18 +52,18 @@ def explain(
         network,
         observations,
         seed=check_seed(seed),
-        clamp=clamp_of(network, hidden, observations.n_rows),
-        n_threads=resolve_threads(n_threads),
+        clamp=hidden_evidence(network, hidden, observations.n_rows),
+        engine=engine,
         progress=progress,
     )
 
 
-def clamp_of(network: Network, hidden: Any, n_rows: int) -> npt.NDArray[np.uint8] | None:
+def hidden_evidence(network: Network, hidden: Any, n_rows: int) -> npt.NDArray[np.uint8] | None:
     """Evidence on hidden nodes as 0, 1 or unobserved, (n_rows or 1, n_hidden); None for none."""
     if hidden is None:
         return None
     if isinstance(hidden, Mapping):
-        clamp = np.full((1, network.n_hidden), UNOBSERVED, dtype=np.uint8)
+        clamp = np.full((1, network.n_hidden), FREE, dtype=np.uint8)
         for name, value in hidden.items():
             if value not in (0, 1):
                 raise InvalidDataError(f"hidden node {name!r} can be set to 0 or 1, not {value!r}")
@@ -84,4 +83,4 @@ def clamp_of(network: Network, hidden: Any, n_rows: int) -> npt.NDArray[np.uint8
             f"evidence on hidden nodes, row {row}, node {column}: expected 0, 1 or NaN, "
             f"got {values[row, column]}"
         )
-    return np.where(unknown, UNOBSERVED, np.nan_to_num(values)).astype(np.uint8)
+    return np.where(unknown, FREE, np.nan_to_num(values)).astype(np.uint8)

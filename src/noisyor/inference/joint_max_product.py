@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import BinaryArray, SingleArray
+from noisyor._util.arrays import BinaryArray, FloatArray, SingleArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_finite, is_whole
 from noisyor.data.observations import Observations
-from noisyor.engines.numba.factorization import entry as engine
-from noisyor.engines.threads import resolve_threads
+from noisyor.engines.contract import EngineLike, JointOptions, JointResult, JointUnaries
+from noisyor.engines.noise import combine, logistic
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.boolean import boolean_convolution
 from noisyor.network.builders import activation_shape
@@ -117,7 +118,7 @@ def factorize(
     density: float = 0.25,
     flip_probability: float = 0.0,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> Factorization:
     """Boolean matrix factorisation: ``X[a, j] = OR over k of activations[a, k] features[k, j]``.
@@ -136,7 +137,7 @@ def factorize(
     density : see above.
     flip_probability : probability that an entry of X is not what the product says; 0 clamps it.
     seed : key of the noise. The noise of an activation depends on (seed, row id, index) alone.
-    n_threads : default all cores. The result does not depend on it.
+    engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
     """
     observations = Observations.of(X)
@@ -158,10 +159,10 @@ def factorize(
         shared if feature_probability is None else feature_probability,
         flip_probability,
         seed,
-        n_threads,
+        engine,
         progress,
     )
-    u, v = result.activations[:, :, 0, 0], result.features[:, 0]
+    u, v = result.activations[:, :, 0, 0], result.patches[:, 0]
     drawn = (u > 0).astype(np.float32) @ (v > 0).astype(np.float32) > 0
     return _factorization(result, u, v, drawn.astype(np.uint8), settings or JointMaxProduct())
 
@@ -177,7 +178,7 @@ def deconvolve(
     feature_probability: float = 0.25,
     flip_probability: float = 1e-100,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> Factorization:
     """Blind deconvolution: features and where they lie, wholly inside the image.
@@ -215,10 +216,10 @@ def deconvolve(
         feature_probability,
         flip_probability,
         seed,
-        n_threads,
+        engine,
         progress,
     )
-    u, v = result.activations, result.features
+    u, v = result.activations, result.patches
     return _factorization(result, u, v, boolean_convolution(u > 0, v > 0), settings)
 
 
@@ -232,13 +233,14 @@ def _run(
     feature_probability: float,
     flip_probability: float,
     seed: int,
-    n_threads: int | None,
+    engine: EngineLike,
     progress: bool | None,
-) -> engine.Beliefs:
+) -> JointResult:
     """Unaries, noise, messages."""
     if not observations.n_rows:
         raise InvalidDataError("there are no rows to factorise")
-    seed, n_threads = check_seed(seed), resolve_threads(n_threads)
+    seed = check_seed(seed)
+    runner = get_engine(engine, "joint_max_product")
     positions = activation_shape(image_shape, feature_shape[1:])
     activations = _unary(
         (observations.n_rows, feature_shape[0], *positions),
@@ -254,30 +256,17 @@ def _run(
     else:
         features = np.where(given, np.inf, -np.inf).astype(np.float32)
     pixels = _pixels(observations, flip_probability).reshape(-1, *image_shape)
-    evidence = engine.Evidence(pixels, activations, features)
-    if given is None:
-        with progress_bar(settings.iterations, "joint", "iterations", progress) as bar:
-            return engine.learn(
-                evidence,
-                iterations=settings.iterations,
-                damping=settings.damping,
-                tolerance=settings.tolerance,
-                n_threads=n_threads,
-                after_iteration=bar.update,
-            )
-    with progress_bar(observations.n_rows, "activations", "rows", progress) as bar:
-        return engine.infer(
-            evidence,
-            iterations=settings.iterations,
-            damping=settings.damping,
-            tolerance=settings.tolerance,
-            n_threads=n_threads,
-            after_images=bar.update,
-        )
+    unaries = JointUnaries(pixels, activations, features)
+    options = JointOptions(
+        int(settings.iterations), float(settings.damping), float(settings.tolerance)
+    )
+    total, unit = (settings.iterations, "iterations") if given is None else (len(pixels), "rows")
+    with progress_bar(total, "joint max-product", unit, progress) as bar:
+        return runner.joint_max_product(unaries, options, bar.update)
 
 
 def _factorization(
-    result: engine.Beliefs,
+    result: JointResult,
     u: SingleArray,
     v: SingleArray,
     reconstruction: BinaryArray,
@@ -303,10 +292,11 @@ def _unary(
     temperature: float,
 ) -> SingleArray:
     """Log-odds of the prior plus noise that is a function of (seed, family, id, index)."""
-    unary = np.full((shape[0], int(np.prod(shape[1:]))), prior, dtype=np.float32)
+    unary: FloatArray = np.full((shape[0], int(np.prod(shape[1:]))), np.float32(prior), np.float64)
     if temperature > 0:
-        engine.perturb(*key, ids, float(temperature), unary)
-    return unary.reshape(shape)
+        keys = combine(combine(key[0], key[1]), ids)[:, None]
+        unary += temperature * logistic(combine(keys, np.arange(unary.shape[1])))
+    return unary.astype(np.float32).reshape(shape)
 
 
 def _pixels(observations: Observations, flip_probability: float) -> SingleArray:

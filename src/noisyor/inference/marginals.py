@@ -11,8 +11,9 @@ import numpy.typing as npt
 from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
+from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.evidence import explore
+from noisyor.inference.evidence import explore_configurations
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
@@ -59,7 +60,7 @@ def marginals(
     n_samples: int = 64,
     hidden: Any = None,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> Marginals:
     """Posterior probability of each cause, for every row.
@@ -77,7 +78,7 @@ def marginals(
         whose single flips are added.
     hidden : evidence on hidden nodes as in `explain`.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
-    n_threads : default all cores.
+    engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
 
     Returns
@@ -88,7 +89,7 @@ def marginals(
     if not is_whole(n_samples) or n_samples < 2:
         raise InvalidSettingError(f"n_samples must be 2, 3, …, got {n_samples!r}")
     observations = Observations.of(X, n_visible=network.n_visible)
-    common: dict[str, Any] = {"seed": seed, "n_threads": n_threads, "progress": progress}
+    common: dict[str, Any] = {"seed": seed, "engine": engine, "progress": progress}
     if method == "samples":
         sampler = MaxProduct(temperature=1.0, n_samples=n_samples)
         share = explain(network, observations, sampler, hidden=hidden, **common).marginals()
@@ -103,7 +104,7 @@ def marginals(
         "set": {"n_expansions": n_samples},
         "weighted": {"n_expansions": 0, "n_samples": n_samples},
     }[method]
-    found = explore(
+    found = explore_configurations(
         network, observations, hidden=hidden, with_probability=True, **settings, **common
     )
     error = found.error if method == "chains" else np.full_like(found.error, np.nan)

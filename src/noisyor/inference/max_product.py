@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor._util.progress import progress_bar
+from noisyor._util.arrays import BinaryArray
 from noisyor._util.validation import is_finite, is_whole
 from noisyor.data.observations import Observations
-from noisyor.engines.numba import engine
-from noisyor.engines.numba.max_product.rows import Options, Output
+from noisyor.engines.contract import (
+    EngineLike,
+    Evidence,
+    MaxProductOptions,
+    NoiseKey,
+    PolishOptions,
+    WarmState,
+)
+from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.method import Gradient
-from noisyor.inference.posterior import Posterior, concatenate
+from noisyor.inference.blocks import in_blocks
+from noisyor.inference.method import BatchGradient, Bounds
+from noisyor.inference.posterior import Posterior
 from noisyor.network.graph import Network
-
-_BLOCK_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class MaxProduct:
         off. Far less work for sparse data in deep networks.
     polish : sweeps of single flips on the exact ``log p(h, x)`` after decoding, at most; 0 for
         none. Never lowers it.
-    unobserved : ``"marginalise"`` sums unobserved visibles out exactly, ``"maximise"`` infers the
+    unobserved : ``"marginalize"`` sums unobserved visibles out exactly, ``"maximize"`` infers the
         jointly most likely values of causes and unobserved visibles.
     n_samples : explanations per row; more than one makes sense with a temperature.
     keep_beliefs : also return the log-odds of every hidden node.
@@ -52,7 +57,7 @@ class MaxProduct:
     tolerance: float = 1e-3
     ancestors_only: bool = False
     polish: int = 0
-    unobserved: Literal["marginalise", "maximise"] = "marginalise"
+    unobserved: Literal["marginalize", "maximize"] = "marginalize"
     n_samples: int = 1
     keep_beliefs: bool = False
     schedule: Literal["collapsed", "two-stage"] = "collapsed"
@@ -71,8 +76,8 @@ class MaxProduct:
             ("n_samples", is_whole(self.n_samples) and self.n_samples >= 1, "1, 2, …"),
             (
                 "unobserved",
-                self.unobserved in ("marginalise", "maximise"),
-                "'marginalise' or 'maximise'",
+                self.unobserved in ("marginalize", "maximize"),
+                "'marginalize' or 'maximize'",
             ),
             (
                 "schedule",
@@ -93,81 +98,102 @@ class MaxProduct:
         del settings["keep_beliefs"]
         return {"method": "max-product", **settings}
 
+    @property
+    def name(self) -> str:
+        """Name of the method in records."""
+        return "max-product"
+
     def posterior(
         self,
         network: Network,
         observations: Observations,
         *,
         seed: int = 0,
-        clamp: npt.NDArray[np.uint8] | None = None,
-        n_threads: int = 1,
+        clamp: BinaryArray | None = None,
+        engine: EngineLike = "auto",
         progress: bool | None = False,
     ) -> Posterior:
         """Explanations of every row, in blocks of rows so that memory stays bounded.
 
-        ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``UNOBSERVED``.
+        ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``.
         """
-        prepared = engine.PreparedNetwork(network)
-        options = self._options(seed)
         line_bytes = network.n_hidden * self.n_samples * (5 if self.keep_beliefs else 1)
-        block = max(1, _BLOCK_BYTES // line_bytes)
-        parts = []
-        with progress_bar(observations.n_rows, "explain", "rows", progress) as bar:
-            for begin in range(0, observations.n_rows, block):
-                end = min(begin + block, observations.n_rows)
-                output = engine.infer(
-                    prepared,
-                    observations.take(slice(begin, end)),
-                    options,
-                    clamp=clamp if clamp is None or len(clamp) == 1 else clamp[begin:end],
-                    with_beliefs=self.keep_beliefs,
-                    n_threads=n_threads,
-                )
-                parts.append(_posterior(output, self))
-                bar.update(end - begin)
-        return concatenate(parts)
+        infer = partial(self._infer, Runner(engine, network), NoiseKey(int(seed)))
+        return in_blocks(infer, observations, clamp, line_bytes, progress)
 
     def gradient(
-        self, network: Network, observations: Observations, *, seed: int, step: int, n_threads: int
-    ) -> Gradient:
-        """Mean over rows of ``log p(h, x)`` at the inferred h, and its gradient."""
-        prepared = engine.PreparedNetwork(network)
-        output = engine.infer(
-            prepared, observations, self._options(seed, step), n_threads=n_threads
-        )
-        total, gradient = engine.gradient(prepared, observations, output.states, n_threads)
-        return Gradient(total / observations.n_rows, gradient / observations.n_rows)
+        self,
+        network: Network,
+        observations: Observations,
+        *,
+        seed: int,
+        step: int,
+        warm: WarmState | None = None,
+        engine: EngineLike = "auto",
+    ) -> BatchGradient:
+        """Sum over rows of ``log p(h, x)`` at the inferred h, and its gradient."""
+        evidence, key = Evidence.of(network, observations), NoiseKey(int(seed), int(step))
+        runner = Runner(engine, network)
+        messenger, prepared = runner.on("max_product")
+        states = messenger.max_product(prepared, evidence, self._options(), key).states
+        states = self._polished(runner, evidence, states)
+        judge, prepared = runner.on("log_joint_gradient")
+        return BatchGradient(judge.log_joint_gradient(prepared, evidence, states))
 
-    def bound(
-        self, network: Network, observations: Observations, *, n_threads: int
-    ) -> npt.NDArray[np.float64]:
+    def bounds(
+        self,
+        network: Network,
+        observations: Observations,
+        *,
+        engine: EngineLike = "auto",
+        progress: bool | None = False,
+    ) -> Bounds:
         """Elbo^MP of every row at the mode, shape (n_rows,)."""
         method = self.at_test_time()
-        return method.posterior(network, observations, n_threads=n_threads).log_joint
+        found = method.posterior(network, observations, engine=engine, progress=progress)
+        return Bounds(found.log_joint, found.log_joint)
 
-    def _options(self, seed: int, step: int = 0) -> Options:
-        return Options(
-            float(self.temperature),
-            int(self.max_iterations),
-            1.0 - float(self.damping),
-            float(self.tolerance),
-            int(seed),
-            int(step),
-            int(self.n_samples),
-            bool(self.ancestors_only),
-            self.unobserved == "maximise",
-            int(self.polish),
-            self.schedule == "two-stage",
+    def _infer(
+        self,
+        runner: Runner,
+        key: NoiseKey,
+        observations: Observations,
+        clamp: BinaryArray | None,
+    ) -> Posterior:
+        evidence = Evidence.of(runner.network, observations, clamp)
+        messenger, prepared = runner.on("max_product")
+        result = messenger.max_product(
+            prepared, evidence, self._options(), key, with_beliefs=self.keep_beliefs
+        )
+        states = self._polished(runner, evidence, result.states)
+        judge, prepared = runner.on("log_joint")
+        return Posterior(
+            states=sp.csr_array(states),
+            log_joint=judge.log_joint(prepared, evidence, states),
+            iterations=result.iterations,
+            residual=result.residual,
+            converged=result.residual < max(self.tolerance, 1e-6),
+            n_samples=self.n_samples,
+            beliefs=result.beliefs if self.keep_beliefs else None,
         )
 
+    def _polished(self, runner: Runner, evidence: Evidence, states: BinaryArray) -> BinaryArray:
+        if not self.polish:
+            return states
+        engine, prepared = runner.on("polish")
+        options = PolishOptions(
+            int(self.polish), bool(self.ancestors_only), self.unobserved == "maximize"
+        )
+        return engine.polish(prepared, evidence, states, options)
 
-def _posterior(output: Output, method: MaxProduct) -> Posterior:
-    return Posterior(
-        states=sp.csr_array(output.states),
-        log_joint=output.log_joint,
-        iterations=output.iterations,
-        residual=output.residual,
-        converged=output.residual < max(method.tolerance, 1e-6),
-        n_samples=method.n_samples,
-        beliefs=output.beliefs if len(output.beliefs) else None,
-    )
+    def _options(self) -> MaxProductOptions:
+        return MaxProductOptions(
+            temperature=float(self.temperature),
+            max_iterations=int(self.max_iterations),
+            step=1.0 - float(self.damping),
+            tolerance=float(self.tolerance),
+            n_samples=int(self.n_samples),
+            ancestors_only=bool(self.ancestors_only),
+            maximize_missing=self.unobserved == "maximize",
+            two_stage=self.schedule == "two-stage",
+        )

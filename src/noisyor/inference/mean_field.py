@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor._util.progress import progress_bar
+from noisyor._util.arrays import BinaryArray
 from noisyor._util.validation import is_finite, is_whole
 from noisyor.data.observations import Observations
-from noisyor.engines.numba import engine
-from noisyor.engines.numba.mean_field import entry as mean_field_engine
-from noisyor.engines.numba.mean_field.entry import Memory, Options
+from noisyor.engines.contract import EngineLike, Evidence, MeanFieldOptions, WarmState
+from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.method import Gradient
-from noisyor.inference.posterior import Posterior, concatenate
+from noisyor.inference.blocks import in_blocks
+from noisyor.inference.method import BatchGradient, Bounds
+from noisyor.inference.posterior import Posterior
 from noisyor.network.graph import Network
 
-_BLOCK_BYTES = 64 * 2**20
 _R_SHARE = 0.01
 _R_TOLERANCE = 1e-6
 _CONVERGED = 1e-3
@@ -47,9 +46,9 @@ class MeanField:
         hundredth of it. 1e-4 loses nothing that matters.
     r_update : ``"fixed_point"``, the published step; or ``"newton"``, which solves for r: six steps
         do what takes the fixed point hundreds. A tighter bound, by another path.
-    warm_start : in training, start each minibatch from its (q, r) of the last time. The course
-        then depends on the past: training that is resumed from a checkpoint starts them afresh.
-        Memory: 8 bytes for every hidden node and edge of the rows' models.
+    warm_start : in training, start each minibatch from its (q, r) of the last time. They are part
+        of the training state; a checkpoint does not hold them, so training that is resumed starts
+        them afresh. Memory: 8 bytes for every hidden node and edge of the rows' models.
     keep_q : return q with the posterior; False saves memory.
     """
 
@@ -61,9 +60,6 @@ class MeanField:
     r_update: Literal["fixed_point", "newton"] = "fixed_point"
     warm_start: bool = False
     keep_q: bool = True
-    _memories: _Memories = field(
-        default_factory=lambda: _Memories(), init=False, repr=False, compare=False
-    )
 
     def __post_init__(self) -> None:
         for name, valid, expected in [
@@ -84,11 +80,16 @@ class MeanField:
             if not valid:
                 raise InvalidSettingError(f"{name} must be {expected}, got {getattr(self, name)!r}")
 
+    @property
+    def name(self) -> str:
+        """Name of the method in records."""
+        return "mean-field"
+
     def settings(self) -> dict[str, object]:
         """Everything that determines the results."""
-        settings = asdict(replace(self))
-        del settings["keep_q"], settings["_memories"]
-        return {"method": "mean-field", **settings}
+        settings = asdict(self)
+        del settings["keep_q"]
+        return {"method": self.name, **settings}
 
     def posterior(
         self,
@@ -96,74 +97,81 @@ class MeanField:
         observations: Observations,
         *,
         seed: int = 0,
-        clamp: npt.NDArray[np.uint8] | None = None,
-        n_threads: int = 1,
+        clamp: BinaryArray | None = None,
+        engine: EngineLike = "auto",
         progress: bool | None = False,
     ) -> Posterior:
         """q, the mode ``q >= 1/2`` and both bounds of every row, in blocks of rows.
 
-        ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``UNOBSERVED``. The result is the same for any
+        ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``. The result is the same for any
         ``seed``.
         """
-        prepared = mean_field_engine.PreparedNetwork(network)
-        exact = engine.PreparedNetwork(network)
-        block = max(1, _BLOCK_BYTES // (9 * network.n_hidden))
-        parts = []
-        with progress_bar(observations.n_rows, "explain", "rows", progress) as bar:
-            for begin in range(0, observations.n_rows, block):
-                end = min(begin + block, observations.n_rows)
-                rows = observations.take(slice(begin, end))
-                output = mean_field_engine.infer(
-                    prepared,
-                    rows,
-                    self._options(),
-                    clamp=clamp if clamp is None or len(clamp) == 1 else clamp[begin:end],
-                    with_q=True,
-                    n_threads=n_threads,
-                )
-                states = (output.q >= 0.5).astype(np.uint8)
-                parts.append(
-                    Posterior(
-                        states=sp.csr_array(states),
-                        log_joint=engine.log_joint(exact, rows, states, n_threads),
-                        iterations=output.rounds,
-                        residual=output.gain.astype(np.float32),
-                        converged=output.gain < max(self.tolerance or 0.0, _CONVERGED),
-                        q=output.q if self.keep_q else None,
-                        elbo_vi=output.elbo,
-                    )
-                )
-                bar.update(end - begin)
-        return concatenate(parts)
+        infer = partial(self._infer, Runner(engine, network))
+        return in_blocks(infer, observations, clamp, 9 * network.n_hidden, progress)
 
     def gradient(
-        self, network: Network, observations: Observations, *, seed: int, step: int, n_threads: int
-    ) -> Gradient:
-        """Mean over rows of Elbo^VI at the inferred (q, r), and its gradient."""
-        prepared = mean_field_engine.PreparedNetwork(network)
-        memory = None
-        if self.warm_start:
-            memory = self._memories.recall(prepared, observations, self.local)
-        total, gradient = mean_field_engine.gradient(
-            prepared, observations, self._options(), memory=memory, n_threads=n_threads
+        self,
+        network: Network,
+        observations: Observations,
+        *,
+        seed: int,
+        step: int,
+        warm: WarmState | None = None,
+        engine: EngineLike = "auto",
+    ) -> BatchGradient:
+        """Sum over rows of Elbo^VI at the inferred (q, r), and its gradient."""
+        solver, prepared = Runner(engine, network).on("mean_field_gradient")
+        total, kept = solver.mean_field_gradient(
+            prepared,
+            Evidence.of(network, observations),
+            self._options(),
+            warm if self.warm_start else None,
+            keep_warm=self.warm_start,
         )
-        return Gradient(total / observations.n_rows, gradient / observations.n_rows)
+        return BatchGradient(total, kept)
 
-    def bound(
-        self, network: Network, observations: Observations, *, n_threads: int
-    ) -> npt.NDArray[np.float64]:
-        """Elbo^VI of every row, shape (n_rows,)."""
-        prepared = mean_field_engine.PreparedNetwork(network)
-        options = self._options()
-        return mean_field_engine.infer(prepared, observations, options, n_threads=n_threads).elbo
+    def bounds(
+        self,
+        network: Network,
+        observations: Observations,
+        *,
+        engine: EngineLike = "auto",
+        progress: bool | None = False,
+    ) -> Bounds:
+        """Elbo^VI of every row, and ``log p(h, x)`` at ``h = 1 [q >= 1/2]``, (n_rows,) each."""
+        method = replace(self, keep_q=False)
+        found = method.posterior(network, observations, engine=engine, progress=progress)
+        assert found.elbo_vi is not None
+        return Bounds(found.log_joint, found.elbo_vi)
 
-    def _options(self) -> Options:
+    def _infer(
+        self,
+        runner: Runner,
+        observations: Observations,
+        clamp: BinaryArray | None,
+    ) -> Posterior:
+        evidence = Evidence.of(runner.network, observations, clamp)
+        solver, prepared = runner.on("mean_field")
+        result = solver.mean_field(prepared, evidence, self._options(), with_q=True)
+        states = (result.q >= 0.5).astype(np.uint8)
+        judge, prepared = runner.on("log_joint")
+        return Posterior(
+            states=sp.csr_array(states),
+            log_joint=judge.log_joint(prepared, evidence, states),
+            iterations=result.rounds,
+            residual=result.gain.astype(np.float32),
+            converged=result.gain < max(self.tolerance or 0.0, _CONVERGED),
+            q=result.q if self.keep_q else None,
+            elbo_vi=result.elbo,
+        )
+
+    def _options(self) -> MeanFieldOptions:
         newton, r_tolerance = self.r_update == "newton", -1.0
         if self.tolerance is not None:
             r_tolerance = _R_SHARE * self.tolerance
         elif newton:
             r_tolerance = _R_TOLERANCE
-        return Options(
+        return MeanFieldOptions(
             local=bool(self.local),
             outer=int(self.outer),
             inner=int(self.inner),
@@ -172,27 +180,3 @@ class MeanField:
             r_tolerance=float(r_tolerance),
             newton=newton,
         )
-
-
-class _Memories:
-    """(q, r) of the minibatches seen so far, by their content."""
-
-    def __init__(self) -> None:
-        self.graph: object = None
-        self.by_batch: dict[str, Memory] = {}
-
-    def recall(
-        self,
-        prepared: mean_field_engine.PreparedNetwork,
-        observations: Observations,
-        local: bool,
-    ) -> Memory:
-        """Memory of a batch, filled if it was seen before; it will hold the new (q, r) as well."""
-        if self.graph is not prepared.graph:
-            self.graph, self.by_batch = prepared.graph, {}
-        key = observations.fingerprint()
-        memory = self.by_batch.get(key)
-        if memory is None:
-            memory = mean_field_engine.empty_memory(prepared, observations, local)
-            self.by_batch[key] = memory._replace(filled=True)
-        return memory

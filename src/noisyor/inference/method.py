@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor.data.observations import Observations
+from noisyor.engines.contract import EngineLike, GradientSum, WarmState
 from noisyor.inference.posterior import Posterior
 from noisyor.network.graph import Network
 
@@ -16,35 +15,73 @@ class Gradient(NamedTuple):
     """Objective of a batch: its mean per row, and the gradient of that mean, (n_params,)."""
 
     value: float
-    gradient: npt.NDArray[np.float64]
+    gradient: FloatArray
+
+
+class BatchGradient(NamedTuple):
+    """Sums over a batch, and where inference of the same batch may start the next time."""
+
+    total: GradientSum
+    warm: WarmState | None = None
+
+
+class Bounds(NamedTuple):
+    """Test-time bounds on ``log p(x)`` of every row, (n_rows,) each.
+
+    ``mode``: ``log p(h, x)`` at the method's single best explanation; ``elbo``: the method's own
+    bound, the same as ``mode`` unless the method averages over causes.
+    """
+
+    mode: FloatArray
+    elbo: FloatArray
 
 
 class Method(Protocol):
-    """An inference method that can train a network."""
+    """An inference method that can train a network. Methods are values: settings, no memory."""
+
+    @property
+    def name(self) -> str:
+        """Short name for records, such as ``"max-product"``."""
+        ...
 
     def posterior(
         self,
         network: Network,
         observations: Observations,
         *,
-        seed: int,
-        clamp: npt.NDArray[np.uint8] | None,
-        n_threads: int,
-        progress: bool | None,
+        seed: int = 0,
+        clamp: BinaryArray | None = None,
+        engine: EngineLike = "auto",
+        progress: bool | None = False,
     ) -> Posterior:
         """Causes of every row; ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and 2 for not observed."""
         ...
 
     def gradient(
-        self, network: Network, observations: Observations, *, seed: int, step: int, n_threads: int
-    ) -> Gradient:
-        """Infer the causes of a batch, then differentiate the bound with the causes held fixed."""
+        self,
+        network: Network,
+        observations: Observations,
+        *,
+        seed: int,
+        step: int,
+        warm: WarmState | None = None,
+        engine: EngineLike = "auto",
+    ) -> BatchGradient:
+        """Infer the causes of a batch, then differentiate the bound with the causes held fixed.
+
+        ``warm`` is what the same batch returned the last time; a method may ignore it.
+        """
         ...
 
-    def bound(
-        self, network: Network, observations: Observations, *, n_threads: int
-    ) -> npt.NDArray[np.float64]:
-        """The method's test-time bound on ``log p(x)`` for every row, shape (n_rows,)."""
+    def bounds(
+        self,
+        network: Network,
+        observations: Observations,
+        *,
+        engine: EngineLike = "auto",
+        progress: bool | None = False,
+    ) -> Bounds:
+        """The bounds that the method gives at test time: no noise, one explanation."""
         ...
 
     def settings(self) -> dict[str, object]:

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor.data.observations import Observations
-from noisyor.engines.numba import engine
-from noisyor.engines.threads import resolve_threads
+from noisyor.engines.contract import EngineLike, Evidence
+from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
 from noisyor.inference.method import Gradient
 from noisyor.inference.posterior import Posterior
@@ -18,7 +18,7 @@ from noisyor.network.graph import Network
 
 
 def log_joint(
-    network: Network, states: Any, X: Any, n_threads: int | None = None
+    network: Network, states: Any, X: Any, engine: EngineLike = "auto"
 ) -> npt.NDArray[np.float64]:
     """Exact ``log p(h, x)`` per row, unobserved visibles summed out.
 
@@ -27,6 +27,7 @@ def log_joint(
     network : the network.
     states : (n_rows, n_hidden) of 0/1, dense or sparse.
     X : observations of the same rows.
+    engine : ``"auto"``, a name, or an engine such as ``NumbaEngine(n_threads=2)``.
 
     Returns
     -------
@@ -34,8 +35,8 @@ def log_joint(
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     dense = _dense_states(states, network.n_hidden, observations.n_rows)
-    prepared = engine.PreparedNetwork(network)
-    return engine.log_joint(prepared, observations, dense, resolve_threads(n_threads))
+    judge, prepared = Runner(engine, network).on("log_joint")
+    return judge.log_joint(prepared, Evidence.of(network, observations), dense)
 
 
 def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
@@ -52,15 +53,16 @@ def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
 
 
 def elbo_mp_gradient(
-    network: Network, X: Any, states: Any, n_threads: int | None = None
+    network: Network, X: Any, states: Any, engine: EngineLike = "auto"
 ) -> Gradient:
-    """Mean over rows of ``log p(h, x)`` and its gradient with the states held fixed.
+    """Weighted mean over rows of ``log p(h, x)`` and its gradient with the states held fixed.
 
     Parameters
     ----------
     network : the network.
     X : observations, n_rows of them.
     states : (n_rows * n_samples, n_hidden), samples of a row next to each other.
+    engine : as in `log_joint`.
 
     Returns
     -------
@@ -69,10 +71,10 @@ def elbo_mp_gradient(
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     dense = _dense_states(states, network.n_hidden, observations.n_rows, several=True)
-    prepared = engine.PreparedNetwork(network)
-    total, gradient = engine.gradient(prepared, observations, dense, resolve_threads(n_threads))
+    judge, prepared = Runner(engine, network).on("log_joint_gradient")
+    total = judge.log_joint_gradient(prepared, Evidence.of(network, observations), dense)
     return Gradient(
-        total / observations.n_rows, np.where(network.free, gradient / observations.n_rows, 0.0)
+        total.value / total.weight, np.where(network.free, total.gradient / total.weight, 0.0)
     )
 
 

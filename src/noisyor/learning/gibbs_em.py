@@ -17,8 +17,8 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.observations import Observations
-from noisyor.engines.numba import engine
-from noisyor.engines.threads import resolve_threads
+from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
+from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.network.graph import THETA_MIN, Network, probability_from_theta, theta_from_probability
@@ -39,7 +39,7 @@ def learn_by_gibbs(
     sweeps: int = 60,
     smoothing: float = 0.5,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> Network:
     """Estimate the free parameters of a network, from a start that is roughly right.
@@ -55,7 +55,7 @@ def learn_by_gibbs(
     smoothing : rows seen beforehand in which an edge's cause was on and failed, in half of which a
         cause was on, and in hardly any of which a visible node came on by itself.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
-    n_threads : default all cores. The result does not depend on it.
+    engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
     """
     if not is_whole(sweeps) or sweeps < 1:
@@ -65,17 +65,17 @@ def learn_by_gibbs(
     rows = Observations.of(X, n_visible=network.n_visible)
     if not rows.n_rows:
         raise InvalidDataError("there are no rows to learn from")
-    threads, seed = resolve_threads(n_threads), check_seed(seed)
-    states = MaxProduct().posterior(network, rows, n_threads=threads).states.toarray()
+    seed, evidence = check_seed(seed), Evidence.of(network, rows)
+    states = MaxProduct().posterior(network, rows, engine=engine).states.toarray()
     states = np.ascontiguousarray(states, dtype=np.uint8)
     success = np.array([{"noise": _NOISE_SHARE, "prior": 0.5}.get(r, 0.0) for r in network.roles])
     total, n_averaged = np.zeros(network.n_params), 0
     with progress_bar(sweeps, "gibbs", "sweeps", progress) as bar:
         for number in range(sweeps):
-            prepared = engine.PreparedNetwork(network)
-            credit, chance = engine.sweep(prepared, rows, states, seed, number, threads)
-            chance += smoothing
-            share = (credit + smoothing * success) / np.where(chance > 0, chance, 1.0)
+            sampler, prepared = Runner(engine, network).on("gibbs_sweep")
+            swept = sampler.gibbs_sweep(prepared, evidence, states, NoiseKey(seed, number))
+            states, chance = swept.states, swept.chance + smoothing
+            share = (swept.credit + smoothing * success) / np.where(chance > 0, chance, 1.0)
             network = _with_probability(network, share)
             if 2 * number >= sweeps - 1:
                 total += probability_from_theta(network.theta)

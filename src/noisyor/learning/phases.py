@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any
 
 from noisyor.data.observations import Observations
+from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
@@ -49,7 +50,7 @@ def train_hybrid(
     checkpoint: str | PathLike[str] | None = None,
     checkpoint_every: float = 30.0,
     resume: bool = False,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = None,
 ) -> HybridResult:
     """Learn with max-product, then go on with mean-field.
@@ -59,7 +60,7 @@ def train_hybrid(
 
     Parameters
     ----------
-    network, X, batch_size, learning_rate, seed, evaluate_every, n_threads, progress : as in
+    network, X, batch_size, learning_rate, seed, evaluate_every, engine, progress : as in
         `train`, for both phases.
     mp_steps, vi_steps : updates of each phase.
     max_product : how the first phase infers; default ``MaxProduct()``, the mode, as the paper does
@@ -96,7 +97,7 @@ def train_hybrid(
             checkpoint=None if checkpoint is None else os.fspath(checkpoint) + name,
             checkpoint_every=checkpoint_every,
             resume=resume,
-            n_threads=n_threads,
+            engine=engine,
             progress=progress,
         )
 

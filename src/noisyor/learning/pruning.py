@@ -13,7 +13,7 @@ import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
-from noisyor.engines.threads import resolve_threads
+from noisyor.engines.contract import EngineLike
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.objective import log_joint
 from noisyor.network.builders import bipartite
@@ -38,7 +38,7 @@ _CLEAR = float(np.log(2.0))
 """Parameter of an edge that works more often than not."""
 
 
-def worth_when_alone(network: Network, X: Any, *, n_threads: int | None = None) -> FloatArray:
+def worth_when_alone(network: Network, X: Any, *, engine: EngineLike = "auto") -> FloatArray:
     """How far the mean bound falls without each cause if nothing takes its place, (n_hidden,).
 
     Parameters
@@ -47,7 +47,7 @@ def worth_when_alone(network: Network, X: Any, *, n_threads: int | None = None) 
     X : observations in any form that `Observations.of` takes.
     """
     rows = Observations.of(X, n_visible=network.n_visible)
-    posterior = _METHOD.posterior(network, rows, n_threads=resolve_threads(n_threads))
+    posterior = _METHOD.posterior(network, rows, engine=engine)
     states = np.asarray(posterior.states.toarray(), dtype=np.uint8)
     worth = np.zeros(network.n_hidden)
     for cause in range(network.n_hidden):
@@ -55,13 +55,13 @@ def worth_when_alone(network: Network, X: Any, *, n_threads: int | None = None) 
         if len(on):
             without = states[on]
             without[:, cause] = 0
-            lost = posterior.log_joint[on] - log_joint(network, without, rows.take(on), n_threads)
+            lost = posterior.log_joint[on] - log_joint(network, without, rows.take(on), engine)
             worth[cause] = lost.sum() / rows.n_rows
     return worth
 
 
 def prune_causes(
-    network: Network, X: Any, most: int, *, seed: int = 0, n_threads: int | None = None
+    network: Network, X: Any, most: int, *, seed: int = 0, engine: EngineLike = "auto"
 ) -> Network:
     """The network with at most ``most`` causes, all of which pay for themselves; one at least.
 
@@ -72,20 +72,20 @@ def prune_causes(
     seed : of the sample of rows, where there are many.
     """
     observations = Observations.of(X, n_visible=network.n_visible)
-    n_rows, threads = observations.n_rows, resolve_threads(n_threads)
+    n_rows = observations.n_rows
     _, rows = sample_rows(observations, _MOST_ENTRIES, seed)
     while network.n_hidden > 1:
         excess = max(0, network.n_hidden - most)
         edges = (network.theta_of("failure") > _EDGE).sum(axis=1)
         price = 0.5 * np.log(n_rows) * (edges + 1)
-        alone = n_rows * worth_when_alone(network, rows, n_threads=threads)
+        alone = n_rows * worth_when_alone(network, rows, engine=engine)
         order = np.argsort(alone - price, kind="stable")[: excess + _DOUBTFUL]
-        whole = _bound(network, rows, threads)
+        whole = _bound(network, rows, engine)
         loss = np.full((2, network.n_hidden), np.inf)  # noise takes over, or other causes do
         for cause in order:
             for by_noise in (1, 0):
                 without = _without(network, [cause], [cause] if by_noise else [])
-                loss[by_noise, cause] = n_rows * (whole - _bound(without, rows, threads))
+                loss[by_noise, cause] = n_rows * (whole - _bound(without, rows, engine))
         dropped = _to_drop(network, loss.min(axis=0), price, excess)
         if not dropped:
             break
@@ -93,8 +93,8 @@ def prune_causes(
     return network
 
 
-def _bound(network: Network, rows: Observations, n_threads: int) -> float:
-    return float(_METHOD.bound(network, rows, n_threads=n_threads).mean())
+def _bound(network: Network, rows: Observations, engine: EngineLike) -> float:
+    return rows.mean(_METHOD.bounds(network, rows, engine=engine).elbo)
 
 
 def _to_drop(network: Network, loss: FloatArray, price: FloatArray, excess: int) -> list[int]:

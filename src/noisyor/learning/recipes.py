@@ -13,6 +13,7 @@ import numpy as np
 
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
+from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
@@ -117,7 +118,7 @@ def learn_factors(
     starts: int = 12,
     spare: int = 16,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = None,
     **training: Any,
 ) -> Learned:
@@ -139,7 +140,7 @@ def learn_factors(
     training : see `learn_network`.
     """
     observations = Observations.of(X)
-    options: dict[str, Any] = {"n_threads": n_threads, "progress": progress, "seed": seed}
+    options: dict[str, Any] = {"engine": engine, "progress": progress, "seed": seed}
     if init == "data":
         network, settled = _factors_from_data(
             observations, n_hidden, noise, starts, spare, **options
@@ -193,7 +194,7 @@ def _factors_from_data(
     _, rows = sample_rows(observations, _MOST_SAMPLED, seed)
     network = learn_by_gibbs(network, rows, sweeps=_SWEEPS, seed=seed, **run)
     if enough:
-        network = prune_causes(network, rows, most, seed=seed, n_threads=run["n_threads"])
+        network = prune_causes(network, rows, most, seed=seed, engine=run["engine"])
         network = learn_by_gibbs(network, rows, sweeps=_SWEEPS, seed=seed, **run)
     return network, False
 
@@ -239,7 +240,7 @@ def learn_topics(
         defaults |= {"steps": 1000, "batch_size": 128, "learning_rate": 0.01}
     elif sampled:
         assert isinstance(method, MeanField)
-        run = {name: training[name] for name in ("n_threads", "progress") if name in training}
+        run = {name: training[name] for name in ("engine", "progress") if name in training}
         network = start_by_sampling(network, observations, method, seed=seed, **run)
         defaults |= {"steps": 400, "learning_rate": 0.005}
     else:
@@ -262,7 +263,7 @@ def start_by_sampling(
     method: MeanField,
     *,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = None,
 ) -> Network:
     """Starting parameters for mean-field: a first training by it, then Gibbs sampling.
@@ -276,7 +277,7 @@ def start_by_sampling(
     X : training data.
     method : of the first training.
     """
-    options: dict[str, Any] = {"seed": seed, "n_threads": n_threads, "progress": progress}
+    options: dict[str, Any] = {"seed": seed, "engine": engine, "progress": progress}
     network = initialize(network, "paper-3", noise="uniform", seed=seed)
     network = train(
         network,
@@ -302,7 +303,7 @@ def learn_features(
     init: str = "data",
     starts: int = 6,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = None,
     **training: Any,
 ) -> Learned:
@@ -324,7 +325,7 @@ def learn_features(
         raise InvalidDataError(f"images have shape (n_images, height, width), got {images.shape}")
     height, width = images.shape[1:]
     observations = Observations.of(images)
-    options: dict[str, Any] = {"n_threads": n_threads, "progress": progress, "seed": seed}
+    options: dict[str, Any] = {"engine": engine, "progress": progress, "seed": seed}
     if init == "data":
         found = search_features(
             observations, n_features, feature_shape, border=border, starts=starts, **options

@@ -20,7 +20,8 @@ from noisyor._util.csr import pointers
 from noisyor._util.progress import progress_bar
 from noisyor.data.chunks import RowSource, open_rows, write_rows
 from noisyor.data.observations import Observations
-from noisyor.engines.threads import resolve_threads
+from noisyor.engines.contract import EngineLike
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
@@ -79,7 +80,7 @@ def learn_chunk(
     learning_rate: float = 0.01,
     relative: bool = False,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
 ) -> tuple[StreamState, History]:
     """Go through one chunk once: the new state, and the record of its updates.
 
@@ -90,13 +91,13 @@ def learn_chunk(
     state : from `start_stream`, or from the chunk before.
     network : the network that the stream started with; its parameters are not looked at again.
     X : rows in any form that `Observations.of` takes.
-    method, batch_size, learning_rate, relative, seed, n_threads : see `train_stream`.
+    method, batch_size, learning_rate, relative, seed, engine : see `train_stream`.
     """
     check_settings(0, batch_size, learning_rate, seed, 0, False)
     n_rows = _height(X)
     chunk = _Chunk(state.n_chunks, n_rows, _numbered(X, network.n_visible, state.n_rows, n_rows))
     recorder, training = Recorder(History()), state.training
-    learn = _learner(network, method, learning_rate, relative, seed, n_threads)
+    learn = _learner(network, method, learning_rate, relative, seed, engine)
     for batch in chunk.batches(batch_size, seed, turn=0, skip=0):
         began = time.perf_counter()
         training, value = learn(training, batch)
@@ -120,7 +121,7 @@ def train_stream(
     checkpoint: PathLike | None = None,
     checkpoint_every: float = 30.0,
     resume: bool = False,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = None,
 ) -> TrainingResult:
     """Learn the free parameters of a network from chunks of rows, one in memory at a time.
@@ -150,7 +151,7 @@ def train_stream(
         at the end, and on an interrupt.
     resume : continue from the checkpoint if the file exists. Graph, settings and the first chunk
         must be the same; chunks that were finished are passed over (those of a `RowSource` unread).
-    n_threads : default all cores.
+    engine : as in `explain`.
     progress : show a progress bar in rows, with rows per second; None shows it on a terminal only.
 
     Returns
@@ -179,7 +180,7 @@ def train_stream(
         if checkpoint is not None:
             save_checkpoint(checkpoint, capture(state, recorder.history(), identity))
 
-    learn = _learner(network, method, learning_rate, relative, seed, n_threads)
+    learn = _learner(network, method, learning_rate, relative, seed, engine)
     saved, before, resumed_at = time.monotonic(), 0, state.step  # before: updates of past chunks
     turns: Iterable[int] = itertools.count() if steps is not None else range(passes)
     limit = float("inf") if steps is None else steps
@@ -228,11 +229,11 @@ def _learner(
     learning_rate: float,
     relative: bool,
     seed: int,
-    n_threads: int | None,
+    engine: EngineLike,
 ) -> Callable[[TrainingState, Observations], tuple[TrainingState, float]]:
     """`step` with all that stays the same."""
     chosen = MaxProduct(temperature=1.0) if method is None else method
-    threads = resolve_threads(n_threads)
+    engine = get_engine(engine)
 
     def learn(state: TrainingState, batch: Observations) -> tuple[TrainingState, float]:
         return step(
@@ -242,7 +243,7 @@ def _learner(
             chosen,
             learning_rate=learning_rate,
             seed=seed,
-            n_threads=threads,
+            engine=engine,
             relative=relative,
         )
 

@@ -19,7 +19,8 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
-from noisyor.engines.threads import resolve_threads
+from noisyor.engines.contract import EngineLike
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
@@ -113,7 +114,7 @@ def step(
     *,
     learning_rate: float,
     seed: int,
-    n_threads: int,
+    engine: EngineLike,
     pull: Pull | None = None,
     relative: bool = False,
 ) -> tuple[TrainingState, float]:
@@ -122,9 +123,8 @@ def step(
     ``pull`` is the prior on the parameters, if there is one; ``relative`` as in `train`.
     """
     current = network.with_theta(state.theta)
-    value, gradient = method.gradient(
-        current, batch, seed=seed, step=state.step, n_threads=n_threads
-    )
+    total = method.gradient(current, batch, seed=seed, step=state.step, engine=engine).total
+    value, gradient = total.value / total.weight, total.gradient / total.weight
     if pull is not None:
         gradient = gradient + pull.on / np.expm1(state.theta) - pull.off
     if relative:
@@ -170,7 +170,7 @@ def train(
     checkpoint: str | PathLike[str] | None = None,
     checkpoint_every: float = 30.0,
     resume: bool = False,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = None,
 ) -> TrainingResult:
     """Learn the free parameters of a network from binary data.
@@ -202,7 +202,7 @@ def train(
         at the end, and on an interrupt.
     resume : continue from the checkpoint if the file exists. It must come from the same data,
         graph and settings; only ``steps`` and the number of threads may differ.
-    n_threads : default all cores.
+    engine : as in `explain`.
     progress : show a progress bar with the running bound; None shows it on a terminal only.
     """
     method = MaxProduct(temperature=1.0) if method is None else method
@@ -226,7 +226,7 @@ def train(
     pull = smoothing_pull(network, smoothing, observations.n_rows)
     if resume and checkpoint is None:
         raise InvalidSettingError("resume needs the checkpoint file to resume from")
-    threads = resolve_threads(n_threads)
+    engine = get_engine(engine)
     batch_size = min(batch_size or observations.n_rows, observations.n_rows)
     n_batches = -(-observations.n_rows // batch_size)
 
@@ -262,7 +262,7 @@ def train(
                     method,
                     learning_rate=learning_rate * decay**state.step,
                     seed=seed,
-                    n_threads=threads,
+                    engine=engine,
                     pull=pull,
                     relative=relative,
                 )
@@ -272,8 +272,8 @@ def train(
                 if held_out is not None and (
                     last or (evaluate_every and state.step % evaluate_every == 0)
                 ):
-                    bound = method.bound(current, held_out, n_threads=threads)
-                    recorder.evaluations.append(Evaluation(state.step, float(bound.mean())))
+                    bound = method.bounds(current, held_out, engine=engine).elbo
+                    recorder.evaluations.append(Evaluation(state.step, held_out.mean(bound)))
                 bar.update(1)
                 recorder.show(bar, refresh=last)
                 stop = [callback(StepInfo(state, value, current)) for callback in callbacks]

@@ -21,6 +21,7 @@ from noisyor._util.paths import (
 )
 from noisyor._version import __version__
 from noisyor.data.observations import Observations
+from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.network.graph import Network
 from noisyor.report.attribution import Attribution, attribute
@@ -89,7 +90,7 @@ def write_report(
     reading: Mapping[str, Any] | None = None,
     max_rows: int = MAX_ROWS,
     force: bool = False,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> dict[str, Any]:
     """Write the report of a model file to an HTML file.
@@ -102,7 +103,7 @@ def write_report(
         the page shows the model alone.
     reading : options of `noisyor.tables.ReadOptions`, where those of the model do not fit.
     max_rows : how many rows to explain at most, spread evenly over the data.
-    n_threads : default all cores.
+    engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
 
     Returns
@@ -120,7 +121,7 @@ def write_report(
     check_folder(target.parent)
     model = read_model(Path(model_path))
     rows = None if data is None else rows_for(model, data, reading)
-    page = model_page(model, rows, max_rows=max_rows, n_threads=n_threads, progress=progress)
+    page = model_page(model, rows, max_rows=max_rows, engine=engine, progress=progress)
     make_folder(target.parent)
     write_text(target, page.html)
     return {"page": str(target), "bytes": len(page.html.encode()), **page.summary}
@@ -131,7 +132,7 @@ def model_page(
     rows: Rows | None = None,
     *,
     max_rows: int = MAX_ROWS,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
     caps: Caps | None = None,
 ) -> Page:
@@ -140,8 +141,8 @@ def model_page(
     network, words = model.network, WORDS[model.kind]
     explained = fit = None
     if rows is not None:
-        explained = explain_rows(network, rows.observations, max_rows, n_threads, progress)
-    calibration = None if explained is None else calibrate(network, explained, n_threads=n_threads)
+        explained = explain_rows(network, rows.observations, max_rows, engine, progress)
+    calibration = None if explained is None else calibrate(network, explained, engine=engine)
     left = None if explained is None else residuals(network, explained)
     links = None
     share = None

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import BoolArray, FloatArray, LongArray
 from noisyor.data.observations import Observations
-from noisyor.engines.threads import resolve_threads
+from noisyor.engines.contract import EngineLike
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.metrics import independent_elbo
@@ -81,7 +81,7 @@ def explain_rows(
     network: Network,
     observations: Observations,
     max_rows: int,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> Explained:
     """Most likely causes of all rows, or of ``max_rows`` rows spread evenly over the data.
@@ -95,7 +95,7 @@ def explain_rows(
         network,
         chosen,
         method_for(network),
-        n_threads=resolve_threads(n_threads),
+        engine=engine,
         progress=progress,
     )
     independent = None if observations.n_missing else independent_elbo(observations, chosen)
@@ -113,7 +113,7 @@ def nothing_elbo(network: Network, observations: Observations) -> float:
 
 
 def calibrate(
-    network: Network, rows: Explained, seed: int = 0, n_threads: int | None = None
+    network: Network, rows: Explained, seed: int = 0, engine: EngineLike = "auto"
 ) -> Calibration | None:
     """Hide a fifth of the entries, infer causes from the others, predict what was hidden.
 
@@ -132,7 +132,7 @@ def calibrate(
     truth = given.to_csr().toarray()[hide].astype(np.bool_)
     method = replace(method_for(network), temperature=1.0, n_samples=_SAMPLES)
     partly = Observations.of(given, missing=hide | ~known)
-    posterior = explain(network, partly, method, seed=seed, n_threads=resolve_threads(n_threads))
+    posterior = explain(network, partly, method, seed=seed, engine=engine)
     predicted = np.zeros(int(hide.sum()))
     for number in range(_SAMPLES):
         predicted += visible_probability(network, posterior.sample(number))[hide]

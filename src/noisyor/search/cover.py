@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray, FloatArray
-from noisyor.engines.numba.factorization.boolean_cover import improve_rows
-from noisyor.engines.threads import run_blocks
+from noisyor.engines.contract import CoverResult, EngineLike, Factors
+from noisyor.engines.registry import get_engine
 from noisyor.search.objectives import OBJECTIVES, Matrix, Objective, Rates, rates_of, wrong_entries
 
 __all__ = ["PRIOR_ROWS", "Cover", "combine", "merge", "prune", "refine", "replace"]
@@ -104,31 +104,31 @@ def refine(
     *,
     rounds: int = _ROUNDS,
     factors: bool = True,
-    n_threads: int = 1,
+    engine: EngineLike = "auto",
 ) -> Cover:
     """Flip memberships, then entries of factors, in turn, while the score rises.
 
     With ``factors`` False the factors and the rates are left as they are.
     """
     states, drawn, counts, rates = cover.states, cover.factors, cover.counts, cover.rates
-    states, counts = states.copy(), counts.copy()
     objective = cover.objective
     for _ in range(rounds):
         weights = objective.weights(matrix, rates)
-        flips = _improve(weights, counts, states, drawn, objective, n_threads)
+        states, counts, flips = _improve(weights, counts, states, drawn, objective, engine)
         if factors:
             columns = np.ascontiguousarray(drawn.T)
             counts = np.ascontiguousarray(counts.T)
             across = np.ascontiguousarray(weights.T)
-            flips += _improve(across, counts, columns, states.T, objective, n_threads)
+            columns, counts, more = _improve(across, counts, columns, states.T, objective, engine)
             drawn, counts = np.ascontiguousarray(columns.T), np.ascontiguousarray(counts.T)
+            flips += more
             rates = rates_of(matrix, counts)
         if not flips or not factors:
             break
     return Cover(states, drawn, counts, rates, objective)
 
 
-def prune(matrix: Matrix, cover: Cover, most: int, *, n_threads: int = 1) -> Cover:
+def prune(matrix: Matrix, cover: Cover, most: int, *, engine: EngineLike = "auto") -> Cover:
     """Drop the factors worth least until at most ``most`` are left and each pays for itself."""
     settled = False
     while cover.n_causes:
@@ -138,25 +138,27 @@ def prune(matrix: Matrix, cover: Cover, most: int, *, n_threads: int = 1) -> Cov
         if excess <= 0 and worth[order[0]] > 0:
             if settled:
                 break
-            cover, settled = refine(matrix, cover, n_threads=n_threads), True
+            cover, settled = refine(matrix, cover, engine=engine), True
             continue
         leave = _dissimilar(cover.factors, order, max(1, excess // 8))
-        cover = refine(matrix, cover.without(matrix, leave), rounds=2, n_threads=n_threads)
+        cover = refine(matrix, cover.without(matrix, leave), rounds=2, engine=engine)
         settled = False
     return cover
 
 
-def combine(matrix: Matrix, first: Cover, second: Cover, most: int, *, n_threads: int = 1) -> Cover:
+def combine(
+    matrix: Matrix, first: Cover, second: Cover, most: int, *, engine: EngineLike = "auto"
+) -> Cover:
     """The best causes of two covers, at most ``most`` of them."""
     both = first.with_bits(
         matrix,
         np.hstack([first.states, second.states]),
         np.vstack([first.factors, second.factors]),
     )
-    return prune(matrix, both, most, n_threads=n_threads)
+    return prune(matrix, both, most, engine=engine)
 
 
-def merge(matrix: Matrix, cover: Cover, *, n_threads: int = 1) -> Cover:
+def merge(matrix: Matrix, cover: Cover, *, engine: EngineLike = "auto") -> Cover:
     """Make one cause of two that share most of their rows or of their columns, where it pays."""
     while True:
         score, better = cover.score(matrix), None
@@ -173,7 +175,7 @@ def merge(matrix: Matrix, cover: Cover, *, n_threads: int = 1) -> Cover:
                 better = merged
                 break
         if better is None:
-            return refine(matrix, cover, n_threads=n_threads)
+            return refine(matrix, cover, engine=engine)
         cover = better
 
 
@@ -184,7 +186,7 @@ def replace(
     most: int,
     generator: np.random.Generator,
     *,
-    n_threads: int = 1,
+    engine: EngineLike = "auto",
 ) -> Cover:
     """Drop some causes and seed others from what is not covered then, up to ``most``; refined."""
     cover = cover.without(matrix, causes)
@@ -197,7 +199,7 @@ def replace(
         cover = cover.with_bits(
             matrix, np.column_stack([cover.states, states]), np.vstack([cover.factors, factor])
         )
-    return refine(matrix, cover, n_threads=n_threads)
+    return refine(matrix, cover, engine=engine)
 
 
 def _one_cause(
@@ -244,20 +246,14 @@ def _improve(
     states: BinaryArray,
     factors: BinaryArray,
     objective: Objective,
-    n_threads: int,
-) -> int:
-    """One pass of the kernel over all rows; ``counts`` and ``states`` change."""
+    engine: EngineLike,
+) -> CoverResult:
+    """Flips of memberships, one pass over all rows."""
     _, column = np.nonzero(factors)
     ptr = np.concatenate([[0], np.cumsum(factors.sum(1, dtype=np.int64))])
-    price = objective.price(states)
-    column = column.astype(np.int32)
-    flips: list[int] = []
-
-    def work(begin: int, end: int) -> None:
-        flips.append(improve_rows(weights, counts, states, ptr, column, price, begin, end))
-
-    run_blocks(work, len(states), n_threads)
-    return sum(flips)
+    listed = Factors(ptr, column.astype(np.int32))
+    flipper = get_engine(engine, "cover_memberships")
+    return flipper.cover_memberships(weights, listed, states, counts, objective.price(states))
 
 
 def _dissimilar(factors: BinaryArray, order: npt.NDArray[np.intp], most: int) -> list[int]:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.observations import Observations
-from noisyor.engines.threads import resolve_threads
+from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint_max_product import JointMaxProduct, factorize
 from noisyor.search.cover import Cover, combine, merge, prune, refine, replace
@@ -98,7 +98,7 @@ def search_factors(
     patience: int | None = None,
     objective: Literal["description", "errors"] = "description",
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> FoundFactors:
     """Find sets of columns that switch on together: a Boolean factorisation.
@@ -118,7 +118,7 @@ def search_factors(
         are free, and a cause is dropped only if that costs nothing. It cannot tell the number of
         causes: more of them have fewer errors.
     seed : of the noise and of the sample of rows, for data with more than some million entries.
-    n_threads : default all cores. The result does not depend on it.
+    engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
     """
     observations = Observations.of(X)
@@ -138,7 +138,7 @@ def search_factors(
         )
     kind = _ErrorSearch if objective == "errors" else _Search
     patience = _PATIENCE[objective] if patience is None else patience
-    search = kind(observations, OBJECTIVES[objective], check_seed(seed), resolve_threads(n_threads))
+    search = kind(observations, OBJECTIVES[objective], check_seed(seed), engine)
     with progress_bar(starts, "search", "starts", progress) as bar:
         first = None
         if n_hidden == "auto":
@@ -159,7 +159,7 @@ def search_factors(
 
 
 def cover_rows(
-    X: Any, factors: npt.ArrayLike, *, n_threads: int | None = None
+    X: Any, factors: npt.ArrayLike, *, engine: EngineLike = "auto"
 ) -> npt.NDArray[np.uint8]:
     """Memberships with which given factors draw rows with few wrong entries.
 
@@ -172,7 +172,7 @@ def cover_rows(
     ----------
     X : binary data (n_rows, n_columns) in any form that `Observations.of` takes; NaN is unobserved.
     factors : (n_causes, n_columns) of 0 and 1, such as those of `search_factors`.
-    n_threads : default all cores. The result does not depend on it.
+    engine : as in `explain`.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def cover_rows(
         )
     plain = given.astype(np.uint8)
     observations = Observations.of(X, n_visible=plain.shape[1])
-    objective, threads = OBJECTIVES["errors"], resolve_threads(n_threads)
+    objective = OBJECTIVES["errors"]
     states = np.zeros((observations.n_rows, len(plain)), dtype=np.uint8)
     block = max(1, _MOST_ENTRIES // max(1, plain.shape[1]))
     for begin in range(0, len(states), block):
@@ -196,7 +196,7 @@ def cover_rows(
         weights = objective.weights(matrix, cover.rates)
         cover = cover.with_bits(matrix, _greedy_states(weights, plain), plain)
         while True:  # a pass of the kernel gives up on a row after some sweeps
-            better = refine(matrix, cover, factors=False, n_threads=threads)
+            better = refine(matrix, cover, factors=False, engine=engine)
             if np.array_equal(better.states, cover.states):
                 break
             cover = better
@@ -208,12 +208,12 @@ class _Search:
     """The searched rows as a dense matrix, and the starts."""
 
     def __init__(
-        self, observations: Observations, objective: Objective, seed: int, n_threads: int
+        self, observations: Observations, objective: Objective, seed: int, engine: EngineLike
     ) -> None:
         self.rows, observations = sample_rows(observations, _MOST_ENTRIES, seed)
         self.matrix = _dense(observations)
         self.observations, self.objective = observations, objective
-        self.seed, self.n_threads = seed, n_threads
+        self.seed, self.engine = seed, engine
         seen = int(self.matrix.observed.sum())
         self.density = float(np.clip(self.matrix.ones.sum() / max(seen, 1), 1e-3, 0.9))
 
@@ -243,11 +243,11 @@ class _Search:
                 bar.set_postfix(causes=best.n_causes, errors=best.errors(self.matrix))
             new = self._start(kind, number, most)
             alone[kind] = max(self._score(new), alone.get(kind, -np.inf))
-            both = combine(self.matrix, best, new, most, n_threads=self.n_threads)
+            both = combine(self.matrix, best, new, most, engine=self.engine)
             return self._repair(max((best, new, both), key=self._score), number, most)
 
         best, scores = best_of_starts(first, improve, self._score, starts, patience)
-        return prune(self.matrix, best, most, n_threads=self.n_threads), scores
+        return prune(self.matrix, best, most, engine=self.engine), scores
 
     def _score(self, cover: Cover) -> float:
         return cover.score(self.matrix)
@@ -261,13 +261,13 @@ class _Search:
             cover = self._linear_start(most, number)
         else:
             cover = self._joint_start(start, size, number, min(n_rows, affordable))
-        cover = refine(self.matrix, cover, n_threads=self.n_threads)
-        return prune(self.matrix, cover, most, n_threads=self.n_threads)
+        cover = refine(self.matrix, cover, engine=self.engine)
+        return prune(self.matrix, cover, most, engine=self.engine)
 
     def _repair(self, cover: Cover, number: int, most: int) -> Cover:
         """Merge causes, and look for causes of what is not covered; they replace lesser ones."""
         for attempt in range(_REPAIRS):
-            cover = merge(self.matrix, cover, n_threads=self.n_threads)
+            cover = merge(self.matrix, cover, engine=self.engine)
             covered = cover.counts > 0
             left = self.matrix.ones & ~covered
             size = max(2, most // 20)
@@ -285,12 +285,12 @@ class _Search:
                 feature_probability=_share(cover.factors),
                 flip_probability=0.02,
                 seed=self.seed + 1_000_003 * number + attempt,
-                n_threads=self.n_threads,
+                engine=self.engine,
             )
             states = np.zeros((len(self.rows), size), dtype=np.uint8)
             states[rows] = found.activations
             more = cover.with_bits(self.matrix, states, found.features)
-            both = combine(self.matrix, cover, more, most, n_threads=self.n_threads)
+            both = combine(self.matrix, cover, more, most, engine=self.engine)
             if both.score(self.matrix) <= cover.score(self.matrix) + 1e-6:
                 break
             cover = both
@@ -308,7 +308,7 @@ class _Search:
             density=self.density,
             flip_probability=start.flip_probability,
             seed=self.seed + 1_000_003 * number,
-            n_threads=self.n_threads,
+            engine=self.engine,
         )
         states = np.zeros((len(self.rows), size), dtype=np.uint8)
         states[chosen] = found.activations
@@ -346,8 +346,8 @@ class _ErrorSearch(_Search):
     """
 
     def _start(self, start: _Start, number: int, most: int) -> Cover:
-        cover = refine(self.matrix, self._linear_start(most, number), n_threads=self.n_threads)
-        return prune(self.matrix, cover, most, n_threads=self.n_threads)
+        cover = refine(self.matrix, self._linear_start(most, number), engine=self.engine)
+        return prune(self.matrix, cover, most, engine=self.engine)
 
     def _repair(self, cover: Cover, number: int, most: int) -> Cover:
         """Replace a few causes at a time, drawn by chance, while that helps now and then."""
@@ -356,7 +356,7 @@ class _ErrorSearch(_Search):
         while stale < _REPLACEMENTS and cover.errors(self.matrix):
             few = int(generator.integers(1, max(2, most // 4) + 1))
             causes = generator.permutation(cover.n_causes)[:few].tolist()
-            new = replace(self.matrix, cover, causes, most, generator, n_threads=self.n_threads)
+            new = replace(self.matrix, cover, causes, most, generator, engine=self.engine)
             stale = 0 if new.errors(self.matrix) < cover.errors(self.matrix) else stale + 1
             cover = max((cover, new), key=self._score)
         return cover

@@ -19,7 +19,7 @@ from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.observations import Observations
-from noisyor.engines.threads import resolve_threads
+from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve
 from noisyor.network.builders import activation_shape
@@ -86,7 +86,7 @@ def search_features(
     starts: int = 6,
     patience: int = 3,
     seed: int = 0,
-    n_threads: int | None = None,
+    engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> FoundFeatures:
     """Find small shapes that, stamped into place, make up binary images.
@@ -101,7 +101,7 @@ def search_features(
     starts : runs of joint max-product at most.
     patience : stop after so many runs in a row that added nothing.
     seed : of the noise and of the sample of images, if there are more than some million pixels.
-    n_threads : default all cores. The result does not depend on it.
+    engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
     """
     observations = Observations.of(images)
@@ -118,7 +118,7 @@ def search_features(
         feature_shape,
         border,
         check_seed(seed),
-        resolve_threads(n_threads),
+        engine,
     )
     with progress_bar(starts, "search", "starts", progress) as bar:
         best, scores = search.run(starts, patience, bar)
@@ -147,14 +147,14 @@ class _Search:
         window: tuple[int, int],
         border: bool,
         seed: int,
-        n_threads: int,
+        engine: EngineLike,
     ) -> None:
         image = (observations.shape[0], observations.shape[1])
         activation_shape(image, window, border)  # says so if the features do not fit
         self.chosen, observations = sample_rows(observations, _MOST_PIXELS, seed)
         self.dense = observations.to_dense()
         matrix = Matrix(self.dense > 0, ~np.isnan(self.dense))  # NaN > 0 is False
-        self.plane = Plane(matrix, image, (window[0], window[1]), border, n_threads)
+        self.plane = Plane(matrix, image, (window[0], window[1]), border, engine)
         self.most, self.seed = n_features, seed
 
     def run(self, starts: int, patience: int, bar: Any) -> tuple[Drawing, list[float]]:
@@ -195,7 +195,7 @@ class _Search:
             activation_probability=start.activation_probability,
             flip_probability=start.flip_probability,
             seed=self.seed + 1_000_003 * number,
-            n_threads=plane.n_threads,
+            engine=plane.engine,
         )
         placements = np.zeros((len(padded), self.most, *plane.positions), dtype=np.uint8)
         first = [plane.window[k] - 1 - margin[k] for k in (0, 1)]

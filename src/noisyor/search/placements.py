@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import BinaryArray, FloatArray
-from noisyor.engines.numba.factorization.boolean_cover import improve_rows
-from noisyor.engines.threads import run_blocks
+from noisyor._util.arrays import BinaryArray, FloatArray, IntArray
+from noisyor.engines.contract import EngineLike, Factors
+from noisyor.engines.registry import get_engine
 from noisyor.network.builders import activation_shape
 from noisyor.search.cover import PRIOR_ROWS, Cover
 from noisyor.search.objectives import Matrix, Rates, price_of, rates_of, weights_of
@@ -39,7 +39,7 @@ class Plane(NamedTuple):
     image: tuple[int, int]
     window: tuple[int, int]
     border: bool
-    n_threads: int
+    engine: EngineLike
 
     @property
     def positions(self) -> tuple[int, int]:
@@ -137,9 +137,8 @@ class Drawing:
 def refine_drawing(drawing: Drawing, rounds: int = _ROUNDS) -> Drawing:
     """Flip placements, then pixels of features, in turn, while the score rises."""
     for _ in range(rounds if len(drawing.features) else 0):
-        placements, features = drawing.placements.copy(), drawing.features.copy()
-        counts = drawing.counts.copy()
-        flips = _improve_placements(drawing, placements, counts)
+        features = drawing.features.copy()
+        placements, counts, flips = _improve_placements(drawing)
         flips += _improve_features(drawing, features, placements, counts)
         if not flips:
             break
@@ -147,24 +146,18 @@ def refine_drawing(drawing: Drawing, rounds: int = _ROUNDS) -> Drawing:
     return drawing
 
 
-def _improve_placements(
-    drawing: Drawing, placements: BinaryArray, counts: npt.NDArray[np.int32]
-) -> int:
-    """One pass over all images; ``placements`` and ``counts`` change."""
-    plane = drawing.plane
+def _improve_placements(drawing: Drawing) -> tuple[BinaryArray, IntArray, int]:
+    """Placements and counts after one pass over all images, and the number of flips."""
+    plane, placements = drawing.plane, drawing.placements.copy()
     weights = weights_of(plane.matrix, drawing.rates)
     ptr, pixel, node = _drawn_by(plane, drawing.features)
     n_images = len(placements)
     states = np.ascontiguousarray(placements.reshape(n_images, -1)[:, node])
     prices = np.repeat(price_of(drawing.cover().states), np.prod(plane.positions))[node]
-    flips: list[int] = []
-
-    def work(begin: int, end: int) -> None:
-        flips.append(improve_rows(weights, counts, states, ptr, pixel, prices, begin, end))
-
-    run_blocks(work, n_images, plane.n_threads)
-    placements.reshape(n_images, -1)[:, node] = states
-    return sum(flips)
+    flipper = get_engine(plane.engine, "cover_memberships")
+    result = flipper.cover_memberships(weights, Factors(ptr, pixel), states, drawing.counts, prices)
+    placements.reshape(n_images, -1)[:, node] = result.states
+    return placements, result.counts, result.flips
 
 
 def _drawn_by(

@@ -1,172 +1,285 @@
-"""The engine's contract: arrays in, arrays out, threads inside. No options are invented here."""
+"""The CPU engine: the contract on top of the compiled kernels, rows shared out over threads."""
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
-from noisyor._util.arrays import BinaryArray
-from noisyor.data.observations import Observations
+import numpy as np
+
+from noisyor._util.arrays import BinaryArray, FloatArray, IntArray, SingleArray
+from noisyor.engines.contract import (
+    FUNCTIONS,
+    AnnealingOptions,
+    AnnealingResult,
+    CoverResult,
+    Evidence,
+    Factors,
+    GibbsResult,
+    GradientSum,
+    JointOptions,
+    JointResult,
+    JointUnaries,
+    MaxProductOptions,
+    MaxProductResult,
+    MeanFieldOptions,
+    MeanFieldResult,
+    NoiseKey,
+    PolishOptions,
+    WarmState,
+)
+from noisyor.engines.numba import mean_field
 from noisyor.engines.numba.cache import forget_stale_kernels
-from noisyor.engines.numba.graph import Graph, Parameters, graph_of, parameters_of
+from noisyor.engines.numba.factorization import entry as factorization
+from noisyor.engines.numba.factorization.boolean_cover import improve_rows
 from noisyor.engines.numba.log_joint import add_gradient, log_joint_rows
-from noisyor.engines.numba.max_product.active_set import Rows, allocate
-from noisyor.engines.numba.max_product.rows import Options, Output, infer_rows
+from noisyor.engines.numba.max_product.active_set import allocate
+from noisyor.engines.numba.max_product.rows import infer_rows, polish_rows
 from noisyor.engines.numba.max_product.two_stage import allocate_stages
+from noisyor.engines.numba.prepared import Prepared
+from noisyor.engines.numba.sampling.annealing import explore_rows
 from noisyor.engines.numba.sampling.gibbs import sweep_rows
-from noisyor.engines.threads import run_blocks
+from noisyor.engines.reduction import ROWS_OF_BLOCK, tree_sum_of_blocks
+from noisyor.engines.threads import resolve_threads, run_blocks
 from noisyor.network.graph import Network
 
-forget_stale_kernels(add_gradient)
-forget_stale_kernels(infer_rows)
+__all__ = ["NumbaEngine"]
 
-_GRADIENT_BLOCK = 512
-_GRADIENT_BLOCKS = 16
-"""Smallest number of rows and largest number of partial sums of a gradient."""
+for _kernel in (add_gradient, infer_rows, explore_rows, improve_rows, mean_field.infer_blocks):
+    forget_stale_kernels(_kernel)  # one of each folder
 
 
-class PreparedNetwork:
-    """A network in the layout of the kernels: the graph, and parameters spread over its edges."""
+@dataclass(frozen=True)
+class NumbaEngine:
+    """Kernels compiled by numba, on threads.
 
-    def __init__(self, network: Network) -> None:
-        self.network = network
-        self.graph: Graph = graph_of(network)
-        self.parameters: Parameters = parameters_of(self.graph, network.theta)
-
-
-def rows_of(observations: Observations, clamp: BinaryArray | None, n_hidden: int) -> Rows:
-    """Evidence in the layout of the kernels; ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and 2."""
-    if clamp is None:
-        clamp = np.empty((0, n_hidden), dtype=np.uint8)
-    return Rows(
-        observations.ptr,
-        observations.columns,
-        observations.missing_ptr,
-        observations.missing_columns,
-        observations.row_ids,
-        clamp,
-    )
-
-
-def infer(
-    prepared: PreparedNetwork,
-    observations: Observations,
-    options: Options,
-    *,
-    clamp: BinaryArray | None = None,
-    with_beliefs: bool = False,
-    n_threads: int = 1,
-) -> Output:
-    """Max-product on every row; see `Output` for the shapes."""
-    n_hidden = prepared.graph.n_hidden
-    lines = observations.n_rows * options.n_samples
-    output = Output(
-        np.empty((lines, n_hidden), dtype=np.uint8),
-        np.empty((lines if with_beliefs else 0, n_hidden), dtype=np.float32),
-        np.empty(lines, dtype=np.int32),
-        np.empty(lines, dtype=np.float32),
-        np.empty(lines),
-    )
-    rows = rows_of(observations, clamp, n_hidden)
-
-    def block(begin: int, end: int) -> None:
-        work = allocate(prepared.graph, rows, options.maximise_missing, begin, end)
-        stages = allocate_stages(
-            prepared.graph, prepared.parameters, options.step, options.two_stage
-        )
-        infer_rows(
-            prepared.graph, prepared.parameters, rows, options, output, work, stages, begin, end
-        )
-
-    run_blocks(block, observations.n_rows, n_threads)
-    return output
-
-
-def log_joint(
-    prepared: PreparedNetwork, observations: Observations, states: BinaryArray, n_threads: int = 1
-) -> npt.NDArray[np.float64]:
-    """``log p(h, x)`` per row for states (n_rows, n_hidden), shape (n_rows,)."""
-    result = np.empty(observations.n_rows)
-    rows = rows_of(observations, None, prepared.graph.n_hidden)
-
-    def block(begin: int, end: int) -> None:
-        log_joint_rows(prepared.graph, prepared.parameters, rows, states, result, begin, end)
-
-    run_blocks(block, observations.n_rows, n_threads)
-    return result
-
-
-def gradient(
-    prepared: PreparedNetwork, observations: Observations, states: BinaryArray, n_threads: int = 1
-) -> tuple[float, npt.NDArray[np.float64]]:
-    """Sum over rows of ``log p(h, x)`` and its gradient, shape (n_params,).
-
-    ``states`` (n_rows * n_samples, n_hidden); samples of a row are averaged. Rows are summed in
-    blocks that depend on nothing but their number, so the bits are the same for any thread count.
+    Parameters
+    ----------
+    n_threads : None for ``NOISYOR_NUM_THREADS``, or all cores. No result depends on it.
     """
-    n_rows = observations.n_rows
-    samples = len(states) // n_rows
-    size, n_blocks = _summing_blocks(n_rows)
-    partial = np.zeros((n_blocks, prepared.network.n_params + 1))
-    values = np.zeros(n_blocks)
-    rows = rows_of(observations, None, prepared.graph.n_hidden)
 
-    def block(begin: int, end: int) -> None:
-        for number in range(begin, end):
-            first = number * size
-            values[number] = add_gradient(
-                prepared.graph,
-                prepared.parameters,
-                rows,
-                states,
-                samples,
-                partial[number],
-                first,
-                min(first + size, n_rows),
+    n_threads: int | None = None
+    name: ClassVar[str] = "numba"
+    supports: ClassVar[frozenset[str]] = FUNCTIONS
+
+    def __post_init__(self) -> None:
+        resolve_threads(self.n_threads)
+
+    @property
+    def workers(self) -> int:
+        """Number of threads in use."""
+        return resolve_threads(self.n_threads)
+
+    def prepare(self, network: Network) -> Prepared:
+        """The padded graph, kept with the network, and its parameters spread over the edges."""
+        return Prepared(network)
+
+    # ---- max-product
+
+    def max_product(
+        self,
+        prepared: Prepared,
+        evidence: Evidence,
+        options: MaxProductOptions,
+        key: NoiseKey,
+        *,
+        with_beliefs: bool = False,
+    ) -> MaxProductResult:
+        """See `noisyor.engines.contract.Engine.max_product`."""
+        graph, parameters = prepared.graph, prepared.parameters
+        lines = evidence.n_rows * options.n_samples
+        result = MaxProductResult(
+            np.empty((lines, graph.n_hidden), dtype=np.uint8),
+            np.empty((lines if with_beliefs else 0, graph.n_hidden), dtype=np.float32),
+            np.empty(lines, dtype=np.int32),
+            np.empty(lines, dtype=np.float32),
+        )
+
+        def block(begin: int, end: int) -> None:
+            work = allocate(graph, evidence, options.maximize_missing, begin, end)
+            stages = allocate_stages(graph, parameters, options.step, options.two_stage)
+            infer_rows(graph, parameters, evidence, options, key, result, work, stages, begin, end)
+
+        run_blocks(block, evidence.n_rows, self.workers)
+        return result
+
+    def polish(
+        self, prepared: Prepared, evidence: Evidence, states: BinaryArray, options: PolishOptions
+    ) -> BinaryArray:
+        """See `noisyor.engines.contract.Engine.polish`."""
+        graph, parameters, states = prepared.graph, prepared.parameters, states.copy()
+
+        def block(begin: int, end: int) -> None:
+            work = allocate(graph, evidence, options.maximize_missing, begin, end)
+            polish_rows(graph, parameters, evidence, states, options, work, begin, end)
+
+        run_blocks(block, evidence.n_rows, self.workers)
+        return states
+
+    # ---- log p(h, x)
+
+    def log_joint(self, prepared: Prepared, evidence: Evidence, states: BinaryArray) -> FloatArray:
+        """See `noisyor.engines.contract.Engine.log_joint`."""
+        result = np.empty(len(states))
+
+        def block(begin: int, end: int) -> None:
+            log_joint_rows(
+                prepared.graph, prepared.parameters, evidence, states, result, begin, end
             )
 
-    run_blocks(block, n_blocks, n_threads)
-    return float(values.sum()), partial.sum(axis=0)[:-1]
+        run_blocks(block, evidence.n_rows, self.workers)
+        return result
 
+    def log_joint_gradient(
+        self, prepared: Prepared, evidence: Evidence, states: BinaryArray
+    ) -> GradientSum:
+        """See `noisyor.engines.contract.Engine.log_joint_gradient`."""
+        n_rows, samples = evidence.n_rows, len(states) // evidence.n_rows
 
-def sweep(
-    prepared: PreparedNetwork,
-    observations: Observations,
-    states: BinaryArray,
-    seed: int,
-    number: int,
-    n_threads: int = 1,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Draw every hidden node of every row given all others; ``states`` (n_rows, n_hidden) change.
+        def block(number: int) -> list[FloatArray]:
+            first = number * ROWS_OF_BLOCK
+            last = min(first + ROWS_OF_BLOCK, n_rows)
+            gradient = np.zeros(prepared.network.n_params + 1)  # the last entry is for padding
+            value = add_gradient(
+                prepared.graph,
+                prepared.parameters,
+                evidence,
+                states,
+                samples,
+                gradient,
+                first,
+                last,
+            )
+            return [np.array([value]), gradient]
 
-    Returns credits and chances of the parameters, (n_params,) each, see `sweep_rows`.
-    """
-    n_rows = observations.n_rows
-    size, n_blocks = _summing_blocks(n_rows)
-    sums = np.zeros((2, n_blocks, prepared.network.n_params + 1))
-    rows = rows_of(observations, None, prepared.graph.n_hidden)
+        value, gradient = tree_sum_of_blocks(block, -(-n_rows // ROWS_OF_BLOCK), self.workers)
+        return GradientSum(float(value[0]), gradient[:-1], evidence.total_weight)
 
-    def block(begin: int, end: int) -> None:
-        for part in range(begin, end):
+    # ---- mean-field
+
+    def mean_field(
+        self,
+        prepared: Prepared,
+        evidence: Evidence,
+        options: MeanFieldOptions,
+        *,
+        with_q: bool = False,
+    ) -> MeanFieldResult:
+        """See `noisyor.engines.contract.Engine.mean_field`."""
+        return mean_field.infer(prepared.mean_field, evidence, options, with_q, self.workers)
+
+    def mean_field_gradient(
+        self,
+        prepared: Prepared,
+        evidence: Evidence,
+        options: MeanFieldOptions,
+        warm: WarmState | None = None,
+        *,
+        keep_warm: bool = False,
+    ) -> tuple[GradientSum, WarmState | None]:
+        """See `noisyor.engines.contract.Engine.mean_field_gradient`."""
+        return mean_field.gradient(
+            prepared.mean_field, evidence, options, warm, keep_warm, self.workers
+        )
+
+    # ---- sampling
+
+    def gibbs_sweep(
+        self, prepared: Prepared, evidence: Evidence, states: BinaryArray, key: NoiseKey
+    ) -> GibbsResult:
+        """See `noisyor.engines.contract.Engine.gibbs_sweep`."""
+        n_rows, states = evidence.n_rows, states.copy()
+
+        def block(number: int) -> list[FloatArray]:
+            first = number * ROWS_OF_BLOCK
+            credit, chance = np.zeros((2, prepared.network.n_params + 1))
             sweep_rows(
                 prepared.graph,
                 prepared.parameters,
-                rows,
+                evidence,
                 states,
-                seed,
-                number,
-                sums[0, part],
-                sums[1, part],
-                part * size,
-                min(part * size + size, n_rows),
+                key.seed,
+                key.step,
+                credit,
+                chance,
+                first,
+                min(first + ROWS_OF_BLOCK, n_rows),
+            )
+            return [credit, chance]
+
+        credit, chance = tree_sum_of_blocks(block, -(-n_rows // ROWS_OF_BLOCK), self.workers)
+        return GibbsResult(states, credit[:-1], chance[:-1])
+
+    def anneal(
+        self,
+        prepared: Prepared,
+        evidence: Evidence,
+        starts: BinaryArray,
+        options: AnnealingOptions,
+        key: NoiseKey,
+        *,
+        with_probability: bool = False,
+    ) -> AnnealingResult:
+        """See `noisyor.engines.contract.Engine.anneal`."""
+        n_rows, n_hidden = evidence.n_rows, prepared.graph.n_hidden
+        shape = (n_rows if with_probability else 0, n_hidden)
+        result = AnnealingResult(
+            log_sum=np.empty(n_rows),
+            size=np.empty(n_rows, dtype=np.int64),
+            log_evidence=np.empty(n_rows),
+            log_error=np.empty(n_rows),
+            probability=np.empty(shape),
+            error=np.empty(shape),
+        )
+
+        def block(begin: int, end: int) -> None:
+            explore_rows(
+                prepared.graph,
+                prepared.parameters,
+                evidence,
+                starts,
+                options,
+                key,
+                result,
+                begin,
+                end,
             )
 
-    run_blocks(block, n_blocks, n_threads)
-    credit, chance = sums.sum(axis=1)[:, :-1]
-    return credit, chance
+        run_blocks(block, n_rows, self.workers)
+        return result
 
+    # ---- factorization
 
-def _summing_blocks(n_rows: int) -> tuple[int, int]:
-    """Rows of a block and number of blocks: fixed, so that sums do not depend on the threads."""
-    size = max(_GRADIENT_BLOCK, -(-n_rows // _GRADIENT_BLOCKS))
-    return size, -(-n_rows // size)
+    def joint_max_product(
+        self,
+        unaries: JointUnaries,
+        options: JointOptions,
+        progress: Callable[[int], object] | None = None,
+    ) -> JointResult:
+        """See `noisyor.engines.contract.Engine.joint_max_product`."""
+        given = bool(np.isinf(unaries.patches).all())
+        run = factorization.infer if given else factorization.learn
+        return run(unaries, options, progress or (lambda done: None), self.workers)
+
+    def cover_memberships(
+        self,
+        weights: SingleArray,
+        factors: Factors,
+        states: BinaryArray,
+        counts: IntArray,
+        price: FloatArray,
+    ) -> CoverResult:
+        """See `noisyor.engines.contract.Engine.cover_memberships`."""
+        states, counts = np.array(states, order="C"), np.array(counts, order="C")
+        flips: list[int] = []
+
+        def block(begin: int, end: int) -> None:
+            flips.append(
+                improve_rows(
+                    weights, counts, states, factors.ptr, factors.columns, price, begin, end
+                )
+            )
+
+        run_blocks(block, len(states), self.workers)
+        return CoverResult(states, counts, sum(flips))

@@ -87,39 +87,41 @@ def row_log_joint(graph, parameters, state, ones, missing, hidden, sums, totals)
 
 @njit(cache=True, nogil=True)
 def log_joint_rows(graph, parameters, rows, states, result, begin, end):
-    """``log p(h, x)`` for rows ``begin`` to ``end``, states (n_rows, n_hidden) uint8."""
+    """``log p(h, x)`` of rows ``begin`` to ``end``; ``states`` (n_rows * samples, n_hidden)."""
+    samples = len(states) // (len(rows.ptr) - 1)
     totals = np.empty(graph.n_hidden)
     sums = np.empty(graph.n_visible + graph.n_hidden)
-    hidden = np.arange(graph.n_hidden)
-    on = np.empty(graph.n_hidden, dtype=np.int32)
+    found = np.empty(graph.n_hidden, dtype=np.int32)
     for row in range(begin, end):
         ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
         missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
         hidden_totals(graph, parameters, missing, totals)
-        n_on = list_on(states[row], on)
-        node_sums(graph, parameters, states[row], on[:n_on], ones, hidden, sums)
-        result[row] = row_log_joint(
-            graph, parameters, states[row], ones, missing, hidden, sums, totals
-        )
+        for line in range(row * samples, (row + 1) * samples):
+            state = states[line]
+            on = found[: list_on(state, found)]
+            node_sums(graph, parameters, state, on, ones, on, sums)
+            result[line] = row_log_joint(graph, parameters, state, ones, missing, on, sums, totals)
 
 
 @njit(cache=True, nogil=True)
 def add_gradient(graph, parameters, rows, states, samples, gradient, begin, end):
     """Add the gradient of log p(h, x) of rows ``begin`` to ``end`` to ``gradient``; return the sum.
 
-    ``states`` (n_rows * samples, n_hidden); every sample counts ``1 / samples``. ``gradient`` has
-    one entry per parameter and one spare. Per edge the derivative is
+    ``states`` (n_rows * samples, n_hidden); every sample counts ``1 / samples`` of its row's
+    weight. ``gradient`` has one entry per parameter and one spare. Per edge the derivative is
     ``z_k (z_i / (1 - exp(-B_i)) - 1)``: the ``-1`` of all edges of a parent is added at the end
     from the number of times the parent was on.
     """
-    share = 1.0 / samples
     times_on = np.zeros(graph.n_hidden + 1)
     found = np.empty(graph.n_hidden, dtype=np.int32)
-    n_visible = graph.n_visible
-    value = 0.0
+    n_visible, weights = graph.n_visible, rows.weight
+    value, total_weight = 0.0, 0.0
     for row in range(begin, end):
         ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
         missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
+        weight = weights[row] if len(weights) > 0 else 1.0
+        share = weight / samples
+        total_weight += weight
         for line in range(row * samples, (row + 1) * samples):
             state = states[line]
             on = found[: list_on(state, found)]
@@ -136,13 +138,12 @@ def add_gradient(graph, parameters, rows, states, samples, gradient, begin, end)
                 value += share * log_expm1(total)
                 slope = share / -np.expm1(-total)
                 _add_to_edges(graph, state, on, n_visible + k, slope, gradient)
-    n_rows = end - begin
     leak_param, param, parent, total = graph.leak_param, graph.param, graph.parent, parameters.total
     for node in range(len(leak_param)):
-        gradient[leak_param[node]] -= n_rows
+        gradient[leak_param[node]] -= total_weight
     for edge in range(len(param)):  # padding goes to the spare entry
         gradient[param[edge]] -= times_on[parent[edge]]
-    value -= n_rows * parameters.total_leak
+    value -= total_weight * parameters.total_leak
     for k in range(graph.n_hidden):
         value -= times_on[k] * total[k]
     return value

@@ -8,18 +8,16 @@ any number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 
 from noisyor._util.arrays import SingleArray
-from noisyor.engines.numba.cache import forget_stale_kernels
+from noisyor.engines.contract import JointOptions, JointResult, JointUnaries
 from noisyor.engines.numba.factorization.infer import infer_images, list_active
 from noisyor.engines.numba.factorization.learn import Layout, update_image
 from noisyor.engines.numba.float32x8 import LANES
 from noisyor.engines.numba.graph import NEVER
-from noisyor.engines.numba.scalar import combine, logistic_noise
 from noisyor.engines.threads import run_blocks
 
 _CHUNKS = 16
@@ -29,32 +27,6 @@ _SMALLEST_WORK = 40_000
 """ANDs that are worth a thread of their own in one iteration."""
 
 
-class Evidence(NamedTuple):
-    """What is known of every variable, as log-odds.
-
-    ``pixels`` (n_images, height, width), 0 where not observed; ``activations`` (n_images,
-    n_features, rows, columns); ``features`` (n_features, feature_height, feature_width), with
-    infinity where they are given.
-    """
-
-    pixels: SingleArray
-    activations: SingleArray
-    features: SingleArray
-
-
-class Beliefs(NamedTuple):
-    """Log-odds of the max-marginals in the shapes of `Evidence`, and how they were reached.
-
-    ``iterations`` and ``residual``: the most of any image, and the largest change that a message
-    still asked for.
-    """
-
-    activations: SingleArray
-    features: SingleArray
-    iterations: int
-    residual: float
-
-
 def layout_of(features: tuple[int, int, int], positions: tuple[int, int]) -> Layout:
     """Sizes of a problem with features (n, height, width) at rows x columns of positions."""
     n_features, height, width = features
@@ -62,27 +34,15 @@ def layout_of(features: tuple[int, int, int], positions: tuple[int, int]) -> Lay
     return Layout(n_features, height, n_blocks, *positions, positions[1] - 1 + n_blocks * LANES)
 
 
-@njit(cache=True, nogil=True)
-def perturb(seed, kind, ids, scale, unary):
-    """Add logistic noise to ``unary`` (n, size), a function of (seed, kind, id, index)."""
-    for line in range(len(ids)):
-        key = combine(combine(types.uint64(seed), kind), ids[line])
-        for k in range(unary.shape[1]):
-            unary[line, k] += scale * logistic_noise(combine(key, k))
-
-
 def learn(
-    evidence: Evidence,
-    *,
-    iterations: int,
-    damping: float,
-    tolerance: float,
+    unaries: JointUnaries,
+    options: JointOptions,
+    progress: Callable[[int], object],
     n_threads: int,
-    after_iteration: Callable[[], object],
-) -> Beliefs:
+) -> JointResult:
     """Infer activations and features together."""
-    layout, pixels, unary = _arranged(evidence)
-    unary_v = features_to_kernel(evidence.features, NEVER)
+    layout, pixels, unary = _arranged(unaries)
+    unary_v = features_to_kernel(unaries.patches, NEVER)
     n_images = len(pixels)
     cells = layout.n_blocks * layout.rows * layout.columns * layout.height * layout.n_features
     messages = _aligned_zeros(n_images * cells * 2 * LANES).reshape(n_images, -1)
@@ -91,7 +51,7 @@ def learn(
     n_chunks = -(-n_images // size)
     partial = np.empty((n_chunks, len(v)), dtype=np.float32)
     changes = np.empty(n_chunks, dtype=np.float32)
-    step = np.float32(1.0 - damping)
+    step = np.float32(1.0 - options.damping)
 
     def block(begin: int, end: int) -> None:
         for number in range(begin, end):
@@ -102,39 +62,36 @@ def learn(
 
     smallest = -(-_SMALLEST_WORK // (cells * LANES * size))
     done, residual = 0, 0.0
-    while done < iterations:
+    while done < options.iterations:
         run_blocks(block, n_chunks, n_threads, smallest, blocks_per_thread=8)
         _add_chunks(unary_v, partial, v)
         done += 1
         residual = float(changes.max())
-        after_iteration()
-        if residual < tolerance:
+        progress(1)
+        if residual < options.tolerance:
             break
-    return Beliefs(
-        _activations_from_kernel(u, evidence),
-        features_from_kernel(v, evidence.features.shape),
+    return JointResult(
+        _activations_from_kernel(u, unaries),
+        features_from_kernel(v, unaries.patches.shape),
         done,
         residual,
     )
 
 
 def infer(
-    evidence: Evidence,
-    *,
-    iterations: int,
-    damping: float,
-    tolerance: float,
+    unaries: JointUnaries,
+    options: JointOptions,
+    progress: Callable[[int], object],
     n_threads: int,
-    after_images: Callable[[int], object],
-) -> Beliefs:
-    """Infer the activations alone; ``evidence.features`` are plus or minus infinity."""
-    layout, pixels, unary = _arranged(evidence)
-    on = features_to_kernel((evidence.features > 0).astype(np.float32), np.float32(0.0))
+) -> JointResult:
+    """Infer the activations alone; ``unaries.patches`` are plus or minus infinity."""
+    layout, pixels, unary = _arranged(unaries)
+    on = features_to_kernel((unaries.patches > 0).astype(np.float32), np.float32(0.0))
     active = list_active(layout, on)
     u = unary.copy()
     rounds = np.empty(len(u), dtype=np.int64)
     residual = np.empty(len(u), dtype=np.float32)
-    step = np.float32(1.0 - damping)
+    step = np.float32(1.0 - options.damping)
 
     def block(begin: int, end: int) -> None:
         rows = slice(begin, end)
@@ -144,18 +101,18 @@ def infer(
             unary[rows],
             u[rows],
             pixels[rows],
-            iterations,
+            options.iterations,
             step,
-            np.float32(tolerance),
+            np.float32(options.tolerance),
             rounds[rows],
             residual[rows],
         )
-        after_images(end - begin)
+        progress(end - begin)
 
     run_blocks(block, len(u), n_threads, blocks_per_thread=8)
-    return Beliefs(
-        _activations_from_kernel(u, evidence),
-        evidence.features,
+    return JointResult(
+        _activations_from_kernel(u, unaries),
+        unaries.patches,
         int(rounds.max()),
         float(residual.max()),
     )
@@ -199,21 +156,21 @@ def _add_chunks(unary, partial, v):
             v[k] += partial[number, k]
 
 
-def _arranged(evidence: Evidence) -> tuple[Layout, SingleArray, SingleArray]:
+def _arranged(unaries: JointUnaries) -> tuple[Layout, SingleArray, SingleArray]:
     """The sizes, padded pixels (n_images, ...) and unaries (n_images, position * feature)."""
-    n_images, _, rows, columns = evidence.activations.shape
-    layout = layout_of(evidence.features.shape, (rows, columns))
-    _, height, width = evidence.pixels.shape
+    n_images, _, rows, columns = unaries.activations.shape
+    layout = layout_of(unaries.patches.shape, (rows, columns))
+    _, height, width = unaries.pixels.shape
     length = -(-height * layout.stride // LANES) * LANES
     pixels = np.zeros((n_images, length), dtype=np.float32)
     lines = pixels[:, : height * layout.stride].reshape(n_images, height, layout.stride)
-    lines[:, :, :width] = evidence.pixels
-    unary = evidence.activations.transpose(0, 2, 3, 1).reshape(n_images, -1)
+    lines[:, :, :width] = unaries.pixels
+    unary = unaries.activations.transpose(0, 2, 3, 1).reshape(n_images, -1)
     return layout, pixels, np.ascontiguousarray(unary)
 
 
-def _activations_from_kernel(u: SingleArray, evidence: Evidence) -> SingleArray:
-    n_images, n_features, rows, columns = evidence.activations.shape
+def _activations_from_kernel(u: SingleArray, unaries: JointUnaries) -> SingleArray:
+    n_images, n_features, rows, columns = unaries.activations.shape
     arranged = u.reshape(n_images, rows, columns, n_features).transpose(0, 3, 1, 2)
     return np.ascontiguousarray(arranged)
 
@@ -240,6 +197,3 @@ def _aligned_zeros(size: int) -> SingleArray:
     raw = np.zeros(size + 16, dtype=np.float32)
     skip = -raw.ctypes.data % 64 // 4
     return raw[skip : skip + size]
-
-
-forget_stale_kernels(_update_images)

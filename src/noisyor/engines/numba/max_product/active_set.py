@@ -6,28 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from noisyor.engines.contract import FREE, Evidence
 from noisyor.engines.numba.float32x8 import LANES
 from noisyor.engines.numba.graph import NARROW, Graph
 from noisyor.engines.numba.max_product.blocks import Blocks, allocate_blocks
-
-UNOBSERVED = 2
-"""Evidence on a hidden node: 0 and 1 clamp it, this leaves it free."""
-
-
-class Rows(NamedTuple):
-    """Evidence of a batch. Row r has its ones in ``columns[ptr[r]:ptr[r + 1]]``.
-
-    ``missing_ptr`` and ``missing_columns`` hold unobserved visibles the same way. ``row_ids``
-    (n_rows,) key the noise. ``clamp`` (n_rows, n_hidden) uint8 of 0, 1 or ``UNOBSERVED``, or
-    shape (1, n_hidden) for all rows alike, or (0, n_hidden) for none.
-    """
-
-    ptr: npt.NDArray[np.int64]
-    columns: npt.NDArray[np.int32]
-    missing_ptr: npt.NDArray[np.int64]
-    missing_columns: npt.NDArray[np.int32]
-    row_ids: npt.NDArray[np.int64]
-    clamp: npt.NDArray[np.uint8]
 
 
 class Work(NamedTuple):
@@ -71,12 +53,14 @@ class Selection(NamedTuple):
     wide: int
 
 
-def allocate(graph: Graph, rows: Rows, maximise_missing: bool, begin: int, end: int) -> Work:
+def allocate(
+    graph: Graph, evidence: Evidence, maximize_missing: bool, begin: int, end: int
+) -> Work:
     """Memory for the largest of rows ``begin`` to ``end``."""
-    edges, children = _largest_row(graph.ptr, rows.ptr, rows.columns, begin, end)
-    if maximise_missing:
+    edges, children = _largest_row(graph.ptr, evidence.ptr, evidence.columns, begin, end)
+    if maximize_missing:
         more_edges, more_children = _largest_row(
-            graph.ptr, rows.missing_ptr, rows.missing_columns, begin, end
+            graph.ptr, evidence.missing_ptr, evidence.missing_columns, begin, end
         )
         edges, children = edges + more_edges, children + more_children
     n_hidden, n_nodes = graph.n_hidden, graph.n_visible + graph.n_hidden
@@ -86,7 +70,7 @@ def allocate(graph: Graph, rows: Rows, maximise_missing: bool, begin: int, end: 
         incoming=np.zeros(spare, dtype=np.float32),
         unary=np.zeros(spare, dtype=np.float32),
         to_child=np.zeros(n_hidden, dtype=np.float32),
-        clamp=np.full(n_hidden, UNOBSERVED, dtype=np.uint8),
+        clamp=np.full(n_hidden, FREE, dtype=np.uint8),
         total=np.zeros(n_hidden, dtype=np.float64),
         hidden=np.zeros(n_hidden, dtype=np.int32),
         on=np.zeros(n_hidden, dtype=np.int32),
@@ -118,11 +102,11 @@ def _largest_row(edge_ptr, ptr, columns, begin, end):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def select(graph, work, ones, missing, ancestors_only, maximise_missing):
+def select(graph, work, ones, missing, ancestors_only, maximize_missing):
     """Fill the lists of ``work`` for one row; ``work.clamp`` holds its evidence."""
     n_visible = graph.n_visible
     if ancestors_only:
-        n_active = _ancestors(graph, work, ones, missing, maximise_missing)
+        n_active = _ancestors(graph, work, ones, missing, maximize_missing)
     else:
         n_active = graph.n_hidden
         for k in range(n_active):
@@ -137,17 +121,17 @@ def select(graph, work, ones, missing, ancestors_only, maximise_missing):
         if clamp[k] == 1 and n_parents[n_visible + k] > 0:
             _add_child(graph, work, n_visible + k)
     narrow_on, wide_on = counts[0], counts[1]
-    if maximise_missing:
+    if maximize_missing:
         for i in missing:
             _add_child(graph, work, i)
     for k in hidden:
-        if clamp[k] == UNOBSERVED and n_parents[n_visible + k] > 0:
+        if clamp[k] == FREE and n_parents[n_visible + k] > 0:
             _add_child(graph, work, n_visible + k)
     return Selection(n_active, narrow_on, counts[0], wide_on, counts[1])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _ancestors(graph, work, ones, missing, maximise_missing):
+def _ancestors(graph, work, ones, missing, maximize_missing):
     """List the ancestors of the active visibles and of hidden nodes that are known to be on."""
     seen, hidden, clamp = work.state, work.hidden, work.clamp
     n_active = 0
@@ -155,7 +139,7 @@ def _ancestors(graph, work, ones, missing, maximise_missing):
         seen[k] = 0
     for i in ones:
         n_active = _add_parents(graph, seen, hidden, n_active, i)
-    if maximise_missing:
+    if maximize_missing:
         for i in missing:
             n_active = _add_parents(graph, seen, hidden, n_active, i)
     for k in range(graph.n_hidden):

@@ -1,15 +1,12 @@
-"""Max-product inference of whole rows: the loop, decoding, the bound.
+"""Max-product inference of whole rows: the loop, decoding, and polishing of what was decoded.
 
 Children that are off send the constant -theta to their parents. It is part of each parent's total,
 so only the edges into active visibles and between hidden nodes are ever visited.
 """
 
-from typing import NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 from numba import float32, njit, uint64
 
+from noisyor.engines.contract import FREE
 from noisyor.engines.numba.float32x8 import LANES
 from noisyor.engines.numba.graph import NEVER
 from noisyor.engines.numba.log_joint import (
@@ -17,9 +14,8 @@ from noisyor.engines.numba.log_joint import (
     list_on,
     node_sums,
     polish_row,
-    row_log_joint,
 )
-from noisyor.engines.numba.max_product.active_set import UNOBSERVED, select
+from noisyor.engines.numba.max_product.active_set import select
 from noisyor.engines.numba.max_product.blocks import (
     fill_blocks,
     start_blocks,
@@ -38,49 +34,17 @@ from noisyor.engines.numba.max_product.two_stage import run_two_stage
 from noisyor.engines.numba.scalar import combine, logistic_noise
 
 
-class Options(NamedTuple):
-    """How to run the loop; see `noisyor.MaxProduct` for the meaning."""
-
-    temperature: float
-    max_iterations: int
-    step: float
-    tolerance: float
-    seed: int
-    train_step: int
-    n_samples: int
-    ancestors_only: bool
-    maximise_missing: bool
-    polish_sweeps: int
-    two_stage: bool
-
-
-class Output(NamedTuple):
-    """Results, one line per (row, sample): row r, sample s is line ``r * n_samples + s``.
-
-    ``states`` (lines, n_hidden) uint8; ``beliefs`` (lines, n_hidden) float32, or (0, n_hidden) if
-    not wanted; ``iterations`` int32, ``residual`` float32, ``log_joint`` float64, all (lines,).
-    """
-
-    states: npt.NDArray[np.uint8]
-    beliefs: npt.NDArray[np.float32]
-    iterations: npt.NDArray[np.int32]
-    residual: npt.NDArray[np.float32]
-    log_joint: npt.NDArray[np.float64]
-
-
 @njit(cache=True, nogil=True)
-def infer_rows(graph, parameters, rows, options, output, work, stages, begin, end):
+def infer_rows(graph, parameters, rows, options, noise, output, work, stages, begin, end):
     """Fill ``output`` for rows ``begin`` to ``end``; ``work``, ``stages``: this thread's memory."""
-    n_hidden, blocks, clamps = graph.n_hidden, work.blocks, rows.clamp
-    run_key = combine(uint64(options.seed), uint64(options.train_step))
+    blocks = work.blocks
+    run_key = combine(uint64(noise.seed), uint64(noise.step))
     for row in range(begin, end):
         ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
         missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
-        if clamps.shape[0] > 0:
-            for k in range(n_hidden):
-                work.clamp[k] = clamps[min(row, clamps.shape[0] - 1), k]
+        _read_clamp(rows.clamp, row, work.clamp)
         selection = select(
-            graph, work, ones, missing, options.ancestors_only, options.maximise_missing
+            graph, work, ones, missing, options.ancestors_only, options.maximize_missing
         )
         narrow = work.narrow
         on_blocks = fill_blocks(blocks, 0, narrow[: selection.narrow_on], graph, parameters)
@@ -114,20 +78,41 @@ def infer_rows(graph, parameters, rows, options, output, work, stages, begin, en
                 )
             output.iterations[line] = iterations
             output.residual[line] = residual
-
-            state = output.states[line]
-            _decode(work.belief, hidden, state)
+            _decode(work.belief, hidden, output.states[line])
             if output.beliefs.shape[0] > 0:
                 _copy_beliefs(work.belief, hidden, output.beliefs[line])
 
+
+@njit(cache=True, nogil=True)
+def polish_rows(graph, parameters, rows, states, options, work, begin, end):
+    """Flip single bits of ``states`` (lines, n_hidden) of rows ``begin`` to ``end`` in place.
+
+    The nodes that may flip are those that took part in message passing, in the same order.
+    """
+    n_rows = len(rows.ptr) - 1
+    samples = len(states) // n_rows
+    for row in range(begin, end):
+        ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
+        missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
+        _read_clamp(rows.clamp, row, work.clamp)
+        selection = select(
+            graph, work, ones, missing, options.ancestors_only, options.maximize_missing
+        )
+        hidden = work.hidden[: selection.hidden]
+        hidden_totals(graph, parameters, missing, work.total)
+        for line in range(row * samples, (row + 1) * samples):
+            state = states[line]
             n_on = list_on(state, work.on)
-            needed = hidden if options.polish_sweeps > 0 else work.on[:n_on]
-            node_sums(graph, parameters, state, work.on[:n_on], ones, needed, work.sums)
-            if options.polish_sweeps > 0:
-                polish_row(graph, parameters, state, ones, hidden, work, options.polish_sweeps)
-            output.log_joint[line] = row_log_joint(
-                graph, parameters, state, ones, missing, hidden, work.sums, work.total
-            )
+            node_sums(graph, parameters, state, work.on[:n_on], ones, hidden, work.sums)
+            polish_row(graph, parameters, state, ones, hidden, work, options.sweeps)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _read_clamp(clamps, row, clamp):
+    """Evidence on the hidden nodes of a row; without any, ``clamp`` stays as it was allocated."""
+    if clamps.shape[0] > 0:
+        for k in range(len(clamp)):
+            clamp[k] = clamps[min(row, clamps.shape[0] - 1), k]
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -151,7 +136,7 @@ def _copy_beliefs(belief, hidden, beliefs):
 def _start(graph, parameters, work, hidden, n_wide, on_blocks, n_blocks, options, key):
     """Messages at zero (excess = theta), prior log-odds on nodes without parents, fresh noise."""
     # A visible that is summed out sends no message; one that is inferred is a child like others.
-    total = parameters.total if options.maximise_missing else work.total
+    total = parameters.total if options.maximize_missing else work.total
     unaries, to_child, incoming = work.unary, work.to_child, work.incoming
     n_parents, leak_log_odds = graph.n_parents, parameters.leak_log_odds
     for k in hidden:
@@ -175,7 +160,7 @@ def _start(graph, parameters, work, hidden, n_wide, on_blocks, n_blocks, options
 def _collect(belief, unary, to_child, incoming, clamp, hidden):
     """Beliefs from the messages that have come in, which are then cleared."""
     for k in hidden:
-        if clamp[k] == UNOBSERVED:
+        if clamp[k] == FREE:
             belief[k] = unary[k] + to_child[k] + incoming[k]
         else:
             belief[k] = -NEVER if clamp[k] == 1 else NEVER

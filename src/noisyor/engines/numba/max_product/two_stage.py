@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import float32, njit, uint64
 
+from noisyor.engines.contract import FREE
 from noisyor.engines.numba.float32x8 import (
     LANES,
     add,
@@ -37,7 +38,6 @@ from noisyor.engines.numba.float32x8 import (
     where_equal,
 )
 from noisyor.engines.numba.graph import NEVER, Graph, Parameters
-from noisyor.engines.numba.max_product.active_set import UNOBSERVED
 from noisyor.engines.numba.max_product.messages import send, with_leak
 from noisyor.engines.numba.scalar import combine, logistic_noise
 
@@ -96,7 +96,7 @@ def run_two_stage(graph, parameters, work, stages, missing, selection, options, 
     down, to_edge, excess = stages.down, stages.to_edge, stages.excess
     top, second, positive = stages.top, stages.second, stages.positive
     children, noise, rest = stages.children, stages.noise, stages.rest[1]
-    total = parameters.total if options.maximise_missing else work.total
+    total = parameters.total if options.maximize_missing else work.total
     ptr, first, parent, n_parents = graph.ptr, graph.first, graph.parent, graph.n_parents
     log_odds, leaks = parameters.log_odds, parameters.leak_log_odds
     way = 1.0  # share of the way from zero that the message of a leak still has to go
@@ -151,7 +151,7 @@ def run_two_stage(graph, parameters, work, stages, missing, selection, options, 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _clamped(evidence, belief):
-    if evidence == UNOBSERVED:
+    if evidence == FREE:
         return float32(belief)
     return -NEVER if evidence == 1 else NEVER
 
@@ -192,7 +192,7 @@ def _start(graph, parameters, work, stages, hidden, missing, n_children, options
         work.incoming[k] = 0.0
     for number in range(n_children + len(missing)):
         # A visible that is summed out has no factor; one that is inferred is among the children.
-        if number >= n_children and options.maximise_missing:
+        if number >= n_children and options.maximize_missing:
             break
         node = stages.children[number] if number < n_children else missing[number - n_children]
         start, end = ptr[node], ptr[node] + n_parents[node]

@@ -1,4 +1,4 @@
-"""The contract of mean-field inference: arrays in, arrays out, threads inside."""
+"""Mean-field inference of a batch: prepare, share rows out over threads, add up."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from noisyor._util.arrays import BinaryArray, FloatArray, IntArray
-from noisyor.data.observations import Observations
-from noisyor.engines.numba.cache import forget_stale_kernels
-from noisyor.engines.numba.engine import rows_of
-from noisyor.engines.numba.graph import Graph, graph_of
+from noisyor._util.arrays import IntArray, LongArray
+from noisyor.engines.contract import (
+    Evidence,
+    GradientSum,
+    MeanFieldOptions,
+    MeanFieldResult,
+    WarmState,
+)
+from noisyor.engines.numba.graph import Graph
 from noisyor.engines.numba.mean_field.rows import (
-    Options,
-    Output,
     Sums,
     finish_gradient,
     infer_blocks,
@@ -23,26 +25,25 @@ from noisyor.engines.numba.mean_field.rows import (
     starting_weights,
 )
 from noisyor.engines.numba.mean_field.workspace import Memory, Tables, Work, allocate
+from noisyor.engines.reduction import MEAN_FIELD_PARTS, TreeSum, mean_field_parts, tree_sum
 from noisyor.engines.threads import run_blocks
 from noisyor.network.graph import Network
 
-forget_stale_kernels(infer_blocks)
-
-_FEW_BLOCKS, _MANY_BLOCKS, _MANY_ROWS = 8, 16, 64
-"""Rows are worked on in so many blocks, each with a partial sum of the gradient."""
+_FEW_PARTS = 8
+"""Up to so many parts of a block two are made for each thread, else four."""
 
 _LEAST_LEAK, _LEAST_SLOPE = 1e-300, 1e-100
 """Keep the logarithm of a leak finite, and products with a tiny slope out of the denormals."""
 
 
-class PreparedNetwork:
+class Prepared:
     """A network in the layout of the mean-field kernels."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, graph: Graph) -> None:
         self.network = network
-        self.graph: Graph = graph_of(network)
+        self.graph = graph
         self.idle: deque[Work] = network.engine_cache.setdefault("mean field work", deque())
-        graph, theta = self.graph, np.append(network.theta, 0.0)
+        theta = np.append(network.theta, 0.0)
         leak, edge_theta = theta[graph.leak_param], theta[graph.param]
         lifted = np.maximum(leak, _LEAST_LEAK)
         total = np.bincount(graph.parent, edge_theta, network.n_hidden + 1)
@@ -79,10 +80,10 @@ class PreparedNetwork:
         finally:
             self.idle.append(work)
 
-    def needed(self, observations: Observations) -> tuple[int, int]:
+    def needed(self, evidence: Evidence) -> tuple[int, int]:
         """Most edges into active visibles, and most active visibles, of any row."""
-        ptr = observations.ptr
-        per_one = self.graph.n_parents[observations.columns[ptr[0] : ptr[-1]]]
+        ptr = evidence.ptr
+        per_one = self.graph.n_parents[evidence.columns[ptr[0] : ptr[-1]]]
         before = np.concatenate([[0], np.cumsum(per_one)])
         return int(np.diff(before[ptr - ptr[0]]).max()), int(np.diff(ptr).max())
 
@@ -97,122 +98,120 @@ def _sweep_order(network: Network) -> IntArray:
     return order
 
 
-def no_memory() -> Memory:
-    """Start afresh and keep nothing."""
-    return Memory(np.zeros(1, dtype=np.int64), np.empty(0), filled=False, kept=False)
-
-
-def empty_memory(prepared: PreparedNetwork, observations: Observations, local: bool) -> Memory:
-    """Room for the (q, r) of every row, no evidence on hidden nodes."""
-    sizes = np.zeros(observations.n_rows, dtype=np.int64)
-    rows = rows_of(observations, None, prepared.graph.n_hidden)
-    with prepared.memory(*prepared.needed(observations)) as work:
-        memory_sizes(prepared.graph, prepared.tables, rows, work, local, sizes)
-    ptr = np.concatenate([[0], np.cumsum(sizes)])
-    return Memory(ptr, np.empty(ptr[-1]), filled=False, kept=True)
-
-
 def infer(
-    prepared: PreparedNetwork,
-    observations: Observations,
-    options: Options,
-    *,
-    clamp: BinaryArray | None = None,
-    memory: Memory | None = None,
-    with_q: bool = False,
-    n_threads: int = 1,
-) -> Output:
-    """Mean-field inference of every row; see `Output` for the shapes.
-
-    ``memory`` holds (q, r) to start from, if filled, and receives those at the end.
-    """
-    n_rows = observations.n_rows
-    output = _output(n_rows, prepared.graph.n_hidden if with_q else 0)
-    nothing = np.empty((_n_blocks(n_rows), 0))
-    sums = Sums(nothing, nothing)
-    _run(prepared, observations, options, clamp, memory, output, sums, n_threads)
-    return output
+    prepared: Prepared, evidence: Evidence, options: MeanFieldOptions, with_q: bool, n_threads: int
+) -> MeanFieldResult:
+    """Mean-field inference of every row."""
+    n_rows = evidence.n_rows
+    result = _result(n_rows, prepared.graph.n_hidden if with_q else 0)
+    bounds = mean_field_parts(n_rows)
+    nothing = np.empty((len(bounds) - 1, 0))
+    _run(
+        prepared, evidence, options, _no_memory(), result, Sums(nothing, nothing), bounds, n_threads
+    )
+    return result
 
 
 def gradient(
-    prepared: PreparedNetwork,
-    observations: Observations,
-    options: Options,
-    *,
-    memory: Memory | None = None,
-    n_threads: int = 1,
-) -> tuple[float, FloatArray]:
-    """Sum over rows of the bound and its gradient with (q, r) held fixed, shape (n_params,).
+    prepared: Prepared,
+    evidence: Evidence,
+    options: MeanFieldOptions,
+    warm: WarmState | None,
+    keep_warm: bool,
+    n_threads: int,
+) -> tuple[GradientSum, WarmState | None]:
+    """Sum over rows of the bound and its gradient with (q, r) held fixed, shape (n_params,)."""
+    graph, n_rows = prepared.graph, evidence.n_rows
+    memory = _memory(prepared, evidence, options.local, warm, keep_warm)
+    result, total = _result(n_rows, 0), TreeSum()
+    bounds = mean_field_parts(n_rows)
+    for first, last in _blocks(bounds):
+        parts = bounds[first : last + 1]
+        sums = Sums(
+            np.zeros((last - first, prepared.network.n_params + 1)),
+            np.zeros((last - first, graph.n_hidden + 1)),
+        )
+        _run(prepared, evidence, options, memory, result, sums, parts, n_threads)
+        weighted = result.elbo
+        if len(evidence.weight):
+            weighted = weighted * evidence.weight
+        values = np.add.reduceat(weighted[: parts[-1]], parts[:-1])
+        total.add(
+            tree_sum(
+                [
+                    [np.array([value]), part, mass]
+                    for value, part, mass in zip(values, *sums, strict=True)
+                ]
+            )
+        )
+    value, gradient, mass = total.result()
+    weight = evidence.total_weight
+    finish_gradient(graph.leak_param, graph.param, graph.parent, gradient, mass, weight)
+    kept = WarmState(memory.ptr, memory.value) if keep_warm else None
+    return GradientSum(float(value[0]), gradient[:-1], weight), kept
 
-    Rows are summed in blocks that depend on nothing but their number, so the bits are the same
-    for any thread count.
-    """
-    graph, n_rows = prepared.graph, observations.n_rows
-    n_blocks = _n_blocks(n_rows)
-    sums = Sums(
-        np.zeros((n_blocks, prepared.network.n_params + 1)),
-        np.zeros((n_blocks, graph.n_hidden + 1)),
-    )
-    output = _output(n_rows, 0)
-    _run(prepared, observations, options, None, memory, output, sums, n_threads)
-    total, mass = sums.gradient.sum(axis=0), sums.mass.sum(axis=0)
-    finish_gradient(graph.leak_param, graph.param, graph.parent, total, mass, float(n_rows))
-    return float(output.elbo.sum()), total[:-1]
+
+def _blocks(bounds: LongArray) -> Iterator[tuple[int, int]]:
+    """Runs of parts that make up a block of rows, so that few partial sums are held at once."""
+    for first in range(0, len(bounds) - 1, MEAN_FIELD_PARTS):
+        yield first, min(first + MEAN_FIELD_PARTS, len(bounds) - 1)
 
 
 def _run(
-    prepared: PreparedNetwork,
-    observations: Observations,
-    options: Options,
-    clamp: BinaryArray | None,
-    memory: Memory | None,
-    output: Output,
+    prepared: Prepared,
+    evidence: Evidence,
+    options: MeanFieldOptions,
+    memory: Memory,
+    result: MeanFieldResult,
     sums: Sums,
+    bounds: LongArray,
     n_threads: int,
 ) -> None:
-    """Infer rows in as many blocks as there are sums."""
-    rows = rows_of(observations, clamp, prepared.graph.n_hidden)
-    memory = no_memory() if memory is None else memory
-    n_blocks, needed = len(sums.gradient), prepared.needed(observations)
+    """Infer the rows of all parts between ``bounds``."""
+    n_parts, needed = len(bounds) - 1, prepared.needed(evidence)
 
-    def blocks(begin: int, end: int) -> None:
+    def parts(begin: int, end: int) -> None:
         with prepared.memory(*needed) as work:
             infer_blocks(
                 prepared.graph,
                 prepared.tables,
-                rows,
+                evidence,
                 work,
                 memory,
                 options,
-                output,
+                result,
                 sums,
-                (begin, end, n_blocks),
+                bounds,
+                (begin, end),
             )
 
-    run_blocks(blocks, n_blocks, n_threads, blocks_per_thread=4 if n_blocks > _FEW_BLOCKS else 2)
+    run_blocks(parts, n_parts, n_threads, blocks_per_thread=4 if n_parts > _FEW_PARTS else 2)
 
 
-def _n_blocks(n_rows: int) -> int:
-    """A function of the number of rows alone, so that sums do not depend on the threads."""
-    return min(n_rows, _MANY_BLOCKS if n_rows >= _MANY_ROWS else _FEW_BLOCKS)
+def _no_memory() -> Memory:
+    """Start afresh and keep nothing."""
+    return Memory(np.zeros(1, dtype=np.int64), np.empty(0), filled=False, kept=False)
 
 
-def _output(n_rows: int, n_hidden: int) -> Output:
-    return Output(
+def _memory(
+    prepared: Prepared, evidence: Evidence, local: bool, warm: WarmState | None, keep: bool
+) -> Memory:
+    """Where (q, r) of the rows start, and room for those at the end: ``warm`` is not changed."""
+    if warm is not None:
+        return Memory(warm.ptr, warm.values.copy() if keep else warm.values, True, keep)
+    if not keep:
+        return _no_memory()
+    sizes = np.zeros(evidence.n_rows, dtype=np.int64)
+    with prepared.memory(*prepared.needed(evidence)) as work:
+        memory_sizes(prepared.graph, prepared.tables, evidence, work, local, sizes)
+    ptr = np.concatenate([[0], np.cumsum(sizes)])
+    return Memory(ptr, np.empty(ptr[-1]), filled=False, kept=True)
+
+
+def _result(n_rows: int, n_hidden: int) -> MeanFieldResult:
+    return MeanFieldResult(
         elbo=np.empty(n_rows),
         gain=np.empty(n_rows),
         rounds=np.empty(n_rows, dtype=np.int32),
         q=np.empty((n_rows if n_hidden else 0, n_hidden)),
     )
-
-
-__all__ = [
-    "Memory",
-    "Options",
-    "Output",
-    "PreparedNetwork",
-    "empty_memory",
-    "gradient",
-    "infer",
-    "no_memory",
-]

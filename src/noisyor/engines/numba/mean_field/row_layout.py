@@ -7,8 +7,8 @@ before parents, so that a sweep over them is one pass upwards.
 
 import numpy as np
 
+from noisyor.engines.contract import FREE
 from noisyor.engines.numba.float64x8 import WIDTH, inner, splat
-from noisyor.engines.numba.max_product.active_set import UNOBSERVED
 from noisyor.engines.numba.mean_field.factor import floor_of, normalise
 from noisyor.engines.numba.mean_field.workspace import NARROW, Size
 
@@ -43,7 +43,7 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local):
     n_children, n_edges = 0, 0
     for j in range(n_local):
         k = hidden.node[j]
-        hidden.free[j] = hidden.clamp[k] == UNOBSERVED
+        hidden.free[j] = hidden.clamp[k] == FREE
         hidden.child[j] = -1
         n_parents = graph.n_parents[graph.n_visible + k]
         if n_parents > 0 and hidden.clamp[k] != 0:

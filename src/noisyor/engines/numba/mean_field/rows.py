@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from noisyor.engines.contract import FREE
 from noisyor.engines.numba.float64x8 import (
     WIDTH,
     edge_terms,
@@ -29,7 +30,6 @@ from noisyor.engines.numba.float64x8 import (
     splat,
     store,
 )
-from noisyor.engines.numba.max_product.active_set import UNOBSERVED
 from noisyor.engines.numba.mean_field.factor import iterate, weigh
 from noisyor.engines.numba.mean_field.jensen_solver import settle
 from noisyor.engines.numba.mean_field.row_layout import (
@@ -50,30 +50,6 @@ STILL, NEARLY_STILL = 1e-14, 1e-4
 rounds go on until the bound has converged, the next one makes up for the rest."""
 
 
-class Options(NamedTuple):
-    """The schedule; see `noisyor.MeanField`. A negative tolerance stands for None."""
-
-    local: bool
-    outer: int
-    inner: int
-    r_iterations: int
-    tolerance: float
-    r_tolerance: float
-    newton: bool
-
-
-class Output(NamedTuple):
-    """Results by row: ``elbo`` the bound and ``gain`` of the last round (n_rows,), ``rounds``
-
-    (n_rows,) int32, ``q`` (n_rows, n_hidden) float64 or without rows if it is not wanted.
-    """
-
-    elbo: npt.NDArray[np.float64]
-    gain: npt.NDArray[np.float64]
-    rounds: npt.NDArray[np.int32]
-    q: npt.NDArray[np.float64]
-
-
 class Sums(NamedTuple):
     """Partial sums by block of rows, or arrays (n_blocks, 0) if they are not wanted."""
 
@@ -83,22 +59,32 @@ class Sums(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def infer_blocks(
-    graph_arrays, table_arrays, row_arrays, work_arrays, memory_arrays, options, output, sums, parts
+    graph_arrays,
+    table_arrays,
+    row_arrays,
+    work_arrays,
+    memory_arrays,
+    options,
+    output,
+    sums,
+    bounds,
+    parts,
 ):
-    """Fill ``output`` for the rows of the blocks ``parts = (first, last, number of blocks)``.
+    """Fill ``output`` for the rows of blocks ``parts[0]`` to ``parts[1]``.
 
-    Rows are shared out evenly among the blocks. Unless they are empty, ``sums.gradient`` (n_blocks,
-    n_params + 1) gains what the nodes that may be on add and ``sums.mass`` (n_blocks, n_hidden + 1)
-    the sum of q over rows; `finish_gradient` adds what all nodes share.
+    Block b holds the rows ``bounds[b]`` to ``bounds[b + 1]``. Unless they are empty,
+    ``sums.gradient`` (n_blocks, n_params + 1) gains what the nodes that may be on add and
+    ``sums.mass`` (n_blocks, n_hidden + 1) the sum of q over rows, both by the rows' weights;
+    `finish_gradient` adds what all nodes share.
     """
     graph, tables, work = pointers(graph_arrays), pointers(table_arrays), pointers(work_arrays)
-    memory, n_rows = pointers(memory_arrays), len(output.elbo)
-    n_clamps, n_hidden = row_arrays.clamp.shape[0], graph.n_hidden
+    memory = pointers(memory_arrays)
+    n_clamps, n_hidden, weights = row_arrays.clamp.shape[0], graph.n_hidden, row_arrays.weight
     for k in range(n_hidden):
-        work.hidden.clamp[k] = UNOBSERVED
+        work.hidden.clamp[k] = FREE
     known = False  # whether the hidden nodes are laid out, the same for all rows
     for number in range(parts[0], parts[1]):
-        for row in range(n_rows * number // parts[2], n_rows * (number + 1) // parts[2]):
+        for row in range(bounds[number], bounds[number + 1]):
             ones = row_arrays.columns[row_arrays.ptr[row] : row_arrays.ptr[row + 1]]
             missing = row_arrays.missing_columns[
                 row_arrays.missing_ptr[row] : row_arrays.missing_ptr[row + 1]
@@ -128,7 +114,14 @@ def infer_blocks(
                 exchange(graph, memory, work, size, row, True)
             if sums.gradient.shape[1] > 0:
                 _add_gradient(
-                    graph, tables, work, size, missing, sums.gradient[number], sums.mass[number]
+                    graph,
+                    tables,
+                    work,
+                    size,
+                    missing,
+                    weights[row] if len(weights) > 0 else 1.0,
+                    sums.gradient[number],
+                    sums.mass[number],
                 )
             if output.q.shape[0] > 0:
                 for k in range(n_hidden):
@@ -257,8 +250,8 @@ def _bound(graph, work, size):
 
 
 @inner()
-def _add_gradient(graph, tables, work, size, missing, gradient, mass):
-    """Add what the nodes of a row that may be on contribute to the gradient of its bound.
+def _add_gradient(graph, tables, work, size, missing, weight, gradient, mass):
+    """Add what the nodes of a row that may be on contribute to the gradient, ``weight`` times.
 
     With u = leak + theta / r the derivative is ``q_k (q_i / (1 - exp(-u)) - 1)`` for an edge and
     ``q_i {1 + f'(leak) + sum_k q_k r_k (f'(u_k) - f'(leak))} - 1`` for a leak. The ``-1`` are left
@@ -279,27 +272,27 @@ def _add_gradient(graph, tables, work, size, missing, gradient, mass):
         for entry in range(first, first + graph.n_parents[node]):
             q_parent, derivative = q[edges.link[edge]], derivatives[edge]
             total += q_parent * edges.r[edge] * (derivative - slope_of_leak)
-            gradient[graph.param[entry]] += q_child * q_parent * (1.0 + derivative)
+            gradient[graph.param[entry]] += weight * (q_child * q_parent * (1.0 + derivative))
             edge += stride
-        gradient[graph.leak_param[node]] += q_child * total
+        gradient[graph.leak_param[node]] += weight * (q_child * total)
     for j in range(size.hidden):
-        mass[hidden.node[j]] += q[j]
+        mass[hidden.node[j]] += weight * q[j]
         node = n_visible + hidden.node[j]
         if graph.n_parents[node] == 0:
-            gradient[graph.leak_param[node]] += q[j] * (1.0 + tables.slope[node])
+            gradient[graph.leak_param[node]] += weight * (q[j] * (1.0 + tables.slope[node]))
     for i in missing:
-        gradient[graph.leak_param[i]] += 1.0
+        gradient[graph.leak_param[i]] += weight
         for entry in range(graph.ptr[i], graph.ptr[i] + graph.n_parents[i]):
             j = hidden.place[graph.parent[entry]]
             if j >= 0:
-                gradient[graph.param[entry]] += q[j]
+                gradient[graph.param[entry]] += weight * q[j]
 
 
 @njit(cache=True, nogil=True)
-def finish_gradient(leak_param, param, parent, gradient, mass, n_rows):
+def finish_gradient(leak_param, param, parent, gradient, mass, total_weight):
     """Add what every node, on or off, contributes: -1 per row and leak, -q_k per edge."""
     for node in range(len(leak_param)):
-        gradient[leak_param[node]] -= n_rows
+        gradient[leak_param[node]] -= total_weight
     for edge in range(len(param)):  # padding goes to the spare entry
         gradient[param[edge]] -= mass[parent[edge]]
 
@@ -321,7 +314,7 @@ def memory_sizes(graph_arrays, table_arrays, row_arrays, work_arrays, local, siz
     """``sizes[row]``: how many numbers the (q, r) of each row take."""
     graph, tables, work = pointers(graph_arrays), pointers(table_arrays), pointers(work_arrays)
     for k in range(graph.n_hidden):
-        work.hidden.clamp[k] = UNOBSERVED
+        work.hidden.clamp[k] = FREE
     for row in range(len(sizes)):
         ones = row_arrays.columns[row_arrays.ptr[row] : row_arrays.ptr[row + 1]]
         of_hidden = lay_out_hidden(graph, tables, work, pointers(ones), len(ones), local)

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor.engines.contract import FREE
 from noisyor.engines.numba.float64x8 import WIDTH
 from noisyor.engines.numba.graph import Graph
-from noisyor.engines.numba.max_product.active_set import UNOBSERVED
 from noisyor.engines.numba.mean_field.factor import BATCH_SETTLING, Children, Edges, Groups, Scratch
 
 NARROW = 32
@@ -170,7 +170,7 @@ def allocate(graph: Graph, most_edges: int, most_ones: int) -> Work:
             below=floats(n),
             odds=floats(n),
             place=short(n_hidden),
-            clamp=np.full(n_hidden, UNOBSERVED, dtype=np.uint8),
+            clamp=np.full(n_hidden, FREE, dtype=np.uint8),
         ),
         most_edges,
         most_ones,

@@ -1,14 +1,11 @@
 """Chains that cool towards the posterior outside a set of configurations; whole rows of both."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit, uint64
 
-from noisyor.engines.numba.cache import forget_stale_kernels
-from noisyor.engines.numba.max_product.active_set import UNOBSERVED
+from noisyor.engines.contract import FREE
 from noisyor.engines.numba.sampling.configuration_set import (
     grow_set,
     mean_of_set,
@@ -21,7 +18,7 @@ from noisyor.engines.numba.sampling.walker import (
     enter_state,
     flip_node,
     gain_on,
-    localise,
+    localize,
     logistic_of,
     uniform_of,
 )
@@ -40,38 +37,6 @@ _AFTER_NODES = np.uint64(2**32)
 """Keys of sweeps begin where those of nodes end."""
 
 
-class Options(NamedTuple):
-    """How far to explore.
-
-    ``n_expansions`` configurations have all their single flips added to the set; ``n_chains``
-    chains, or 0 for none, make ``n_steps`` sweeps to the posterior and ``n_stay`` more there.
-    """
-
-    n_expansions: int
-    n_chains: int
-    n_steps: int
-    n_stay: int
-    seed: int
-
-
-class Output(NamedTuple):
-    """Results of `explore_rows`.
-
-    ``log_sum`` (n_rows,) log of the sum of p(h, x) over the set; ``size`` (n_rows,) its number of
-    configurations of the nodes that interact; ``log_evidence`` (n_rows,) estimate of log p(x) from
-    set and chains and ``log_error`` its standard error, ``log_sum`` and zero without chains;
-    ``probability`` and ``error`` (n_rows, n_hidden) of each node and its standard error, or
-    (0, n_hidden) if not wanted.
-    """
-
-    log_sum: npt.NDArray[np.float64]
-    size: npt.NDArray[np.int64]
-    log_evidence: npt.NDArray[np.float64]
-    log_error: npt.NDArray[np.float64]
-    probability: npt.NDArray[np.float64]
-    error: npt.NDArray[np.float64]
-
-
 @njit(cache=True, nogil=True)
 def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
     """Annealed importance sampling of what lies outside a set.
@@ -86,7 +51,7 @@ def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
     first, up_to, first_odds, log_off = np.empty(n), np.zeros(n + 1), np.zeros(n), 0.0
     for j in range(n):
         first[j] = min(max(mean[j], least), 1.0 - least)
-        if clamp[j] == UNOBSERVED:
+        if clamp[j] == FREE:
             first_odds[j] = math.log(first[j] / (1.0 - first[j]))
             log_off += math.log1p(-first[j])
             up_to[j + 1] = first[j]
@@ -97,7 +62,7 @@ def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
         chain_key = combine(key, uint64(chain))
         for j in range(n):
             state[j] = clamp[j]
-            if clamp[j] == UNOBSERVED:
+            if clamp[j] == FREE:
                 state[j] = uniform_of(combine(chain_key, uint64(hidden[j]))) < first[j]
         log_weight = 0.0
         for step in range(n_steps):
@@ -135,7 +100,7 @@ def _combine(local, found, options, weight, outside, on, mean, error):
     n_chains, n = on.shape
     n_free = 0
     for j in range(n):
-        n_free += local.clamp[j] == UNOBSERVED
+        n_free += local.clamp[j] == FREE
     complete = len(found.value) == 2.0**n_free
     visit = 0.0 if complete else 1.0 / (n_chains * options.n_stay)
     values = np.empty(n_chains)
@@ -175,7 +140,7 @@ def _swap(local, walker, up_to, first_odds, heat, key):
     on = np.empty(len(state), dtype=np.int32)
     n_on = 0
     for j in range(len(state)):
-        if state[j] and clamp[j] == UNOBSERVED:
+        if state[j] and clamp[j] == FREE:
             on[n_on] = j
             n_on += 1
     for attempt in range(min(_SWAPS * n_on, _MOST_SWAPS)):
@@ -184,7 +149,7 @@ def _swap(local, walker, up_to, first_odds, heat, key):
         wanted = uniform_of(combine(attempt_key, uint64(0))) * up_to[-1]
         new = min(np.searchsorted(up_to, wanted, "right") - 1, len(state) - 1)
         old = on[place]
-        if state[new] or clamp[new] != UNOBSERVED:
+        if state[new] or clamp[new] != FREE:
             continue
         change = -heat * gain_on(local, walker, old)
         flip_node(local, walker, old)
@@ -203,7 +168,7 @@ def _sweep(local, walker, first_odds, heat, key):
     """Draw every free node from its conditional between the start and the target."""
     clamp, hidden, state = local.clamp, local.hidden, walker.state
     for j in range(len(state)):
-        if clamp[j] == UNOBSERVED:
+        if clamp[j] == FREE:
             odds = heat * gain_on(local, walker, j) + (1.0 - heat) * first_odds[j]
             if (uniform_of(combine(key, uint64(hidden[j]))) < logistic_of(odds)) != state[j]:
                 flip_node(local, walker, j)
@@ -222,7 +187,7 @@ def _visit(local, found, walker, key, on):
     inside = table[place_of(table, names, name)] > 0
     outside, n_free = 0.0, 0
     for j in range(len(state)):
-        if clamp[j] != UNOBSERVED:
+        if clamp[j] != FREE:
             continue
         probability = logistic_of(gain_on(local, walker, j))
         other_inside = table[place_of(table, names, name ^ keys[j])] > 0
@@ -244,7 +209,7 @@ def _visit(local, found, walker, key, on):
 
 
 @njit(cache=True, nogil=True)
-def explore_rows(graph, parameters, rows, starts, options, output, begin, end):
+def explore_rows(graph, parameters, rows, starts, options, noise, output, begin, end):
     """Sets and chains of rows ``begin`` to ``end``.
 
     The set of a row holds its ``starts`` (n_rows * n_starts, n_hidden) and all single flips of the
@@ -255,8 +220,8 @@ def explore_rows(graph, parameters, rows, starts, options, output, begin, end):
     n_starts = len(starts) // n_rows
     n_chains = options.n_chains
     for row in range(begin, end):
-        key = combine(uint64(options.seed), uint64(rows.row_ids[row]))
-        local = localise(graph, parameters, rows, row)
+        key = combine(uint64(noise.seed), uint64(rows.row_ids[row]))
+        local = localize(graph, parameters, rows, row)
         n = len(local.hidden)
         found = grow_set(local, starts, row * n_starts, n_starts, options.n_expansions)
         weight = np.empty(len(found.value))
@@ -280,6 +245,3 @@ def explore_rows(graph, parameters, rows, starts, options, output, begin, end):
             for j in range(n):
                 output.probability[row, local.hidden[j]] = mean[j]
                 output.error[row, local.hidden[j]] = error[j]
-
-
-forget_stale_kernels(explore_rows)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, uint64
 
-from noisyor.engines.numba.max_product.active_set import UNOBSERVED
+from noisyor.engines.contract import FREE
 from noisyor.engines.numba.sampling.walker import allocate_walker, enter_state, gain_on
 from noisyor.engines.numba.scalar import mix
 
@@ -58,7 +58,7 @@ def grow_set(local, starts, first_start, n_starts, n_expansions):
     size, empty = 0, -1
     for s in range(n_starts):
         for j in range(n):
-            free = clamp[j] == UNOBSERVED
+            free = clamp[j] == FREE
             given = starts[first_start + s, local.hidden[j]] if s < n_given else np.uint8(0)
             start[s, j] = given if free else clamp[j]
         name = name_of(keys, start[s])
@@ -84,7 +84,7 @@ def grow_set(local, starts, first_start, n_starts, n_expansions):
         for j in range(n):
             name = names[best] ^ keys[j]
             place = place_of(table, names, name)
-            if clamp[j] == UNOBSERVED and table[place] == 0:
+            if clamp[j] == FREE and table[place] == 0:
                 gain = gain_on(local, walker, j)
                 value[size] = base - gain if state[j] else base + gain
                 names[size], origin[size], flipped[size] = name, e, j

@@ -10,13 +10,12 @@ import math
 import numpy as np
 from numba import njit, uint64
 
-from noisyor.engines.numba.cache import forget_stale_kernels
 from noisyor.engines.numba.sampling.walker import (
     allocate_walker,
     enter_state,
     flip_node,
     gain_on,
-    localise,
+    localize,
     logistic_of,
     uniform_of,
 )
@@ -25,7 +24,7 @@ from noisyor.engines.numba.scalar import combine
 
 @njit(cache=True, nogil=True)
 def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, begin, end):
-    """One sweep over the hidden nodes of rows ``begin`` to ``end``; ``states`` change.
+    """One sweep over the hidden nodes of rows ``begin`` to ``end``; ``states`` change in place.
 
     ``states`` (n_rows, n_hidden) uint8. Added to ``credit`` (n_params + 1, the last for padding):
     how often each parameter is expected to have switched its node on; to ``chance``, as long: how
@@ -35,14 +34,17 @@ def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, beg
     n_visible, n_hidden = graph.n_visible, graph.n_hidden
     times_on, probability = np.zeros(n_hidden + 1), np.empty(n_hidden + 1)
     active = np.zeros(n_visible, dtype=np.uint8)
+    weights, total_weight = rows.weight, 0.0
     for row in range(begin, end):
         state = states[row]
+        weight = weights[row] if len(weights) > 0 else 1.0
+        total_weight += weight
         ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
         missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
         key = combine(combine(uint64(seed), uint64(rows.row_ids[row])), uint64(sweep))
         for i in ones:
             active[i] = 1
-        local = localise(graph, parameters, rows, row)
+        local = localize(graph, parameters, rows, row)
         walker = allocate_walker(local)
         for j in range(len(local.hidden)):
             walker.state[j] = state[local.hidden[j]]
@@ -50,39 +52,39 @@ def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, beg
         for k in range(n_hidden):  # isolated nodes
             if not np.isnan(local.isolated[k]):
                 probability[k] = logistic_of(local.isolated[k])
-                credit[graph.leak_param[n_visible + k]] += probability[k]
+                credit[graph.leak_param[n_visible + k]] += weight * probability[k]
                 state[k] = uniform_of(combine(key, uint64(k))) < probability[k]
         for j in range(len(local.hidden)):
             k = local.hidden[j]
             probability[k] = logistic_of(gain_on(local, walker, j))
-            _credit_node(graph, local, walker, j, active, probability[k], credit)
+            _credit_node(graph, local, walker, j, active, weight * probability[k], credit)
             if (uniform_of(combine(key, uint64(k))) < probability[k]) != walker.state[j]:
                 flip_node(local, walker, j)
             state[k] = walker.state[j]
         for place in range(len(ones)):
             noise = graph.leak_param[ones[place]]
-            credit[noise] += _share(local.leak[place], walker.sums[place])
+            credit[noise] += weight * _share(local.leak[place], walker.sums[place])
         for i in missing:
-            chance[graph.leak_param[i]] -= 1.0
+            chance[graph.leak_param[i]] -= weight
             for edge in range(graph.ptr[i], graph.ptr[i] + graph.n_parents[i]):
-                chance[graph.param[edge]] -= probability[graph.parent[edge]]
+                chance[graph.param[edge]] -= weight * probability[graph.parent[edge]]
         for k in range(n_hidden):
-            times_on[k] += probability[k]
+            times_on[k] += weight * probability[k]
         for i in ones:
             active[i] = 0
     for node in range(n_visible + n_hidden):
-        chance[graph.leak_param[node]] += end - begin
+        chance[graph.leak_param[node]] += total_weight
         for edge in range(graph.ptr[node], graph.ptr[node] + graph.n_parents[node]):
             chance[graph.param[edge]] += times_on[graph.parent[edge]]
 
 
 @njit(cache=True, nogil=True)
-def _credit_node(graph, local, walker, j, active, probability, credit):
-    """Credit for node j, which is on with this probability: to its leak, and to its edges."""
+def _credit_node(graph, local, walker, j, active, expected, credit):
+    """Credit for node j, which is expected to be on so often: to its leak, and to its edges."""
     n_ones, n_visible = local.n_ones, graph.n_visible
     k = local.hidden[j]
     own = _share(local.leak[n_ones + j], walker.sums[n_ones + j])
-    credit[graph.leak_param[n_visible + k]] += probability * own
+    credit[graph.leak_param[n_visible + k]] += expected * own
     edge = local.ptr[j]
     for position in range(graph.out_ptr[k], graph.out_ptr[k + 1]):
         child = graph.out_child[position]
@@ -91,7 +93,7 @@ def _credit_node(graph, local, walker, j, active, probability, credit):
         slot, theta = local.slot[edge], local.theta[edge]
         if child < n_visible or walker.state[slot - n_ones]:
             total = walker.sums[slot] if walker.state[j] else walker.sums[slot] + theta
-            credit[graph.param[graph.out_edge[position]]] += probability * _share(theta, total)
+            credit[graph.param[graph.out_edge[position]]] += expected * _share(theta, total)
         edge += 1
 
 
@@ -99,6 +101,3 @@ def _credit_node(graph, local, walker, j, active, probability, credit):
 def _share(theta, total):
     """Probability that a parent acted, given that at least one did; theirs is ``total``."""
     return math.expm1(-theta) / math.expm1(-max(total, theta))
-
-
-forget_stale_kernels(sweep_rows)

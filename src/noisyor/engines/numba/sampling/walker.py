@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, uint64
 
-from noisyor.engines.numba.max_product.active_set import UNOBSERVED
+from noisyor.engines.contract import FREE
 from noisyor.engines.numba.scalar import log_expm1, mix
 
 KNOWN = 1e300
@@ -61,7 +61,7 @@ class Walker(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def localise(graph, parameters, rows, row):
+def localize(graph, parameters, rows, row):
     """The row as the hidden nodes see it that interact."""
     n_visible, n_hidden = graph.n_visible, graph.n_hidden
     ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
@@ -74,7 +74,7 @@ def localise(graph, parameters, rows, row):
     cost, isolated = np.empty(n_hidden), np.empty(n_hidden)
     clamp, n_clamps = np.empty(n_hidden, dtype=np.uint8), rows.clamp.shape[0]
     for k in range(n_hidden):
-        cost[k], isolated[k], clamp[k] = parameters.total[k], np.nan, UNOBSERVED
+        cost[k], isolated[k], clamp[k] = parameters.total[k], np.nan, FREE
         if n_clamps > 0:
             clamp[k] = rows.clamp[min(row, n_clamps - 1), k]
     offset = -parameters.total_leak
@@ -93,7 +93,7 @@ def localise(graph, parameters, rows, row):
             if child >= n_visible or slot_of[child] >= 0:
                 edges += 1
         if edges == 0 and graph.n_parents[node] == 0:
-            if clamp[k] == UNOBSERVED:
+            if clamp[k] == FREE:
                 odds = log_expm1(parameters.leak[node]) - cost[k]
                 offset += max(odds, 0.0) + math.log1p(math.exp(-abs(odds)))
                 isolated[k] = odds
