@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from noisyor.demo.run import N_TRAIN, run_demo
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.metrics import features_iou, reconstruction_error
 
@@ -26,7 +27,7 @@ def test_the_four_shapes_are_found():
 
 @pytest.fixture(scope="module")
 def short():
-    return run_demo(1, steps=8, progress=False, n_threads=1)
+    return run_demo(1, steps=8, progress=False, engine=get_engine(n_threads=1))
 
 
 class TestResult:
@@ -45,7 +46,7 @@ class TestResult:
         np.testing.assert_allclose(short.network.noise_probability, 0.01)
 
     def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(self, short):
-        again = run_demo(1, steps=8, progress=False, n_threads=2)
+        again = run_demo(1, steps=8, progress=False, engine=get_engine(n_threads=2))
         assert again.network.theta.tobytes() == short.network.theta.tobytes()
         assert again.metrics() == short.metrics()
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import noisyor as nor
+from noisyor.engines.registry import get_engine
 from noisyor.engines.threads import resolve_threads, run_blocks
 from noisyor.errors import InvalidSettingError
 
@@ -43,11 +44,11 @@ def test_the_number_of_threads(monkeypatch):
 def test_a_service_may_explain_from_several_threads_at_once():
     network = nor.initialize(nor.bipartite(20, 6), noise="uniform")
     x = np.random.default_rng(0).integers(0, 2, (60, 20))
-    expected = nor.explain(network, x, n_threads=2).states.toarray()
+    expected = nor.explain(network, x, engine=get_engine(n_threads=2)).states.toarray()
     answers = [None] * 6
 
     def ask(number):
-        answers[number] = nor.explain(network, x, n_threads=2).states.toarray()
+        answers[number] = nor.explain(network, x, engine=get_engine(n_threads=2)).states.toarray()
 
     askers = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
     for asker in askers:

@@ -11,7 +11,7 @@ import noisyor as nor
 IMAGE = (3, 4)
 
 
-COMMON = {"steps": 30, "batch_size": 20, "learning_rate": 0.05, "n_threads": 1}
+COMMON = {"steps": 30, "batch_size": 20, "learning_rate": 0.05, "n_jobs": 1}
 # From starts that know nothing, so that training has something to improve.
 BLANK = {"init": "paper-3", **COMMON}
 ESTIMATORS = {

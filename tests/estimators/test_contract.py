@@ -26,7 +26,7 @@ def theta(estimator):
 
 
 def test_the_same_seed_gives_the_same_bits(estimator, X):
-    first, second = clone(estimator).fit(X), clone(estimator).set_params(n_threads=2).fit(X)
+    first, second = clone(estimator).fit(X), clone(estimator).set_params(n_jobs=2).fit(X)
     np.testing.assert_array_equal(theta(first), theta(second))
     other = clone(estimator).set_params(random_state=1).fit(X)
     assert not np.array_equal(theta(first), theta(other))

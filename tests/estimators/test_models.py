@@ -44,7 +44,7 @@ def test_the_number_of_factors_may_be_left_open(X):
 
 
 def test_images_and_flattened_images_are_the_same(X):
-    common = {"steps": 20, "n_threads": 1}
+    common = {"steps": 20, "n_jobs": 1}
     flat = nor.BlindDeconvolution(2, (2, 2), image_shape=(3, -1), **common).fit(X)
     images = X.reshape(-1, 3, 4)
     model = nor.BlindDeconvolution(2, (2, 2), **common).fit(images)
@@ -131,7 +131,7 @@ def test_mean_field_may_train_and_score(X):
 
 def test_grid_search_on_the_zoo(data_dir):
     zoo = load_zoo(data_dir / "bmf_zoo.npz").observations.to_dense()
-    model = nor.BooleanMatrixFactorization(steps=60, learning_rate=0.05, n_threads=1)
+    model = nor.BooleanMatrixFactorization(steps=60, learning_rate=0.05, n_jobs=1)
     pipeline = make_pipeline(FunctionTransformer(), model)
     grid = {"booleanmatrixfactorization__n_components": [1, 4]}
     search = GridSearchCV(pipeline, grid, cv=3).fit(zoo)

@@ -15,7 +15,7 @@ def two_causes(rows):
     return nor.initialize(nor.bipartite(rows.n_visible, 2), noise="uniform")
 
 
-COMMON = {"steps": 3, "binarize": 0.5, "n_threads": 1}
+COMMON = {"steps": 3, "binarize": 0.5, "n_jobs": 1}
 ESTIMATORS = [
     nor.BooleanMatrixFactorization(2, **COMMON),
     nor.TopicModel(2, shrink=2, n_parents=1, **COMMON),

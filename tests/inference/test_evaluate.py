@@ -5,6 +5,7 @@ import pytest
 from random_networks import random_network, random_rows
 
 import noisyor as nor
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.evaluate import Score
 
@@ -72,7 +73,7 @@ def test_local_bounds_are_below_full_ones_and_settings_are_used(problem):
 
 def test_threads_do_not_matter(problem):
     network, x = problem
-    one, several = (nor.evaluate(network, x, n_threads=n) for n in (1, 3))
+    one, several = (nor.evaluate(network, x, engine=get_engine(n_threads=n)) for n in (1, 3))
     assert (one.elbo_mp.per_row == several.elbo_mp.per_row).all()
     assert (one.elbo_vi.per_row == several.elbo_vi.per_row).all()
 

@@ -5,6 +5,7 @@ import pytest
 from random_networks import random_network, random_rows
 
 import noisyor as nor
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.marginals import METHODS
 
@@ -91,8 +92,10 @@ def test_explaining_away():
 def test_threads_and_order_of_rows_do_not_matter():
     network, x, _ = next(problems())
     rows = nor.Observations.of(x)
-    one = nor.marginals(network, rows, n_samples=4, n_threads=1)
-    other = nor.marginals(network, rows.take([3, 1, 0, 2]), n_samples=4, n_threads=2)
+    one = nor.marginals(network, rows, n_samples=4, engine=get_engine(n_threads=1))
+    other = nor.marginals(
+        network, rows.take([3, 1, 0, 2]), n_samples=4, engine=get_engine(n_threads=2)
+    )
     assert (one.probability[[3, 1, 0, 2]] == other.probability).all()
     assert (one.error[[3, 1, 0, 2]] == other.error).all()
 

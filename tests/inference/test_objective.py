@@ -6,6 +6,7 @@ import noisyor as nor
 from noisyor.engines.numba.graph import log_expm1
 from noisyor.engines.numba.scalar import log_expm1 as scalar_log_expm1
 from noisyor.engines.numba.scalar import log_one_minus_exp
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError
 from noisyor.inference.exact import enumerate_posterior, hidden_configurations, log_joint_table
 
@@ -50,13 +51,13 @@ def test_gradient_of_many_rows_is_the_mean_of_the_rows():
     network = random_network(2, max_hidden=5, max_visible=6)
     x = random_rows(network, 2, n_rows=1500)  # several blocks of partial sums
     states = np.random.default_rng(0).integers(0, 2, (1500, network.n_hidden))
-    whole = nor.elbo_mp_gradient(network, x, states, n_threads=2)
+    whole = nor.elbo_mp_gradient(network, x, states, engine=get_engine(n_threads=2))
     parts = [
         nor.elbo_mp_gradient(network, x[part], states[part])
         for part in np.array_split(np.arange(1500), 5)
     ]
     np.testing.assert_allclose(whole.gradient, np.mean([p.gradient for p in parts], axis=0))
-    again = nor.elbo_mp_gradient(network, x, states, n_threads=1)
+    again = nor.elbo_mp_gradient(network, x, states, engine=get_engine(n_threads=1))
     np.testing.assert_array_equal(whole.gradient, again.gradient)
 
 

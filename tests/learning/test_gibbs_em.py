@@ -9,7 +9,8 @@ from scipy.special import logsumexp
 
 import noisyor as nor
 from noisyor.data.observations import Observations
-from noisyor.engines.numba import engine
+from noisyor.engines.contract import Evidence, NoiseKey
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import hidden_configurations, log_joint_table
 from noisyor.learning.gibbs_em import learn_by_gibbs
@@ -50,9 +51,10 @@ def test_credits_and_chances_are_those_of_the_posterior(seed: int, missing: floa
     many = 1500  # independent chains of the same rows
     copies = Observations.of(np.repeat(dense, many, axis=0))
     states = np.zeros((copies.n_rows, network.n_hidden), dtype=np.uint8)
-    prepared = engine.PreparedNetwork(network)
+    engine, evidence = get_engine(), Evidence.of(network, copies)
+    prepared = engine.prepare(network)
     for number in range(20):
-        found = engine.sweep(prepared, copies, states, 1, number, 2)
+        states, *found = engine.gibbs_sweep(prepared, evidence, states, NoiseKey(1, number))
     for got, want in zip(found, wanted, strict=True):
         np.testing.assert_allclose(got / many, want, atol=0.1)
 
@@ -62,8 +64,8 @@ def test_one_cause_needs_no_samples() -> None:
     network = nor.bipartite(3, 1, failure_probability=[[0.2, 0.6, 0.9]], prior_probability=0.3)
     rows = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [np.nan, 1, 0]], dtype=np.float64)
     states = np.zeros((4, 1), dtype=np.uint8)
-    prepared = engine.PreparedNetwork(network)
-    found = engine.sweep(prepared, Observations.of(rows), states, 0, 0)
+    engine, evidence = get_engine(), Evidence.of(network, Observations.of(rows))
+    _, *found = engine.gibbs_sweep(engine.prepare(network), evidence, states, NoiseKey(0))
     drawn = network.roles == "noise"
     for got, want in zip(found, exact_counts(network, rows), strict=True):
         np.testing.assert_allclose(got[~drawn], want[~drawn], rtol=1e-9)
@@ -118,7 +120,9 @@ def test_an_edge_that_rarely_fails_keeps_its_failures() -> None:
 def test_threads_do_not_matter_and_fixed_parameters_stay() -> None:
     network = nor.bipartite(6, 4, failure_probability=0.4, prior_probability=0.3, fixed="noise")
     rows = nor.sample(network, 1200, seed=0).visible
-    one, two = (learn_by_gibbs(network, rows, sweeps=3, n_threads=n) for n in (1, 2))
+    one, two = (
+        learn_by_gibbs(network, rows, sweeps=3, engine=get_engine(n_threads=n)) for n in (1, 2)
+    )
     np.testing.assert_array_equal(one.theta, two.theta)
     noise = network.group("noise")
     np.testing.assert_array_equal(one.theta[noise], network.theta[noise])

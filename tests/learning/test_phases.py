@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import noisyor as nor
+from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
 
 RUN = {"mp_steps": 12, "vi_steps": 9, "batch_size": 8, "learning_rate": 0.02, "progress": False}
@@ -73,7 +74,9 @@ def test_resuming_in_either_phase_changes_no_bit(problem, tmp_path, stop_at):
     with pytest.raises(StoppedError):
         nor.train_hybrid(network, x, callbacks=[stop], **keywords)
     done = len(steps)
-    resumed = nor.train_hybrid(network, x, callbacks=[stop], resume=True, n_threads=1, **keywords)
+    resumed = nor.train_hybrid(
+        network, x, callbacks=[stop], resume=True, engine=get_engine(n_threads=1), **keywords
+    )
     assert len(steps) == 21  # each step once, in one run or the other
     assert done == stop_at
     assert (resumed.network.theta == whole.network.theta).all()

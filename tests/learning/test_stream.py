@@ -9,10 +9,11 @@ import pytest
 import scipy.sparse as sp
 
 import noisyor as nor
+from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
 from noisyor.learning import stream as streaming
 
-SETTINGS = {"batch_size": 20, "learning_rate": 0.02, "seed": 3, "n_threads": 1}
+SETTINGS = {"batch_size": 20, "learning_rate": 0.02, "seed": 3, "engine": get_engine(n_threads=1)}
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,9 @@ def test_any_form_of_chunks_gives_the_same_bits(network, chunks, form):
 
 
 def test_the_number_of_threads_changes_nothing(network, chunks):
-    one, two = (train(network, chunks, n_threads=n).network.theta for n in (1, 2))
+    one, two = (
+        train(network, chunks, engine=get_engine(n_threads=n)).network.theta for n in (1, 2)
+    )
     np.testing.assert_array_equal(one, two)
 
 

@@ -9,6 +9,7 @@ import pytest
 from random_networks import random_network, random_rows
 
 import noisyor as nor
+from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.learning import adam
 from noisyor.learning import train as training
@@ -73,7 +74,9 @@ def test_full_batch(problem):
 def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(problem):
     network, x = problem
     runs = [
-        nor.train(network, x, steps=40, seed=7, n_threads=threads, batch_size=batch)
+        nor.train(
+            network, x, steps=40, seed=7, engine=get_engine(n_threads=threads), batch_size=batch
+        )
         for threads, batch in [(1, 20), (2, 20), (3, 20), (1, None), (2, None)]
     ]
     for run in runs[1:3]:
@@ -103,7 +106,7 @@ def test_one_step_is_adam_on_the_gradient(problem):
         method,
         learning_rate=0.01,
         seed=0,
-        n_threads=1,
+        engine=get_engine(n_threads=1),
     )
     posterior = nor.explain(network, x, method)
     expected = nor.elbo_mp_gradient(network, x, posterior.states)
@@ -207,7 +210,15 @@ def test_resume_is_bit_identical(problem, tmp_path, relative):
     whole = nor.train(network, x, steps=50, **options)
     file = tmp_path / "run.safetensors"
     nor.train(network, x, steps=23, checkpoint=file, **options)
-    resumed = nor.train(network, x, steps=50, checkpoint=file, resume=True, n_threads=2, **options)
+    resumed = nor.train(
+        network,
+        x,
+        steps=50,
+        checkpoint=file,
+        resume=True,
+        engine=get_engine(n_threads=2),
+        **options,
+    )
     np.testing.assert_array_equal(resumed.network.theta, whole.network.theta)
     np.testing.assert_array_equal(resumed.history.elbo, whole.history.elbo)
     kept = [e for e in resumed.history.evaluations if e.step != 23]

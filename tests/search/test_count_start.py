@@ -17,6 +17,7 @@ from noisyor import (
     layered,
     sample,
 )
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.learning.recipes import learn_topics
 from noisyor.metrics import independent_elbo
@@ -59,7 +60,7 @@ def test_the_start_is_far_better_than_the_papers(documents: np.ndarray, start: N
     test = Observations.of(_documents(500, 1))
 
     def bound(network: Network) -> float:
-        return evaluate(network, test, MaxProduct(), n_threads=1).elbo.mean
+        return evaluate(network, test, MaxProduct(), engine=get_engine(n_threads=1)).elbo.mean
 
     papers = [bound(initialize(start, name)) for name in ("paper-1", "paper-3")]
     assert bound(start) > max(papers) + 1
@@ -112,7 +113,7 @@ def test_columns_that_never_or_always_occur() -> None:
     counted = start_from_counts(layered(data, 3), data)
     assert np.isfinite(counted.theta).all()
     assert counted.noise_probability[0] < 0.01
-    assert np.isfinite(evaluate(counted, data, n_threads=1).elbo.mean)
+    assert np.isfinite(evaluate(counted, data, engine=get_engine(n_threads=1)).elbo.mean)
 
 
 @pytest.mark.parametrize("setting", [{"smoothing": 0.0}, {"smoothing": np.nan}, {"max_rows": 0}])
@@ -129,8 +130,10 @@ def test_only_some_of_many_rows_are_counted(documents: np.ndarray, start: Networ
 
 def test_learned_topics_beat_independent_words(documents: np.ndarray) -> None:
     test = Observations.of(_documents(500, 4))
-    learned = learn_topics(documents, 2, n_parents=2, shrink=5, n_threads=1, progress=False)
-    bound = evaluate(learned.network, test, MaxProduct(), n_threads=1).elbo.mean
+    learned = learn_topics(
+        documents, 2, n_parents=2, shrink=5, engine=get_engine(n_threads=1), progress=False
+    )
+    bound = evaluate(learned.network, test, MaxProduct(), engine=get_engine(n_threads=1)).elbo.mean
     assert bound > independent_elbo(Observations.of(documents), test) + 0.1
     assert learned.settings["init"] == "data"
 
@@ -147,7 +150,7 @@ def test_training_does_not_lose_rare_words(method: MeanField | None) -> None:
         return Observations.of((generator.random((n_rows, 300)) < usual * raised).astype(np.uint8))
 
     rows, unseen = documents(1500), documents(500)
-    options: dict[str, Any] = {"n_threads": 1, "progress": False}
+    options: dict[str, Any] = {"engine": get_engine(n_threads=1), "progress": False}
     options |= {} if method is None else {"method": method}
     scores = [
         evaluate(learn_topics(rows, 2, steps=steps, **options).network, unseen).elbo.mean
@@ -157,7 +160,9 @@ def test_training_does_not_lose_rare_words(method: MeanField | None) -> None:
 
 
 def test_papers_starts_stay_reachable(documents: np.ndarray) -> None:
-    learned = learn_topics(documents, 2, init="paper-4", steps=0, n_threads=1, progress=False)
+    learned = learn_topics(
+        documents, 2, init="paper-4", steps=0, engine=get_engine(n_threads=1), progress=False
+    )
     assert learned.settings["init"] == "paper-4"
     np.testing.assert_allclose(learned.network.failure_probability, 0.9)
 

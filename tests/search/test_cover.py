@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noisyor.engines.registry import get_engine
 from noisyor.search.cover import Cover, combine, merge, prune, refine, replace
 from noisyor.search.objectives import OBJECTIVES, Matrix
 
@@ -129,7 +130,9 @@ def test_replaced_causes_explain_what_the_others_do_not(objective):
 
 def test_result_does_not_depend_on_threads():
     matrix = problem(4, flips=0.1)
-    alone, together = (refine(matrix, random_cover(matrix, 5), n_threads=n) for n in (1, 3))
+    alone, together = (
+        refine(matrix, random_cover(matrix, 5), engine=get_engine(n_threads=n)) for n in (1, 3)
+    )
     np.testing.assert_array_equal(alone.states, together.states)
     np.testing.assert_array_equal(alone.factors, together.factors)
 

@@ -11,6 +11,7 @@ from sklearn.decomposition import NMF
 
 import noisyor as nor
 from noisyor.datasets.bmf import generate_bmf
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.metrics import factorization_error
 from noisyor.search import factors as factor_search
@@ -27,7 +28,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def found(data):
-    return search_factors(data.train, 8, seed=1, n_threads=1)
+    return search_factors(data.train, 8, seed=1, engine=get_engine(n_threads=1))
 
 
 def drawn(found):
@@ -43,7 +44,7 @@ def test_clean_product_is_found_without_error(data, found):
 
 
 def test_same_seed_same_bits_whatever_the_threads(data, found):
-    again = search_factors(data.train, 8, seed=1, n_threads=2)
+    again = search_factors(data.train, 8, seed=1, engine=get_engine(n_threads=2))
     np.testing.assert_array_equal(again.states, found.states)
     np.testing.assert_array_equal(again.factors, found.factors)
 
@@ -150,7 +151,9 @@ def test_search_for_errors_ends_below_a_refined_linear_factorisation(noisy):
 
 
 def test_search_for_errors_is_the_same_for_a_seed_whatever_the_threads(noisy):
-    one, two = (search_factors(noisy, 6, objective="errors", n_threads=n) for n in (1, 2))
+    one, two = (
+        search_factors(noisy, 6, objective="errors", engine=get_engine(n_threads=n)) for n in (1, 2)
+    )
     np.testing.assert_array_equal(one.states, two.states)
     np.testing.assert_array_equal(one.factors, two.factors)
     assert one.scores == two.scores
@@ -196,10 +199,10 @@ def test_memberships_of_rows_are_locally_best_and_nearly_always_best():
 
 
 def test_memberships_of_rows_do_not_depend_on_form_threads_or_blocks(data, monkeypatch):
-    expected = cover_rows(data.test, data.V, n_threads=1)
+    expected = cover_rows(data.test, data.V, engine=get_engine(n_threads=1))
     assert not wrong(data.test.astype(float), expected, data.V).any()
     np.testing.assert_array_equal(
-        cover_rows(sp.csr_array(data.test), data.V, n_threads=2), expected
+        cover_rows(sp.csr_array(data.test), data.V, engine=get_engine(n_threads=2)), expected
     )
     monkeypatch.setattr(factor_search, "_MOST_ENTRIES", 7 * 60)
     np.testing.assert_array_equal(cover_rows(data.test, data.V > 0), expected)

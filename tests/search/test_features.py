@@ -7,6 +7,7 @@ import pytest
 
 import noisyor as nor
 from noisyor.datasets import generate_deconvolution
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.metrics import features_iou, threshold_features
 from noisyor.network.boolean import boolean_convolution
@@ -62,7 +63,7 @@ def test_probabilities_come_from_counts(found):
 
 
 def test_the_same_seed_gives_the_same_result_with_any_number_of_threads(found):
-    again = search_features(stamped(40), 4, (4, 4), starts=3, n_threads=1)
+    again = search_features(stamped(40), 4, (4, 4), starts=3, engine=get_engine(n_threads=1))
     assert (again.features == found.features).all()
     assert (again.activations == found.activations).all()
     assert again.scores == found.scores

@@ -10,6 +10,7 @@ import os
 import platform
 import time
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -159,8 +160,6 @@ class DemoResult:
 
     def record(self, total_seconds: float) -> dict[str, Any]:
         """Machine-readable result, for JSON; ``total_seconds`` is that of the whole command."""
-        import numba
-
         return {
             "experiment": EXPERIMENT,
             "settings": self.settings(),
@@ -173,7 +172,7 @@ class DemoResult:
             },
             "environment": {
                 "python": platform.python_version(),
-                "numba": numba.__version__,
+                "numba": version("numba"),
                 "numpy": np.__version__,
                 "noisyor": __version__,
                 "cpu_count": os.cpu_count(),

@@ -9,6 +9,7 @@ import platform
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -202,11 +203,9 @@ def _finite(value: Any) -> Any:
 
 def environment(n_threads: int) -> dict[str, Any]:
     """Versions and hardware that a timing depends on."""
-    import numba
-
     return {
         "python": platform.python_version(),
-        "numba": numba.__version__,
+        "numba": version("numba"),
         "numpy": np.__version__,
         "noisyor": __version__,
         "cpu": _cpu_name(),

@@ -50,7 +50,7 @@ class ExactPosterior:
 
 
 def enumerate_posterior(
-    network: Network, X: Any, *, maximise_missing: bool = False
+    network: Network, X: Any, *, maximize_missing: bool = False
 ) -> ExactPosterior:
     """Exact posterior of every row by enumerating all hidden configurations.
 
@@ -58,14 +58,14 @@ def enumerate_posterior(
     ----------
     network : at most ``MAX_HIDDEN`` hidden nodes; time and memory double with each one.
     X : observations; unobserved visibles are summed out of p.
-    maximise_missing : in A, take the best value of each unobserved visible instead of leaving it
+    maximize_missing : in A, take the best value of each unobserved visible instead of leaving it
         out.
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     states = hidden_configurations(network.n_hidden)
     dense = observations.to_dense().astype(np.float64)
     log_p = log_joint_table(network, states, dense)
-    augmented = augmented_table(network, states, dense, maximise_missing)
+    augmented = augmented_table(network, states, dense, maximize_missing)
 
     best = log_p.max(axis=1)
     weight = np.exp(log_p - best[:, None])
@@ -110,7 +110,7 @@ def log_joint_table(network: Network, states: npt.ArrayLike, dense: FloatArray) 
 
 
 def augmented_table(
-    network: Network, states: npt.ArrayLike, dense: FloatArray, maximise_missing: bool = False
+    network: Network, states: npt.ArrayLike, dense: FloatArray, maximize_missing: bool = False
 ) -> FloatArray:
     """The objective A of every row with every configuration, shape (n_rows, n_states)."""
     hidden = np.asarray(states, dtype=np.float64)
@@ -124,7 +124,7 @@ def augmented_table(
         best = np.where(active == 1, log_odds, -np.inf).max(axis=1)
         gain = active @ np.maximum(log_odds, 0)
         on[node] = off[node] + gain + np.minimum(best, 0)
-    missing = np.maximum(on, off) if maximise_missing else None
+    missing = np.maximum(on, off) if maximize_missing else None
     return _combine(network, hidden, dense, on, off, missing)
 
 

@@ -9,6 +9,7 @@ from random_networks import random_network, random_rows, random_tree
 import noisyor as nor
 from noisyor.engines.numba.scalar import combine, logistic_noise
 from noisyor.engines.numpy.max_product import max_product_row
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import augmented_table, enumerate_posterior, hidden_configurations
 
@@ -48,9 +49,9 @@ def test_trees_are_solved_exactly(seed):
 def test_missing_visibles_on_trees(seed):
     network = random_tree(seed + 1000)
     x = random_rows(network, seed, n_rows=3, missing=0.4)
-    for unobserved in ("marginalise", "maximise"):
+    for unobserved in ("marginalize", "maximize"):
         posterior = nor.explain(network, x, forced(200, unobserved=unobserved))
-        exact = enumerate_posterior(network, x, maximise_missing=unobserved == "maximise")
+        exact = enumerate_posterior(network, x, maximize_missing=unobserved == "maximize")
         np.testing.assert_allclose(posterior.beliefs, exact.max_marginals, atol=2e-4)
 
 
@@ -75,12 +76,12 @@ def test_log_joint_is_exact(seed):
 def test_loopy_networks_follow_the_reference(seed, iterations):
     network = random_network(seed, max_hidden=20, max_visible=25, density=0.4)
     x = random_rows(network, seed, n_rows=2, missing=0.2 if seed % 2 else 0.0)
-    unobserved = "maximise" if seed % 4 == 3 else "marginalise"
+    unobserved = "maximize" if seed % 4 == 3 else "marginalize"
     posterior = nor.explain(network, x, forced(iterations, unobserved=unobserved))
     states = posterior.states.toarray()
     for row in range(2):
         expected = max_product_row(
-            network, x[row], iterations=iterations, maximise_missing=unobserved == "maximise"
+            network, x[row], iterations=iterations, maximize_missing=unobserved == "maximize"
         )
         scale = 1 + np.abs(expected.beliefs)
         assert (np.abs(posterior.beliefs[row] - expected.beliefs) / scale).max() < 1e-4
@@ -232,11 +233,13 @@ def test_states_do_not_depend_on_grouping_order_or_threads(seed, order_seed, thr
     x = random_rows(network, seed, n_rows=12, missing=0.1)
     method = nor.MaxProduct(temperature=1.0, n_samples=2, polish=2, keep_beliefs=True)
     data = nor.Observations.of(x)
-    whole = nor.explain(network, data, method, seed=seed, n_threads=1)
+    whole = nor.explain(network, data, method, seed=seed, engine=get_engine(n_threads=1))
     order = np.random.default_rng(order_seed).permutation(12)
     cut = int(order_seed % 11) + 1
     parts = [
-        nor.explain(network, data.take(order[part]), method, seed=seed, n_threads=threads)
+        nor.explain(
+            network, data.take(order[part]), method, seed=seed, engine=get_engine(n_threads=threads)
+        )
         for part in (slice(0, cut), slice(cut, 12))
     ]
     lines = (2 * order[:, None] + np.arange(2)).ravel()
@@ -251,7 +254,7 @@ def test_blocks_of_rows_do_not_change_anything(monkeypatch):
     x = random_rows(network, 8, n_rows=50)
     method = nor.MaxProduct(temperature=1.0)
     whole = nor.explain(network, x, method, seed=4)
-    monkeypatch.setattr("noisyor.inference.max_product._BLOCK_BYTES", 7 * network.n_hidden)
+    monkeypatch.setattr("noisyor.inference.blocks.BLOCK_BYTES", 7 * network.n_hidden)
     blocks = nor.explain(network, x, method, seed=4)
     np.testing.assert_array_equal(whole.states.toarray(), blocks.states.toarray())
     np.testing.assert_array_equal(whole.log_joint, blocks.log_joint)
@@ -325,7 +328,7 @@ def test_a_parameter_of_zero_is_an_edge_without_effect():
         ({"tolerance": -1e-3}, "tolerance"),
         ({"polish": -1}, "polish"),
         ({"n_samples": 0}, "n_samples"),
-        ({"unobserved": "drop"}, "unobserved must be 'marginalise' or 'maximise'"),
+        ({"unobserved": "drop"}, "unobserved must be 'marginalize' or 'maximize'"),
     ],
 )
 def test_settings_are_checked(options, message):
@@ -345,7 +348,7 @@ def test_evidence_on_hidden_nodes_is_checked():
     with pytest.raises(InvalidSettingError, match="seed"):
         nor.explain(network, x, seed=-1)
     with pytest.raises(InvalidSettingError, match="n_threads"):
-        nor.explain(network, x, n_threads=0)
+        nor.explain(network, x, engine=get_engine(n_threads=0))
 
 
 def test_the_data_must_fit_the_network():

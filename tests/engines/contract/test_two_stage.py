@@ -6,6 +6,7 @@ from random_networks import random_network, random_rows, random_tree
 
 import noisyor as nor
 from noisyor.engines.numpy.max_product import max_product_row
+from noisyor.engines.registry import get_engine
 
 
 def two_stage(iterations=400, **settings):
@@ -27,7 +28,7 @@ def assert_close(beliefs, expected):
 def test_loopy_networks_follow_the_reference(seed, iterations):
     network = random_network(seed, max_hidden=20, max_visible=25, density=0.4)
     x = random_rows(network, seed, n_rows=2, missing=0.2 if seed % 2 else 0.0)
-    unobserved = "maximise" if seed % 4 == 3 else "marginalise"
+    unobserved = "maximize" if seed % 4 == 3 else "marginalize"
     posterior = nor.explain(network, x, two_stage(iterations, unobserved=unobserved))
     for row in range(2):
         expected = max_product_row(
@@ -35,7 +36,7 @@ def test_loopy_networks_follow_the_reference(seed, iterations):
             x[row],
             schedule="two-stage",
             iterations=iterations,
-            maximise_missing=unobserved == "maximise",
+            maximize_missing=unobserved == "maximize",
         )
         assert_close(posterior.beliefs[row], expected.beliefs)
 
@@ -97,7 +98,9 @@ def test_rows_do_not_depend_on_their_neighbours_or_the_threads():
     x = random_rows(network, 5, n_rows=40)
     method = nor.MaxProduct(schedule="two-stage", temperature=1.0)
     together = nor.explain(network, x, method, seed=2).states.toarray()
-    threads = nor.explain(network, x, method, seed=2, n_threads=2).states.toarray()
+    threads = nor.explain(
+        network, x, method, seed=2, engine=get_engine(n_threads=2)
+    ).states.toarray()
     np.testing.assert_array_equal(together, threads)
 
 

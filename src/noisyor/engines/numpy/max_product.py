@@ -59,14 +59,14 @@ def max_product_row(
     schedule: Literal["collapsed", "two-stage"] = "collapsed",
     iterations: int = 100,
     damping: float = 0.5,
-    maximise_missing: bool = False,
+    maximize_missing: bool = False,
 ) -> ReferenceResult:
     """Run a fixed number of iterations on one row.
 
     ``x`` (n_visible,) of 0, 1 or NaN; ``unary`` (n_hidden,) noise on the hidden nodes, lambda of
     equation T11.
     """
-    run = _Run(network, np.asarray(x, dtype=np.float64), unary, 1.0 - damping, maximise_missing)
+    run = _Run(network, np.asarray(x, dtype=np.float64), unary, 1.0 - damping, maximize_missing)
     if schedule == "collapsed":
         run.start_at_constants()
     else:
@@ -89,7 +89,7 @@ class _Run:
         x: FloatArray,
         unary: npt.ArrayLike,
         step: float,
-        maximise_missing: bool,
+        maximize_missing: bool,
     ) -> None:
         self.network, self.step = network, step
         self.theta = network.theta[network.param]
@@ -101,7 +101,7 @@ class _Run:
         parents = np.diff(network.child_ptr)
         # A visible that is summed out has no factor at all.
         self.nodes = np.arange(network.n_nodes)
-        if not maximise_missing:
+        if not maximize_missing:
             self.nodes = self.nodes[np.append(~np.isnan(x), np.ones(network.n_hidden, bool))]
         self.up = np.zeros(network.n_edges)
         self.to_child = np.where(parents == 0, self.leak_down, 0.0)
