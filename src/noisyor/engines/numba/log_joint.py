@@ -40,6 +40,7 @@ def node_sum(graph, parameters, state, on, node):
     start, count, first = graph.ptr[node], graph.n_parents[node], graph.first[node]
     theta, parent = parameters.theta, graph.parent
     if first >= 0:
+        # Few hidden nodes are on; with consecutive parents the edge follows from the number.
         for k in on:
             if first <= k < first + count:
                 value += theta[start + k - first]
@@ -137,6 +138,7 @@ def add_gradient(graph, parameters, rows, states, samples, gradient, begin, end)
                 value += share * node_sum(graph, parameters, state, on, i)
                 _add_to_edges(graph, state, on, i, share, gradient)
             for k in on:
+                # The -1 of equation T20, for all children of k at once, is taken off at the end.
                 times_on[k] += share
                 total = node_sum(graph, parameters, state, on, n_visible + k)
                 value += share * log_expm1(total)

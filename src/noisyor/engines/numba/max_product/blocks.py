@@ -135,6 +135,7 @@ def start_blocks(blocks, n_aligned, n_blocks, incoming):
         value = load(weight, cell)
         store(excess, cell, value)
         if cell < aligned:
+            # All lanes have one parent: a scatter would add to it eight times in a row.
             incoming[parent[cell]] += reduce_sum(value)
         else:
             scatter_add(incoming, parent, cell, value)

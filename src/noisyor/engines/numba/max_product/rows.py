@@ -220,6 +220,7 @@ def _iterate(graph, parameters, work, hidden, selection, on_blocks, n_blocks, op
                     cell_scratch,
                 )
                 residual = max(residual, change)
+            # What all blocks sent to a parent lies side by side in eight lanes until here.
             sum_lanes(lanes, incoming, hidden)
         else:
             for number in range(on_blocks):
@@ -275,6 +276,8 @@ def _iterate(graph, parameters, work, hidden, selection, on_blocks, n_blocks, op
                     scratch,
                 )
             else:
+                # Negative for an unobserved visible that is inferred: nothing reaches it from
+                # below.
                 k = node - n_visible
                 change, message = update_free_child(
                     belief,

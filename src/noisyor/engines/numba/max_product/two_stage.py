@@ -103,6 +103,7 @@ def run_two_stage(graph, parameters, work, stages, missing, selection, options, 
     way = 1.0  # delta^n of equation T16: what the message of a leak still lacks
     residual = float32(0.0)
     for iteration in range(options.max_iterations):
+        # Share of its final value that the message of every leak has reached, equation T16.
         grown = float32(1.0 - way)
         residual = float32(0.0)
         for number in range(n_children):
@@ -137,6 +138,8 @@ def run_two_stage(graph, parameters, work, stages, missing, selection, options, 
                 residual = max(residual, send(to_child, k, message, step))
         for k in hidden:
             node = n_visible + k
+            # Nodes without parents are no children of the row; their prior arrives damped all the
+            # same.
             if n_parents[node] == 0:
                 residual = max(residual, send(to_child, k, grown * leaks[node], step))
         # Children that are off: delta^(n-1) rest of equation T16, summed over the children of k.

@@ -179,6 +179,7 @@ def normalise(values, shift, r, groups, number, active, total):
         limit = floor * rest / room
         if reduce_max(active * where_less(least, limit, one, zero)) == 0.0:
             break
+    # Low values end at the floor through the maximum; all others get their share of the room.
     scale = room / rest
     for offset in range(0, end - begin, WIDTH):
         new = largest(load(values, shift + offset) * scale, floor)
@@ -199,6 +200,7 @@ def weigh(edges, groups, first, last):
 @inner()
 def end_of_batch(groups, first, n_groups, most_edges):
     """Number of the group behind the batch that begins with group ``first``."""
+    # A batch has at least one group, however large.
     last = first + 1
     while last < n_groups and groups.begin[last + 1] - groups.begin[first] <= most_edges:
         last += 1

@@ -77,6 +77,7 @@ def settle(edges, groups, children, first, n_groups, q, scratch, iterations, tol
                 break
         for position in range(n_todo):
             number = scratch.todo[position]
+            # Steps have run out.
             if newton:  # the last step has not been checked yet
                 _evaluate(edges, groups, number, begin, scratch, newton)
                 _undo_if_worse(edges, groups, number, begin, scratch)
@@ -110,6 +111,8 @@ def _close_ranks(edges, groups, children, scratch, base, n_todo):
     # With more than half of the lanes busy there is little to gain from moving them.
     if n_active > 4.0 * n_todo:
         return n_todo
+    # Fill gaps of the first groups from the last ones. Only groups of equal shape can swap lanes; a
+    # wide group is one child and stays where it is.
     here, last = 0, n_todo - 1
     while here < last:
         to, source = scratch.todo[here], scratch.todo[last]

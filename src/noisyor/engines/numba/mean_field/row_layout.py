@@ -30,6 +30,7 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local):
         k = tables.order[position]
         if hidden.place[k] < 0:
             continue
+        # A run is a level of the network, or what the row has of it; it is updated at once.
         if tables.level[position] != level:
             level = tables.level[position]
             n_runs += 1
@@ -122,6 +123,7 @@ def _group(graph, tables, work, first, last, n_groups, spare):
     Children with equally many parents, or nearly so, share a group. Returns the number of groups.
     """
     node, ordered, bucket = work.children.node, work.children.ordered, work.children.bucket
+    # A counting sort by the number of parents: children of equal size end up side by side.
     for size in range(NARROW + 2):
         bucket[size] = 0
     for c in range(first, last):

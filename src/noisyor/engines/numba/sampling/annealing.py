@@ -54,6 +54,7 @@ def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
     least = _SMOOTHING / max(n, 1)
     first, up_to, first_odds, log_off = np.empty(n), np.zeros(n + 1), np.zeros(n), 0.0
     for j in range(n):
+        # Away from 0 and 1: a start that rules a state out would give weights without a bound.
         first[j] = min(max(mean[j], least), 1.0 - least)
         if clamp[j] == FREE:
             first_odds[j] = math.log(first[j] / (1.0 - first[j]))
@@ -77,6 +78,7 @@ def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
             # Sums are computed afresh at every step, so that rounding of thousands of flips cannot
             # add up.
             log_weight += (enter_state(local, walker) - log_q) / n_steps
+            # After the last term of the weight no sweep is needed: what follows is at b = 1 anyway.
             if step < n_steps - 1:
                 step_key = combine(chain_key, uint64(step) + _AFTER_NODES)
                 heat = (step + 1) / n_steps
@@ -153,6 +155,7 @@ def _swap(local, walker, up_to, first_odds, heat, key):
         if state[j] and clamp[j] == FREE:
             on[n_on] = j
             n_on += 1
+    # The number of attempts depends on how many nodes are on, and a swap does not change that.
     for attempt in range(min(_SWAPS * n_on, _MOST_SWAPS)):
         attempt_key = combine(key, uint64(attempt) + _AFTER_NODES)
         place = min(int(uniform_of(attempt_key) * n_on), n_on - 1)
@@ -203,6 +206,7 @@ def _visit(local, found, walker, key, on):
     for j in range(len(state)):
         if clamp[j] != FREE:
             continue
+        # Both states of j are counted by their probabilities, not the one that is drawn below.
         probability = logistic_of(gain_on(local, walker, j))
         other_inside = table[place_of(table, names, name ^ keys[j])] > 0
         on_inside, off_inside = (inside, other_inside) if state[j] else (other_inside, inside)

@@ -49,6 +49,7 @@ def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, beg
         walker = allocate_walker(local)
         for j in range(len(local.hidden)):
             walker.state[j] = state[local.hidden[j]]
+        # Sums afresh for every sweep: rounding does not add up over the rounds of learning.
         enter_state(local, walker)
         # Only the leak can have switched an isolated node on: all of the credit is its own.
         for k in range(n_hidden):  # isolated nodes
@@ -72,6 +73,7 @@ def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, beg
             for edge in range(graph.ptr[i], graph.ptr[i] + graph.n_parents[i]):
                 chance[graph.param[edge]] -= weight * probability[graph.parent[edge]]
         for k in range(n_hidden):
+            # Chances of edges follow from these at the end: no loop over all edges in every row.
             times_on[k] += weight * probability[k]
         for i in ones:
             active[i] = 0

@@ -71,6 +71,7 @@ def localize(graph, parameters, rows, row):
         slot_of[node] = -1
     for place in range(len(ones)):
         slot_of[ones[place]] = place
+    # Being on costs theta of every child; children that are on give it back through their odds.
     cost, isolated = np.empty(n_hidden), np.empty(n_hidden)
     clamp, n_clamps = np.empty(n_hidden, dtype=np.uint8), rows.clamp.shape[0]
     for k in range(n_hidden):
@@ -83,6 +84,7 @@ def localize(graph, parameters, rows, row):
         for edge in range(graph.ptr[i], graph.ptr[i] + graph.n_parents[i]):
             cost[graph.parent[edge]] -= parameters.theta[edge]
 
+    # First pass: who interacts, and how many edges that takes. Slots of visibles come first.
     hidden = np.empty(n_hidden, dtype=np.int32)
     n, n_edges = 0, 0
     for k in range(n_hidden):
@@ -110,6 +112,7 @@ def localize(graph, parameters, rows, row):
         n += 1
         n_edges += edges
 
+    # Second pass: fill arrays of the right size.
     leak = np.empty(len(ones) + n)
     for place in range(len(ones)):
         leak[place] = parameters.leak[ones[place]]
