@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import (
@@ -24,7 +23,7 @@ from noisyor.engines.contract import (
 )
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.blocks import BLOCK_BYTES, row_blocks
+from noisyor.inference.blocks import row_blocks
 from noisyor.inference.evaluate import Score
 from noisyor.inference.explain import hidden_evidence
 from noisyor.inference.max_product import MaxProduct
@@ -184,22 +183,17 @@ def explore_configurations(
     runner = Runner(engine, network)
     annealer, prepared = runner.on("anneal")
     options = AnnealingOptions(int(n_expansions), int(n_chains), int(n_steps), int(n_stay))
-    size = max(1, min(BLOCK_BYTES // (network.n_hidden * (1 + n_samples)), _BLOCK_ROWS))
-    parts = []
-    with progress_bar(observations.n_rows, "explore", "rows", progress) as bar:
-        for where, rows, fixed in row_blocks(observations, clamp, size):
-            starts = _starts(network, rows, method, n_samples, fixed, key.seed, engine)
-            parts.append(
-                annealer.anneal(
-                    prepared,
-                    Evidence.of(network, rows, fixed),
-                    starts,
-                    options,
-                    key,
-                    with_probability=with_probability,
-                )
+    row_bytes, parts = network.n_hidden * (1 + n_samples), []
+    for rows, fixed in row_blocks(
+        observations, clamp, row_bytes, progress, task="explore", max_rows=_BLOCK_ROWS
+    ):
+        starts = _starts(network, rows, method, n_samples, fixed, key.seed, engine)
+        evidence = Evidence.of(network, rows, fixed)
+        parts.append(
+            annealer.anneal(
+                prepared, evidence, starts, options, key, with_probability=with_probability
             )
-            bar.update(where.stop - where.start)
+        )
     return AnnealingResult(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 

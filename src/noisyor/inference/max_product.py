@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Literal
 
 import scipy.sparse as sp
@@ -21,9 +20,9 @@ from noisyor.engines.contract import (
 )
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.blocks import in_blocks
+from noisyor.inference.blocks import row_blocks
 from noisyor.inference.method import BatchGradient, Bounds
-from noisyor.inference.posterior import Posterior
+from noisyor.inference.posterior import Posterior, concatenate
 from noisyor.network.graph import Network
 
 
@@ -118,8 +117,9 @@ class MaxProduct:
         ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``.
         """
         line_bytes = network.n_hidden * self.n_samples * (5 if self.keep_beliefs else 1)
-        infer = partial(self._infer, Runner(engine, network), NoiseKey(int(seed)))
-        return in_blocks(infer, observations, clamp, line_bytes, progress)
+        runner, key = Runner(engine, network), NoiseKey(int(seed))
+        blocks = row_blocks(observations, clamp, line_bytes, progress)
+        return concatenate([self._infer(runner, key, rows, fixed) for rows, fixed in blocks])
 
     def gradient(
         self,

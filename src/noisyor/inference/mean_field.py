@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -15,9 +14,9 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, MeanFieldOptions, WarmState
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.blocks import in_blocks
+from noisyor.inference.blocks import row_blocks
 from noisyor.inference.method import BatchGradient, Bounds
-from noisyor.inference.posterior import Posterior
+from noisyor.inference.posterior import Posterior, concatenate
 from noisyor.network.graph import Network
 
 _R_SHARE = 0.01
@@ -106,8 +105,9 @@ class MeanField:
         ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``. The result is the same for any
         ``seed``.
         """
-        infer = partial(self._infer, Runner(engine, network))
-        return in_blocks(infer, observations, clamp, 9 * network.n_hidden, progress)
+        runner = Runner(engine, network)
+        blocks = row_blocks(observations, clamp, 9 * network.n_hidden, progress)
+        return concatenate([self._infer(runner, rows, fixed) for rows, fixed in blocks])
 
     def gradient(
         self,

@@ -9,7 +9,7 @@ from numba import njit
 from noisyor.engines.contract import FREE, Evidence
 from noisyor.engines.numba.float32x8 import LANES
 from noisyor.engines.numba.graph import NARROW, Graph
-from noisyor.engines.numba.max_product.blocks import Blocks, allocate_blocks
+from noisyor.engines.numba.max_product.blocks import Blocks
 
 
 class Work(NamedTuple):
@@ -84,7 +84,26 @@ def allocate(
         excess=np.zeros(edges + graph.ptr[-1] - graph.ptr[graph.n_visible], dtype=np.float32),
         scratch=np.zeros(graph.widest, dtype=np.float32),
         lanes=np.zeros(LANES * spare if graph.aligned else 0, dtype=np.float32),
-        blocks=allocate_blocks(n_children if graph.block_parents else 0, graph.block_parents),
+        blocks=_allocate_blocks(n_children if graph.block_parents else 0, graph.block_parents),
+    )
+
+
+def _allocate_blocks(n_children: int, most_parents: int) -> Blocks:
+    """Room for the blocks of ``n_children`` with at most ``most_parents`` each."""
+    n_blocks = n_children // LANES + 2
+    cells = n_blocks * LANES * most_parents
+    return Blocks(
+        start=np.zeros(n_blocks + 1, dtype=np.int64),
+        parent=np.zeros(cells, dtype=np.int32),
+        log_odds=np.zeros(cells, dtype=np.float32),
+        weight=np.zeros(cells, dtype=np.float32),
+        excess=np.zeros(cells, dtype=np.float32),
+        leak=np.zeros(n_blocks * LANES, dtype=np.float32),
+        child=np.zeros(n_blocks * LANES, dtype=np.int32),
+        edge=np.zeros(LANES, dtype=np.int64),
+        n_edges=np.zeros(LANES, dtype=np.int64),
+        back=np.zeros(LANES, dtype=np.float32),
+        scratch=np.zeros(LANES * most_parents, dtype=np.float32),
     )
 
 

@@ -55,25 +55,6 @@ class Blocks(NamedTuple):
     scratch: npt.NDArray[np.float32]
 
 
-def allocate_blocks(n_children: int, most_parents: int) -> Blocks:
-    """Room for the blocks of ``n_children`` with at most ``most_parents`` each."""
-    n_blocks = n_children // LANES + 2
-    cells = n_blocks * LANES * most_parents
-    return Blocks(
-        start=np.zeros(n_blocks + 1, dtype=np.int64),
-        parent=np.zeros(cells, dtype=np.int32),
-        log_odds=np.zeros(cells, dtype=np.float32),
-        weight=np.zeros(cells, dtype=np.float32),
-        excess=np.zeros(cells, dtype=np.float32),
-        leak=np.zeros(n_blocks * LANES, dtype=np.float32),
-        child=np.zeros(n_blocks * LANES, dtype=np.int32),
-        edge=np.zeros(LANES, dtype=np.int64),
-        n_edges=np.zeros(LANES, dtype=np.int64),
-        back=np.zeros(LANES, dtype=np.float32),
-        scratch=np.zeros(LANES * most_parents, dtype=np.float32),
-    )
-
-
 @njit(cache=True, nogil=True, forceinline=True)
 def fill_blocks(blocks, n_blocks, nodes, graph, parameters):
     """Append blocks for the nodes; return the new number of blocks.

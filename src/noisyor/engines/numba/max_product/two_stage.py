@@ -63,15 +63,16 @@ class Stages(NamedTuple):
     rest: npt.NDArray[np.float64]
 
 
-def allocate_stages(graph: Graph, parameters: Parameters, step: float, wanted: bool) -> Stages:
+def allocate_stages(graph: Graph, parameters: Parameters, step: float) -> Stages:
     """Memory for any row; ``step`` is one minus the damping."""
-    edges = len(graph.parent) if wanted else 0
-    nodes = graph.n_visible + graph.n_hidden if wanted else 0
-    hidden = graph.n_hidden if wanted else 0
-    rest = np.zeros((2, hidden))
-    if wanted:
-        of_edge = (1.0 - step) * parameters.theta + step * np.maximum(parameters.log_odds, 0.0)
-        rest[0] = np.bincount(graph.parent, of_edge, minlength=hidden + 1)[:hidden]
+    stages = _zeros(len(graph.parent), graph.n_visible + graph.n_hidden, graph.n_hidden)
+    of_edge = (1.0 - step) * parameters.theta + step * np.maximum(parameters.log_odds, 0.0)
+    of_parent = np.bincount(graph.parent, of_edge, minlength=graph.n_hidden + 1)
+    stages.rest[0] = of_parent[: graph.n_hidden]
+    return stages
+
+
+def _zeros(edges: int, nodes: int, hidden: int) -> Stages:
     return Stages(
         down=np.zeros(edges, dtype=np.float32),
         to_edge=np.zeros(edges, dtype=np.float32),
@@ -81,8 +82,12 @@ def allocate_stages(graph: Graph, parameters: Parameters, step: float, wanted: b
         positive=np.zeros(nodes, dtype=np.float32),
         children=np.zeros(nodes, dtype=np.int32),
         noise=np.zeros(hidden, dtype=np.float32),
-        rest=rest,
+        rest=np.zeros((2, hidden)),
     )
+
+
+NO_STAGES = _zeros(0, 0, 0)
+"""For the other schedule, which needs none."""
 
 
 @njit(cache=True, nogil=True)
