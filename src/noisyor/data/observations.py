@@ -278,7 +278,7 @@ class Observations:
         """The same rows, each standing for so many; (n_rows,) positive numbers, or None for one.
 
         >>> import noisyor as nor
-        >>> rows = nor.Observations.of([[0, 1], [1, 1]]).weighted([3.0, 1.0])
+        >>> rows = nor.Observations.from_indices([[1], [0, 1]], 2).weighted([3.0, 1.0])
         >>> rows.total_weight
         4.0
         """

@@ -43,6 +43,11 @@ class EvidenceBound(Score):
     ``per_row`` (n_rows,), ``mean`` and ``standard_error`` as in `Score`; ``n_configurations``
     (n_rows,) size of each row's set. Causes that are independent of all others given the row are
     summed out and not counted.
+
+    >>> import numpy as np
+    >>> from noisyor.inference import EvidenceBound
+    >>> EvidenceBound(np.array([-2.0, -4.0]), np.array([8, 8])).mean
+    -3.0
     """
 
     n_configurations: npt.NDArray[np.int64]
@@ -54,6 +59,11 @@ class EvidenceEstimate(Score):
 
     ``per_row`` (n_rows,), ``mean`` and ``standard_error`` (spread of the rows) as in `Score`;
     ``error`` (n_rows,) standard error of each row's estimate, from the spread of its chains.
+
+    >>> import numpy as np
+    >>> from noisyor.inference import EvidenceEstimate
+    >>> EvidenceEstimate(np.array([-2.0, -4.0]), np.array([0.3, 0.4])).mean_error
+    0.25
     """
 
     error: FloatArray
@@ -94,6 +104,18 @@ def evidence_bound(
     seed : key of the samples.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> bound = nor.evidence_bound(network, rows[:1])
+    >>> bound.n_configurations  # all there are: the bound is exact
+    array([4])
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     found = explore_configurations(
@@ -138,6 +160,18 @@ def estimate_evidence(
     seed : key of the samples.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> estimate = nor.estimate_evidence(network, rows[:1])
+    >>> round(estimate.mean, 2)
+    -1.74
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     found = explore_configurations(

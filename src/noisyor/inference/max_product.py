@@ -48,6 +48,18 @@ class MaxProduct:
     schedule : order of the messages. ``"collapsed"`` computes those inside a noisy-OR factor from
         one another. ``"two-stage"`` stores and damps each of them as the authors' software does:
         slower, and with loops it often settles elsewhere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> method = nor.MaxProduct(temperature=1.0, n_samples=4)
+    >>> nor.explain(network, rows[:1], method, seed=1).n_samples
+    4
     """
 
     temperature: float = 0.0

@@ -49,6 +49,18 @@ class MeanField:
         of the training state; a checkpoint does not hold them, so training that is resumed starts
         them afresh. Memory: 8 bytes for every hidden node and edge of the rows' models.
     keep_q : return q with the posterior; False saves memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> posterior = nor.explain(network, rows[:1], nor.MeanField())
+    >>> posterior.q.round(2)
+    array([[1.  , 0.04]])
     """
 
     local: bool = False

@@ -76,6 +76,15 @@ class NumbaEngine:
     Parameters
     ----------
     n_threads : None for ``NOISYOR_NUM_THREADS``, or all cores. No result depends on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(n_visible=3, n_hidden=1)
+    >>> posterior = nor.explain(network, np.array([[1, 0, 1]]), engine=nor.engines.NumbaEngine(n_threads=1))
+    >>> posterior.n_rows
+    1
     """
 
     n_threads: int | None = None
