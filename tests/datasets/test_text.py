@@ -90,7 +90,7 @@ class TestImdb:
                 records = [json.loads(line) for line in lines]
             parts.append([r["text"] for y in (0, 1) for r in records if r["label"] == y][:50])
             parts[-1] += [r["text"] for r in records if r["label"] == 1][:50]
-        expected = datasets.vectorise(*parts)
+        expected = datasets.vectorize(*parts)
         data = datasets.load_imdb(real_data / "aclImdb_layout_sample.tar.gz")
         assert data.vocabulary == expected.vocabulary
         assert data.train.fingerprint() == expected.train.fingerprint()

@@ -21,7 +21,7 @@ from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
 
-__all__ = ["PADDING", "UNKNOWN", "TextData", "encode_documents", "vectorise", "words_of"]
+__all__ = ["PADDING", "UNKNOWN", "TextData", "encode_documents", "vectorize", "words_of"]
 
 PADDING, UNKNOWN = "", "[UNK]"
 """Names of the first two columns, which are never 1."""
@@ -51,7 +51,7 @@ class TextData:
     vocabulary: tuple[str, ...]
 
 
-def vectorise(
+def vectorize(
     train_texts: Iterable[str],
     test_texts: Iterable[str] | None = None,
     max_words: int = 9_998,

@@ -4,7 +4,7 @@
 
     posts = datasets.load_tiny20()
     reviews = datasets.load_imdb()
-    own = datasets.vectorise(datasets.load_documents("reports.csv", text_field="body"))
+    own = datasets.vectorize(datasets.load_documents("reports.csv", text_field="body"))
 
 Files are taken from the folder that the environment variable ``NOISYOR_DATA`` names, else from the
 cache, else downloaded into it.
@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from noisyor.data.vocabulary import TextData, encode_documents, vectorise
+    from noisyor.data.vocabulary import TextData, encode_documents, vectorize
     from noisyor.datasets.bmf import BmfData, generate_bmf
     from noisyor.datasets.deconvolution import (
         DeconvolutionData,
@@ -69,7 +69,7 @@ _HOME = {
     "load_yelp": "datasets.text",
     "load_zoo": "datasets.matrices",
     "true_features": "datasets.deconvolution",
-    "vectorise": "data.vocabulary",
+    "vectorize": "data.vocabulary",
 }
 
 __all__ = [
@@ -102,7 +102,7 @@ __all__ = [
     "load_yelp",
     "load_zoo",
     "true_features",
-    "vectorise",
+    "vectorize",
 ]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from noisyor._util.compression import decompressed, members, open_binary, reading
 from noisyor._util.validation import check_seed, is_whole
-from noisyor.data.vocabulary import TextData, vectorise
+from noisyor.data.vocabulary import TextData, vectorize
 from noisyor.datasets.documents import (
     delimited_rows,
     iterate_documents,
@@ -51,7 +51,7 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
     Parameters
     ----------
     source : ``aclImdb_v1.tar.gz`` or the unpacked folder ``aclImdb``.
-    max_words, max_tokens : see `vectorise`.
+    max_words, max_tokens : see `vectorize`.
 
     Each part has the negative reviews first, then the positive ones, by their number.
     """
@@ -59,7 +59,7 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
         copies = [find(f"imdb_reviews_{part}.jsonl.xz") for part in ("train", "test")]
         if all(copies):
             train, test = (iterate_documents(copy) for copy in copies if copy is not None)
-            return vectorise(train, test, max_words, max_tokens, name="imdb_reviews")
+            return vectorize(train, test, max_words, max_tokens, name="imdb_reviews")
         source = fetch("aclImdb_v1.tar.gz")
     found: dict[str, list[tuple[str, int, str]]] = {"train": [], "test": []}
     with reading(source):
@@ -74,7 +74,7 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
             raise InvalidDataError(f"{source} has no review in {part}/neg or {part}/pos")
         reviews.sort()
     train, test = ((text for _, _, text in found[part]) for part in ("train", "test"))
-    return vectorise(train, test, max_words, max_tokens, name="imdb_reviews")
+    return vectorize(train, test, max_words, max_tokens, name="imdb_reviews")
 
 
 def load_ag_news(
@@ -85,7 +85,7 @@ def load_ag_news(
     Parameters
     ----------
     source : a folder with ``train.csv`` and ``test.csv``, or an archive of it.
-    max_words, max_tokens : see `vectorise`.
+    max_words, max_tokens : see `vectorize`.
     """
 
     def description(row: list[str]) -> str:
@@ -96,7 +96,7 @@ def load_ag_news(
         train, test = (_csv_texts(file, 3, description) for file in files)
     else:
         train, test = (_csv_member(source, part, 3, description) for part in ("train", "test"))
-    return vectorise(train, test, max_words, max_tokens, name="ag_news_subset")
+    return vectorize(train, test, max_words, max_tokens, name="ag_news_subset")
 
 
 def load_yelp(source: Source = None, *, max_words: int = 9_998, max_tokens: int = 500) -> TextData:
@@ -108,7 +108,7 @@ def load_yelp(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
     Parameters
     ----------
     source : ``yelp_review_polarity_csv.tgz`` or the unpacked folder.
-    max_words, max_tokens : see `vectorise`.
+    max_words, max_tokens : see `vectorize`.
     """
     archive = fetch("yelp_review_polarity_csv.tgz") if source is None else source
 
@@ -116,7 +116,7 @@ def load_yelp(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
         return row[1]
 
     train, test = (_csv_member(archive, part, 2, review) for part in ("train", "test"))
-    return vectorise(train, test, max_words, max_tokens, name="yelp_polarity_reviews")
+    return vectorize(train, test, max_words, max_tokens, name="yelp_polarity_reviews")
 
 
 def load_scientific_papers(
@@ -127,11 +127,11 @@ def load_scientific_papers(
     Parameters
     ----------
     source : ``arxiv-dataset.zip`` (3.6 GB) or the unpacked folder.
-    max_words, max_tokens : see `vectorise`.
+    max_words, max_tokens : see `vectorize`.
     """
     archive = fetch("arxiv-dataset.zip") if source is None else source
     train, test = (_abstracts(archive, part) for part in ("train", "test"))
-    return vectorise(train, test, max_words, max_tokens, name="scientific_papers")
+    return vectorize(train, test, max_words, max_tokens, name="scientific_papers")
 
 
 def load_big_patent(
@@ -144,7 +144,7 @@ def load_big_patent(
     source : ``bigPatentDataNonTokenized.tar.gz``, a folder with ``train`` and ``test`` as archives
         (tar or zip), or the unpacked folder.
     code : class of the patents, one of a to h and y: f is mechanical engineering.
-    max_words, max_tokens : see `vectorise`.
+    max_words, max_tokens : see `vectorize`.
 
     The descriptions are cleaned as by the data's authors, see `noisyor.datasets.patents`.
     """
@@ -156,7 +156,7 @@ def load_big_patent(
         )
         for part in ("train", "test")
     )
-    return vectorise(train, test, max_words, max_tokens, name=f"big_patent/{code}")
+    return vectorize(train, test, max_words, max_tokens, name=f"big_patent/{code}")
 
 
 # ---- substitutes
@@ -171,7 +171,7 @@ def load_ag_news_partial(*, max_words: int = 9_998, max_tokens: int = 500) -> Te
     train = iterate_documents(fetch("ag_news_train_partial.jsonl.xz"))
     test = _csv_texts(fetch("ag_news_test.csv"), 3, lambda row: f"{row[1]} {row[2]}")
     name = "ag_news_partial (20,392 of 120,000 training documents; titles kept)"
-    return vectorise(train, test, max_words, max_tokens, name=name)
+    return vectorize(train, test, max_words, max_tokens, name=name)
 
 
 def load_arxiv_abstracts(
@@ -183,7 +183,7 @@ def load_arxiv_abstracts(
     ----------
     test_size : number of abstracts held out, at random.
     seed : of the permutation whose last abstracts are held out.
-    max_words, max_tokens : see `vectorise`.
+    max_words, max_tokens : see `vectorize`.
     """
     texts = load_documents(fetch("arxiv_abstracts.jsonl.xz"), "abstract")
     if not is_whole(test_size) or not 0 < test_size < len(texts):
@@ -194,7 +194,7 @@ def load_arxiv_abstracts(
     shuffled = [texts[k] for k in order]
     train, test = shuffled[:-test_size], shuffled[-test_size:]
     name = "arxiv_abstracts (in place of scientific_papers)"
-    return vectorise(train, test, max_words, max_tokens, name=name)
+    return vectorize(train, test, max_words, max_tokens, name=name)
 
 
 # ---- reading

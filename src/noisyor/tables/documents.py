@@ -10,7 +10,7 @@ import numpy as np
 
 from noisyor.data.columns import select_columns
 from noisyor.data.observations import Observations
-from noisyor.data.vocabulary import PADDING, UNKNOWN, encode_documents, vectorise, words_of
+from noisyor.data.vocabulary import PADDING, UNKNOWN, encode_documents, vectorize, words_of
 from noisyor.errors import InvalidDataError
 from noisyor.tables.delimited import column_number, id_column
 from noisyor.tables.lines import delimiter_of, fields_of, numbered_lines
@@ -112,7 +112,7 @@ def _with_vocabulary(texts: Iterator[str], where: object, options: ReadOptions) 
     size = options.vocabulary or DEFAULT_VOCABULARY
     unwanted = _stop_words() if options.stop_words == "english" else set()
     unwanted |= {word for text in options.drop for word in words_of(text)}
-    found = vectorise(texts, max_words=4 * size + 1000, max_tokens=options.max_tokens)
+    found = vectorize(texts, max_words=4 * size + 1000, max_tokens=options.max_tokens)
     counts = found.train.column_counts()
     # In a handful of documents every word is in a large share of them.
     most = max(options.max_share * found.train.n_rows, 2)
