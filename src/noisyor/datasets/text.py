@@ -19,22 +19,21 @@ import numpy as np
 from noisyor._util.compression import decompressed, members, open_binary, reading
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.vocabulary import TextData, vectorize
-from noisyor.datasets.documents import (
-    delimited_rows,
-    iterate_documents,
-    json_records,
-    load_documents,
-    text_lines,
-)
 from noisyor.datasets.download import fetch, find
 from noisyor.datasets.patents import patent_descriptions
 from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.tables.documents import iterate_texts
+from noisyor.tables.jsonl import field_of, json_lines
+from noisyor.tables.lines import equally_wide, fields, text_lines
+from noisyor.tables.options import ReadOptions
 
 __all__ = [
+    "iterate_documents",
     "load_ag_news",
     "load_ag_news_partial",
     "load_arxiv_abstracts",
     "load_big_patent",
+    "load_documents",
     "load_imdb",
     "load_scientific_papers",
     "load_yelp",
@@ -67,7 +66,7 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
             match = _REVIEW.search(name)
             assert match is not None
             part, label, number = match.groups()
-            text = "".join(text_lines(stream, f"{source}, {name}"))
+            text = "".join(line for _, line in text_lines(stream, f"{source}, {name}"))
             found[part].append((label, int(number), text))
     for part, reviews in found.items():
         if not reviews:
@@ -159,6 +158,58 @@ def load_big_patent(
     return vectorize(train, test, max_words, max_tokens, name=f"big_patent/{code}")
 
 
+# ---- texts of one's own
+
+
+def load_documents(
+    path: str | os.PathLike[str],
+    text_field: str | int = "text",
+    *,
+    format: str | None = None,
+    header: bool | None = None,
+    encoding_errors: str = "strict",
+) -> list[str]:
+    """The texts of a file or folder, in its order.
+
+    Parameters
+    ----------
+    path : JSON lines, CSV or TSV with one document per record; plain text with one document per
+        line; or a folder whose ``.txt`` files are one document each, in the order of their names.
+        All but the folder itself may be compressed.
+    text_field : name of the JSON field or of the column, or number of the column, from 0.
+    format : of the file; told by its content and name if None.
+    header : whether a CSV or TSV file begins with the names of its columns; if None it does when
+        ``text_field`` is a name.
+    encoding_errors : "strict" reports bytes that are not UTF-8, "replace" reads each as U+FFFD.
+    """
+    return list(
+        iterate_documents(
+            path, text_field, format=format, header=header, encoding_errors=encoding_errors
+        )
+    )
+
+
+def iterate_documents(
+    path: str | os.PathLike[str],
+    text_field: str | int = "text",
+    *,
+    format: str | None = None,
+    header: bool | None = None,
+    encoding_errors: str = "strict",
+) -> Iterator[str]:
+    """The same one by one, for files larger than memory; see `load_documents`."""
+    by_name = isinstance(text_field, str)
+    if header is False and by_name:
+        raise InvalidSettingError("without a header text_field is the number of a column, from 0")
+    options = ReadOptions(
+        format=format,
+        header=by_name if header is None else header,
+        encoding_errors=encoding_errors,
+        text_field=str(text_field),
+    )
+    return iterate_texts(Path(path), options)
+
+
 # ---- substitutes
 
 
@@ -217,14 +268,14 @@ def _csv_member(
 def _texts_of_rows(
     stream: IO[bytes], where: object, width: int, text: Callable[[list[str]], str]
 ) -> Iterator[str]:
-    for _, row in delimited_rows(text_lines(stream, where), where, width=width):
+    for _, row in equally_wide(fields(text_lines(stream, where), where), where, width):
         yield text(row)
 
 
 def _abstracts(source: str | os.PathLike[str], part: str) -> Iterator[str]:
     def texts(stream: IO[bytes], where: object) -> Iterator[str]:
-        for number, record in json_records(text_lines(stream, where), where):
-            sentences = record.get("abstract_text")
+        for number, record in json_lines(text_lines(stream, where), where):
+            sentences = field_of(record, "abstract_text", where, number)
             if not isinstance(sentences, list) or not all(isinstance(s, str) for s in sentences):
                 raise InvalidDataError(
                     f"{where}, line {number}: field 'abstract_text' is not a list of sentences"
