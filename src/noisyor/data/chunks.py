@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -212,11 +212,11 @@ class _MappedRows(RowSource):
     def read(self, number: int) -> Observations:
         begin, size = self.begins[number], self.sizes[number]
         missing = self._csr("missing_", begin, size, None)
-        return Observations.of(
+        return _observations(
             self._csr("", begin, size, self.arrays["data"]),
-            self.n_visible,
-            missing=None if missing is None else missing.astype(np.bool_),
-            column_names=self.column_names,
+            f"{self.folder}, rows {begin} to {begin + size}",
+            self.column_names,
+            None if missing is None else missing.astype(np.bool_),
         )
 
     def _csr(self, prefix: str, begin: int, size: int, data: AnyArray | None) -> Any:
@@ -253,8 +253,9 @@ class _NpzRows(RowSource):
                 )
         self.sizes = tuple(shape[0] for shape in shapes)
 
-    def read(self, number: int) -> Any:
-        return read_sparse(self.files[number])
+    def read(self, number: int) -> Observations:
+        file = self.files[number]
+        return _observations(read_sparse(file), file)
 
     @staticmethod
     def _shape(file: Path) -> tuple[int, int]:
@@ -289,4 +290,14 @@ class _ParquetRows(RowSource):
         assert self.column_names is not None
         with reading_parquet(path):
             block = sparse_block(file.read_row_group(group), self.column_names)
-        return Observations.of(block, column_names=self.column_names)
+        return _observations(block, f"{path}, row group {group}", self.column_names)
+
+
+def _observations(
+    block: Any, where: object, names: Sequence[str] | None = None, missing: Any = None
+) -> Observations:
+    """The rows of one chunk; errors say where it was read from."""
+    try:
+        return Observations.of(block, missing=missing, column_names=names)
+    except InvalidDataError as error:
+        raise InvalidDataError(f"{where}: {error}") from error
