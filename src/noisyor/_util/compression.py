@@ -1,6 +1,6 @@
 """Files in archives, folders and compressed streams, read front to back and never unpacked.
 
-Compression is told by the first bytes, not by the name. Damage is an `InvalidDataError` in one
+Compression is recognized by the first bytes, not by the name. Damage is an `InvalidDataError` in one
 line, never a file that silently ends early.
 """
 
@@ -128,7 +128,7 @@ def members(
 
     Parameters
     ----------
-    path : the archive, or a folder that is searched with all below it, in the order of names.
+    path : the archive, or a folder, searched with its subfolders in the order of names.
     wanted : of the name inside, with "/" between folders, that of the outermost folder first.
 
     Yields

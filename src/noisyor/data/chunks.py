@@ -1,4 +1,4 @@
-"""Rows in files that are too large to read at once, chunk by chunk in any order.
+"""Rows of files larger than memory, read chunk by chunk in any order.
 
 `open_rows` opens a folder of memory-mapped sparse rows (which `write_rows` makes), a folder of
 ``.npz`` files, or Parquet files; it returns a `RowSource`.
@@ -30,7 +30,7 @@ _NAMES = "columns.json"
 
 
 class RowSource(ABC):
-    """Chunks of rows that can be read in any order, and whose sizes are known before.
+    """Chunks of rows that can be read in any order and whose sizes are known in advance.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class _GrowingArray:
 
 
 class _MappedRows(RowSource):
-    """CSR arrays in a folder; only the pages of the chunk at hand are in memory."""
+    """CSR arrays in a folder; only the pages of the current chunk are in memory."""
 
     def __init__(self, folder: Path, chunk_rows: int) -> None:
         self.folder = folder

@@ -63,7 +63,7 @@ def vectorize(
 
     Parameters
     ----------
-    train_texts, test_texts : any iterables; each is gone through once, text by text.
+    train_texts, test_texts : any iterables; each is consumed once, text by text.
     max_words : size of the vocabulary: the words with the most occurrences in the training texts;
         of equally frequent words those that come last in the order of their UTF-8 bytes.
     max_tokens : only the first tokens of a document count as present, known words or not. The
@@ -111,7 +111,7 @@ def encode_documents(
 
     Parameters
     ----------
-    texts : any iterable, gone through once.
+    texts : any iterable, consumed once.
     vocabulary : (n_visible,) as in `TextData`: the words begin at column 2.
     max_tokens : only the first tokens of a document count.
     """

@@ -1,4 +1,4 @@
-"""Where a data file is: a folder of one's own, the cache, or the network, in this order.
+"""Where a data file is: the user's folder, the cache, or the network, in this order.
 
 The folder is named by the environment variable ``NOISYOR_DATA``. What is downloaded is checked
 before it gets its name in the cache, so that a file that is there is whole.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyor._util.atomic import write_atomically
-from noisyor._util.compression import COMPRESSIONS, open_binary, reason_of
+from noisyor._util.compression import COMPRESSIONS, open_binary
 from noisyor.datasets.registry import DataFile, data_file
 from noisyor.errors import (
     DatasetNotFoundError,
@@ -143,8 +143,9 @@ def _download(file: DataFile, url: str, progress: bool) -> Path:
     except InvalidDataError:
         raise
     except ValueError as error:  # pooch's word for another checksum; the file is gone by now
+        reason = str(error).partition(". ")[0]
         raise InvalidDataError(
-            f"{file.name}: what came from {url} was not kept: {reason_of(error)}"
+            f"{file.name}: what came from {url} was not kept: {reason}"
         ) from error
     except OSError as error:
         raise DatasetNotFoundError(

@@ -1,4 +1,4 @@
-"""The text data of the paper's experiments, from their public archives, and substitutes at hand.
+"""The text data of the paper's experiments, substitutes for them, and a user's own texts.
 
 Every loader reads its archive front to back without unpacking it, finds the vocabulary of the
 training texts, and returns `TextData`. ``source`` is an archive or an unpacked folder of one's own
@@ -158,7 +158,7 @@ def load_big_patent(
     return vectorize(train, test, max_words, max_tokens, name=f"big_patent/{code}")
 
 
-# ---- texts of one's own
+# ---- a user's own texts
 
 
 def load_documents(
@@ -177,7 +177,7 @@ def load_documents(
         line; or a folder whose ``.txt`` files are one document each, in the order of their names.
         All but the folder itself may be compressed.
     text_field : name of the JSON field or of the column, or number of the column, from 0.
-    format : of the file; told by its content and name if None.
+    format : of the file; recognized by its content and name if None.
     header : whether a CSV or TSV file begins with the names of its columns; if None it does when
         ``text_field`` is a name.
     encoding_errors : "strict" reports bytes that are not UTF-8, "replace" reads each as U+FFFD.

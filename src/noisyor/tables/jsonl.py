@@ -28,7 +28,7 @@ Records = Iterable[tuple[int, Any]]
 
 
 def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
-    """Objects, tags or documents: what the lines are is told by the first.
+    """Objects, tags or documents: the first line tells which.
 
     ``columns`` are the fields, tags or words that are wanted; all if None.
     """

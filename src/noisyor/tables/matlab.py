@@ -51,7 +51,7 @@ class _DamagedError(Exception):
 
 
 class _Matrix(NamedTuple):
-    """A variable whose values have not been looked at: they begin at ``place`` of ``content``."""
+    """A variable whose values have not been read: they begin at ``place`` of ``content``."""
 
     kind: int
     shape: tuple[int, ...]

@@ -23,7 +23,7 @@ MOST_COLUMNS = 5_000_000
 
 
 class RowBuilder:
-    """Collects rows block by block, so that a dense file never stands in memory whole.
+    """Collects rows block by block, so that a dense file is never in memory as a whole.
 
     Parameters
     ----------
