@@ -1,7 +1,7 @@
 """Files in archives, folders and compressed streams, read front to back and never unpacked.
 
-Compression is recognized by the first bytes, not by the name. Damage is an `InvalidDataError` in one
-line, never a file that silently ends early.
+Compression is recognized by the first bytes, not by the name. Damage is an `InvalidDataError` in
+one line, never a file that silently ends early.
 """
 
 from __future__ import annotations

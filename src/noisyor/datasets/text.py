@@ -1,9 +1,9 @@
 """The text data of the paper's experiments, substitutes for them, and a user's own texts.
 
 Every loader reads its archive front to back without unpacking it, finds the vocabulary of the
-training texts, and returns `TextData`. ``source`` is an archive or an unpacked folder of one's own
-in the original layout, whatever its checksum; without it the file is looked for, and downloaded if
-need be, by `noisyor.datasets.fetch`.
+training texts, and returns `TextData`. ``source`` is the user's own archive or unpacked folder in
+the original layout, whatever its checksum; without it `noisyor.datasets.fetch` finds the file, or
+downloads it.
 """
 
 from __future__ import annotations
