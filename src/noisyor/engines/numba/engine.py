@@ -82,7 +82,8 @@ class NumbaEngine:
     >>> import numpy as np
     >>> import noisyor as nor
     >>> network = nor.bipartite(n_visible=3, n_hidden=1)
-    >>> posterior = nor.explain(network, np.array([[1, 0, 1]]), engine=nor.engines.NumbaEngine(n_threads=1))
+    >>> engine = nor.engines.NumbaEngine(n_threads=1)
+    >>> posterior = nor.explain(network, np.array([[1, 0, 1]]), engine=engine)
     >>> posterior.n_rows
     1
     """
