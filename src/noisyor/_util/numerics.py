@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
 
 
-def log_one_minus_exp(b: FloatArray) -> FloatArray:
+def log_one_minus_exp(b: npt.ArrayLike) -> FloatArray:
     """``f(b) = log(1 - exp(-b))`` for ``b >= 0`` of any shape; minus infinity at zero."""
-    small = np.minimum(b, np.log(2))
-    large = np.maximum(b, np.log(2))
-    return np.where(b <= np.log(2), np.log(-np.expm1(-small)), np.log1p(-np.exp(-large)))
+    value = np.asarray(b, dtype=np.float64)
+    small = np.minimum(value, np.log(2))
+    large = np.maximum(value, np.log(2))
+    return np.where(value <= np.log(2), np.log(-np.expm1(-small)), np.log1p(-np.exp(-large)))
+
+
+def log_expm1(b: npt.ArrayLike) -> FloatArray:
+    """``b + f(b) = log(exp(b) - 1)``: log-odds of a node whose total parameter is b, any shape."""
+    return np.asarray(b, dtype=np.float64) + log_one_minus_exp(b)
+
+
+def logistic_function(log_odds: npt.ArrayLike) -> FloatArray:
+    """Probability ``1 / (1 + exp(-a))`` of log-odds of any shape, without overflow."""
+    a = np.asarray(log_odds, dtype=np.float64)
+    rest = np.exp(-np.abs(a))
+    return np.where(a < 0, rest / (1.0 + rest), 1.0 / (1.0 + rest))

@@ -1,122 +1,189 @@
-"""Joint max-product in plain NumPy, all ANDs in a list: slow, readable, what engines must match.
+"""Joint max-product: activations and patches of images together, all ANDs at once.
 
-Equations T44 and T45 of docs/theory.md. Engines implement the collapsed schedule; the two-stage
-schedule is that of the software that the paper compares itself with.
+An image is the OR of patches at positions; a patch draws a pixel of its window if its activation
+there and that pixel of the patch are both on: one AND of two unknowns. All messages are log-odds.
+With u and v what the two inputs of an AND hear from elsewhere, and c the evidence on the pixel,
+
+    t   = min(u + v, u, v)                                            AND to its OR
+    s   = min(c + sum of the other [t]_+, [-largest other t]_+)       OR to the AND
+    u'  = [v + s]_+ - [v]_+          v' = [u + s]_+ - [u]_+           AND to its inputs
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray, LongArray
+from noisyor.engines.contract import JointOptions, JointResult, JointUnaries
+from noisyor.engines.numpy.max_product import or_messages
+from noisyor.engines.numpy.segments import Segments, sums_at
+
+Progress = Callable[[int], object] | None
 
 
 class Ands(NamedTuple):
-    """Flat indices of the activation, the feature pixel and the image pixel of every AND.
+    """Flat indices of the activation, the patch pixel and the image pixel of every AND.
 
-    In order of the image pixels; ``start`` is the first AND of each of them.
+    In order of the image pixels, so that those of one pixel, one OR, follow each other.
     """
 
     activation: LongArray
-    feature: LongArray
+    patch: LongArray
     pixel: LongArray
-    start: LongArray
+
+    def taken(self, which: npt.NDArray[np.bool_]) -> Ands:
+        """Some of the ANDs."""
+        return Ands(*(index[which] for index in self))
+
+    def by_pixel(self) -> tuple[LongArray, Segments]:
+        """Pixels that any AND may draw, and the run of ANDs of each."""
+        pixels, lengths = np.unique(self.pixel, return_counts=True)
+        return pixels, Segments(lengths)
 
 
 class JointBeliefs(NamedTuple):
-    """Log-odds of activations and features, and the largest change that a message asked for."""
+    """Log-odds of activations and patches, iterations, and the largest change asked for."""
 
     activations: FloatArray
-    features: FloatArray
+    patches: FloatArray
+    iterations: int
     residual: float
 
 
-def list_ands(activations: tuple[int, int, int, int], features: tuple[int, int, int]) -> Ands:
-    """The ANDs of activations (n, feature, row, column) and features (feature, line, column)."""
+def joint_max_product(
+    unaries: JointUnaries, options: JointOptions, progress: Progress = None
+) -> JointResult:
+    """Both together, or each image alone if the patches are given; see the engine contract."""
+    if not np.isinf(unaries.patches).all():
+        found = infer_jointly(*unaries, *options, progress=progress)
+        return JointResult(
+            found.activations.astype(np.float32),
+            found.patches.astype(np.float32),
+            found.iterations,
+            found.residual,
+        )
+    parts = []
+    for pixels, activations in zip(unaries.pixels, unaries.activations, strict=True):
+        parts.append(infer_activations(pixels, activations, unaries.patches, *options))
+        if progress is not None:
+            progress(1)
+    return JointResult(
+        np.stack([part.activations for part in parts]).astype(np.float32),
+        unaries.patches.copy(),
+        max(part.iterations for part in parts),
+        max(part.residual for part in parts),
+    )
+
+
+def list_ands(activations: tuple[int, ...], patches: tuple[int, ...]) -> Ands:
+    """The ANDs of activations (n, patch, row, column) and patches (patch, line, column)."""
     n, f, i, j = np.indices(activations, sparse=True)
-    lines, columns = activations[2] + features[1] - 1, activations[3] + features[2] - 1
+    lines, columns = activations[2] + patches[1] - 1, activations[3] + patches[2] - 1
     found = []
-    for a, b in np.ndindex(features[1:]):
+    for a, b in np.ndindex(patches[1:]):
         u = ((n * activations[1] + f) * activations[2] + i) * activations[3] + j
-        v = np.broadcast_to((f * features[1] + a) * features[2] + b, u.shape)
+        v = np.broadcast_to((f * patches[1] + a) * patches[2] + b, u.shape)
         x = np.broadcast_to((n * lines + i + a) * columns + j + b, u.shape)
         found.append(np.stack([u.ravel(), v.ravel(), x.ravel()]))
     listed = np.concatenate(found, axis=1)
-    listed = listed[:, np.argsort(listed[2], kind="stable")]
-    return Ands(listed[0], listed[1], listed[2], np.unique(listed[2], return_index=True)[1])
+    return Ands(*listed[:, np.argsort(listed[2], kind="stable")])
 
 
 def to_and_output(u: FloatArray, v: FloatArray) -> FloatArray:
-    """Message of ANDs to their outputs, equation T45."""
+    """Message of ANDs to their outputs."""
     return np.minimum(u + v, np.minimum(u, v))
 
 
 def to_and_input(other: FloatArray, output: FloatArray) -> FloatArray:
-    """Message of ANDs to an input: ``[other + output]_+ - [other]_+``, equation T45."""
-    # In a form that does not subtract two large numbers.
+    """Message of ANDs to an input: ``[other + output]_+ - [other]_+``."""
     below = np.minimum(other, 0.0)
     return np.maximum(below + output, below - other)
 
 
-def to_or_inputs(t: FloatArray, evidence: FloatArray, start: LongArray) -> FloatArray:
-    """Messages of ORs to their inputs, equation T45; inputs of one OR follow one another."""
-    counts = np.diff(np.append(start, len(t)))
-
-    def spread(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        return np.repeat(values, counts)
-
-    best = np.maximum.reduceat(t, start)
-    # With a tie for the largest every input sees it among the others, so the second is the best.
-    at_best = t == spread(best)
-    second = np.maximum.reduceat(np.where(at_best, -np.inf, t), start)
-    second = np.where(np.add.reduceat(at_best.astype(np.int64), start) > 1, best, second)
-    largest_other = np.where(at_best, spread(second), spread(best))
-    positive = np.maximum(t, 0.0)
-    total = spread(evidence + np.add.reduceat(positive, start))
-    messages: FloatArray = np.minimum(total - positive, np.maximum(-largest_other, 0.0))
-    return messages
+def to_or_inputs(t: FloatArray, evidence: FloatArray, ors: Segments) -> FloatArray:
+    """Messages of ORs to their inputs; ``evidence`` (n_ors,) on their outputs."""
+    return or_messages(t, np.full(len(evidence), -np.inf), evidence, ors)[0]
 
 
-def joint_max_product(
+def infer_jointly(
     pixels: npt.ArrayLike,
     activations: npt.ArrayLike,
-    features: npt.ArrayLike,
-    *,
+    patches: npt.ArrayLike,
     iterations: int,
     damping: float = 0.5,
+    tolerance: float = 0.0,
+    *,
     schedule: Literal["collapsed", "two-stage"] = "collapsed",
+    progress: Progress = None,
 ) -> JointBeliefs:
-    """Beliefs after some iterations.
+    """Beliefs of activations and patches.
 
     Parameters
     ----------
-    pixels, activations, features : log-odds of shapes (n_images, height, width),
-        (n_images, n_features, rows, columns) and (n_features, lines, columns).
+    pixels, activations, patches : log-odds of shapes (n_images, height, width),
+        (n_images, n_patches, rows, columns) and (n_patches, lines, columns).
     schedule : ``"collapsed"`` passes a message through AND and OR and back in one iteration and
-        damps it on arrival; ``"two-stage"`` updates all factors in parallel and damps all messages.
+        damps it on arrival; ``"two-stage"``, that of the paper's competitor, updates all factors
+        in parallel and damps all messages.
     """
-    unary_u, unary_v = np.asarray(activations, dtype=float), np.asarray(features, dtype=float)
-    evidence = np.asarray(pixels, dtype=float).ravel()
+    unary_u, unary_v = np.asarray(activations, dtype=float), np.asarray(patches, dtype=float)
     ands = list_ands(unary_u.shape, unary_v.shape)
+    drawn, ors = ands.by_pixel()
+    evidence = np.asarray(pixels, dtype=float).ravel()[drawn]
     to_u, to_v, to_output, to_input = np.zeros((4, len(ands.pixel)))
-    u, v = unary_u.ravel(), unary_v.ravel()
-    residual = 0.0
-    for _ in range(iterations):
-        from_u, from_v = u[ands.activation] - to_u, v[ands.feature] - to_v
+    u, v, done, residual = unary_u.ravel(), unary_v.ravel(), 0, 0.0
+    while done < iterations:
+        from_u, from_v = u[ands.activation] - to_u, v[ands.patch] - to_v
         if schedule == "collapsed":
             to_output = to_and_output(from_u, from_v)
-            to_input = to_or_inputs(to_output, evidence, ands.start)
+            to_input = to_or_inputs(to_output, evidence, ors)
         wanted_u, wanted_v = to_and_input(from_v, to_input), to_and_input(from_u, to_input)
         if schedule == "two-stage":
-            wanted_input = to_or_inputs(to_output, evidence, ands.start)
+            wanted_input = to_or_inputs(to_output, evidence, ors)
             to_input = damping * to_input + (1.0 - damping) * wanted_input
             to_output = damping * to_output + (1.0 - damping) * to_and_output(from_u, from_v)
         residual = float(max(abs(wanted_u - to_u).max(), abs(wanted_v - to_v).max()))
         to_u = damping * to_u + (1.0 - damping) * wanted_u
         to_v = damping * to_v + (1.0 - damping) * wanted_v
-        u = unary_u.ravel() + np.bincount(ands.activation, to_u, unary_u.size)
-        v = unary_v.ravel() + np.bincount(ands.feature, to_v, unary_v.size)
-    return JointBeliefs(u.reshape(unary_u.shape), v.reshape(unary_v.shape), residual)
+        u = unary_u.ravel() + sums_at(ands.activation, to_u, unary_u.size)
+        v = unary_v.ravel() + sums_at(ands.patch, to_v, unary_v.size)
+        done += 1
+        if progress is not None:
+            progress(1)
+        if residual < tolerance:
+            break
+    return JointBeliefs(u.reshape(unary_u.shape), v.reshape(unary_v.shape), done, residual)
+
+
+def infer_activations(
+    pixels: npt.ArrayLike,
+    activations: npt.ArrayLike,
+    patches: npt.ArrayLike,
+    iterations: int,
+    damping: float = 0.5,
+    tolerance: float = 0.0,
+) -> JointBeliefs:
+    """Beliefs of the activations (n_patches, rows, columns) of one image (height, width).
+
+    The patches are plus and minus infinity. An AND with a pixel that is off is off; one with a
+    pixel that is on passes messages through.
+    """
+    unary, given = np.asarray(activations, dtype=float), np.asarray(patches, dtype=float)
+    ands = list_ands((1, *unary.shape), given.shape)
+    ands = ands.taken(given.ravel()[ands.patch] > 0)
+    drawn, ors = ands.by_pixel()
+    evidence = np.asarray(pixels, dtype=float).ravel()[drawn]
+    to_u, u, done, residual = np.zeros(len(ands.pixel)), unary.ravel(), 0, 0.0
+    while done < iterations:
+        wanted = to_or_inputs(u[ands.activation] - to_u, evidence, ors)
+        residual = float(abs(wanted - to_u).max(initial=0.0))
+        to_u = damping * to_u + (1.0 - damping) * wanted
+        u = unary.ravel() + sums_at(ands.activation, to_u, unary.size)
+        done += 1
+        if residual < tolerance:
+            break
+    return JointBeliefs(u.reshape(unary.shape), given, done, residual)

@@ -1,203 +1,231 @@
-"""Max-product in plain NumPy, one row at a time: slow, readable, and what other engines must match.
+"""Max-product, one row at a time, all factors at once; every message is a log-odds number.
 
-Equations T8 to T16 of docs/theory.md, term by term. Nothing is folded into totals and no message is
-stored in excess form, so that this code shares no trick with the engines that are held to it.
+The factor of a child is one small factor per edge and an OR. With B the beliefs of the parents, v
+the messages that they have from this child, a = log(exp(theta) - 1) and b what the child hears from
+elsewhere (infinite if it is known),
 
-Two schedules. ``"two-stage"``: all factor-to-variable messages are updated at once from those of
-the previous iteration and all are damped, as in the paper's software. ``"collapsed"``: within one
-iteration messages pass through a whole noisy-OR factor, and only the messages that leave the factor
-are stored and damped.
+    t_e = a_e + min(B - v - theta, 0)                                edge to OR; a_0 for the leak
+    s_e = min(b + sum of the other [t]_+, [-largest other t]_+)      OR to edge
+    v_e = max(-theta_e, f(theta_e) + s_e)                            edge to parent
+    d   = sum of [t]_+ + min(largest t, 0)                           OR to child
+
+Two schedules. Collapsed: all four are computed from one another in one iteration, and v and d are
+damped. Two-stage, that of the paper's software: each is computed from the others of the iteration
+before, all start at zero, leaks too, and all are damped. Same fixed points.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 import numpy as np
-import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.numerics import log_one_minus_exp
-from noisyor.network.graph import Network
+from noisyor._util.numerics import log_expm1, log_one_minus_exp
+from noisyor.engines.contract import (
+    FREE,
+    NEVER,
+    Evidence,
+    MaxProductOptions,
+    MaxProductResult,
+    NoiseKey,
+)
+from noisyor.engines.noise import combine, logistic
+from noisyor.engines.numpy.rows import Prepared, Row, rows_of, taking_part
+from noisyor.engines.numpy.segments import Segments, sums_at
+
+_LOWEST = -1e6
+"""Messages of an OR that is off are minus infinity; this keeps them out of averages."""
 
 
-@dataclass(frozen=True, eq=False)
-class ReferenceResult:
-    """Messages and beliefs of one row.
-
-    ``beliefs`` (n_hidden,) log-odds; ``to_parent`` (n_edges,) messages v; ``to_child`` (n_nodes,)
-    messages d; ``states`` (n_hidden,) the decoded bits; ``residual`` the last largest change.
-    """
-
-    beliefs: FloatArray
-    to_parent: FloatArray
-    to_child: FloatArray
-    states: npt.NDArray[np.uint8]
-    residual: float
-
-
-def factor_messages(
-    theta: FloatArray, leak: float, from_parents: FloatArray, from_child: float
-) -> tuple[FloatArray, float]:
-    """Messages of one noisy-OR factor to its parents, shape (n_parents,), and to its child.
-
-    Equations T8, T9 and T10.
-    ``from_child`` may be infinite: +inf for a child that is on, -inf for one that is off.
-    """
-    down = _down(theta, from_parents)
-    leak_down = float(leak + log_one_minus_exp(np.asarray(leak)))
-    to_or, to_child = _or_messages(np.append(down, leak_down), from_child)
-    return _up(theta, to_or[:-1]), to_child
-
-
-def max_product_row(
-    network: Network,
-    x: npt.ArrayLike,
+def max_product(
+    prepared: Prepared,
+    evidence: Evidence,
+    options: MaxProductOptions,
+    key: NoiseKey,
     *,
-    unary: npt.ArrayLike = 0.0,
-    schedule: Literal["collapsed", "two-stage"] = "collapsed",
-    iterations: int = 100,
-    damping: float = 0.5,
-    maximize_missing: bool = False,
-) -> ReferenceResult:
-    """Run a fixed number of iterations on one row.
-
-    ``x`` (n_visible,) of 0, 1 or NaN; ``unary`` (n_hidden,) noise on the hidden nodes, lambda of
-    equation T11.
-    """
-    run = _Run(network, np.asarray(x, dtype=np.float64), unary, 1.0 - damping, maximize_missing)
-    if schedule == "collapsed":
-        run.start_at_constants()
-    else:
-        run.to_child[:] = 0.0
-    residual = np.inf
-    for _ in range(iterations):
-        residual = run.collapsed() if schedule == "collapsed" else run.two_stage()
-    beliefs = run.beliefs()[network.n_visible :]
-    return ReferenceResult(
-        beliefs, run.up, run.to_child, (beliefs > 0).astype(np.uint8), float(residual)
+    with_beliefs: bool = False,
+) -> MaxProductResult:
+    """Message passing and decoding of every row; see `noisyor.engines.contract.Engine`."""
+    n_hidden, lines = prepared.network.n_hidden, evidence.n_rows * options.n_samples
+    result = MaxProductResult(
+        states=np.zeros((lines, n_hidden), dtype=np.uint8),
+        beliefs=np.zeros((lines if with_beliefs else 0, n_hidden), dtype=np.float32),
+        iterations=np.zeros(lines, dtype=np.int32),
+        residual=np.zeros(lines, dtype=np.float32),
     )
+    for row in rows_of(prepared, evidence):
+        row_key = combine(combine(key.seed, key.step), row.id)
+        for sample in range(options.n_samples):
+            noise = np.zeros(n_hidden)
+            if options.temperature > 0:
+                keys = combine(combine(row_key, sample), np.arange(n_hidden))
+                noise = options.temperature * logistic(keys)
+            kind = _TwoStage if options.two_stage else _Collapsed
+            messages = kind(prepared, row, options, noise)
+            iterations, residual = messages.run()
+            beliefs = messages.beliefs()[prepared.network.n_visible :]
+            line = row.number * options.n_samples + sample
+            result.states[line] = beliefs > 0  # an exact tie is off
+            result.iterations[line], result.residual[line] = iterations, residual
+            if with_beliefs:
+                result.beliefs[line] = beliefs
+    return result
 
 
-class _Run:
-    """All messages of one row."""
+def or_messages(
+    inputs: FloatArray, leak: FloatArray, from_output: FloatArray, edges: Segments
+) -> tuple[FloatArray, FloatArray]:
+    """Messages of ORs to their inputs, shape (n_edges,), and to their outputs, (n_ors,).
+
+    ``inputs`` (n_edges,) and ``leak`` (n_ors,) are what the OR hears from its inputs and one more,
+    ``from_output`` (n_ors,) what it hears from its output.
+    """
+    positive = np.maximum(inputs, 0.0)
+    total = edges.sum(positive) + np.maximum(leak, 0.0)
+    others = np.maximum(edges.max_of_others(inputs), edges.spread(leak))
+    support = edges.spread(from_output + total) - positive
+    to_inputs = np.minimum(support, np.maximum(-others, 0.0))
+    return to_inputs, total + np.minimum(np.maximum(edges.max(inputs), leak), 0.0)
+
+
+class _Messages:
+    """All messages of one row and one sample.
+
+    By node: ``known`` +inf for on, -inf for off, 0 for free; ``to_child`` message d, and ``heard``,
+    the nodes for which it matters. By edge of the factors: ``up`` message v, ``is_off`` whether
+    the child is. A visible that is summed out has no factor.
+    """
 
     def __init__(
-        self,
-        network: Network,
-        x: FloatArray,
-        unary: npt.ArrayLike,
-        step: float,
-        maximize_missing: bool,
+        self, prepared: Prepared, row: Row, options: MaxProductOptions, noise: FloatArray
     ) -> None:
-        self.network, self.step = network, step
-        self.theta = network.theta[network.param]
-        self.leak = network.theta[network.leak_param]
-        self.leak_down = self.leak + log_one_minus_exp(self.leak)
-        self.unary = np.zeros(network.n_nodes)
-        self.unary[network.n_visible :] = unary
-        self.evidence = np.where(x == 1, np.inf, np.where(x == 0, -np.inf, 0.0))
-        parents = np.diff(network.child_ptr)
-        # A visible that is summed out has no factor at all.
-        self.nodes = np.arange(network.n_nodes)
-        if not maximize_missing:
-            self.nodes = self.nodes[np.append(~np.isnan(x), np.ones(network.n_hidden, bool))]
-        self.up = np.zeros(network.n_edges)
-        self.to_child = np.where(parents == 0, self.leak_down, 0.0)
-        # The two-stage schedule also stores and damps the messages inside the factors.
-        self.down = np.zeros(network.n_edges)
-        self.damped_leak = np.zeros(network.n_nodes)
-        self.to_edge = np.zeros(network.n_edges)
-
-    def start_at_constants(self) -> None:
-        """Messages of visibles that are off never change: start with them (equation T14)."""
-        edges = np.append(self.evidence, np.zeros(self.network.n_hidden))[self.network.edge_child]
-        self.up[edges == -np.inf] = -self.theta[edges == -np.inf]
+        network = prepared.network
+        self.options, self.n_visible = options, network.n_visible
+        hidden = np.zeros(network.n_hidden, dtype=np.uint8)  # what takes no part is off
+        active = taking_part(prepared, row, options.ancestors_only, options.maximize_missing)
+        hidden[active] = row.hidden[active]
+        state = np.concatenate([row.visible, hidden])
+        self.known = np.where(state == FREE, 0.0, np.where(state == 1, np.inf, -np.inf))
+        has_factor = prepared.n_parents > 0
+        if not options.maximize_missing:
+            has_factor[: self.n_visible] &= row.visible != FREE
+        self.child = np.flatnonzero(has_factor)
+        self.edges = Segments(prepared.n_parents[self.child])
+        numbers = prepared.edges_into(self.child)
+        self.parent = network.parent[numbers] + self.n_visible
+        self.theta = prepared.theta[numbers]
+        self.log_works = log_one_minus_exp(self.theta)  # f(theta)
+        self.leak = log_expm1(prepared.leak)
+        self.noise = np.concatenate([np.zeros(self.n_visible), noise])
+        self.up = np.zeros(len(numbers))
+        self.to_child = np.zeros(network.n_nodes)
+        self.heard = np.zeros(0, dtype=np.int64)
+        self.is_off = self.edges.spread(self.known[self.child] == -np.inf)
 
     def beliefs(self) -> FloatArray:
-        """Log-odds of every node, equation T11; those of visibles are not used."""
-        beliefs = self.unary + self.to_child
-        arrived = np.bincount(self.network.parent, weights=self.up, minlength=self.network.n_hidden)
-        beliefs[self.network.n_visible :] += arrived
-        return beliefs
+        """Log-odds of every node, shape (n_nodes,)."""
+        arrived = sums_at(self.parent, self.up, len(self.known))
+        heard = self.noise + self.to_child + arrived
+        return np.where(np.isinf(self.known), np.copysign(NEVER, self.known), heard)
 
-    def _edges(self, node: int) -> slice:
-        return slice(self.network.child_ptr[node], self.network.child_ptr[node + 1])
+    def down(self, beliefs: FloatArray) -> FloatArray:
+        """Messages of the edges to their ORs."""
+        from_parents = beliefs[self.parent] - self.up
+        return self.log_works + np.minimum(from_parents, self.theta)
 
-    def _from_child(self, node: int, beliefs: FloatArray) -> float:
-        if node < self.network.n_visible:
-            return float(self.evidence[node])
-        return float(beliefs[node] - self.to_child[node])
+    def from_children(self, beliefs: FloatArray) -> FloatArray:
+        """Messages of the children to their ORs."""
+        heard = np.where(np.arange(len(beliefs)) < self.n_visible, 0.0, beliefs - self.to_child)
+        return np.where(np.isinf(self.known), self.known, heard)[self.child]
 
-    def collapsed(self) -> float:
-        """One iteration of equation T14, damped by T13; returns the residual."""
-        beliefs = self.beliefs()
-        new_up, new_child = self.up.copy(), self.to_child.copy()
-        for node in self.nodes.tolist():
-            edges = self._edges(node)
-            # Only the leak acts on a node without parents: its message is constant and set at the
-            # start.
-            if edges.start == edges.stop:
-                continue
-            parents = self.network.parent[edges] + self.network.n_visible
-            new_up[edges], new_child[node] = factor_messages(
-                self.theta[edges],
-                self.leak[node],
-                beliefs[parents] - self.up[edges],
-                self._from_child(node, beliefs),
-            )
-        change = max(np.abs(new_up - self.up).max(), np.abs(new_child - self.to_child).max())
-        self.up += self.step * (new_up - self.up)
-        self.to_child += self.step * (new_child - self.to_child)
-        return float(change)
+    def to_parents(self, to_edge: FloatArray) -> FloatArray:
+        """Messages of the edges to their parents."""
+        return np.maximum(-self.theta, self.log_works + to_edge)
 
-    def two_stage(self) -> float:
-        """One iteration of equation T15, damped by T13; returns the residual."""
-        beliefs = self.beliefs()
-        down, to_edge, up = self.down.copy(), self.to_edge.copy(), self.up.copy()
-        to_child, leak_down = self.to_child.copy(), self.leak_down
-        for node in self.nodes.tolist():
-            edges = self._edges(node)
-            parents = self.network.parent[edges] + self.network.n_visible
-            down[edges] = _down(self.theta[edges], beliefs[parents] - self.up[edges])
-            messages, to_child[node] = _or_messages(
-                np.append(self.down[edges], self.damped_leak[node]),
-                self._from_child(node, beliefs),
-            )
-            to_edge[edges] = np.maximum(messages[:-1], -1e6)  # keeps -inf evidence out of averages
-            up[edges] = _up(self.theta[edges], self.to_edge[edges])
-        change = 0.0
-        for name, new in [
-            ("down", down),
-            ("damped_leak", leak_down),
-            ("to_edge", to_edge),
-            ("up", up),
-            ("to_child", to_child),
-        ]:
-            old = getattr(self, name)
-            change = max(change, float(np.abs(new - old).max(initial=0.0)))
-            setattr(self, name, old + self.step * (new - old))
-        return change
+    def damp(self, old: FloatArray, new: FloatArray) -> FloatArray:
+        """The message that is kept of one that was wanted."""
+        return old + self.options.step * (new - old)
+
+    def run(self) -> tuple[int, float]:
+        """Iterate until no message asks for a change; return count and largest change."""
+        residual = 0.0
+        for iteration in range(self.options.max_iterations):
+            residual = self.update()
+            if max(residual, self.still_to_come()) < self.options.tolerance:
+                return iteration + 1, residual
+        return self.options.max_iterations, residual
+
+    def update(self) -> float:
+        """One iteration; return the largest change that a message asked for."""
+        raise NotImplementedError
+
+    def still_to_come(self) -> float:
+        """A change that is certain to come and is in no message yet."""
+        return 0.0
 
 
-def _down(theta: FloatArray, from_parents: FloatArray) -> FloatArray:
-    """From edges to their OR, equation T8."""
-    return log_one_minus_exp(theta) + np.minimum(from_parents, theta)
+class _Collapsed(_Messages):
+    """Messages pass through a whole factor within one iteration."""
+
+    def __init__(
+        self, prepared: Prepared, row: Row, options: MaxProductOptions, noise: FloatArray
+    ) -> None:
+        super().__init__(prepared, row, options, noise)
+        # What never changes: messages of children that are off, and of nodes without parents.
+        self.up[self.is_off] = -self.theta[self.is_off]
+        self.to_child = np.where(prepared.n_parents == 0, self.leak, 0.0)
+        self.heard = self.n_visible + np.flatnonzero(self.known[self.n_visible :] == 0.0)
+
+    def update(self) -> float:
+        beliefs, to_child = self.beliefs(), self.to_child.copy()
+        to_edge, to_child[self.child] = or_messages(
+            self.down(beliefs), self.leak[self.child], self.from_children(beliefs), self.edges
+        )
+        up = self.to_parents(to_edge)
+        residual = max(_largest(up - self.up), _largest((to_child - self.to_child)[self.heard]))
+        self.up, self.to_child = self.damp(self.up, up), self.damp(self.to_child, to_child)
+        return residual
 
 
-def _up(theta: FloatArray, from_or: FloatArray) -> FloatArray:
-    """From edges to their parents, equation T10."""
-    return np.maximum(-theta, log_one_minus_exp(theta) + from_or)
+class _TwoStage(_Messages):
+    """Every message is stored, starts at zero and is damped, those inside a factor too.
+
+    ``from_edge`` t and ``to_edge`` s by edge; ``from_leak`` t of the leak by node.
+    """
+
+    def __init__(
+        self, prepared: Prepared, row: Row, options: MaxProductOptions, noise: FloatArray
+    ) -> None:
+        super().__init__(prepared, row, options, noise)
+        self.from_edge, self.to_edge = np.zeros((2, len(self.up)))
+        self.from_leak = np.zeros(len(self.leak))
+        self.way = 1.0
+        self.heard = self.n_visible + np.flatnonzero(self.known[self.n_visible :] != -np.inf)
+
+    def update(self) -> float:
+        beliefs, to_child = self.beliefs(), self.from_leak.copy()
+        to_edge, to_child[self.child] = or_messages(
+            self.from_edge, self.from_leak[self.child], self.from_children(beliefs), self.edges
+        )
+        wanted = {
+            "from_edge": self.down(beliefs),
+            "to_edge": np.maximum(to_edge, _LOWEST),
+            "up": self.to_parents(self.to_edge),
+            "to_child": to_child,
+            "from_leak": self.leak,
+        }
+        seen = ~self.is_off  # what is off, and leaks, need no watching: see `still_to_come`
+        residual = _largest((to_child - self.to_child)[self.heard])
+        for name in ("from_edge", "to_edge", "up"):
+            residual = max(residual, _largest((wanted[name] - getattr(self, name))[seen]))
+        for name, new in wanted.items():
+            setattr(self, name, self.damp(getattr(self, name), new))
+        self.way *= 1.0 - self.options.step
+        return residual
+
+    def still_to_come(self) -> float:
+        """Share of the way from zero that the messages of leaks have not gone yet."""
+        return self.way
 
 
-def _or_messages(inputs: FloatArray, from_child: float) -> tuple[FloatArray, float]:
-    """Messages of a deterministic OR to each input and to its output, equation T9."""
-    positive = np.maximum(inputs, 0.0)
-    total = positive.sum()
-    top = int(inputs.argmax())
-    # Every input sees the largest of the others; the one that is the largest sees the second.
-    others = np.full(len(inputs), inputs[top])
-    others[top] = np.delete(inputs, top).max(initial=-np.inf)
-    need = np.maximum(-others, 0.0)
-    return np.minimum(from_child + (total - positive), need), float(total + min(0.0, inputs[top]))
+def _largest(change: FloatArray) -> float:
+    return float(np.abs(change).max(initial=0.0))

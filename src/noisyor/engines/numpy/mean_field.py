@@ -1,216 +1,228 @@
-"""Mean-field inference in plain NumPy, row by row: slow, readable, and what engines must match.
+"""Mean-field inference, one row at a time: coordinate ascent on (q, r), the bound, its gradient.
 
-Equations T24 to T34 of docs/theory.md in the form in which they are derived. Nothing is folded into
-totals: every node takes part, on or off, with its own term of the bound. Sweeps can be run one node
-after the other or one level at a time. (q, r) are arrays over all hidden nodes and all edges of the
-network.
+With the weights A of the edges, see `jensen`, f(b) = log(1 - exp(-b)), T_k the sum of theta over
+the children of k that are hidden or observed, and sums over what may be on, the bound of a row is
+
+    - sum of leaks + sum_k { Ent(q_k) - q_k T_k } + sum_i q_i { leak_i + f(leak_i) + sum_e q_k A_e }
+
+As a function of one q it is linear plus the entropy, so its maximiser is the logistic function of
+the slope. Nodes of one level do not meet in any term and are updated together.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 import numpy as np
-import numpy.typing as npt
 
-from noisyor._util.arrays import FloatArray, IntArray
-from noisyor._util.numerics import log_one_minus_exp
-from noisyor.network.graph import Network
+from noisyor._util.arrays import FloatArray
+from noisyor._util.csr import pointers
+from noisyor._util.numerics import log_expm1, logistic_function
+from noisyor.engines.contract import (
+    FREE,
+    Evidence,
+    GradientSum,
+    MeanFieldOptions,
+    MeanFieldResult,
+    WarmState,
+)
+from noisyor.engines.numpy.jensen import Factors, Solver, slope_of
+from noisyor.engines.numpy.rows import Prepared, Row, rows_of, taking_part
+from noisyor.engines.numpy.segments import Segments, sums_at
+from noisyor.engines.reduction import mean_field_parts, tree_sum_of_blocks
 
 Q_FLOOR = 1e-5
-R_FLOOR = 1e-5
-_TINY = 1e-280  # a sum of scores below this counts as zero
+"""Smallest probability of a hidden node that is inferred."""
+
+STILL, NEARLY_STILL = 1e-14, 1e-4
+"""A sweep that moves no q by more than this ends the sweeps of a round: more would do nothing. If
+rounds go on until the bound has converged, the next one makes up for the rest."""
 
 
-def r_floor(n_parents: int) -> float:
-    """Smallest Jensen weight of a child with this many parents."""
-    return min(R_FLOOR, 0.1 / n_parents)
+def mean_field(
+    prepared: Prepared, evidence: Evidence, options: MeanFieldOptions, *, with_q: bool = False
+) -> MeanFieldResult:
+    """Coordinate ascent on (q, r) of every row; see `noisyor.engines.contract.Engine`."""
+    n_rows, n_hidden = evidence.n_rows, prepared.network.n_hidden
+    result = MeanFieldResult(
+        elbo=np.zeros(n_rows),
+        gain=np.zeros(n_rows),
+        rounds=np.zeros(n_rows, dtype=np.int32),
+        q=np.zeros((n_rows if with_q else 0, n_hidden)),
+    )
+    for row in rows_of(prepared, evidence):
+        model = _Row(prepared, row, options.local)
+        found = model.ascend(options)
+        result.rounds[row.number], result.elbo[row.number], result.gain[row.number] = found
+        if with_q:
+            result.q[row.number] = model.q
+    return result
 
 
-def ancestors(network: Network, x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """The hidden nodes of the local model of a row (equation T33), shape (n_hidden,)."""
-    found = np.zeros(network.n_hidden, dtype=np.bool_)
-    todo = np.flatnonzero(np.asarray(x, dtype=np.float64) == 1).tolist()
-    while todo:
-        for k in network.parent[_edges(network, todo.pop())].tolist():
-            if not found[k]:
-                found[k] = True
-                todo.append(network.n_visible + k)
-    return found
+def mean_field_gradient(
+    prepared: Prepared,
+    evidence: Evidence,
+    options: MeanFieldOptions,
+    warm: WarmState | None = None,
+    *,
+    keep_warm: bool = False,
+) -> tuple[GradientSum, WarmState | None]:
+    """Sum over rows of the bound and its gradient; (q, r) start from ``warm`` and may be kept."""
+    kept: list[FloatArray] = [np.zeros(0)] * evidence.n_rows
+
+    bounds = mean_field_parts(evidence.n_rows)
+
+    def part(number: int) -> list[FloatArray]:
+        value, gradient = np.zeros(1), np.zeros(prepared.network.n_params)
+        for row in rows_of(prepared, evidence, bounds[number], bounds[number + 1]):
+            model = _Row(prepared, row, options.local)
+            if warm is not None:
+                model.resume(warm.values[warm.ptr[row.number] : warm.ptr[row.number + 1]])
+            _, elbo, _ = model.ascend(options)
+            value += row.weight * elbo
+            gradient += row.weight * model.gradient()
+            kept[row.number] = model.state()
+        return [value, gradient]
+
+    value, gradient = tree_sum_of_blocks(part, len(bounds) - 1, 1)
+    total = GradientSum(float(value[0]), gradient, evidence.total_weight)
+    if not keep_warm:
+        return total, None
+    values = np.concatenate([np.zeros(0), *kept])
+    return total, WarmState(pointers([len(state) for state in kept]), values)
 
 
-def sweep_order(network: Network) -> IntArray:
-    """Hidden nodes from the visibles upwards, by number within a level, shape (n_hidden,)."""
-    return np.lexsort((np.arange(network.n_hidden), -network.hidden_levels)).astype(np.int32)
+class _Row:
+    """One row: the nodes and edges that may be on, and the present (q, r).
 
-
-@dataclass(frozen=True, eq=False)
-class MeanFieldRow:
-    """One row of data under one network: the bound as a function of (q, r), and its updates.
-
-    ``x`` (n_visible,) of 0, 1 or NaN; ``free`` (n_hidden,) which q are inferred.
+    ``q`` (n_hidden,); ``hidden``: the nodes that take part, children before parents; ``child``: the
+    nodes that may be on and have parents, hidden ones first; by edge into these: ``r``, ``parent``.
     """
 
-    network: Network
-    x: FloatArray
-    free: npt.NDArray[np.bool_]
+    def __init__(self, prepared: Prepared, row: Row, local: bool) -> None:
+        network = prepared.network
+        self.prepared, self.row = prepared, row
+        active = taking_part(prepared, row, local)
+        self.levels = -network.hidden_levels
+        self.hidden = active[np.lexsort((active, self.levels[active]))]
+        self.free = self.hidden[row.hidden[self.hidden] == FREE]
+        may_be_on = self.hidden[row.hidden[self.hidden] != 0] + network.n_visible
+        child = np.concatenate([may_be_on, row.ones])
+        self.child = child[prepared.n_parents[child] > 0]
+        self.connected = bool((self.child >= network.n_visible).any())
+        numbers = prepared.edges_into(self.child)
+        self.numbers, self.parent = numbers, network.parent[numbers]
+        edges = Segments(prepared.n_parents[self.child])
+        self.factors = Factors.of(edges, prepared.theta[numbers], prepared.leak[self.child])
+        self.solver = Solver(self.factors)
 
-    @staticmethod
-    def of(network: Network, x: npt.ArrayLike, local: bool = False) -> MeanFieldRow:
-        """A row without evidence on hidden nodes, all of them free or only the local ones."""
-        values = np.asarray(x, dtype=np.float64)
-        free = ancestors(network, values) if local else np.ones(network.n_hidden, dtype=np.bool_)
-        return MeanFieldRow(network, values, free)
+        self.seen = np.concatenate([row.visible != FREE, np.ones(network.n_hidden, dtype=np.bool_)])
+        costs = np.where(self.seen[network.edge_child], prepared.theta, 0.0)
+        total = sums_at(network.parent, costs, network.n_hidden)
+        odds = log_expm1(prepared.leak)
+        self.fixed = odds[network.n_visible :] - total
+        self.constant = float(odds[row.ones].sum() - prepared.leak[self.seen].sum())
 
-    def start(self) -> tuple[FloatArray, FloatArray]:
-        """The published start: q = 1/2 where it is inferred, else 0; r proportional to theta."""
-        # Proportional to theta makes all theta / r equal: parents of a child start alike.
-        network = self.network
-        r = np.zeros(network.n_edges)
-        for node in range(network.n_nodes):
-            edges = _edges(network, node)
-            if edges.start < edges.stop:
-                r[edges] = project(network.theta[network.param[edges]], r[edges])
-        return np.where(self.free, 0.5, 0.0), r
+        self.q = np.zeros(network.n_hidden)
+        self.q[self.hidden] = row.hidden[self.hidden]
+        self.q[self.free] = 0.5
+        self.r = self.factors.start()
 
-    def all_q(self, q: FloatArray) -> FloatArray:
-        """Probability of every node to be on, shape (n_nodes,)."""
-        return np.concatenate([self.x, q])
+    def state(self) -> FloatArray:
+        """(q, r) in one array: q of the nodes that take part, r of the edges."""
+        return np.concatenate([self.q[self.hidden], self.r])
 
-    def bound(self, q: FloatArray, r: FloatArray) -> float:
-        """Elbo^VI, equation T26: sum of the nodes' terms and the entropy of q."""
-        network, q_all, value = self.network, self.all_q(q), 0.0
-        for node in range(network.n_nodes):
-            if np.isnan(q_all[node]):
-                continue
-            edges = _edges(network, node)
-            theta, leak = (
-                network.theta[network.param[edges]],
-                network.theta[network.leak_param[node]],
-            )
-            q_parents = q[network.parent[edges]]
-            f_leak = float(log_one_minus_exp(np.asarray(leak)))
-            on = f_leak + q_parents @ (r[edges] * self._phi(node, r))
-            value += float(q_all[node] * on - (1 - q_all[node]) * (leak + q_parents @ theta))
-        for p in (q, 1 - q):
-            inside = p[p > 0]
-            value -= float(inside @ np.log(inside))
-        return float(value)
+    def resume(self, state: FloatArray) -> None:
+        """Go on from a `state`."""
+        self.q[self.hidden] = state[: len(self.hidden)]
+        self.r = state[len(self.hidden) :].copy()
 
-    def _phi(self, node: int, r: FloatArray) -> FloatArray:
-        """``f(u) - f(leak)`` of the edges of a node, equation T25."""
-        # The plain difference, not the form without cancellation: an independent check of it.
-        edges = _edges(self.network, node)
-        theta = self.network.theta[self.network.param[edges]]
-        leak = np.asarray(self.network.theta[self.network.leak_param[node]])
-        return np.asarray(log_one_minus_exp(leak + theta / r[edges]) - log_one_minus_exp(leak))
+    def q_of_children(self) -> FloatArray:
+        """Probability by child to be on; visibles among them are."""
+        ones = np.ones(self.prepared.network.n_visible)
+        return np.asarray(np.concatenate([ones, self.q])[self.child])
 
-    def log_odds(self, node: int, q: FloatArray, r: FloatArray) -> float:
-        """Slope of the bound, without the entropy, in q of a hidden node, equation T28."""
-        network, q_all = self.network, self.all_q(q)
-        i = network.n_visible + node
-        edges = _edges(network, i)
-        leak = network.theta[network.leak_param[i]]
-        value = leak + float(log_one_minus_exp(np.asarray(leak)))
-        theta = network.theta[network.param[edges]]
-        value += q[network.parent[edges]] @ (theta + r[edges] * self._phi(i, r))
-        for edge in np.flatnonzero(network.parent == node).tolist():
-            child = int(network.edge_child[edge])
-            if np.isnan(q_all[child]):
-                continue
-            phi = self._phi(child, r)[edge - network.child_ptr[child]]
-            value += q_all[child] * r[edge] * phi
-            value -= (1 - q_all[child]) * network.theta[network.param[edge]]
-        return float(value)
+    def ascend(self, options: MeanFieldOptions) -> tuple[int, float, float]:
+        """The schedule from the present (q, r); return rounds, the bound and its last gain."""
+        watch = options.tolerance >= 0.0
+        still = NEARLY_STILL if watch else STILL
+        value, gain = -np.inf, np.inf
+        for number in range(options.outer):
+            last = number == options.outer - 1
+            if last and not watch:  # so that the gain of the last round is known
+                value = self.bound()
+            for _ in range(options.inner):
+                change = self.sweep()
+                if not self.connected or change <= still:
+                    break  # hidden nodes that are not connected need one sweep
+            self.update_r(options)
+            if watch or last:
+                new = self.bound()
+                gain, value = new - value, new
+                if watch and gain < options.tolerance:
+                    return number + 1, value, gain
+        return options.outer, self.bound() if options.outer == 0 else value, gain
 
-    def sweep(
-        self, q: FloatArray, r: FloatArray, how: Literal["sequential", "parallel"] = "sequential"
-    ) -> FloatArray:
-        """New q after one sweep of equation T28, node after node or level by level."""
-        q = q.copy()
-        order = sweep_order(self.network)
-        levels = self.network.hidden_levels[order]
-        if how == "sequential":
-            batches = [np.array([k]) for k in order]
+    def slopes(self, weights: FloatArray) -> FloatArray:
+        """Derivative of the bound, entropy apart, by every q: from own leak, children, parents."""
+        network, q_child = self.prepared.network, self.factors.edges.spread(self.q_of_children())
+        from_children = sums_at(self.parent, q_child * weights, network.n_hidden)
+        by_child = self.factors.edges.sum(self.q[self.parent] * weights)
+        from_parents = np.zeros(network.n_nodes)
+        from_parents[self.child] = by_child
+        return self.fixed + from_children + from_parents[network.n_visible :]
+
+    def sweep(self) -> float:
+        """Update every free q once, children before parents; return the largest change."""
+        weights, before = self.factors.weights(self.r), self.q.copy()
+        for level in np.unique(self.levels[self.free]):
+            batch = self.free[self.levels[self.free] == level]
+            odds = self.slopes(weights)[batch]
+            self.q[batch] = np.maximum(logistic_function(odds), Q_FLOOR)
+        return float(np.abs(self.q - before).max())
+
+    def update_r(self, options: MeanFieldOptions) -> None:
+        """Published steps, or steps until the weights of each child are solved for."""
+        q = self.q[self.parent]
+        if options.r_tolerance < 0.0:
+            for _ in range(options.r_iterations):
+                self.r = self.factors.published_step(q, self.r)
         else:
-            batches = [order[levels == level] for level in np.unique(levels)[::-1]]
-        for batch in batches:
-            odds = np.array([self.log_odds(int(k), q, r) for k in batch])
-            new = np.maximum(_logistic(odds), Q_FLOOR)
-            q[batch] = np.where(self.free[batch], new, q[batch])
-        return q
+            self.r = self.solver.solve(
+                q,
+                self.r,
+                self.q_of_children(),
+                options.r_iterations,
+                options.r_tolerance,
+                options.newton,
+            )
 
-    def update_r(self, q: FloatArray, r: FloatArray) -> FloatArray:
-        """New r after one published step for every node, equation T30."""
-        network, r = self.network, r.copy()
-        for node in range(network.n_nodes):
-            edges = _edges(network, node)
-            if edges.start == edges.stop:
-                continue
-            theta, q_parents = network.theta[network.param[edges]], q[network.parent[edges]]
-            leak = network.theta[network.leak_param[node]]
-            slope = _slope(leak + theta / r[edges])
-            score = q_parents * (r[edges] * self._phi(node, r) - theta * slope)
-            r[edges] = project(np.maximum(score, 0.0), r[edges])
-        return r
+    def bound(self) -> float:
+        """The bound of the row at the present (q, r)."""
+        q = self.q[self.hidden]
+        weights = self.factors.weights(self.r)
+        pairs = self.factors.edges.spread(self.q_of_children()) * self.q[self.parent] * weights
+        return float(self.constant + q @ self.fixed[self.hidden] + pairs.sum() + _entropy(q).sum())
 
-    def gradient(self, q: FloatArray, r: FloatArray) -> FloatArray:
-        """Derivative of the bound in theta, (q, r) held fixed, shape (n_params,), equation T34."""
-        network, q_all = self.network, self.all_q(q)
-        result = np.zeros(network.n_params)
-        for node in range(network.n_nodes):
-            if np.isnan(q_all[node]):
-                continue
-            edges, leak = _edges(network, node), network.theta[network.leak_param[node]]
-            theta, q_parents = network.theta[network.param[edges]], q[network.parent[edges]]
-            u = leak + theta / r[edges]
-            change = q_parents * (q_all[node] / -np.expm1(-u) - 1)
-            np.add.at(result, network.param[edges], change)
-            slope = _slope(leak)
-            of_leak = slope + (q_parents * r[edges]) @ (_slope(u) - slope)
-            result[network.leak_param[node]] += q_all[node] * of_leak - (1 - q_all[node])
-        return result
+    def gradient(self) -> FloatArray:
+        """Derivative of the bound by the parameters, (q, r) held fixed, shape (n_params,).
 
-    def run(
-        self, outer: int = 10, inner: int = 10, r_iterations: int = 10
-    ) -> tuple[FloatArray, FloatArray]:
-        """(q, r) after the published schedule."""
-        q, r = self.start()
-        for _ in range(outer):
-            for _ in range(inner):
-                q = self.sweep(q, r)
-            for _ in range(r_iterations):
-                r = self.update_r(q, r)
-        return q, r
+        With u = leak + theta / r it is ``q_k (q_i / (1 - exp(-u)) - 1)`` for an edge and
+        ``q_i {1 + f'(leak) + sum_k q_k r_k (f'(u_k) - f'(leak))} - 1`` for a leak.
+        """
+        network, factors, spread = self.prepared.network, self.factors, self.factors.edges.spread
+        q_all = np.concatenate([self.row.visible == 1, self.q])
+        q_parent, (_, derivative) = self.q[self.parent], factors.terms(self.r)
+        of_edge = np.where(self.seen[network.edge_child], -self.q[network.parent], 0.0)
+        of_edge[self.numbers] += spread(self.q_of_children()) * q_parent * (1.0 + derivative)
+        of_leak = 1.0 + slope_of(self.prepared.leak)
+        more = q_parent * self.r * (derivative - spread(factors.slope))
+        of_leak[self.child] += factors.edges.sum(more)
+        of_leak = q_all * of_leak - self.seen
+        return sums_at(network.param, of_edge, network.n_params) + sums_at(
+            network.leak_param, of_leak, network.n_params
+        )
 
 
-def project(scores: FloatArray, old: FloatArray) -> FloatArray:
-    """Weights proportional to scores, none below the floor, sum one; the old ones if all vanish."""
-    # Raising small weights to the floor shrinks the others, which may push more below it: repeat.
-    total = scores.sum()
-    if not total > _TINY:
-        return old
-    floor = r_floor(len(scores))
-    low = scores < floor * total
-    while True:
-        scale = (1 - floor * low.sum()) / scores[~low].sum()
-        now = scores * scale < floor
-        if (now | low).sum() == low.sum():
-            return np.where(low, floor, scores * scale)
-        low = now | low
-
-
-def _edges(network: Network, node: int) -> slice:
-    return slice(int(network.child_ptr[node]), int(network.child_ptr[node + 1]))
-
-
-def _slope(b: npt.ArrayLike) -> FloatArray:
-    """``f'(b) = 1 / (exp(b) - 1)``, without overflow."""
-    rest = np.exp(-np.asarray(b, dtype=np.float64))
-    return np.asarray(rest / -np.expm1(-np.asarray(b, dtype=np.float64)))
-
-
-def _logistic(a: FloatArray) -> FloatArray:
-    rest = np.exp(-np.abs(a))
-    return np.where(a < 0, rest / (1 + rest), 1 / (1 + rest))
+def _entropy(q: FloatArray) -> FloatArray:
+    """``-q log q - (1 - q) log(1 - q)``, 0 at both ends."""
+    inside = np.clip(q, 1e-300, None), np.clip(1.0 - q, 1e-300, None)
+    return -q * np.log(inside[0]) - (1.0 - q) * np.log(inside[1])

@@ -1,0 +1,238 @@
+"""Annealed importance sampling of what a set of likely configurations leaves out.
+
+A chain starts from independent nodes with nearly the probabilities that the set gives them, and
+passes to p(h, x) by Gibbs sweeps of rising inverse temperature, here *heat*. Set and chains
+together estimate log p(x) and the probability of every node.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from noisyor._util.arrays import BinaryArray, FloatArray
+from noisyor._util.numerics import logistic_function
+from noisyor.engines.contract import AnnealingOptions, AnnealingResult, Evidence, NoiseKey
+from noisyor.engines.noise import KeyArray, combine, uniform
+from noisyor.engines.numpy.configurations import ConfigurationSet
+from noisyor.engines.numpy.local_model import LocalModel, Walker
+from noisyor.engines.numpy.rows import Prepared, rows_of
+
+_SMOOTHING = 0.5
+"""Chains start with every node on and off with at least this probability over the number of nodes.
+
+So half a node is off its place at the start: more would be lost in weights, fewer not be explored.
+"""
+
+_SWAPS, _MOST_SWAPS = 4, 32
+"""Attempts in each sweep to exchange causes: for each cause that is on, and at most."""
+
+_AFTER_NODES = 2**32
+"""Keys of sweeps begin where those of nodes end."""
+
+_MOST_LOG = 700.0
+
+
+def anneal(
+    prepared: Prepared,
+    evidence: Evidence,
+    starts: BinaryArray,
+    options: AnnealingOptions,
+    key: NoiseKey,
+    *,
+    with_probability: bool = False,
+) -> AnnealingResult:
+    """Sets and chains of every row; the noise of a row depends on the seed and its id alone."""
+    n_rows, n_hidden = evidence.n_rows, prepared.network.n_hidden
+    shape = (n_rows if with_probability else 0, n_hidden)
+    result = AnnealingResult(
+        log_sum=np.zeros(n_rows),
+        size=np.zeros(n_rows, dtype=np.int64),
+        log_evidence=np.zeros(n_rows),
+        log_error=np.zeros(n_rows),
+        probability=np.zeros(shape),
+        error=np.zeros(shape),
+    )
+    n_starts = len(starts) // max(n_rows, 1)
+    for row in rows_of(prepared, evidence):
+        model = LocalModel.of(prepared, row)
+        of_row = starts[row.number * n_starts : (row.number + 1) * n_starts, model.hidden]
+        found = ConfigurationSet.grown(model, of_row, options.n_expansions)
+        log_sum, mean, error = found.log_sum(), found.mean(), np.zeros(len(model.hidden))
+        log_total, log_error = 0.0, 0.0
+        if options.n_chains > 0:
+            row_key = combine(key.seed, row.id)
+            chains = [
+                _chain(model, found, mean, log_sum, combine(row_key, chain), options)
+                for chain in range(options.n_chains)
+            ]
+            log_total, log_error, mean, error = _together(model, found, chains, mean, options)
+        result.log_sum[row.number], result.size[row.number] = log_sum, len(found)
+        result.log_evidence[row.number] = log_sum + log_total
+        result.log_error[row.number] = log_error
+        if with_probability:
+            result.probability[row.number] = logistic_function(model.isolated)
+            result.probability[row.number, model.hidden] = mean
+            result.error[row.number, model.hidden] = error
+    return result
+
+
+class _Chain(NamedTuple):
+    """What a chain says.
+
+    ``weight`` relative to the sum of the set; ``outside`` share of its visits that lie outside the
+    set; ``on`` (n,) share that lies there with each node on.
+    """
+
+    weight: float
+    outside: float
+    on: FloatArray
+
+
+class _Start:
+    """Independent nodes with probabilities ``mean``: where chains begin.
+
+    ``up_to`` (n + 1,): probabilities of the free nodes, summed.
+    """
+
+    def __init__(self, model: LocalModel, mean: FloatArray) -> None:
+        least = _SMOOTHING / max(len(mean), 1)
+        self.model, free = model, model.is_free
+        self.probability = np.minimum(np.maximum(mean, least), 1.0 - least)
+        self.odds = np.where(free, np.log(self.probability / (1.0 - self.probability)), 0.0)
+        self.log_off = float(np.log1p(-self.probability[free]).sum())
+        self.up_to = np.concatenate([[0.0], np.cumsum(np.where(free, self.probability, 0.0))])
+
+    def draw(self, key: KeyArray) -> BinaryArray:
+        """States (n,); clamped nodes as they are."""
+        drawn = uniform(combine(key, self.model.hidden)) < self.probability
+        return np.where(self.model.is_free, drawn, self.model.clamp).astype(np.uint8)
+
+    def log_probability(self, state: BinaryArray) -> float:
+        """Log-probability of states (n,)."""
+        return float(self.log_off + self.odds[state == 1].sum())
+
+
+def _chain(
+    model: LocalModel,
+    found: ConfigurationSet,
+    mean: FloatArray,
+    log_sum: float,
+    key: KeyArray,
+    options: AnnealingOptions,
+) -> _Chain:
+    """One chain: to the posterior, then some sweeps there that count what is outside the set."""
+    start, n_steps = _Start(model, mean), options.n_steps
+    walker, log_weight = Walker(model, start.draw(key)), 0.0
+    for step in range(n_steps):
+        walker.refresh()
+        log_weight += (walker.log_joint() - start.log_probability(walker.state)) / n_steps
+        if step < n_steps - 1:
+            step_key, heat = combine(key, step + _AFTER_NODES), (step + 1) / n_steps
+            _swap(walker, start, heat, step_key)
+            _sweep(walker, start, heat, step_key)
+    outside, on = 0.0, np.zeros(len(model.hidden))
+    for step in range(n_steps, n_steps + options.n_stay):
+        walker.refresh()
+        step_key = combine(key, step + _AFTER_NODES)
+        _swap(walker, start, 1.0, step_key)
+        share, share_on = _visit(walker, found, step_key)
+        outside += share / options.n_stay
+        on += share_on / options.n_stay
+    return _Chain(math.exp(min(log_weight - log_sum, _MOST_LOG)), outside, on)
+
+
+def _swap(walker: Walker, start: _Start, heat: float, key: KeyArray) -> None:
+    """Metropolis steps that replace one free node that is on by another one.
+
+    One of two rival causes is on and the other off: single flips would have to pass through both
+    or none. The new node is drawn by its probability at the start.
+    """
+    free, up_to = walker.model.is_free, start.up_to
+    on = np.flatnonzero((walker.state == 1) & free)
+    for attempt in range(min(_SWAPS * len(on), _MOST_SWAPS)):
+        attempt_key = combine(key, attempt + _AFTER_NODES)
+        place = min(int(uniform(attempt_key) * len(on)), len(on) - 1)
+        wanted = uniform(combine(attempt_key, 0)) * up_to[-1]
+        new = min(int(np.searchsorted(up_to, wanted, "right")) - 1, len(free) - 1)
+        old = int(on[place])
+        if walker.state[new] or not free[new]:
+            continue
+        change = -heat * walker.gain(old)
+        walker.flip(old)
+        change += heat * walker.gain(new)
+        change += (1.0 - heat) * (start.odds[new] - start.odds[old])
+        back = math.log((up_to[old + 1] - up_to[old]) / (up_to[new + 1] - up_to[new]))
+        if math.log(uniform(combine(attempt_key, 1))) < change + back:
+            walker.flip(new)
+            on[place] = new
+        else:
+            walker.flip(old)
+
+
+def _sweep(walker: Walker, start: _Start, heat: float, key: KeyArray) -> None:
+    """Draw every free node from its conditional between the start and the target."""
+    draws = uniform(combine(key, walker.model.hidden))
+    for j in np.flatnonzero(walker.model.is_free).tolist():
+        odds = heat * walker.gain(j) + (1.0 - heat) * start.odds[j]
+        if (draws[j] < logistic_function(odds)) != walker.state[j]:
+            walker.flip(j)
+
+
+def _visit(walker: Walker, found: ConfigurationSet, key: KeyArray) -> tuple[float, FloatArray]:
+    """A sweep at the target that counts what lies outside the set.
+
+    Returns the mean over nodes of the probability to be outside, and (n,) for each node that of
+    being outside and on.
+    """
+    model, on, outside = walker.model, np.zeros(len(walker.state)), 0.0
+    draws, free = uniform(combine(key, model.hidden)), np.flatnonzero(model.is_free).tolist()
+    for j in free:
+        probability = float(logistic_function(walker.gain(j)))
+        with_it, without = walker.state.copy(), walker.state.copy()
+        with_it[j], without[j] = 1, 0
+        if with_it not in found:
+            on[j] += probability
+            outside += probability
+        if without not in found:
+            outside += 1.0 - probability
+        if (draws[j] < probability) != walker.state[j]:
+            walker.flip(j)
+    outside /= max(len(free), 1)
+    on[model.clamp == 1] += outside
+    return outside, on
+
+
+def _together(
+    model: LocalModel,
+    found: ConfigurationSet,
+    chains: list[_Chain],
+    mean: FloatArray,
+    options: AnnealingOptions,
+) -> tuple[float, float, FloatArray, FloatArray]:
+    """Log of set and chains over the set and its error; probabilities (n,) and their errors.
+
+    Errors are those of the mean over chains to first order. Unless the set is complete, one visit
+    outside that just did not happen is added to them.
+    """
+    complete = len(found) == 2.0 ** int(model.is_free.sum())
+    visit = 0.0 if complete else 1.0 / (options.n_chains * options.n_stay)
+    weight = np.array([chain.weight for chain in chains])
+    outside = np.array([chain.outside for chain in chains])
+    on = np.array([chain.on for chain in chains])
+    total = 1.0 + float((weight * outside).mean())
+    spread = float(_error(weight * outside))
+    mean = np.minimum((mean + (weight[:, None] * on).mean(axis=0)) / total, 1.0)
+    deviation = weight[:, None] * (on - mean * outside[:, None])
+    rare = np.sqrt(mean * (1.0 - mean)) * visit
+    error = np.hypot(_error(deviation) / total, rare)
+    return math.log(total), float(np.hypot(spread / total, visit)), mean, error
+
+
+def _error(values: FloatArray) -> FloatArray:
+    """Standard error of the mean over the first axis."""
+    n = len(values)
+    squares = ((values - values.mean(axis=0)) ** 2).sum(axis=0)
+    return np.asarray(np.sqrt(squares / (n * (n - 1))))

@@ -1,0 +1,107 @@
+"""The exact log p(h, x): its value, its gradient, and ascent by single flips.
+
+With B_i the total parameter of node i, its leak and the edges from parents that are on, a node adds
+f(B_i) = log(1 - exp(-B_i)) if it is on and -B_i if it is off. An unobserved visible adds nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray
+from noisyor._util.numerics import log_one_minus_exp
+from noisyor.engines.contract import FREE, Evidence, GradientSum, PolishOptions
+from noisyor.engines.numpy.rows import Prepared, Row, rows_of, taking_part
+from noisyor.engines.numpy.segments import sums_at
+from noisyor.engines.reduction import ROWS_OF_BLOCK, tree_sum_of_blocks
+
+_ROUNDING = 1e-9
+"""A flip must gain more than this, so that flips end."""
+
+
+def log_joint(prepared: Prepared, evidence: Evidence, states: BinaryArray) -> FloatArray:
+    """``log p(h, x)`` (lines,) of states (lines, n_hidden), several lines per row allowed."""
+    result = np.zeros(len(states))
+    samples = _samples(evidence, states)
+    for row in rows_of(prepared, evidence):
+        for line in range(row.number * samples, (row.number + 1) * samples):
+            total, on, seen = _nodes(prepared, row, states[line])
+            result[line] = _value(total, on, seen)
+    return result
+
+
+def log_joint_gradient(prepared: Prepared, evidence: Evidence, states: BinaryArray) -> GradientSum:
+    """Sum over rows of ``log p(h, x)`` and its gradient; lines of one row are averaged.
+
+    The derivative is ``z_i / (1 - exp(-B_i)) - 1`` for the leak of node i, and the same for an edge
+    whose parent is on.
+    """
+    network, samples = prepared.network, _samples(evidence, states)
+
+    def block(number: int) -> list[FloatArray]:
+        value, gradient = np.zeros(1), np.zeros(network.n_params)
+        begin, end = number * ROWS_OF_BLOCK, min((number + 1) * ROWS_OF_BLOCK, evidence.n_rows)
+        for row in rows_of(prepared, evidence, begin, end):
+            for line in range(row.number * samples, (row.number + 1) * samples):
+                state, share = states[line], row.weight / samples
+                total, on, seen = _nodes(prepared, row, state)
+                value += share * _value(total, on, seen)
+                slope = share * seen * (on / -np.expm1(-total) - 1.0)
+                of_edges = slope[network.edge_child] * state[network.parent]
+                gradient += sums_at(network.leak_param, slope, network.n_params)
+                gradient += sums_at(network.param, of_edges, network.n_params)
+        return [value, gradient]
+
+    n_blocks = max(1, -(-evidence.n_rows // ROWS_OF_BLOCK))
+    value, gradient = tree_sum_of_blocks(block, n_blocks, 1)
+    return GradientSum(float(value[0]), gradient, evidence.total_weight)
+
+
+def polish(
+    prepared: Prepared, evidence: Evidence, states: BinaryArray, options: PolishOptions
+) -> BinaryArray:
+    """States (lines, n_hidden) after single flips that raise ``log p(h, x)``; clamps stay."""
+    result, samples = states.copy(), _samples(evidence, states)
+    for row in rows_of(prepared, evidence):
+        active = taking_part(prepared, row, options.ancestors_only, options.maximize_missing)
+        free = active[row.hidden[active] == FREE]
+        for line in range(row.number * samples, (row.number + 1) * samples):
+            state = result[line]
+            for _ in range(options.sweeps):
+                if not _sweep(prepared, row, state, free.tolist()):
+                    break
+    return result
+
+
+def _sweep(prepared: Prepared, row: Row, state: BinaryArray, nodes: list[int]) -> bool:
+    """Flip each node in turn if ``log p`` gains; ``state`` changes. Returns whether any flipped."""
+    before, changed = _value(*_nodes(prepared, row, state)), False
+    for k in nodes:
+        state[k] ^= 1
+        after = _value(*_nodes(prepared, row, state))
+        if after - before > _ROUNDING:
+            before, changed = after, True
+        else:
+            state[k] ^= 1
+    return changed
+
+
+def _nodes(
+    prepared: Prepared, row: Row, state: BinaryArray
+) -> tuple[FloatArray, BoolArray, BoolArray]:
+    """Total parameter of every node, whether it is on, and whether it counts, (n_nodes,) each."""
+    network = prepared.network
+    from_parents = prepared.theta * state[network.parent]
+    total = prepared.leak + sums_at(network.edge_child, from_parents, network.n_nodes)
+    on = np.concatenate([row.visible == 1, state == 1])
+    seen = np.concatenate([row.visible != FREE, np.ones(network.n_hidden, dtype=np.bool_)])
+    return total, on, seen
+
+
+def _value(total: FloatArray, on: BoolArray, seen: BoolArray) -> float:
+    return float(np.where(on, log_one_minus_exp(total), -total)[seen].sum())
+
+
+def _samples(evidence: Evidence, states: BinaryArray) -> int:
+    """Lines per row."""
+    return len(states) // max(evidence.n_rows, 1)
