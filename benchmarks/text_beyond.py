@@ -22,7 +22,7 @@ from _measure import Machine, earlier, idea_arguments, write
 from _problems import use_data
 from noisyor import datasets
 from noisyor.data.observations import Observations
-from noisyor.data.vocabulary import TextData, vectorise
+from noisyor.data.vocabulary import TextData, vectorize
 from noisyor.datasets.download import data_folder
 from noisyor.experiments.text import LOADERS
 from noisyor.inference.evaluate import evaluate
@@ -81,7 +81,7 @@ def load(dataset: str, words: int | None) -> TextData:
     with lzma.open(folder / NEWSGROUPS_FILE, "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     train, test = ([r["text"] for r in records if r["split"] == s] for s in ("train", "test"))
-    return vectorise(train, test, **options)
+    return vectorize(train, test, **options)
 
 
 def learned(arm: Arm, rows: Observations, threads: int) -> Network:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyor.datasets import encode_documents, vectorise
+from noisyor.data import encode_documents, vectorize
 from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
 
 DELETED = "!\"#$%&()*+,-./:;<=>?@[\\]^_{|}~'`"
@@ -63,7 +63,7 @@ class TestRules:
     )
     @settings(max_examples=300, deadline=None)
     def test_against_the_specification(self, train, test, max_words, max_tokens):
-        data = vectorise(train, test, max_words, max_tokens)
+        data = vectorize(train, test, max_words, max_tokens)
         vocabulary, rows = literal(train, test, max_words, max_tokens)
         assert data.vocabulary == vocabulary
         assert rows_of(data.train) + rows_of(data.test) == rows
@@ -71,37 +71,37 @@ class TestRules:
     @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
     @settings(max_examples=100, deadline=None)
     def test_any_character(self, text):
-        assert vectorise([text]).vocabulary[2:] == literal([text], [], 9_998, 500)[0][2:]
+        assert vectorize([text]).vocabulary[2:] == literal([text], [], 9_998, 500)[0][2:]
 
     def test_examples_of_the_specification(self):
-        data = vectorise(["Great,fun <br />", "great fun"])
+        data = vectorize(["Great,fun <br />", "great fun"])
         assert data.vocabulary == ("", "[UNK]", "greatfun", "great", "fun", "br")
 
     def test_only_ascii_letters_are_lowered(self):
-        assert set(vectorise(["ÉTÉ Été İ"]).vocabulary[2:]) == {"ÉtÉ", "Été", "İ"}
+        assert set(vectorize(["ÉTÉ Été İ"]).vocabulary[2:]) == {"ÉtÉ", "Été", "İ"}
 
     def test_ties_in_descending_order_of_bytes(self):
-        data = vectorise(["b a é z", "a b"], max_words=3)
+        data = vectorize(["b a é z", "a b"], max_words=3)
         assert data.vocabulary[2:] == ("b", "a", "é")
 
     def test_words_beyond_the_first_tokens_count_for_the_vocabulary_only(self):
-        data = vectorise(["one two two two", "one"], max_words=1, max_tokens=1)
+        data = vectorize(["one two two two", "one"], max_words=1, max_tokens=1)
         assert data.vocabulary[2:] == ("two",)
         assert rows_of(data.train) == [[], []]
 
     def test_unknown_words_are_among_the_first_tokens(self):
-        data = vectorise(["a a a"], ["x y a", "x y z a"], max_tokens=3)
+        data = vectorize(["a a a"], ["x y a", "x y z a"], max_tokens=3)
         assert rows_of(data.test) == [[2], []]
 
     def test_vocabulary_of_the_training_texts_only(self):
-        data = vectorise(["a b"], ["c c c b"])
+        data = vectorize(["a b"], ["c c c b"])
         assert data.vocabulary[2:] == ("b", "a")
         assert rows_of(data.test) == [[2]]
 
 
 class TestForm:
     def test_columns_rows_and_names(self):
-        data = vectorise(iter(["a b", "", "b"]), (text for text in ["b"]), name="letters")
+        data = vectorize(iter(["a b", "", "b"]), (text for text in ["b"]), name="letters")
         assert data.name == "letters"
         assert (data.train.n_rows, data.train.n_visible) == (3, 4)
         assert data.train.column_names == data.test.column_names == data.vocabulary
@@ -110,15 +110,15 @@ class TestForm:
         assert data.test.row_ids.tolist() == [3]
 
     def test_without_test_texts(self):
-        assert vectorise(["a"]).test is None
+        assert vectorize(["a"]).test is None
 
     def test_texts_without_a_word(self):
-        data = vectorise(["", "?!"], ["a"])
+        data = vectorize(["", "?!"], ["a"])
         assert data.vocabulary == ("", "[UNK]")
         assert data.train.n_active == data.test.n_active == 0
 
     def test_new_texts_in_a_known_vocabulary(self):
-        data = vectorise(["red green blue", "green"])
+        data = vectorize(["red green blue", "green"])
         new = encode_documents(["Blue! and GREEN", ""], data.vocabulary)
         assert [[data.vocabulary[c] for c in row] for row in rows_of(new)] == [
             ["green", "blue"],
@@ -134,23 +134,23 @@ class TestErrors:
     @pytest.mark.parametrize("texts", ["a single text", b"bytes"])
     def test_a_text_is_no_list_of_texts(self, texts):
         with pytest.raises(UnsupportedDataError, match="a single one"):
-            vectorise(texts)
+            vectorize(texts)
 
     @pytest.mark.parametrize("wrong", [None, b"bytes", 3.5])
     def test_documents_are_texts(self, wrong):
         with pytest.raises(UnsupportedDataError, match="test_texts: document 1 is"):
-            vectorise(["a"], ["b", wrong])
+            vectorize(["a"], ["b", wrong])
 
     def test_half_a_surrogate_pair(self):
         with pytest.raises(InvalidDataError, match=r"train_texts: document 1 .* position 3"):
-            vectorise(["a", "b \ud83d c"])
+            vectorize(["a", "b \ud83d c"])
 
     def test_nothing(self):
         with pytest.raises(InvalidDataError, match="no rows"):
-            vectorise([])
+            vectorize([])
 
     @pytest.mark.parametrize("setting", ["max_words", "max_tokens"])
     @pytest.mark.parametrize("value", [0, -1, 1.5, True])
     def test_settings(self, setting, value):
         with pytest.raises(InvalidSettingError, match=setting):
-            vectorise(["a"], **{setting: value})
+            vectorize(["a"], **{setting: value})

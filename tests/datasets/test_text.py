@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from noisyor import datasets
+from noisyor.data import vectorize
 from noisyor.datasets.registry import FILES, DataFile
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError
 
@@ -90,7 +91,7 @@ class TestImdb:
                 records = [json.loads(line) for line in lines]
             parts.append([r["text"] for y in (0, 1) for r in records if r["label"] == y][:50])
             parts[-1] += [r["text"] for r in records if r["label"] == 1][:50]
-        expected = datasets.vectorise(*parts)
+        expected = vectorize(*parts)
         data = datasets.load_imdb(real_data / "aclImdb_layout_sample.tar.gz")
         assert data.vocabulary == expected.vocabulary
         assert data.train.fingerprint() == expected.train.fingerprint()

@@ -149,7 +149,7 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
         ("no rows",),
     ),
     "no such file": (nothing, ["fit", "gone.csv"], ("gone.csv does not exist",)),
-    "an empty folder": (folder("empty"), ["fit", "empty"], ("without .txt or .png",)),
+    "an empty folder": (folder("empty"), ["fit", "empty"], ("without .png or .txt",)),
     "a folder instead of a file": (
         folder("empty"),
         ["fit", "empty", "--format", "csv"],

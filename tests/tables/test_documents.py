@@ -1,11 +1,16 @@
+"""Texts from files, and the words in them."""
+
 from __future__ import annotations
 
 import bz2
 import gzip
 import json
 import lzma
+from pathlib import Path
 
+import numpy as np
 import pytest
+from table_examples import DOCUMENTS, rows_of, written
 
 from noisyor.datasets import iterate_documents, load_documents
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError
@@ -73,7 +78,7 @@ class TestOptions:
     def test_format_given(self, tmp_path):
         file = tmp_path / "d.dat"
         file.write_text('{"text": "a"}\n')
-        with pytest.raises(InvalidSettingError, match="give format"):
+        with pytest.raises(InvalidSettingError, match="give the format"):
             load_documents(file)
         assert load_documents(file, format="jsonl") == ["a"]
         assert load_documents(file, format="text") == ['{"text": "a"}']
@@ -125,7 +130,7 @@ class TestFaults:
     @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.tsv", "d.txt"])
     def test_empty_file(self, tmp_path, name):
         (tmp_path / name).write_bytes(b"")
-        self.fails(tmp_path / name, "holds no document")
+        self.fails(tmp_path / name, "is empty")
 
     def test_header_only(self, tmp_path):
         (tmp_path / "d.csv").write_text("id,text\n")
@@ -209,3 +214,58 @@ class TestFaults:
         file = tmp_path / "d.txt.bz2"
         file.write_bytes(b"BZh9" + b"nothing of the kind" * 10)
         self.fails(file, "damaged or incomplete")
+
+
+class TestBagsOfWords:
+    def expect(self, found):
+        assert found.documents
+        assert found.observations.column_names is not None
+        words = sorted(found.observations.column_names)
+        assert words == ["bird", "cat", "dog", "sat"]
+        number = {name: k for k, name in enumerate(found.observations.column_names)}
+        rows = [{"cat", "sat"}, {"dog", "cat"}, {"bird"}, {"dog", "bird"}]
+        expected = np.zeros((4, 4))
+        for k, row in enumerate(rows):
+            expected[k, [number[word] for word in row]] = 1
+        np.testing.assert_array_equal(found.observations.to_dense(), expected)
+
+    def test_a_line_each(self):
+        self.expect(rows_of(written("d.txt", "\n".join(DOCUMENTS))))
+
+    def test_json(self):
+        lines = "\n".join(json.dumps({"text": text, "id": k}) for k, text in enumerate(DOCUMENTS))
+        found = rows_of(written("d.jsonl", lines), id_column="id")
+        self.expect(found)
+        assert found.row_names == ("0", "1", "2", "3")
+        self.expect(rows_of(written("d.jsonl", "\n".join(map(json.dumps, DOCUMENTS)))))
+
+    def test_csv(self):
+        lines = "\n".join(f'{k},"{text}"' for k, text in enumerate(DOCUMENTS))
+        self.expect(rows_of(written("d.csv", "no,body\n" + lines), text_field="body"))
+        found = rows_of(written("d.csv", lines), text_field="1", id_column="0")
+        self.expect(found)
+        assert found.row_names == ("0", "1", "2", "3")
+
+    def test_a_folder(self):
+        for number, text in enumerate(DOCUMENTS):
+            path = Path(f"d/{'ab'[number // 2]}/{number}.txt")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        found = rows_of("d")
+        self.expect(found)
+        assert found.row_names == ("a/0.txt", "a/1.txt", "b/2.txt", "b/3.txt")
+
+    def test_the_vocabulary(self):
+        path = written("d.txt", "\n".join(DOCUMENTS))
+        assert rows_of(path, vocabulary=2).observations.n_visible == 2
+        everything = rows_of(path, stop_words="none").observations.column_names
+        assert {"the", "dont", "42", "a"} <= set(everything)
+        assert "" not in everything
+        assert (
+            "the"
+            not in rows_of(
+                written("d.txt", "the cat\nthe dog\nthe bird\nthe cow"), stop_words="none"
+            ).observations.column_names
+        )
+        with pytest.raises(InvalidDataError, match=r"d\.txt: no word is left"):
+            rows_of(written("d.txt", "the\nand\n"))

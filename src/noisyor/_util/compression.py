@@ -1,12 +1,13 @@
 """Files in archives, folders and compressed streams, read front to back and never unpacked.
 
-Compression is told by the first bytes, not by the name. Damage is an `InvalidDataError` in one
-line, never a file that silently ends early.
+Compression is recognized by the first bytes, not by the name. Damage is an `InvalidDataError` in
+one line, never a file that silently ends early.
 """
 
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
 import os
@@ -16,20 +17,48 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, NoisyOrError
 
-__all__ = ["decompressed", "existing", "members", "open_binary", "reading", "tar_members"]
+__all__ = [
+    "COMPRESSIONS",
+    "decompressed",
+    "existing",
+    "members",
+    "open_binary",
+    "reading",
+    "reason_of",
+    "tar_members",
+    "uncompressed_name",
+]
+
+
+class Compression(NamedTuple):
+    """How compressed files begin, and the function that opens them."""
+
+    magic: bytes
+    open: Callable[[Any], Any]
+
+
+COMPRESSIONS: dict[str, Compression] = {
+    ".xz": Compression(b"\xfd7zXZ\x00", lzma.open),
+    ".gz": Compression(b"\x1f\x8b", gzip.open),
+    ".bz2": Compression(b"BZh", bz2.open),
+}
+"""The compressions that are read, by the ending of a file's name."""
 
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
 _ZIP = b"PK"
-_COMPRESSIONS: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
-    (b"\x1f\x8b", gzip.open),
-    (b"\xfd7zXZ\x00", lzma.open),
-    (b"BZh", bz2.open),
-)
 _CHUNK = 1 << 20
+
+
+def uncompressed_name(path: Path) -> str:
+    """Name of a file in small letters, without the endings of compressions."""
+    name = path.name.lower()
+    while (ending := Path(name).suffix) in COMPRESSIONS:
+        name = name.removesuffix(ending)
+    return name
 
 
 def existing(path: str | os.PathLike[str]) -> Path:
@@ -41,23 +70,33 @@ def existing(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def reading(where: object) -> Iterator[None]:
-    """Anything that a damaged or incomplete file raises becomes one line that names it."""
+def reading(
+    where: object, *more: type[Exception], fault: str = "damaged or incomplete"
+) -> Iterator[None]:
+    """Anything that a damaged or incomplete file raises becomes one line that names it.
+
+    Parameters
+    ----------
+    where : the file, and the place in it.
+    more : exceptions of a parser that mean damage too.
+    fault : what the line says.
+    """
+    damage: tuple[type[Exception], ...] = (*_DAMAGE, *more, OSError)
     try:
         yield
     except NoisyOrError:
         raise
-    except _DAMAGE as error:
-        raise _damaged(where, error) from error
-    except OSError as error:
-        if error.errno is not None:  # the system's own errors: no permission, disk gone
+    except damage as error:
+        # The system's own errors (no permission, disk gone) are not damage. EINVAL is: a damaged
+        # archive points to a place before the start of the file.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
-        raise _damaged(where, error) from error
+        raise InvalidDataError(f"{where}: {fault} ({reason_of(error)})") from error
 
 
-def _damaged(where: object, error: Exception) -> InvalidDataError:
-    reason = str(error) or type(error).__name__
-    return InvalidDataError(f"{where}: damaged or incomplete ({reason.splitlines()[0]})")
+def reason_of(error: Exception) -> str:
+    """The first line of an error, or its kind if it says nothing."""
+    return (str(error).strip().partition("\n")[0] or type(error).__name__)[:200]
 
 
 @contextmanager
@@ -74,7 +113,7 @@ def open_binary(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 def decompressed(raw: IO[bytes]) -> Iterator[IO[bytes]]:
     """An open buffered stream, unpacked if its first bytes are those of gzip, xz or bzip2."""
     first = raw.peek(8)  # type: ignore[attr-defined]  # streams of files and members all have it
-    for magic, opener in _COMPRESSIONS:
+    for magic, opener in COMPRESSIONS.values():
         if first.startswith(magic):
             with opener(raw) as stream:
                 yield stream
@@ -89,7 +128,7 @@ def members(
 
     Parameters
     ----------
-    path : the archive, or a folder that is searched with all below it, in the order of names.
+    path : the archive, or a folder, searched with its subfolders in the order of names.
     wanted : of the name inside, with "/" between folders, that of the outermost folder first.
 
     Yields

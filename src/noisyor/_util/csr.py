@@ -16,7 +16,7 @@ from noisyor._util.arrays import AnyArray, BoolArray, LongArray
 from noisyor.errors import InvalidDataError
 
 BLOCK = 1 << 20
-"""Number of entries that are looked at together."""
+"""Number of entries that are processed together."""
 
 
 class Rows(NamedTuple):

@@ -17,6 +17,7 @@ from noisyor.cli.experiments import figures, reproduce, reproduce_report
 from noisyor.cli.explain import explain
 from noisyor.cli.fit import fit, resume
 from noisyor.cli.model import evaluate, export, info, sample
+from noisyor.cli.options import as_flags
 from noisyor.cli.report import report
 from noisyor.errors import NoisyOrError
 
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         return _fail(error.format_message())
     except NoisyOrError as error:
-        return _fail(str(error))
+        return _fail(as_flags(str(error)))
     except MemoryError:
         return _fail("out of memory")
     except OSError as error:

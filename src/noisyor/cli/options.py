@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
     from noisyor.engines.contract import Engine
 
 from noisyor.errors import InvalidSettingError
+from noisyor.tables.formats import FORMATS
 
 __all__ = [
+    "as_flags",
     "check_output",
     "data_argument",
     "engine_with",
@@ -33,11 +37,6 @@ __all__ = [
 ]
 
 Function = Callable[..., Any]
-
-# Kept here, not read from noisyor.tables, so that help appears at once; a test compares them.
-FORMAT_NAMES = (
-    *("csv", "tsv", "baskets", "jsonl", "parquet", "npy", "npz", "mat", "text", "folder", "images"),
-)
 
 model_argument = click.argument("model", type=click.Path(path_type=Path), metavar="MODEL")
 data_argument = click.argument("data", type=click.Path(path_type=Path), metavar="DATA")
@@ -67,7 +66,7 @@ threads_option = click.option(
 _READING = (
     click.option(
         "--format",
-        type=click.Choice(FORMAT_NAMES),
+        type=click.Choice(tuple(FORMATS)),
         help="Format of DATA, where name and content do not tell.",
     ),
     click.option(
@@ -83,6 +82,11 @@ _READING = (
     click.option("--drop", multiple=True, metavar="NAME", help="Column to leave out. Repeatable."),
     click.option("--delimiter", metavar="C", help="Character between fields of a CSV file."),
     click.option("--encoding", metavar="NAME", help="Encoding of text files.  [default: utf-8]"),
+    click.option(
+        "--encoding-errors",
+        type=click.Choice(["strict", "replace"]),
+        help="What to do with bytes that are not in the encoding.  [default: strict]",
+    ),
     click.option(
         "--above",
         type=float,
@@ -124,8 +128,9 @@ _READING = (
     ),
 )
 _READING_NAMES = (
-    *("format", "header", "id_column", "drop", "delimiter", "encoding", "above", "invert"),
-    *("variable", "transpose", "text_field", "vocabulary", "max_share", "stop_words", "max_tokens"),
+    *("format", "header", "id_column", "drop", "delimiter", "encoding", "encoding_errors"),
+    *("above", "invert", "variable", "transpose", "text_field", "vocabulary", "max_share"),
+    *("stop_words", "max_tokens"),
 )
 
 
@@ -141,6 +146,16 @@ def reading_options(function: Function) -> Function:
     for option in reversed(_READING):
         wrapper = option(wrapper)
     return wrapper
+
+
+def as_flags(message: str) -> str:
+    """A message of the library with flags in place of ``ReadOptions(name=value)``."""
+
+    def flag(match: re.Match[str]) -> str:
+        name, value = match[1].replace("_", "-"), match[2].strip("'\"")
+        return f"--{name} {shlex.quote(value)}"
+
+    return re.sub(r"""ReadOptions\((\w+)=\(?('[^']*'|"[^"]*"|[\w.]+)(?:,\))?\)""", flag, message)
 
 
 def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:

@@ -1,1 +1,8 @@
-"""Binary rows: the container, its readers, chunks of files, columns and vocabularies."""
+"""Binary rows: the container, its readers, chunks of files, columns and vocabularies.
+
+The public names are listed in ``__init__.pyi`` and imported on first use.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

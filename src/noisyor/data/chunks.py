@@ -1,4 +1,4 @@
-"""Rows in files that are too large to read at once, chunk by chunk in any order.
+"""Rows of files larger than memory, read chunk by chunk in any order.
 
 `open_rows` opens a folder of memory-mapped sparse rows (which `write_rows` makes), a folder of
 ``.npz`` files, or Parquet files; it returns a `RowSource`.
@@ -9,17 +9,18 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from noisyor._util.array_file import SPARSE_ARRAYS, open_npy, open_npz, read_sparse
 from noisyor._util.arrays import AnyArray
+from noisyor._util.parquet_file import check_numbers, open_parquet, reading_parquet, sparse_block
 from noisyor.data.observations import Observations
-from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
+from noisyor.errors import InvalidDataError, InvalidSettingError
 
 __all__ = ["RowSource", "open_rows", "write_rows"]
 
@@ -29,7 +30,7 @@ _NAMES = "columns.json"
 
 
 class RowSource(ABC):
-    """Chunks of rows that can be read in any order, and whose sizes are known before.
+    """Chunks of rows that can be read in any order and whose sizes are known in advance.
 
     Attributes
     ----------
@@ -181,13 +182,15 @@ class _GrowingArray:
 
 
 class _MappedRows(RowSource):
-    """CSR arrays in a folder; only the pages of the chunk at hand are in memory."""
+    """CSR arrays in a folder; only the pages of the current chunk are in memory."""
 
     def __init__(self, folder: Path, chunk_rows: int) -> None:
         self.folder = folder
         shape = self._array("shape")
         if shape is None:
             raise InvalidDataError(f"{folder} has no shape.npy: it was not written completely")
+        if shape.shape != (2,):
+            raise InvalidDataError(f"{folder}: shape.npy is not a number of rows and of columns")
         n_rows, self.n_visible = (int(size) for size in shape)
         self.arrays = {
             name: self._array(name)
@@ -209,11 +212,11 @@ class _MappedRows(RowSource):
     def read(self, number: int) -> Observations:
         begin, size = self.begins[number], self.sizes[number]
         missing = self._csr("missing_", begin, size, None)
-        return Observations.of(
+        return _observations(
             self._csr("", begin, size, self.arrays["data"]),
-            self.n_visible,
-            missing=None if missing is None else missing.astype(np.bool_),
-            column_names=self.column_names,
+            f"{self.folder}, rows {begin} to {begin + size}",
+            self.column_names,
+            None if missing is None else missing.astype(np.bool_),
         )
 
     def _csr(self, prefix: str, begin: int, size: int, data: AnyArray | None) -> Any:
@@ -233,12 +236,7 @@ class _MappedRows(RowSource):
 
     def _array(self, name: str) -> AnyArray | None:
         path = self.folder / f"{name}.npy"
-        if not path.exists():
-            return None
-        try:
-            return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
-        except (OSError, ValueError) as error:
-            raise InvalidDataError(f"cannot read {path}: {error}") from error
+        return open_npy(path) if path.exists() else None
 
 
 class _NpzRows(RowSource):
@@ -255,18 +253,16 @@ class _NpzRows(RowSource):
                 )
         self.sizes = tuple(shape[0] for shape in shapes)
 
-    def read(self, number: int) -> Any:
-        return sp.load_npz(self.files[number])
+    def read(self, number: int) -> Observations:
+        file = self.files[number]
+        return _observations(read_sparse(file), file)
 
     @staticmethod
     def _shape(file: Path) -> tuple[int, int]:
-        try:
-            with np.load(file, allow_pickle=False) as arrays:
-                n_rows, n_visible = (int(size) for size in arrays["shape"])
-        except (OSError, ValueError, KeyError) as error:
-            raise InvalidDataError(
-                f"{file} is not a sparse matrix of SciPy's save_npz: {error}"
-            ) from error
+        with open_npz(file) as arrays:
+            if not set(arrays.shapes) >= SPARSE_ARRAYS:
+                raise InvalidDataError(f"{file} is not a sparse matrix that SciPy's save_npz wrote")
+            n_rows, n_visible = (int(size) for size in arrays.read("shape"))
         return n_rows, n_visible
 
 
@@ -274,54 +270,34 @@ class _ParquetRows(RowSource):
     """Row groups of Parquet files; a column for each visible."""
 
     def __init__(self, files: list[Path]) -> None:
-        try:
-            import pyarrow.parquet as parquet
-        except ImportError as error:
-            raise MissingExtraError(
-                "Parquet files need pyarrow: pip install 'noisyor[parquet]'"
-            ) from error
-        self.groups: list[tuple[Any, int]] = []
+        self.groups: list[tuple[Path, Any, int]] = []
         sizes = []
         for file in files:
-            try:
-                opened = parquet.ParquetFile(file, memory_map=True)
-            except (OSError, ValueError) as error:
-                raise InvalidDataError(f"cannot read {file}: {error}") from error
+            opened = open_parquet(file)
             names = tuple(opened.schema_arrow.names)
             if self.column_names not in (None, names):
                 raise InvalidDataError(f"{file} has other columns than {files[0]}")
             self.column_names, self.n_visible = names, len(names)
+            for name in names:
+                check_numbers(opened.schema_arrow, name, file)
             for group in range(opened.num_row_groups):
-                self.groups.append((opened, group))
+                self.groups.append((file, opened, group))
                 sizes.append(opened.metadata.row_group(group).num_rows)
         self.sizes = tuple(sizes)
 
     def read(self, number: int) -> Observations:
-        file, group = self.groups[number]
-        table = file.read_row_group(group)
-        rows: list[npt.NDArray[np.int64]] = []
-        values: list[AnyArray] = []
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            cells = _cells(column, name)
-            rows.append(np.flatnonzero(cells != 0))  # also where NaN
-            values.append(cells[rows[-1]])
-        columns = np.repeat(np.arange(self.n_visible), [len(part) for part in rows])
-        entries = (np.concatenate(values), (np.concatenate(rows), columns))
-        csr = sp.csr_array(sp.coo_array(entries, shape=(table.num_rows, self.n_visible)))
-        return Observations.of(csr, column_names=self.column_names)
+        path, file, group = self.groups[number]
+        assert self.column_names is not None
+        with reading_parquet(path):
+            block = sparse_block(file.read_row_group(group), self.column_names)
+        return _observations(block, f"{path}, row group {group}", self.column_names)
 
 
-def _cells(column: Any, name: str) -> AnyArray:
-    """Values of a column as float32, NaN where null."""
-    import pyarrow as arrow
-
-    kind = column.type
-    if not (
-        arrow.types.is_boolean(kind)
-        or arrow.types.is_integer(kind)
-        or arrow.types.is_floating(kind)
-    ):
-        raise InvalidDataError(f"column {name!r} has type {kind}, expected bool, integer or float")
-    if arrow.types.is_boolean(kind):
-        column = column.cast(arrow.int8())
-    return np.asarray(column.to_numpy(), dtype=np.float32)
+def _observations(
+    block: Any, where: object, names: Sequence[str] | None = None, missing: Any = None
+) -> Observations:
+    """The rows of one chunk; errors say where it was read from."""
+    try:
+        return Observations.of(block, missing=missing, column_names=names)
+    except InvalidDataError as error:
+        raise InvalidDataError(f"{where}: {error}") from error

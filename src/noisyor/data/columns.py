@@ -11,7 +11,7 @@ import numpy.typing as npt
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 
-__all__ = ["align", "near", "require", "select_columns"]
+__all__ = ["align", "require", "select_columns", "suggest"]
 
 
 def select_columns(data: Observations, columns: npt.ArrayLike | range) -> Observations:
@@ -64,11 +64,11 @@ def require(there: Sequence[str], wanted: Sequence[str], where: object) -> None:
     if absent:
         raise InvalidDataError(
             f"{where} lacks {len(absent)} of the {len(wanted)} columns of the model, "
-            f"the first is {absent[0]!r}{near(absent[0], there)}"
+            f"the first is {absent[0]!r}{suggest(absent[0], there)}"
         )
 
 
-def near(name: str, names: Sequence[str]) -> str:
+def suggest(name: str, names: Sequence[str]) -> str:
     """``"; did you mean ...?"`` with the most similar names, or nothing."""
     folded: dict[str, str] = {}
     for known in names:

@@ -18,15 +18,15 @@ import numpy.typing as npt
 from noisyor._util.arrays import AnyArray, FloatArray, IntArray, LongArray
 from noisyor._util.csr import Rows, contains, row_blocks
 from noisyor.data.readers import (
-    Source,
+    BlockReader,
     check_size,
     check_width,
     checked_names,
     mask_of,
     read,
+    reader_for,
+    reader_for_rows,
     rows_from_lists,
-    source_of,
-    source_of_rows,
 )
 from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
 
@@ -103,17 +103,17 @@ class Observations:
             check_width(X.n_visible, n_visible)
             if missing is row_ids is column_names is None:
                 return X
-            source, weights = X._source(), X.weights
+            reader, weights = X._reader(), X.weights
             row_ids = X.row_ids if row_ids is None else row_ids
         else:
-            source = source_of(X)
-            check_width(source.n_visible, n_visible)
+            reader = reader_for(X)
+            check_width(reader.n_visible, n_visible)
         if column_names is not None:
-            source = source._replace(names=checked_names(column_names, source.n_visible))
+            reader = reader._replace(names=checked_names(column_names, reader.n_visible))
         if missing is not None:
-            source = source.hiding(mask_of(missing, source))
-        read = cls._read(source, row_ids)
-        return read if weights is None else read.weighted(weights)
+            reader = reader.with_missing(mask_of(missing, reader))
+        rows = cls._read(reader, row_ids)
+        return rows if weights is None else rows.weighted(weights)
 
     @classmethod
     def from_indices(
@@ -135,14 +135,14 @@ class Observations:
         column_names : (n_visible,) distinct names of the columns.
         """
         ones = rows_from_lists(rows, n_visible, "row {}")
-        source = source_of_rows(ones, n_visible)
-        source = source._replace(names=checked_names(column_names, n_visible))
+        reader = reader_for_rows(ones, n_visible)
+        reader = reader._replace(names=checked_names(column_names, n_visible))
         if missing is not None:
             mask = rows_from_lists(missing, n_visible, "missing, row {}")
             if mask.n_rows != ones.n_rows:
                 raise InvalidDataError(f"missing has {mask.n_rows} rows, expected {ones.n_rows}")
-            source = source.hiding(mask)
-        return cls._read(source, row_ids)
+            reader = reader.with_missing(mask)
+        return cls._read(reader, row_ids)
 
     @classmethod
     def from_evidence(
@@ -278,7 +278,7 @@ class Observations:
         """The same rows, each standing for so many; (n_rows,) positive numbers, or None for one.
 
         >>> import noisyor as nor
-        >>> rows = nor.Observations.of([[0, 1], [1, 1]]).weighted([3.0, 1.0])
+        >>> rows = nor.Observations.from_indices([[1], [0, 1]], 2).weighted([3.0, 1.0])
         >>> rows.total_weight
         4.0
         """
@@ -350,14 +350,14 @@ class Observations:
     # ---- private
 
     @classmethod
-    def _read(cls, source: Source, row_ids: npt.ArrayLike | None) -> Observations:
-        ones, missing = read(source)
-        ids = np.arange(source.n_rows) if row_ids is None else np.asarray(row_ids)
-        return cls(source.n_visible, *ones, *missing, ids, source.names, source.shape)
+    def _read(cls, reader: BlockReader, row_ids: npt.ArrayLike | None) -> Observations:
+        ones, missing = read(reader)
+        ids = np.arange(reader.n_rows) if row_ids is None else np.asarray(row_ids)
+        return cls(reader.n_visible, *ones, *missing, ids, reader.names, reader.shape)
 
-    def _source(self) -> Source:
-        source = source_of_rows(self._ones, self.n_visible).hiding(self._missing)
-        return source._replace(names=self.column_names, shape=self.shape)
+    def _reader(self) -> BlockReader:
+        reader = reader_for_rows(self._ones, self.n_visible).with_missing(self._missing)
+        return reader._replace(names=self.column_names, shape=self.shape)
 
     @property
     def _ones(self) -> Rows:

@@ -1,8 +1,9 @@
 """Readers of binary data, one for each form they may come in.
 
-A reader makes a `Source`, which says how to look at a block of rows; `read` goes through the blocks
-and sorts the entries into ones and unobserved. Dense input is looked at block by block, sparse
-input through its stored entries: the temporary memory does not grow with the size of the matrix.
+`reader_for` makes a `BlockReader`, which gives the entries of a block of rows that may differ from
+0; `read` goes through the blocks and sorts the entries into ones and unobserved. Dense input is
+read block by block, sparse input through its stored entries, so temporary memory does not grow
+with the size of the matrix.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from noisyor._util.csr import Rows, contains, pointers, row_blocks
 from noisyor.errors import InvalidDataError, UnsupportedDataError
 
 
-class Source(NamedTuple):
-    """Data in whatever form they came, not validated yet."""
+class BlockReader(NamedTuple):
+    """Access to data in whatever form they came, not validated yet."""
 
     n_visible: int
     work: LongArray
-    """(n_rows + 1,) number of entries to look at before each row."""
+    """(n_rows + 1,) number of entries to read before each row."""
     block: Callable[[int, int], tuple[LongArray, AnyArray]]
     """Ascending keys (`Rows.keys`) and values of the entries of a range of rows; others are 0."""
     masks: tuple[Rows, ...] = ()
@@ -37,20 +38,26 @@ class Source(NamedTuple):
         """Number of rows."""
         return len(self.work) - 1
 
-    def hiding(self, mask: Rows) -> Source:
+    def with_missing(self, mask: Rows) -> BlockReader:
         """The same data with more entries unobserved."""
         return self._replace(masks=(*self.masks, mask))
 
 
-def read(source: Source) -> tuple[Rows, Rows]:
-    """The ones and the unobserved entries; any other value but 0 is an error."""
-    n_visible, ones, missing = source.n_visible, [], []
+def read(reader: BlockReader, first_row: int = 0) -> tuple[Rows, Rows]:
+    """The ones and the unobserved entries; any other value but 0 is an error.
+
+    Parameters
+    ----------
+    reader : of the data.
+    first_row : number of the first row in errors, where the data are a part of more.
+    """
+    n_visible, ones, missing = reader.n_visible, [], []
     n_bad, message = 0, ""
-    work = source.work + sum((mask.ptr for mask in source.masks), np.zeros(1, np.int64))
+    work = reader.work + sum((mask.ptr for mask in reader.masks), np.zeros(1, np.int64))
     for start, stop in row_blocks(work):
-        keys, values = source.block(start, stop)
+        keys, values = reader.block(start, stop)
         hidden = keys[np.isnan(values)] if values.dtype.kind == "f" else keys[:0]
-        for mask in source.masks:
+        for mask in reader.masks:
             more = mask.keys(start, stop, n_visible)
             more = more[~contains(hidden, more)]
             hidden = np.sort(np.concatenate([hidden, more]), kind="stable")
@@ -61,9 +68,9 @@ def read(source: Source) -> tuple[Rows, Rows]:
         bad = ~one & (values != 0)
         if bad.any() and not n_bad:
             row, column = divmod(int(keys[bad.argmax()]), n_visible)
-            where = str(column) if source.names is None else f"{source.names[column]!r} ({column})"
+            where = str(column) if reader.names is None else f"{reader.names[column]!r} ({column})"
             message = (
-                f"row {start + row}, column {where}: expected 0, 1 or missing (NaN), "
+                f"row {first_row + start + row}, column {where}: expected 0, 1 or missing (NaN), "
                 f"got {values[bad.argmax()]:.12g}"
             )
         n_bad += int(bad.sum())
@@ -77,7 +84,7 @@ def read(source: Source) -> tuple[Rows, Rows]:
 # ---- readers
 
 
-def source_of(X: Any) -> Source:
+def reader_for(X: Any) -> BlockReader:
     """Data in a NumPy array, a SciPy sparse matrix, a pandas frame, or what offers an array."""
     if isinstance(X, np.ndarray):
         return _dense(X)
@@ -100,14 +107,14 @@ def source_of(X: Any) -> Source:
     )
 
 
-def source_of_rows(rows: Rows, n_visible: int, values: AnyArray | None = None) -> Source:
+def reader_for_rows(rows: Rows, n_visible: int, values: AnyArray | None = None) -> BlockReader:
     """Entries that are stored row by row, with these values; all 1 if None."""
     stored = np.broadcast_to(np.True_, rows.columns.shape) if values is None else values
 
     def block(start: int, stop: int) -> tuple[LongArray, AnyArray]:
         return rows.keys(start, stop, n_visible), stored[rows.ptr[start] : rows.ptr[stop]]
 
-    return Source(n_visible, rows.ptr, block)
+    return BlockReader(n_visible, rows.ptr, block)
 
 
 def rows_from_lists(lists: Iterable[Iterable[int]], n_visible: int, what: str) -> Rows:
@@ -130,21 +137,21 @@ def rows_from_lists(lists: Iterable[Iterable[int]], n_visible: int, what: str) -
     return Rows(ptr, columns.astype(np.int32))
 
 
-def mask_of(missing: Any, source: Source) -> Rows:
+def mask_of(missing: Any, reader: BlockReader) -> Rows:
     """The true entries of a boolean mask, dense or sparse, that has the shape of the data."""
-    n_rows, n_visible = source.n_rows, source.n_visible
+    n_rows, n_visible = reader.n_rows, reader.n_visible
     array = missing if hasattr(missing, "tocsr") else np.asarray(missing)
     if array.dtype != np.bool_:
         raise UnsupportedDataError(f"missing must be a boolean mask, got dtype {array.dtype}")
-    shapes = {(n_rows, n_visible), (n_rows, *source.shape), (n_rows, 1, *source.shape)}
+    shapes = {(n_rows, n_visible), (n_rows, *reader.shape), (n_rows, 1, *reader.shape)}
     if array.shape not in shapes:
         raise InvalidDataError(
             f"missing has shape {array.shape}, the data have {n_rows} rows of {n_visible} columns"
         )
-    return read(source_of(array))[0]
+    return read(reader_for(array))[0]
 
 
-def _dense(X: AnyArray) -> Source:
+def _dense(X: AnyArray) -> BlockReader:
     shape = X.shape
     array = np.asarray(np.ma.getdata(X))
     _check_kind(array.dtype, "the array")
@@ -166,13 +173,13 @@ def _dense(X: AnyArray) -> Source:
         return keys, flat[keys]
 
     work = np.arange(shape[0] + 1, dtype=np.int64) * n_visible
-    source = Source(n_visible, work, block, shape=shape[-2:] if image else shape[1:])
+    reader = BlockReader(n_visible, work, block, shape=shape[-2:] if image else shape[1:])
     if np.ma.is_masked(X):
-        source = source.hiding(read(_dense(np.ma.getmaskarray(X)))[0])
-    return source
+        reader = reader.with_missing(read(_dense(np.ma.getmaskarray(X)))[0])
+    return reader
 
 
-def _sparse(X: Any) -> Source:
+def _sparse(X: Any) -> BlockReader:
     from scipy import sparse
 
     _check_kind(X.dtype, "the sparse matrix")
@@ -192,10 +199,10 @@ def _sparse(X: Any) -> Source:
     except ValueError as error:
         raise InvalidDataError(f"the sparse matrix is not well formed: {error}") from error
     rows = Rows(csr.indptr.astype(np.int64), csr.indices)
-    return source_of_rows(rows, X.shape[1], csr.data)
+    return reader_for_rows(rows, X.shape[1], csr.data)
 
 
-def _frame(X: Any) -> Source:
+def _frame(X: Any) -> BlockReader:
     labels, dtypes = list(X.columns), list(X.dtypes)
     names = None if labels == list(range(len(labels))) else tuple(str(label) for label in labels)
     for column, (label, dtype) in enumerate(zip(labels, dtypes, strict=True)):
@@ -211,7 +218,7 @@ def _frame(X: Any) -> Source:
         return _dense(X.iloc[start:stop].to_numpy(**options)).block(0, stop - start)
 
     work = np.arange(len(X) + 1, dtype=np.int64) * len(labels)
-    return Source(len(labels), work, block, names=names)
+    return BlockReader(len(labels), work, block, names=names)
 
 
 # ---- checks

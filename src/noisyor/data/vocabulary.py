@@ -21,7 +21,7 @@ from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
 
-__all__ = ["PADDING", "UNKNOWN", "TextData", "encode_documents", "vectorise", "words_of"]
+__all__ = ["PADDING", "UNKNOWN", "TextData", "encode_documents", "vectorize", "words_of"]
 
 PADDING, UNKNOWN = "", "[UNK]"
 """Names of the first two columns, which are never 1."""
@@ -51,7 +51,7 @@ class TextData:
     vocabulary: tuple[str, ...]
 
 
-def vectorise(
+def vectorize(
     train_texts: Iterable[str],
     test_texts: Iterable[str] | None = None,
     max_words: int = 9_998,
@@ -63,7 +63,7 @@ def vectorise(
 
     Parameters
     ----------
-    train_texts, test_texts : any iterables; each is gone through once, text by text.
+    train_texts, test_texts : any iterables; each is consumed once, text by text.
     max_words : size of the vocabulary: the words with the most occurrences in the training texts;
         of equally frequent words those that come last in the order of their UTF-8 bytes.
     max_tokens : only the first tokens of a document count as present, known words or not. The
@@ -111,7 +111,7 @@ def encode_documents(
 
     Parameters
     ----------
-    texts : any iterable, gone through once.
+    texts : any iterable, consumed once.
     vocabulary : (n_visible,) as in `TextData`: the words begin at column 2.
     max_tokens : only the first tokens of a document count.
     """

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.array_file import read_arrays
 from noisyor._util.arrays import BinaryArray
 from noisyor._util.compression import existing
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.datasets.download import fetch
-from noisyor.datasets.npz import read_arrays
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.boolean import boolean_convolution
 

@@ -1,4 +1,4 @@
-"""Where a data file is: a folder of one's own, the cache, or the network, in this order.
+"""Where a data file is: the user's folder, the cache, or the network, in this order.
 
 The folder is named by the environment variable ``NOISYOR_DATA``. What is downloaded is checked
 before it gets its name in the cache, so that a file that is there is whole.
@@ -7,14 +7,14 @@ before it gets its name in the cache, so that a file that is there is whole.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from noisyor._util.atomic import write_atomically
-from noisyor._util.compression import open_binary
+from noisyor._util.compression import COMPRESSIONS, open_binary
 from noisyor.datasets.registry import DataFile, data_file
 from noisyor.errors import (
     DatasetNotFoundError,
@@ -28,7 +28,6 @@ __all__ = ["FOLDER_VARIABLE", "cache_folder", "data_folder", "fetch", "find"]
 FOLDER_VARIABLE = "NOISYOR_DATA"
 """Environment variable with the folder of local copies."""
 
-_PACKED = ("", ".xz", ".gz", ".bz2")
 _WEB_PAGE = (b"<!doctype html", b"<html")
 
 
@@ -63,7 +62,7 @@ def find(name: str) -> Path | None:
     for folder in (data_folder(), cache_folder()):
         if folder is None:
             continue
-        for ending in _PACKED:
+        for ending in ("", *COMPRESSIONS):
             copy = Path(f"{folder / file.name}{ending}")
             if copy.is_file():
                 _check(copy, file, packed=bool(ending))
@@ -101,12 +100,7 @@ def _check(copy: Path, file: DataFile, packed: bool) -> None:
         if not record.is_file():
             return
         expected, source = (record.read_text().split() or [""])[0], f"noted in {record.name}"
-    if packed:  # for keeping: the checksum is that of what it holds
-        with open_binary(copy) as stream:
-            came = _digest(stream)
-    else:
-        with copy.open("rb") as stream:
-            came = _digest(stream)
+    came = _digest(copy, packed)
     if came != expected:
         raise InvalidDataError(
             f"{copy} is another file than expected: sha256 {came}, {source} is {expected}; "
@@ -114,11 +108,10 @@ def _check(copy: Path, file: DataFile, packed: bool) -> None:
         )
 
 
-def _digest(stream: Any) -> str:
-    digest = hashlib.sha256()
-    while block := stream.read(1 << 20):
-        digest.update(block)
-    return digest.hexdigest()
+def _digest(path: Path, packed: bool = False) -> str:
+    """The checksum of a file, or of what it holds if it was compressed for keeping."""
+    with open_binary(path) if packed else path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 # ---- download
@@ -128,39 +121,49 @@ def _download(file: DataFile, url: str, progress: bool) -> Path:
     pooch = _pooch(file)
     cache = cache_folder()
     assert cache is not None
-    target = cache / file.name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as folder:
-        temporary = Path(folder) / target.name
-        try:
-            pooch.HTTPDownloader(progressbar=progress)(url, str(temporary), None)
-        except OSError as error:
-            raise DatasetNotFoundError(
-                f"{file.name} is not on this machine and could not be downloaded "
-                f"({_reason(error)}): get it from {url} and put it into {_place()}"
-            ) from error
-        came = _accept(temporary, file)
-        if file.sha256 is None:
-            write_atomically(f"{target}.sha256", f"{came}  {target.name}\n".encode())
-        os.replace(temporary, target)
-    return target
+    download = pooch.HTTPDownloader(progressbar=progress)
+
+    def checked_download(url: str, temporary: str, _: Any) -> None:
+        """Called by pooch, which then compares the checksum and gives the file its name."""
+        download(url, temporary, None)
+        _refuse_web_page(Path(temporary), file)
+        if file.sha256 is None:  # the first download sets what later reads are held to
+            note = f"{_digest(Path(temporary))}  {Path(file.name).name}\n"
+            write_atomically(f"{cache / file.name}.sha256", note.encode())
+
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)  # it would announce every download on stderr
+    try:
+        return Path(
+            pooch.retrieve(
+                url, file.sha256, fname=file.name, path=cache, downloader=checked_download
+            )
+        )
+    except InvalidDataError:
+        raise
+    except ValueError as error:  # pooch's word for another checksum; the file is gone by now
+        reason = str(error).partition(". ")[0]
+        raise InvalidDataError(
+            f"{file.name}: what came from {url} was not kept: {reason}"
+        ) from error
+    except OSError as error:
+        raise DatasetNotFoundError(
+            f"{file.name} is not on this machine and could not be downloaded "
+            f"({_reason(error)}): get it from {url} and put it into {_place()}"
+        ) from error
+    finally:
+        logger.setLevel(level)
 
 
-def _accept(temporary: Path, file: DataFile) -> str:
-    """The checksum of a download, if it is what was asked for."""
+def _refuse_web_page(temporary: Path, file: DataFile) -> None:
     with temporary.open("rb") as stream:
         first = stream.read(64).lstrip().lower()
-        stream.seek(0)
-        came = _digest(stream)
-    if file.sha256 is not None and came != file.sha256:
-        fault = f"has sha256 {came}, expected {file.sha256}"
-    elif not first:
-        fault = "is empty"
-    elif first.startswith(_WEB_PAGE):
-        fault = "is a web page"
-    else:
-        return came
-    raise InvalidDataError(f"{file.name}: what came from {file.url} {fault}; it was not kept")
+    if not first or first.startswith(_WEB_PAGE):
+        fault = "a web page" if first else "empty"
+        raise InvalidDataError(
+            f"{file.name}: what came from {file.url} is {fault}; it was not kept"
+        )
 
 
 def _reason(error: OSError) -> str:

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from noisyor._util.compression import existing, open_binary
 from noisyor.data.observations import Observations
-from noisyor.datasets.documents import delimited_rows, text_lines
 from noisyor.datasets.download import fetch
 from noisyor.errors import InvalidDataError
+from noisyor.tables.lines import equally_wide, fields, text_lines
 
 __all__ = ["HpoData", "load_hpo"]
 
@@ -73,11 +73,11 @@ def load_hpo(source: str | os.PathLike[str] | None = None) -> HpoData:
     version = ""
     names: dict[str, str] = {}
     shares: dict[tuple[str, str], list[float]] = {}
-    comments = list(takewhile(lambda line: line.startswith("#"), lines))
-    for line in comments:
+    comments = list(takewhile(lambda line: line[1].startswith("#"), lines))
+    for _, line in comments:
         if line.startswith("#version:"):
             version = line.partition(":")[2].strip()
-    for number, row in _annotations(lines[len(comments) :], path, len(comments)):
+    for number, row in _annotations(lines[len(comments) :], path, len(comments) + 1):
         disease, name, qualifier, finding, frequency, aspect = row
         if aspect != "P" or qualifier == "NOT":
             continue
@@ -101,17 +101,17 @@ def load_hpo(source: str | os.PathLike[str] | None = None) -> HpoData:
 
 
 def _annotations(
-    lines: list[str], path: Path, skipped: int
+    lines: list[tuple[int, str]], path: Path, first: int
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Line number and the fields of `_COLUMNS` of each row; the header comes first."""
-    rows = delimited_rows(lines, path, "\t", skipped=skipped)
-    number, header = next(rows, (skipped + 1, []))
+    """Line number and the fields of `_COLUMNS` of each row; the header is in line ``first``."""
+    rows = equally_wide(fields(lines, path, "\t"), path)
+    number, header = next(rows, (first, []))
     missing = [column for column in _COLUMNS if column not in header]
     if missing:
         raise InvalidDataError(f"{path}, line {number}: no column {missing[0]!r} in the header")
-    fields_of = itemgetter(*map(header.index, _COLUMNS))
+    pick = itemgetter(*map(header.index, _COLUMNS))
     for number, row in rows:
-        yield number, fields_of(row)
+        yield number, pick(row)
 
 
 def _share(text: str, where: str) -> float:

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.array_file import read_arrays
 from noisyor._util.compression import existing, open_binary
 from noisyor.data.observations import Observations
-from noisyor.datasets.documents import delimited_rows
 from noisyor.datasets.download import fetch, find
-from noisyor.datasets.npz import read_arrays
 from noisyor.errors import InvalidDataError
+from noisyor.tables.lines import equally_wide, fields, text_lines
 
 __all__ = ["MatrixData", "load_plants", "load_zoo"]
 
@@ -55,7 +55,7 @@ def load_plants(source: str | os.PathLike[str] | None = None) -> MatrixData:
     if path.suffix == ".npz":
         return _from_arrays("plants", path)
     names, places = [], []
-    for _, line in _latin_lines(path):
+    for _, line in _lines(path):
         name, *where = line.rstrip("\r\n").split(",")
         names.append(name)
         places.append(where)
@@ -80,8 +80,7 @@ def load_zoo(source: str | os.PathLike[str] | None = None) -> MatrixData:
     if path.suffix == ".npz":
         return _from_arrays("zoo", path)
     names, labels, matrix = [], [], []
-    lines = (line for _, line in _latin_lines(path))
-    for number, row in delimited_rows(lines, path, width=len(_ATTRIBUTES) + 2):
+    for number, row in equally_wide(fields(_lines(path), path), path, len(_ATTRIBUTES) + 2):
         try:
             values = dict(zip(_ATTRIBUTES, map(int, row[1:-1]), strict=True))
             legs = values["legs"]
@@ -115,9 +114,9 @@ def _path(source: str | os.PathLike[str] | None, packed: str, original: str) -> 
     return find(packed) or fetch(original)
 
 
-def _latin_lines(path: Path) -> list[tuple[int, str]]:
+def _lines(path: Path) -> list[tuple[int, str]]:
     with open_binary(path) as stream:
-        lines = [(k, raw.decode("latin-1")) for k, raw in enumerate(stream, 1) if raw.strip()]
+        lines = [(k, line) for k, line in text_lines(stream, path, "latin-1") if line.strip()]
     if not lines:
         raise InvalidDataError(f"{path} is empty")
     return lines

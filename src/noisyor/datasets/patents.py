@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import IO
 
 from noisyor._util.compression import decompressed, members, reading, tar_members
-from noisyor.datasets.documents import json_records, text_field_of, text_lines
 from noisyor.errors import InvalidDataError
+from noisyor.tables.jsonl import json_lines, text_of
+from noisyor.tables.lines import text_lines
 
 __all__ = ["clean_description", "patent_descriptions"]
 
@@ -88,5 +89,5 @@ def _inner_descriptions(stream: IO[bytes], where: str, files: re.Pattern[str]) -
 
 def _descriptions(raw: IO[bytes], where: str) -> Iterator[str]:
     with reading(where), decompressed(raw) as stream:
-        for number, record in json_records(text_lines(stream, where), where):
-            yield clean_description(text_field_of(record, "description", where, number))
+        for number, record in json_lines(text_lines(stream, where), where):
+            yield clean_description(text_of(record, "description", where, number))

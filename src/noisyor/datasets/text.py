@@ -1,9 +1,9 @@
-"""The text data of the paper's experiments, from their public archives, and substitutes at hand.
+"""The text data of the paper's experiments, substitutes for them, and a user's own texts.
 
 Every loader reads its archive front to back without unpacking it, finds the vocabulary of the
-training texts, and returns `TextData`. ``source`` is an archive or an unpacked folder of one's own
-in the original layout, whatever its checksum; without it the file is looked for, and downloaded if
-need be, by `noisyor.datasets.fetch`.
+training texts, and returns `TextData`. ``source`` is the user's own archive or unpacked folder in
+the original layout, whatever its checksum; without it `noisyor.datasets.fetch` finds the file, or
+downloads it.
 """
 
 from __future__ import annotations
@@ -18,23 +18,22 @@ import numpy as np
 
 from noisyor._util.compression import decompressed, members, open_binary, reading
 from noisyor._util.validation import check_seed, is_whole
-from noisyor.data.vocabulary import TextData, vectorise
-from noisyor.datasets.documents import (
-    delimited_rows,
-    iterate_documents,
-    json_records,
-    load_documents,
-    text_lines,
-)
+from noisyor.data.vocabulary import TextData, vectorize
 from noisyor.datasets.download import fetch, find
 from noisyor.datasets.patents import patent_descriptions
 from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.tables.documents import iterate_texts
+from noisyor.tables.jsonl import field_of, json_lines
+from noisyor.tables.lines import equally_wide, fields, text_lines
+from noisyor.tables.options import ReadOptions
 
 __all__ = [
+    "iterate_documents",
     "load_ag_news",
     "load_ag_news_partial",
     "load_arxiv_abstracts",
     "load_big_patent",
+    "load_documents",
     "load_imdb",
     "load_scientific_papers",
     "load_yelp",
@@ -51,7 +50,7 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
     Parameters
     ----------
     source : ``aclImdb_v1.tar.gz`` or the unpacked folder ``aclImdb``.
-    max_words, max_tokens : see `vectorise`.
+    max_words, max_tokens : see `vectorize`.
 
     Each part has the negative reviews first, then the positive ones, by their number.
     """
@@ -59,7 +58,7 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
         copies = [find(f"imdb_reviews_{part}.jsonl.xz") for part in ("train", "test")]
         if all(copies):
             train, test = (iterate_documents(copy) for copy in copies if copy is not None)
-            return vectorise(train, test, max_words, max_tokens, name="imdb_reviews")
+            return vectorize(train, test, max_words, max_tokens, name="imdb_reviews")
         source = fetch("aclImdb_v1.tar.gz")
     found: dict[str, list[tuple[str, int, str]]] = {"train": [], "test": []}
     with reading(source):
@@ -67,14 +66,14 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
             match = _REVIEW.search(name)
             assert match is not None
             part, label, number = match.groups()
-            text = "".join(text_lines(stream, f"{source}, {name}"))
+            text = "".join(line for _, line in text_lines(stream, f"{source}, {name}"))
             found[part].append((label, int(number), text))
     for part, reviews in found.items():
         if not reviews:
             raise InvalidDataError(f"{source} has no review in {part}/neg or {part}/pos")
         reviews.sort()
     train, test = ((text for _, _, text in found[part]) for part in ("train", "test"))
-    return vectorise(train, test, max_words, max_tokens, name="imdb_reviews")
+    return vectorize(train, test, max_words, max_tokens, name="imdb_reviews")
 
 
 def load_ag_news(
@@ -85,7 +84,7 @@ def load_ag_news(
     Parameters
     ----------
     source : a folder with ``train.csv`` and ``test.csv``, or an archive of it.
-    max_words, max_tokens : see `vectorise`.
+    max_words, max_tokens : see `vectorize`.
     """
 
     def description(row: list[str]) -> str:
@@ -96,7 +95,7 @@ def load_ag_news(
         train, test = (_csv_texts(file, 3, description) for file in files)
     else:
         train, test = (_csv_member(source, part, 3, description) for part in ("train", "test"))
-    return vectorise(train, test, max_words, max_tokens, name="ag_news_subset")
+    return vectorize(train, test, max_words, max_tokens, name="ag_news_subset")
 
 
 def load_yelp(source: Source = None, *, max_words: int = 9_998, max_tokens: int = 500) -> TextData:
@@ -108,7 +107,7 @@ def load_yelp(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
     Parameters
     ----------
     source : ``yelp_review_polarity_csv.tgz`` or the unpacked folder.
-    max_words, max_tokens : see `vectorise`.
+    max_words, max_tokens : see `vectorize`.
     """
     archive = fetch("yelp_review_polarity_csv.tgz") if source is None else source
 
@@ -116,7 +115,7 @@ def load_yelp(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
         return row[1]
 
     train, test = (_csv_member(archive, part, 2, review) for part in ("train", "test"))
-    return vectorise(train, test, max_words, max_tokens, name="yelp_polarity_reviews")
+    return vectorize(train, test, max_words, max_tokens, name="yelp_polarity_reviews")
 
 
 def load_scientific_papers(
@@ -127,11 +126,11 @@ def load_scientific_papers(
     Parameters
     ----------
     source : ``arxiv-dataset.zip`` (3.6 GB) or the unpacked folder.
-    max_words, max_tokens : see `vectorise`.
+    max_words, max_tokens : see `vectorize`.
     """
     archive = fetch("arxiv-dataset.zip") if source is None else source
     train, test = (_abstracts(archive, part) for part in ("train", "test"))
-    return vectorise(train, test, max_words, max_tokens, name="scientific_papers")
+    return vectorize(train, test, max_words, max_tokens, name="scientific_papers")
 
 
 def load_big_patent(
@@ -144,7 +143,7 @@ def load_big_patent(
     source : ``bigPatentDataNonTokenized.tar.gz``, a folder with ``train`` and ``test`` as archives
         (tar or zip), or the unpacked folder.
     code : class of the patents, one of a to h and y: f is mechanical engineering.
-    max_words, max_tokens : see `vectorise`.
+    max_words, max_tokens : see `vectorize`.
 
     The descriptions are cleaned as by the data's authors, see `noisyor.datasets.patents`.
     """
@@ -156,7 +155,59 @@ def load_big_patent(
         )
         for part in ("train", "test")
     )
-    return vectorise(train, test, max_words, max_tokens, name=f"big_patent/{code}")
+    return vectorize(train, test, max_words, max_tokens, name=f"big_patent/{code}")
+
+
+# ---- a user's own texts
+
+
+def load_documents(
+    path: str | os.PathLike[str],
+    text_field: str | int = "text",
+    *,
+    format: str | None = None,
+    header: bool | None = None,
+    encoding_errors: str = "strict",
+) -> list[str]:
+    """The texts of a file or folder, in its order.
+
+    Parameters
+    ----------
+    path : JSON lines, CSV or TSV with one document per record; plain text with one document per
+        line; or a folder whose ``.txt`` files are one document each, in the order of their names.
+        All but the folder itself may be compressed.
+    text_field : name of the JSON field or of the column, or number of the column, from 0.
+    format : of the file; recognized by its content and name if None.
+    header : whether a CSV or TSV file begins with the names of its columns; if None it does when
+        ``text_field`` is a name.
+    encoding_errors : "strict" reports bytes that are not UTF-8, "replace" reads each as U+FFFD.
+    """
+    return list(
+        iterate_documents(
+            path, text_field, format=format, header=header, encoding_errors=encoding_errors
+        )
+    )
+
+
+def iterate_documents(
+    path: str | os.PathLike[str],
+    text_field: str | int = "text",
+    *,
+    format: str | None = None,
+    header: bool | None = None,
+    encoding_errors: str = "strict",
+) -> Iterator[str]:
+    """The same one by one, for files larger than memory; see `load_documents`."""
+    by_name = isinstance(text_field, str)
+    if header is False and by_name:
+        raise InvalidSettingError("without a header text_field is the number of a column, from 0")
+    options = ReadOptions(
+        format=format,
+        header=by_name if header is None else header,
+        encoding_errors=encoding_errors,
+        text_field=str(text_field),
+    )
+    return iterate_texts(Path(path), options)
 
 
 # ---- substitutes
@@ -171,7 +222,7 @@ def load_ag_news_partial(*, max_words: int = 9_998, max_tokens: int = 500) -> Te
     train = iterate_documents(fetch("ag_news_train_partial.jsonl.xz"))
     test = _csv_texts(fetch("ag_news_test.csv"), 3, lambda row: f"{row[1]} {row[2]}")
     name = "ag_news_partial (20,392 of 120,000 training documents; titles kept)"
-    return vectorise(train, test, max_words, max_tokens, name=name)
+    return vectorize(train, test, max_words, max_tokens, name=name)
 
 
 def load_arxiv_abstracts(
@@ -183,7 +234,7 @@ def load_arxiv_abstracts(
     ----------
     test_size : number of abstracts held out, at random.
     seed : of the permutation whose last abstracts are held out.
-    max_words, max_tokens : see `vectorise`.
+    max_words, max_tokens : see `vectorize`.
     """
     texts = load_documents(fetch("arxiv_abstracts.jsonl.xz"), "abstract")
     if not is_whole(test_size) or not 0 < test_size < len(texts):
@@ -194,7 +245,7 @@ def load_arxiv_abstracts(
     shuffled = [texts[k] for k in order]
     train, test = shuffled[:-test_size], shuffled[-test_size:]
     name = "arxiv_abstracts (in place of scientific_papers)"
-    return vectorise(train, test, max_words, max_tokens, name=name)
+    return vectorize(train, test, max_words, max_tokens, name=name)
 
 
 # ---- reading
@@ -217,14 +268,14 @@ def _csv_member(
 def _texts_of_rows(
     stream: IO[bytes], where: object, width: int, text: Callable[[list[str]], str]
 ) -> Iterator[str]:
-    for _, row in delimited_rows(text_lines(stream, where), where, width=width):
+    for _, row in equally_wide(fields(text_lines(stream, where), where), where, width):
         yield text(row)
 
 
 def _abstracts(source: str | os.PathLike[str], part: str) -> Iterator[str]:
     def texts(stream: IO[bytes], where: object) -> Iterator[str]:
-        for number, record in json_records(text_lines(stream, where), where):
-            sentences = record.get("abstract_text")
+        for number, record in json_lines(text_lines(stream, where), where):
+            sentences = field_of(record, "abstract_text", where, number)
             if not isinstance(sentences, list) or not all(isinstance(s, str) for s in sentences):
                 raise InvalidDataError(
                     f"{where}, line {number}: field 'abstract_text' is not a list of sentences"

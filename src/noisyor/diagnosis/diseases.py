@@ -18,13 +18,13 @@ import scipy.sparse as sp
 from noisyor._util.arrays import FloatArray
 from noisyor._util.compression import existing, open_binary
 from noisyor.data.observations import Observations
-from noisyor.datasets.documents import text_lines
 from noisyor.datasets.hpo import HpoData
 from noisyor.diagnosis.ranking import Differential, differential, find_visible
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.builders import from_edges
 from noisyor.network.graph import Network, probability_from_theta
+from noisyor.tables.lines import text_lines
 
 __all__ = [
     "Patients",
@@ -96,7 +96,7 @@ def read_finding_names(source: str | os.PathLike[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     identifier, in_term = "", False
     with open_binary(path) as stream:
-        for line in text_lines(stream, path):
+        for _, line in text_lines(stream, path):
             if line.startswith("["):
                 in_term, identifier = line.strip() == "[Term]", ""
             elif in_term and line.startswith("id: "):

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray, LongArray
-from noisyor.data.columns import near
+from noisyor.data.columns import suggest
 from noisyor.data.observations import Observations
 from noisyor.diagnosis.attribution import shares_of_findings
 from noisyor.engines.contract import EngineLike
@@ -236,7 +236,7 @@ def find_visible(network: Network, text: str) -> int:
             f"no finding {text!r}: the columns of this model have no names, give their numbers "
             f"0 to {network.n_visible - 1}"
         )
-    raise InvalidDataError(f"no finding {text!r} in this model{near(text, names)}")
+    raise InvalidDataError(f"no finding {text!r} in this model{suggest(text, names)}")
 
 
 def evidence_of(row: Observations, finding: int) -> Evidence:

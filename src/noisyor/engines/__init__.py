@@ -1,1 +1,5 @@
-"""The hot loops of inference, one folder per engine."""
+"""Backends that do the arithmetic, behind one contract."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -37,6 +37,11 @@ class Evidence(NamedTuple):
     unobserved visibles the same way. ``row_ids`` (n_rows,) key the noise. ``clamp`` (n_rows,
     n_hidden) of 0, 1 or ``FREE``, or (1, n_hidden) for all rows alike, or (0, n_hidden) for none.
     ``weight`` (n_rows,) says how many rows each one stands for, or (0,) if all stand for one.
+
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(n_visible=3, n_hidden=1)
+    >>> nor.engines.Evidence.of(network, nor.Observations.from_indices([[0, 2]], 3)).columns
+    array([0, 2], dtype=int32)
     """
 
     ptr: LongArray
@@ -77,7 +82,12 @@ class Evidence(NamedTuple):
 
 
 class NoiseKey(NamedTuple):
-    """What the noise of a batch depends on besides its rows."""
+    """What the noise of a batch depends on besides its rows.
+
+    >>> from noisyor.engines import NoiseKey
+    >>> NoiseKey(seed=3).step
+    0
+    """
 
     seed: int
     step: int = 0
@@ -87,6 +97,11 @@ class GradientSum(NamedTuple):
     """Sum over rows of an objective, its gradient (n_params,), and the weight of the rows.
 
     Sums of parts add up: this is what a worker returns.
+
+    >>> import numpy as np
+    >>> from noisyor.engines import GradientSum
+    >>> GradientSum(-2.0, np.ones(2), 1.0).plus(GradientSum(-4.0, np.ones(2), 2.0)).weight
+    3.0
     """
 
     value: float
@@ -267,6 +282,10 @@ class Engine(Protocol):
 
     ``prepared`` is what ``prepare`` returned for the network: it holds the parameters in the
     engine's own layout and is of no other use.
+
+    >>> import noisyor as nor
+    >>> sorted(nor.engines.get_engine("numba").supports)[0]
+    'anneal'
     """
 
     @property

@@ -1,7 +1,7 @@
 """The noise, a function and not a stream: the same numbers for a row in any batch, order or engine.
 
-Every random number is a hash of integers (equation T9 of docs/theory.md). With all arithmetic
-modulo 2**64 and ``mix`` the finaliser of splitmix64,
+Every random number is a hash of integers (equation T18 of docs/theory.md). With all arithmetic
+modulo 2**64 and ``mix`` the finalizer of splitmix64,
 
     combine(key, value) = mix(key + 0x9E3779B97F4A7C15 * (value + 1))
     uniform(key)        = (floor(mix(key) / 2**11) + 1/2) / 2**53, strictly between 0 and 1

@@ -19,12 +19,24 @@ _FALLBACK = ("numba", "numpy")
 
 
 def engine_names() -> tuple[str, ...]:
-    """Names that `get_engine` knows, apart from ``"auto"``."""
+    """Names that `get_engine` knows, apart from ``"auto"``.
+
+    >>> import noisyor as nor
+    >>> "numpy" in nor.engines.engine_names()
+    True
+    """
     return tuple(_HOMES)
 
 
 def register_engine(name: str, home: str) -> None:
-    """Make an engine known: ``home`` is ``"package.module:Class"``, imported on first use."""
+    """Make an engine known: ``home`` is ``"package.module:Class"``, imported on first use.
+
+    >>> import noisyor as nor
+    >>> nor.engines.register_engine("numba", "mine.engine:Mine")
+    Traceback (most recent call last):
+        ...
+    noisyor.errors.InvalidSettingError: there is an engine named 'numba' already
+    """
     if name in _HOMES or name == "auto":
         raise InvalidSettingError(f"there is an engine named {name!r} already")
     _HOMES[name] = home
@@ -41,6 +53,12 @@ def get_engine(
     function : a function of the contract that is needed. An engine without it is replaced by
         numba, or NumPy where that lacks it too.
     n_threads : workers of an engine given by name; None for ``NOISYOR_NUM_THREADS`` or all cores.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> nor.engines.get_engine("numba", n_threads=2)
+    NumbaEngine(n_threads=2)
     """
     found: object = _named(engine, n_threads) if isinstance(engine, str) else engine
     if not isinstance(found, Engine):

@@ -24,6 +24,11 @@ class Score:
 
     ``per_row`` (n_rows,); ``weights`` (n_rows,) how many rows each one stands for, None for one
     each; ``mean`` over rows; ``standard_error`` of the mean, NaN for one row.
+
+    >>> import numpy as np
+    >>> from noisyor.inference import Score
+    >>> print(Score(np.array([-1.0, -3.0])))
+    -2.0000 ± 1.0000
     """
 
     per_row: FloatArray
@@ -51,7 +56,13 @@ class Score:
 
 
 class MethodScore(NamedTuple):
-    """Bounds that one method gives: at its best explanation, and its own."""
+    """Bounds that one method gives: at its best explanation, and its own.
+
+    >>> import numpy as np
+    >>> from noisyor.inference import MethodScore, Score
+    >>> MethodScore(Score(np.array([-2.0])), Score(np.array([-1.5]))).elbo.mean
+    -1.5
+    """
 
     mode: Score
     elbo: Score
@@ -69,6 +80,13 @@ class EvaluationResult:
         there was none.
     elbo_mp_of_mean_field : ``log p(h, x)`` at the best explanation of that method, or None.
     by_method : the scores of each method by its name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisyor.inference import EvaluationResult, Score
+    >>> EvaluationResult(Score(np.array([-2.0])), Score(np.array([-1.5]))).better
+    'elbo_vi'
     """
 
     elbo_mp: Score
@@ -119,6 +137,17 @@ def evaluate(
     Returns
     -------
     EvaluationResult with the scores per row, their means and standard errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> nor.evaluate(network, rows)
+    EvaluationResult(rows=2, elbo_mp=-1.73..., elbo_vi=-1.69...)
     """
     chosen = _distinct(methods)
     observations = Observations.of(X, n_visible=network.n_visible)

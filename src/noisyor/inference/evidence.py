@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import (
@@ -24,7 +23,7 @@ from noisyor.engines.contract import (
 )
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.blocks import BLOCK_BYTES, row_blocks
+from noisyor.inference.blocks import row_blocks
 from noisyor.inference.evaluate import Score
 from noisyor.inference.explain import hidden_evidence
 from noisyor.inference.max_product import MaxProduct
@@ -44,6 +43,11 @@ class EvidenceBound(Score):
     ``per_row`` (n_rows,), ``mean`` and ``standard_error`` as in `Score`; ``n_configurations``
     (n_rows,) size of each row's set. Causes that are independent of all others given the row are
     summed out and not counted.
+
+    >>> import numpy as np
+    >>> from noisyor.inference import EvidenceBound
+    >>> EvidenceBound(np.array([-2.0, -4.0]), np.array([8, 8])).mean
+    -3.0
     """
 
     n_configurations: npt.NDArray[np.int64]
@@ -55,6 +59,11 @@ class EvidenceEstimate(Score):
 
     ``per_row`` (n_rows,), ``mean`` and ``standard_error`` (spread of the rows) as in `Score`;
     ``error`` (n_rows,) standard error of each row's estimate, from the spread of its chains.
+
+    >>> import numpy as np
+    >>> from noisyor.inference import EvidenceEstimate
+    >>> EvidenceEstimate(np.array([-2.0, -4.0]), np.array([0.3, 0.4])).mean_error
+    0.25
     """
 
     error: FloatArray
@@ -95,6 +104,18 @@ def evidence_bound(
     seed : key of the samples.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> bound = nor.evidence_bound(network, rows[:1])
+    >>> bound.n_configurations  # all there are: the bound is exact
+    array([4])
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     found = explore_configurations(
@@ -139,6 +160,18 @@ def estimate_evidence(
     seed : key of the samples.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> estimate = nor.estimate_evidence(network, rows[:1])
+    >>> round(estimate.mean, 2)
+    -1.74
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     found = explore_configurations(
@@ -184,22 +217,17 @@ def explore_configurations(
     runner = Runner(engine, network)
     annealer, prepared = runner.on("anneal")
     options = AnnealingOptions(int(n_expansions), int(n_chains), int(n_steps), int(n_stay))
-    size = max(1, min(BLOCK_BYTES // (network.n_hidden * (1 + n_samples)), _BLOCK_ROWS))
-    parts = []
-    with progress_bar(observations.n_rows, "explore", "rows", progress) as bar:
-        for where, rows, fixed in row_blocks(observations, clamp, size):
-            starts = _starts(network, rows, method, n_samples, fixed, key.seed, engine)
-            parts.append(
-                annealer.anneal(
-                    prepared,
-                    Evidence.of(network, rows, fixed),
-                    starts,
-                    options,
-                    key,
-                    with_probability=with_probability,
-                )
+    row_bytes, parts = network.n_hidden * (1 + n_samples), []
+    for rows, fixed in row_blocks(
+        observations, clamp, row_bytes, progress, task="explore", max_rows=_BLOCK_ROWS
+    ):
+        starts = _starts(network, rows, method, n_samples, fixed, key.seed, engine)
+        evidence = Evidence.of(network, rows, fixed)
+        parts.append(
+            annealer.anneal(
+                prepared, evidence, starts, options, key, with_probability=with_probability
             )
-            bar.update(where.stop - where.start)
+        )
     return AnnealingResult(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 

@@ -38,6 +38,17 @@ class ExactPosterior:
     augmented_maximum : (n_rows,) its value.
     max_marginals : (n_rows, n_hidden) best A with the node on minus best A with it off: what
         max-product beliefs are on a tree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> nor.inference.enumerate_posterior(network, rows[:1]).marginals.round(2)
+    array([[1.  , 0.04]])
     """
 
     log_likelihood: FloatArray
@@ -60,6 +71,17 @@ def enumerate_posterior(
     X : observations; unobserved visibles are summed out of p.
     maximize_missing : in A, take the best value of each unobserved visible instead of leaving it
         out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> nor.inference.enumerate_posterior(network, rows[:1]).map_states
+    array([[1, 0]], dtype=uint8)
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     states = hidden_configurations(network.n_hidden)

@@ -45,6 +45,19 @@ def explain(
     Returns
     -------
     Posterior with one explanation per row and sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> posterior = nor.explain(network, rows)
+    >>> posterior.states.toarray()
+    array([[1, 0],
+           [0, 1]], dtype=uint8)
     """
     method = MaxProduct(polish=20) if method is None else method
     observations = Observations.of(X, n_visible=network.n_visible)

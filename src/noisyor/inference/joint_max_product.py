@@ -50,6 +50,12 @@ class JointMaxProduct:
     tolerance : stop once no message asks for a larger change; 0 forces all rounds. With given
         features every row stops for itself.
     keep_beliefs : also return the log-odds.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> nor.inference.JointMaxProduct(iterations=200).damping
+    0.5
     """
 
     iterations: int = 1000
@@ -89,6 +95,13 @@ class Factorization:
     converged : whether that was below the tolerance.
     activation_beliefs, feature_beliefs : float32 log-odds in the shapes of ``activations`` and
         ``features``, or None if they were not asked for; given features are plus or minus infinity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> nor.inference.factorize(np.eye(4, dtype=int), 4).converged
+    False
     """
 
     activations: BinaryArray
@@ -139,6 +152,15 @@ def factorize(
     seed : key of the noise. The noise of an activation depends on (seed, row id, index) alone.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> X = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]] * 4)
+    >>> found = nor.inference.factorize(X, 2, seed=1)
+    >>> int((found.reconstruction != X).sum())
+    0
     """
     observations = Observations.of(X)
     given = None if features is None else _given(features, 2, "(n_components, n_columns)")
@@ -195,6 +217,16 @@ def deconvolve(
     feature_probability : prior probability that a pixel of a feature is on.
 
     The others as in `factorize`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> images = np.zeros((2, 4, 4), dtype=int)
+    >>> images[0, :2, :2] = images[1, 1:3, 2:] = 1
+    >>> square = np.ones((1, 2, 2), dtype=int)
+    >>> nor.inference.deconvolve(images, features=square).activations.sum(axis=(1, 2, 3))
+    array([1, 1], dtype=uint64)
     """
     observations = Observations.of(images)
     if len(observations.shape) != 2:

@@ -35,6 +35,13 @@ class Marginals:
         method gives none. Zero for causes that are independent of all others given the row,
         whose probability is exact.
     method : how they were estimated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisyor.inference import Marginals
+    >>> Marginals(np.array([[0.2, 0.9]]), np.zeros((1, 2)), "set").ranked()
+    array([1, 0])
     """
 
     probability: FloatArray
@@ -84,6 +91,17 @@ def marginals(
     Returns
     -------
     Marginals with dense arrays (n_rows, n_hidden).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> nor.marginals(network, np.array([[1, 1, np.nan]])).probability.round(2)
+    array([[1. , 0.3]])
     """
     one_of("method", method, METHODS)
     if not is_whole(n_samples) or n_samples < 2:

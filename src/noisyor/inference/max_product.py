@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Literal
 
 import scipy.sparse as sp
@@ -21,9 +20,9 @@ from noisyor.engines.contract import (
 )
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.blocks import in_blocks
+from noisyor.inference.blocks import row_blocks
 from noisyor.inference.method import BatchGradient, Bounds
-from noisyor.inference.posterior import Posterior
+from noisyor.inference.posterior import Posterior, concatenate
 from noisyor.network.graph import Network
 
 
@@ -49,6 +48,18 @@ class MaxProduct:
     schedule : order of the messages. ``"collapsed"`` computes those inside a noisy-OR factor from
         one another. ``"two-stage"`` stores and damps each of them as the authors' software does:
         slower, and with loops it often settles elsewhere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> method = nor.MaxProduct(temperature=1.0, n_samples=4)
+    >>> nor.explain(network, rows[:1], method, seed=1).n_samples
+    4
     """
 
     temperature: float = 0.0
@@ -118,8 +129,9 @@ class MaxProduct:
         ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``.
         """
         line_bytes = network.n_hidden * self.n_samples * (5 if self.keep_beliefs else 1)
-        infer = partial(self._infer, Runner(engine, network), NoiseKey(int(seed)))
-        return in_blocks(infer, observations, clamp, line_bytes, progress)
+        runner, key = Runner(engine, network), NoiseKey(int(seed))
+        blocks = row_blocks(observations, clamp, line_bytes, progress)
+        return concatenate([self._infer(runner, key, rows, fixed) for rows, fixed in blocks])
 
     def gradient(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -15,9 +14,9 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, MeanFieldOptions, WarmState
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.blocks import in_blocks
+from noisyor.inference.blocks import row_blocks
 from noisyor.inference.method import BatchGradient, Bounds
-from noisyor.inference.posterior import Posterior
+from noisyor.inference.posterior import Posterior, concatenate
 from noisyor.network.graph import Network
 
 _R_SHARE = 0.01
@@ -50,6 +49,18 @@ class MeanField:
         of the training state; a checkpoint does not hold them, so training that is resumed starts
         them afresh. Memory: 8 bytes for every hidden node and edge of the rows' models.
     keep_q : return q with the posterior; False saves memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> posterior = nor.explain(network, rows[:1], nor.MeanField())
+    >>> posterior.q.round(2)
+    array([[1.  , 0.04]])
     """
 
     local: bool = False
@@ -106,8 +117,9 @@ class MeanField:
         ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``. The result is the same for any
         ``seed``.
         """
-        infer = partial(self._infer, Runner(engine, network))
-        return in_blocks(infer, observations, clamp, 9 * network.n_hidden, progress)
+        runner = Runner(engine, network)
+        blocks = row_blocks(observations, clamp, 9 * network.n_hidden, progress)
+        return concatenate([self._infer(runner, rows, fixed) for rows, fixed in blocks])
 
     def gradient(
         self,

@@ -12,14 +12,31 @@ from noisyor.network.graph import Network
 
 
 class Gradient(NamedTuple):
-    """Objective of a batch: its mean per row, and the gradient of that mean, (n_params,)."""
+    """Objective of a batch: its mean per row, and the gradient of that mean, (n_params,).
+
+    >>> import numpy as np
+    >>> from noisyor.inference import Gradient
+    >>> Gradient(-2.0, np.zeros(3)).gradient.shape
+    (3,)
+    """
 
     value: float
     gradient: FloatArray
 
 
 class BatchGradient(NamedTuple):
-    """Sums over a batch, and where inference of the same batch may start the next time."""
+    """Sums over a batch, and where inference of the same batch may start the next time.
+
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> batch = nor.Observations.of(rows)
+    >>> nor.MaxProduct().gradient(network, batch, seed=0, step=0).total.weight
+    2.0
+    """
 
     total: GradientSum
     warm: WarmState | None = None
@@ -30,6 +47,16 @@ class Bounds(NamedTuple):
 
     ``mode``: ``log p(h, x)`` at the method's single best explanation; ``elbo``: the method's own
     bound, the same as ``mode`` unless the method averages over causes.
+
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> bounds = nor.MeanField().bounds(network, nor.Observations.of(rows[:1]))
+    >>> bool(bounds.elbo[0] > bounds.mode[0])
+    True
     """
 
     mode: FloatArray
@@ -37,7 +64,12 @@ class Bounds(NamedTuple):
 
 
 class Method(Protocol):
-    """An inference method that can train a network. Methods are values: settings, no memory."""
+    """An inference method that can train a network. Methods are values: settings, no memory.
+
+    >>> import noisyor as nor
+    >>> nor.MaxProduct().name, nor.MeanField().name
+    ('max-product', 'mean-field')
+    """
 
     @property
     def name(self) -> str:

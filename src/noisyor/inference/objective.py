@@ -32,6 +32,17 @@ def log_joint(
     Returns
     -------
     (n_rows,) float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> nor.inference.log_joint(network, [[1, 0]], rows[:1]).round(2)
+    array([-1.78])
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     dense = _dense_states(states, network.n_hidden, observations.n_rows)
@@ -44,6 +55,15 @@ def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
 
     With one explanation it is ``log p(h, x)``. With S samples it is their mean plus the entropy of
     their empirical distribution. Shape (n_rows,).
+
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> nor.inference.elbo_mp(nor.explain(network, rows[:1])).round(2)
+    array([-1.78])
     """
     if posterior.n_samples == 1:
         return posterior.log_joint
@@ -68,6 +88,18 @@ def elbo_mp_gradient(
     -------
     Gradient: the mean, and an array (n_params,) that sums over all edges tied to an entry and is
     zero where the entry is fixed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> found = nor.inference.elbo_mp_gradient(network, rows[:1], [[1, 0]])
+    >>> found.gradient.shape == (network.n_params,)
+    True
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     dense = _dense_states(states, network.n_hidden, observations.n_rows, several=True)

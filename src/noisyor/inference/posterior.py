@@ -30,6 +30,18 @@ class Posterior:
         used or they were not kept. With them come rounds in ``iterations`` and, in ``residual``,
         what the last round added to the bound.
     elbo_vi : (n_rows,) the mean-field bound on ``log p(x)``, or None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> posterior = nor.explain(network, rows)
+    >>> posterior.active(1)
+    array([1], dtype=int32)
     """
 
     states: sp.csr_array

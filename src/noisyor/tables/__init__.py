@@ -1,6 +1,8 @@
-"""Users' files as `Observations` with names of their columns and rows."""
+"""Users' files as `Observations` with names of their columns and rows.
 
-from noisyor.tables.options import FORMATS, ReadOptions
-from noisyor.tables.read import Table, read_table
+The public names are listed in ``__init__.pyi`` and imported on first use.
+"""
 
-__all__ = ["FORMATS", "ReadOptions", "Table", "read_table"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

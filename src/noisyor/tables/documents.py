@@ -1,22 +1,27 @@
-"""Documents as rows: which words of a vocabulary each contains."""
+"""Documents: texts from files, and which words of a vocabulary each contains."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from noisyor._util.compression import uncompressed_name
 from noisyor.data.columns import select_columns
 from noisyor.data.observations import Observations
-from noisyor.data.vocabulary import PADDING, UNKNOWN, encode_documents, vectorise, words_of
-from noisyor.errors import InvalidDataError
-from noisyor.tables.delimited import column_number, id_column
-from noisyor.tables.lines import delimiter_of, fields_of, numbered_lines
+from noisyor.data.vocabulary import PADDING, UNKNOWN, encode_documents, vectorize, words_of
+from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.tables.formats import FORMATS, format_of, reader_module
+from noisyor.tables.lines import file_lines
 from noisyor.tables.options import ReadOptions
+from noisyor.tables.table import Table
 
-__all__ = ["column_texts", "folder_texts", "line_texts", "rows_of_texts"]
+__all__ = ["DEFAULT_FIELD", "iterate_texts", "read", "read_texts", "rows_of_texts"]
+
+DEFAULT_FIELD = "text"
+"""Column or JSON field that is read where the options do not name one."""
 
 DEFAULT_VOCABULARY = 1000
 
@@ -32,12 +37,47 @@ _CONTRACTIONS = (
 Texts = Iterator[tuple[str | None, str]]
 
 
-def folder_texts(path: Path, options: ReadOptions) -> Texts:
-    """Name and content of the ``.txt`` files below a folder, in the order of their names."""
+def iterate_texts(path: Path, options: ReadOptions) -> Iterator[str]:
+    """The documents of any file or folder that holds some, one by one.
+
+    Parameters
+    ----------
+    path : a file of a format with ``texts`` in `noisyor.tables.formats`.
+    options : ``format``, ``text_field``, ``header`` and the encoding are used. They are checked
+        before the first document is asked for.
+    """
+    asked = "folder" if path.is_dir() and options.format is None else options.format
+    name = format_of(path, asked)
+    if not FORMATS[name].texts:
+        raise InvalidSettingError(f"{path} is of the format {name}, which holds no documents")
+    texts: Texts = reader_module(name).read_texts(path, replace(options, format=name))
+    return _at_least_one((text for _, text in texts), path)
+
+
+def _at_least_one(texts: Iterator[str], path: Path) -> Iterator[str]:
+    first = next(texts, None)
+    if first is None:
+        what = "has no .txt file" if path.is_dir() else "holds no document"
+        raise InvalidDataError(f"{path} {what}")
+    yield first
+    yield from texts
+
+
+def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
+    """A file with a document in each line, or a folder of text files."""
+    return rows_of_texts(read_texts(path, options), path, options, columns)
+
+
+def read_texts(path: Path, options: ReadOptions) -> Texts:
+    """None and text of each line, or name and text of each file of a folder, sorted by name."""
+    if not path.is_dir():
+        for _, line in file_lines(path, options):
+            yield None, line.rstrip("\r\n")
+        return
     for file in sorted(path.rglob("*")):
-        if file.is_file() and ".txt" in file.suffixes[-2:]:
+        if file.is_file() and uncompressed_name(file).endswith(FORMATS["folder"].members):
             lines, length = [], 0
-            for _, line in numbered_lines(file, options.encoding):
+            for _, line in file_lines(file, options):
                 lines.append(line)
                 length += len(line)
                 if length > _LONGEST_DOCUMENT:  # perhaps far more than the size of a packed file
@@ -45,45 +85,21 @@ def folder_texts(path: Path, options: ReadOptions) -> Texts:
             yield file.relative_to(path).as_posix(), "".join(lines)
 
 
-def line_texts(path: Path, options: ReadOptions) -> Texts:
-    """A document for each line; blank lines are documents without words."""
-    for _, line in numbered_lines(path, options.encoding):
-        yield None, line
-
-
-def column_texts(path: Path, options: ReadOptions, tabs: bool) -> Texts:
-    """The column of a CSV or TSV file that the options name, and the names of the rows."""
-    lines = numbered_lines(path, options.encoding)
-    first = next(lines, None)
-    if first is None:
-        raise InvalidDataError(f"{path} is empty")
-    delimiter = options.delimiter or ("\t" if tabs else delimiter_of(first[1]))
-    rows = fields_of(itertools.chain([first], lines), path, delimiter)
-    wanted, names = options.text_field or "", None
-    text = name = -1
-    for position, (number, row) in enumerate(rows):
-        if position == 0:
-            # A column is found by name only where there is a header.
-            named = not wanted.isdigit() if options.header is None else options.header
-            names = [cell.strip() for cell in row] if named else None
-            text = column_number(wanted, names, len(row), f"{path}: text field")
-            found = id_column(options, names, len(row), path)
-            name = -1 if found is None else found
-            width = len(row)
-            if named:
-                continue
-        if len(row) != width:
-            raise InvalidDataError(f"{path}, line {number}: {len(row)} fields, expected {width}")
-        yield (row[name] if name >= 0 else None), row[text]
-
-
 def rows_of_texts(
     texts: Iterable[tuple[str | None, str]],
     where: object,
     options: ReadOptions,
     columns: Sequence[str] | None = None,
-) -> tuple[Observations, tuple[str, ...] | None]:
-    """Binary bags of words over the most frequent words, or over the words that are given."""
+) -> Table:
+    """Binary bags of words over the most frequent words, or over the words that are given.
+
+    Parameters
+    ----------
+    texts : name, or None, and text of each document.
+    where : names the file in errors.
+    options : ``vocabulary``, ``max_share``, ``stop_words``, ``drop`` and ``max_tokens`` are used.
+    columns : the words; found in the texts if None.
+    """
     names: list[str | None] = []
 
     def contents() -> Iterator[str]:
@@ -100,7 +116,7 @@ def rows_of_texts(
     except InvalidDataError as error:
         raise InvalidDataError(_about(error, where)) from error
     known = tuple(name for name in names if name is not None)
-    return data, known if len(known) == len(names) else None
+    return Table(data, known if len(known) == len(names) else None, documents=True)
 
 
 def _about(error: InvalidDataError, where: object) -> str:
@@ -112,7 +128,7 @@ def _with_vocabulary(texts: Iterator[str], where: object, options: ReadOptions) 
     size = options.vocabulary or DEFAULT_VOCABULARY
     unwanted = _stop_words() if options.stop_words == "english" else set()
     unwanted |= {word for text in options.drop for word in words_of(text)}
-    found = vectorise(texts, max_words=4 * size + 1000, max_tokens=options.max_tokens)
+    found = vectorize(texts, max_words=4 * size + 1000, max_tokens=options.max_tokens)
     counts = found.train.column_counts()
     # In a handful of documents every word is in a large share of them.
     most = max(options.max_share * found.train.n_rows, 2)

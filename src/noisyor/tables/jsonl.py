@@ -5,30 +5,69 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.tables.delimited import Cells
-from noisyor.tables.lines import numbered_lines
+from noisyor.tables.baskets import rows_of_items
+from noisyor.tables.cells import Cells
+from noisyor.tables.documents import DEFAULT_FIELD, rows_of_texts
+from noisyor.tables.header import role_hint
+from noisyor.tables.lines import Lines, file_lines
 from noisyor.tables.options import ReadOptions
-from noisyor.tables.row_builder import check_columns, named
+from noisyor.tables.row_builder import MISSING, check_columns
+from noisyor.tables.table import Table
 
-__all__ = ["json_kind", "json_lines", "read_objects", "tag_rows", "text_records"]
+__all__ = ["field_of", "json_lines", "read", "read_texts", "text_of"]
 
-Records = Iterator[tuple[int, Any]]
-Kind = Literal["documents", "tags", "columns"]
-
-_TEXT = "text"
+Records = Iterable[tuple[int, Any]]
 
 
-def json_lines(path: Path, options: ReadOptions) -> Records:
+def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
+    """Objects, tags or documents: the first line tells which.
+
+    ``columns`` are the fields, tags or words that are wanted; all if None.
+    """
+    records = json_lines(file_lines(path, options), path)
+    first = next(records, None)
+    if first is None:
+        raise InvalidDataError(f"{path} is empty")
+    everything = itertools.chain([first], records)
+    number, record = first
+    field = options.text_field
+    if isinstance(record, dict):
+        lists = [key for key, value in record.items() if isinstance(value, list)]
+        if field is None and isinstance(record.get(DEFAULT_FIELD), str):
+            field = DEFAULT_FIELD
+        elif field is None and len(lists) == 1:
+            field = lists[0]
+        if field is None:
+            return _objects(everything, path, options, columns)
+        record = field_of(record, field, path, number)
+    elif isinstance(record, list | str):
+        field = None  # the whole line
+    else:
+        raise InvalidDataError(
+            f"{path}, line {number}: a JSON object or list is expected, got {type(record).__name__}"
+        )
+    if isinstance(record, list):
+        return rows_of_items(_tags(everything, field, path, options), path, options, columns)
+    return rows_of_texts(_texts(everything, field, path, options), path, options, columns)
+
+
+def read_texts(path: Path, options: ReadOptions) -> Iterator[tuple[str | None, str]]:
+    """Name and text of each document; every line is an object with the field."""
+    field = DEFAULT_FIELD if options.text_field is None else options.text_field
+    return _texts(json_lines(file_lines(path, options), path), field, path, options)
+
+
+def json_lines(lines: Lines, where: object) -> Iterator[tuple[int, Any]]:
     """Line number and value of each line that is not blank."""
-    for number, line in numbered_lines(path, options.encoding):
+    for number, line in lines:
         if line.isspace():
             continue
         try:
@@ -36,45 +75,49 @@ def json_lines(path: Path, options: ReadOptions) -> Records:
         except (json.JSONDecodeError, RecursionError) as error:
             reason = getattr(error, "msg", "too deep")
             raise InvalidDataError(
-                f"{path}, line {number}: not JSON ({reason}); a JSON object or list is expected "
+                f"{where}, line {number}: not JSON ({reason}); a JSON object or list is expected "
                 "on every line"
             ) from error
         except ValueError as error:  # numbers of thousands of digits
-            raise InvalidDataError(f"{path}, line {number}: {error}") from error
+            raise InvalidDataError(f"{where}, line {number}: {error}") from error
 
 
-def json_kind(path: Path, options: ReadOptions) -> tuple[Kind, str | None, Records]:
-    """What the lines are, told by the first; the field with the text or the tags; all lines."""
-    records = json_lines(path, options)
-    first = next(records, None)
-    if first is None:
-        raise InvalidDataError(f"{path} is empty")
-    number, record = first
-    everything = itertools.chain([first], records)
-    field = options.text_field
-    if isinstance(record, list):
-        return "tags", None, everything
-    if isinstance(record, str):
-        return "documents", None, everything
+def text_of(
+    record: Any, field: str | None, where: object, number: int, errors: str = "strict"
+) -> str:
+    """The text in a field of a record, or the record itself if the field is None.
+
+    ``errors`` is "strict" or "replace", see `noisyor.tables.ReadOptions.encoding_errors`.
+    """
+    text = record if field is None else field_of(record, field, where, number)
+    if not isinstance(text, str):
+        what = "the line" if field is None else f"field {field!r}"
+        raise InvalidDataError(
+            f"{where}, line {number}: {what} is {type(text).__name__}, expected text"
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        # JSON can write half a surrogate pair, which no file in UTF-8 can hold.
+        if errors == "strict":
+            raise InvalidDataError(
+                f"{where}, line {number}: half a surrogate pair at position {error.start + 1} of "
+                'the text; ReadOptions(encoding_errors="replace") reads on'
+            ) from error
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def field_of(record: Any, field: str, where: object, number: int) -> Any:
+    """The value of a field of the object in a line."""
     if not isinstance(record, dict):
         raise InvalidDataError(
-            f"{path}, line {number}: a JSON object or list is expected, got {type(record).__name__}"
+            f"{where}, line {number}: a JSON object with the field {field!r} is expected, "
+            f"got {type(record).__name__}"
         )
-    if field is not None:
-        value = _field(record, field, path, number)
-        return ("tags" if isinstance(value, list) else "documents"), field, everything
-    lists = [key for key, value in record.items() if isinstance(value, list)]
-    if isinstance(record.get(_TEXT), str):
-        return "documents", _TEXT, everything
-    if len(lists) == 1:
-        return "tags", lists[0], everything
-    return "columns", None, everything
-
-
-def _field(record: Any, field: str, path: Path, number: int) -> Any:
-    if not isinstance(record, dict) or field not in record:
-        there = ", ".join(map(repr, list(record)[:12])) if isinstance(record, dict) else "none"
-        raise InvalidDataError(f"{path}, line {number}: no field {field!r} among {there}")
+    if field not in record:
+        there = ", ".join(map(repr, list(record)[:12])) or "none"
+        raise InvalidDataError(f"{where}, line {number}: no field {field!r} among {there}")
     return record[field]
 
 
@@ -83,43 +126,35 @@ def _name(record: Any, options: ReadOptions, path: Path, number: int) -> str | N
         return None
     if not options.id_required and options.id_column not in record:
         return None
-    return str(_field(record, options.id_column, path, number))
+    return str(field_of(record, options.id_column, path, number))
 
 
-def text_records(
+def _texts(
     records: Records, field: str | None, path: Path, options: ReadOptions
 ) -> Iterator[tuple[str | None, str]]:
     """Name and text of each document."""
     for number, record in records:
-        text = record if field is None else _field(record, field, path, number)
-        if not isinstance(text, str):
-            what = "the line" if field is None else f"field {field!r}"
-            raise InvalidDataError(
-                f"{path}, line {number}: {what} is {type(text).__name__}, expected text"
-            )
+        text = text_of(record, field, path, number, options.encoding_errors)
         yield _name(record, options, path, number), text
 
 
-def tag_rows(
+def _tags(
     records: Records, field: str | None, path: Path, options: ReadOptions
-) -> Iterator[tuple[int, str | None, list[str]]]:
-    """Line number, name and tags of each line."""
+) -> Iterator[tuple[str | None, list[str]]]:
+    """Name and tags of each line."""
     for number, record in records:
-        tags = record if field is None else _field(record, field, path, number)
+        tags = record if field is None else field_of(record, field, path, number)
         if not isinstance(tags, list) or not all(
             isinstance(tag, str | int) and not isinstance(tag, bool) for tag in tags
         ):
             raise InvalidDataError(f"{path}, line {number}: expected a list of tags (texts)")
-        yield number, _name(record, options, path, number), [str(tag) for tag in tags]
+        yield _name(record, options, path, number), [str(tag) for tag in tags]
 
 
-def read_objects(
-    records: Records,
-    path: Path,
-    options: ReadOptions,
-    wanted: Collection[str] | None = None,
-) -> tuple[Observations, tuple[str, ...] | None]:
-    """Objects whose fields are 0 or 1; null is missing. ``wanted`` restricts the fields.
+def _objects(
+    records: Records, path: Path, options: ReadOptions, columns: Sequence[str] | None
+) -> Table:
+    """Objects whose fields are 0 or 1; null is missing.
 
     A field that a line does not have is missing too, unless the file never says 0: then only what
     is there was written down, and the rest is 0.
@@ -129,7 +164,7 @@ def read_objects(
     zeros: list[list[int]] = []
     names: list[str] = []
     cells = Cells(options.above)
-    wanted = None if wanted is None else frozenset(wanted)
+    wanted = None if columns is None else frozenset(columns)
     skip = {*options.drop, *(() if options.id_column is None else (options.id_column,))}
     for number, record in records:
         if not isinstance(record, dict):
@@ -153,20 +188,19 @@ def read_objects(
         missing = (
             np.setdiff1d(everything, [*on, *off]) for on, off in zip(ones, zeros, strict=True)
         )
-    data = Observations.from_indices(ones, len(column_of), missing=missing)
-    whole = len(names) == data.n_rows
-    return named(data, list(column_of), path), tuple(names) if whole else None
+    data = Observations.from_indices(ones, len(column_of), missing, column_names=list(column_of))
+    return Table(data, tuple(names) if len(names) == data.n_rows else None)
 
 
 def _code(value: Any, cells: Cells, where: str, key: str) -> int:
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        return 2
+        return MISSING
     try:
         if isinstance(value, list | dict):
             raise ValueError
         return cells[str(value)]
     except ValueError:
         raise InvalidDataError(
-            f"{where}: expected 0, 1 or null, got {json.dumps(value)[:40]}; if this field names "
-            f"the rows, give --id-column {key}; if it does not matter, --drop {key}"
+            f"{where}: expected 0, 1 or null, got {json.dumps(value)[:40]}; "
+            f"{role_hint(key, 'field')}"
         ) from None

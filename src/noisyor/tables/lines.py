@@ -1,80 +1,131 @@
-"""Lines of users' text files, decoded and counted, none of them longer than memory allows."""
+"""Lines of text files, decoded and counted, none of them longer than memory allows."""
 
 from __future__ import annotations
 
 import csv
 import itertools
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 from noisyor._util.compression import open_binary
 from noisyor.errors import InvalidDataError
+from noisyor.tables.options import ReadOptions
 
-__all__ = ["delimiter_of", "fields_of", "numbered_lines"]
+__all__ = ["equally_wide", "fields", "file_fields", "file_lines", "text_lines"]
 
 LONGEST_LINE = 64 * 2**20
 """Bytes. Longer lines are refused: a file without line ends would be read into memory whole."""
 
+Lines = Iterable[tuple[int, str]]
+Fields = Iterator[tuple[int, list[str]]]
+
 _DELIMITERS = ",;\t|"
+_QUOTED = re.compile(r'"[^"]*"?')
 
 
-def numbered_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Number, from 1, and text of each line with its end; the file may be compressed."""
+def file_lines(path: Path, options: ReadOptions) -> Iterator[tuple[int, str]]:
+    """Number, from 1, and text of each line of a file with its end; it may be compressed."""
     with open_binary(path) as stream:
-        for number in itertools.count(1):
-            raw = stream.readline(LONGEST_LINE + 1)
-            if not raw:
-                return
-            if len(raw) > LONGEST_LINE:
-                raise InvalidDataError(
-                    f"{path}, line {number}: longer than {LONGEST_LINE // 2**20} MB, "
-                    "this is no file of lines"
-                )
-            if number == 1:
-                if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    raise InvalidDataError(f"{path} is written in UTF-16; save it as UTF-8")
-                raw = raw.removeprefix(b"\xef\xbb\xbf")
-            if b"\0" in raw:
-                raise InvalidDataError(
-                    f"{path}, line {number}: a zero byte; this is not a text file"
-                )
-            try:
-                yield number, raw.decode(encoding)
-            except UnicodeDecodeError as error:
-                raise InvalidDataError(
-                    f"{path}, line {number}: byte 0x{raw[error.start]:02x} at position "
-                    f"{error.start + 1} is not {encoding}; if the file is older or from Windows, "
-                    "read it with encoding latin-1 or cp1252"
-                ) from error
+        yield from text_lines(stream, path, options.encoding, options.encoding_errors)
 
 
-def delimiter_of(line: str) -> str:
-    """The most frequent of the usual delimiters in a line, a comma if there is none."""
-    return max(_DELIMITERS, key=line.count)
+def text_lines(
+    stream: IO[bytes], where: object, encoding: str = "utf-8", errors: str = "strict"
+) -> Iterator[tuple[int, str]]:
+    """Number, from 1, and text of each line of a stream with its end.
+
+    Parameters
+    ----------
+    stream : of bytes; a byte order mark of UTF-8 at the start is left out.
+    where : names the stream in errors.
+    encoding : of the text.
+    errors : "strict" reports bytes that are not in the encoding, "replace" reads U+FFFD.
+    """
+    for number in itertools.count(1):
+        raw = stream.readline(LONGEST_LINE + 1)
+        if not raw:
+            return
+        if len(raw) > LONGEST_LINE:
+            raise InvalidDataError(
+                f"{where}, line {number}: longer than {LONGEST_LINE // 2**20} MB, "
+                "this is no file of lines"
+            )
+        if number == 1:
+            if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise InvalidDataError(f"{where} is written in UTF-16; save it as UTF-8")
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+        if b"\0" in raw:
+            raise InvalidDataError(f"{where}, line {number}: a zero byte; this is not a text file")
+        try:
+            yield number, raw.decode(encoding, errors)
+        except UnicodeDecodeError as error:
+            raise InvalidDataError(
+                f"{where}, line {number}: byte 0x{raw[error.start]:02x} at position "
+                f"{error.start + 1} is not {encoding}; if the file is older or from Windows, give "
+                'ReadOptions(encoding="latin-1") or "cp1252"; '
+                'ReadOptions(encoding_errors="replace") reads on'
+            ) from error
 
 
-def fields_of(
-    lines: Iterator[tuple[int, str]], where: object, delimiter: str
-) -> Iterator[tuple[int, list[str]]]:
+def file_fields(path: Path, options: ReadOptions) -> Fields:
+    """First line number and fields of each record of a CSV or TSV file, or of baskets."""
+    lines = file_lines(path, options)
+    first = next(lines, None)
+    if first is None:
+        raise InvalidDataError(f"{path} is empty")
+    delimiter = "\t" if options.format == "tsv" else _most_frequent_delimiter(first[1])
+    return fields(itertools.chain([first], lines), path, options.delimiter or delimiter)
+
+
+def fields(lines: Lines, where: object, delimiter: str = ",") -> Fields:
     """First line number and fields of each record; blank lines are left out.
 
     Fields between commas and the like may be quoted and then hold line ends; those between tabs
     are taken as they are.
     """
+    # The library's limit is for the whole process; texts are longer than its 128 KiB.
     csv.field_size_limit(max(csv.field_size_limit(), min(sys.maxsize, 2**31 - 1)))
-    texts = (line for _, line in lines)
+    begin = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal begin
+        for number, line in lines:
+            begin = begin or number
+            yield line
+
     if delimiter == "\t":
-        reader = csv.reader(texts, delimiter="\t", quoting=csv.QUOTE_NONE, strict=True)
+        reader = csv.reader(texts(), delimiter=delimiter, quoting=csv.QUOTE_NONE, strict=True)
     else:
-        reader = csv.reader(texts, delimiter=delimiter, strict=True)
+        reader = csv.reader(texts(), delimiter=delimiter, strict=True)
     while True:
-        number = reader.line_num + 1
+        begin = 0
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise InvalidDataError(f"{where}, line {number}: {error}") from error
+            raise InvalidDataError(f"{where}, line {begin}: {error}") from error
         if row is None:
             return
         if row:
-            yield number, row
+            yield begin, row
+
+
+def equally_wide(
+    rows: Iterable[tuple[int, list[str]]], where: object, width: int | None = None, hint: str = ""
+) -> Fields:
+    """The same rows, all of them as wide as the first, or as ``width``; errors end in the hint."""
+    for number, row in rows:
+        if len(row) != width:
+            if width is not None:
+                raise InvalidDataError(
+                    f"{where}, line {number}: {len(row)} fields, expected {width}{hint}"
+                )
+            width = len(row)
+        yield number, row
+
+
+def _most_frequent_delimiter(line: str) -> str:
+    """The most frequent of the usual delimiters outside quotes, a comma if there is none."""
+    return max(_DELIMITERS, key=_QUOTED.sub("", line).count)

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.array_file import LARGEST_RATIO, build_sparse
 from noisyor.errors import InvalidDataError
-from noisyor.tables.arrays import Found, choose, largest_ratio, sparse_rows, with_labels
+from noisyor.tables.arrays import choose, dense_table, sparse_table
 from noisyor.tables.options import ReadOptions
-from noisyor.tables.row_builder import Gathering, check_columns
+from noisyor.tables.table import Table
 
-__all__ = ["read_matlab"]
+__all__ = ["read"]
 
 _MATRIX, _COMPRESSED = 14, 15
 _CELL, _CHAR, _SPARSE = 1, 4, 5
@@ -50,7 +51,7 @@ class _DamagedError(Exception):
 
 
 class _Matrix(NamedTuple):
-    """A variable whose values have not been looked at: they begin at ``place`` of ``content``."""
+    """A variable whose values have not been read: they begin at ``place`` of ``content``."""
 
     kind: int
     shape: tuple[int, ...]
@@ -60,8 +61,8 @@ class _Matrix(NamedTuple):
     place: int
 
 
-def read_matlab(path: Path, options: ReadOptions) -> Found:
-    """A numeric or sparse matrix of a ``.mat`` file, with names if cells of strings hold them."""
+def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
+    """A numeric or sparse matrix, all columns, with names if there are cells of strings."""
     content = path.read_bytes()
     if b"MATLAB 7.3 MAT-file" in content[:128] or content.startswith(b"\x89HDF"):
         raise InvalidDataError(
@@ -78,7 +79,7 @@ def read_matlab(path: Path, options: ReadOptions) -> Found:
         raise InvalidDataError(f"{path}: damaged or incomplete ({error})") from error
 
 
-def _read(content: View, order: str, path: Path, options: ReadOptions) -> Found:
+def _read(content: View, order: str, path: Path, options: ReadOptions) -> Table:
     found: dict[str, _Matrix] = {}
     place = 128
     while place < len(content):
@@ -97,21 +98,14 @@ def _read(content: View, order: str, path: Path, options: ReadOptions) -> Found:
     where = f"{path}, variable {matrix.name!r}"
     if matrix.complex:
         raise InvalidDataError(f"{where}: complex numbers, expected 0 and 1")
-    if matrix.kind == _SPARSE:
-        rows = _sparse(matrix, order, where, options)
-    else:
-        array = _dense(matrix, order, where)
-        array = array.T if options.transpose and array.ndim == 2 else array
-        check_columns(math.prod(array.shape[1:]), where)
-        gathering = Gathering(where, None, options.above)
-        gathering.add(np.ascontiguousarray(array))
-        rows = gathering.finish(array.shape[1:] if array.ndim == 3 else ())
-    cells = {
-        name: np.array(_strings(matrix, order), dtype=np.str_)
-        for name, matrix in found.items()
-        if matrix.kind == _CELL
+    labels = {
+        name: np.array(_strings(cells, order), dtype=np.str_)
+        for name, cells in found.items()
+        if cells.kind == _CELL
     }
-    return with_labels(rows, cells, path)
+    if matrix.kind == _SPARSE:
+        return sparse_table(_sparse(matrix, order, where), where, options, labels)
+    return dense_table(_dense(matrix, order, where), where, options, labels)
 
 
 # ---- elements
@@ -145,7 +139,7 @@ def _unpacked(data: View, order: str) -> tuple[int, View]:
         if len(tag) < 8:
             raise _DamagedError("compressed data end early")
         kind, size = np.frombuffer(tag, f"{order}u4").tolist()
-        if size > min(_LARGEST, largest_ratio * len(data)):
+        if size > min(_LARGEST, LARGEST_RATIO * len(data)):
             raise _DamagedError(f"compressed data announce {size:,} bytes, too many for this file")
         content = stream.decompress(stream.unconsumed_tail, size) if size else b""
     except zlib.error as error:
@@ -198,13 +192,10 @@ def _dense(matrix: _Matrix, order: str, where: str) -> npt.NDArray[Any]:
         raise InvalidDataError(
             f"{where}: damaged, it announces {size:,} numbers, there are {len(values):,}"
         )
-    array = values.reshape(matrix.shape, order="F")
-    return array.astype(array.dtype.newbyteorder("="))
+    return values.reshape(matrix.shape, order="F")
 
 
-def _sparse(matrix: _Matrix, order: str, where: str, options: ReadOptions) -> Any:
-    from scipy import sparse
-
+def _sparse(matrix: _Matrix, order: str, where: str) -> Any:
     rows, starts, values = _values(matrix, order, 3)
     shape = matrix.shape
     if len(shape) != 2 or len(starts) != shape[1] + 1 or int(starts[-1]) > len(values):
@@ -212,17 +203,8 @@ def _sparse(matrix: _Matrix, order: str, where: str, options: ReadOptions) -> An
     n_entries = int(starts[-1])
     if n_entries < 0 or n_entries > len(rows):
         raise _DamagedError("a sparse matrix with too few entries")
-
-    def build() -> Any:
-        entries = values[:n_entries].astype(np.float64)
-        return sparse.csc_array((entries, rows[:n_entries], starts), shape=shape)
-
-    try:
-        return sparse_rows(build, (shape[0], shape[1]), n_entries, where, options)
-    except InvalidDataError:
-        raise
-    except (ValueError, OverflowError) as error:
-        raise _DamagedError(str(error)) from error
+    entries = values[:n_entries].astype(np.float64)
+    return build_sparse("csc", (entries, rows[:n_entries], starts), shape, where)
 
 
 def _strings(matrix: _Matrix, order: str) -> list[str]:

@@ -8,23 +8,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from noisyor.errors import InvalidSettingError
+from noisyor.tables.formats import FORMATS
 
-__all__ = ["FORMATS", "ReadOptions"]
-
-FORMATS: dict[str, str] = {
-    "csv": "0/1 columns separated by commas, semicolons or bars",
-    "tsv": "0/1 columns separated by tabs",
-    "baskets": "a line per row that lists its items",
-    "jsonl": "a JSON object or list per line",
-    "parquet": "0/1 columns in a Parquet file",
-    "npy": "a NumPy matrix or stack of images",
-    "npz": "NumPy arrays, or a SciPy sparse matrix",
-    "mat": "a MATLAB file, version 5 to 7",
-    "text": "a document per line",
-    "folder": "a folder of .txt files, a document each",
-    "images": "a folder of .png files of one size",
-}
-"""Every format and what it is."""
+__all__ = ["ReadOptions"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +23,8 @@ class ReadOptions:
     header : whether the first line of a CSV or TSV file names the columns.
     delimiter : between the fields of a CSV file or of baskets.
     encoding : of text files.
+    encoding_errors : "strict" reports bytes that are not in the encoding, "replace" reads each as
+        U+FFFD.
     id_column : name or number (from 0) of the column or JSON field that names the rows.
     id_required : whether a file without that column is an error.
     drop : columns, JSON fields or items to leave out.
@@ -57,6 +45,7 @@ class ReadOptions:
     header: bool | None = None
     delimiter: str | None = None
     encoding: str = "utf-8"
+    encoding_errors: str = "strict"
     id_column: str | None = None
     id_required: bool = True
     drop: tuple[str, ...] = ()
@@ -85,6 +74,10 @@ class ReadOptions:
             )
         if self.stop_words not in ("english", "none"):
             raise InvalidSettingError(f"stop_words is 'english' or 'none', got {self.stop_words!r}")
+        if self.encoding_errors not in ("strict", "replace"):
+            raise InvalidSettingError(
+                f"encoding_errors is 'strict' or 'replace', got {self.encoding_errors!r}"
+            )
         for name in ("vocabulary", "max_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:

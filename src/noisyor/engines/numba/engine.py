@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -33,11 +34,11 @@ from noisyor.engines.numba import mean_field
 from noisyor.engines.numba.cache import forget_stale_kernels
 from noisyor.engines.numba.factorization import entry as factorization
 from noisyor.engines.numba.factorization.boolean_cover import improve_rows
+from noisyor.engines.numba.graph import Graph, Parameters, graph_of, parameters_of
 from noisyor.engines.numba.log_joint import add_gradient, log_joint_rows
 from noisyor.engines.numba.max_product.active_set import allocate
 from noisyor.engines.numba.max_product.rows import infer_rows, polish_rows
-from noisyor.engines.numba.max_product.two_stage import allocate_stages
-from noisyor.engines.numba.prepared import Prepared
+from noisyor.engines.numba.max_product.two_stage import NO_STAGES, allocate_stages
 from noisyor.engines.numba.sampling.annealing import explore_rows
 from noisyor.engines.numba.sampling.gibbs import sweep_rows
 from noisyor.engines.reduction import ROWS_OF_BLOCK, tree_sum_of_blocks
@@ -50,6 +51,24 @@ for _kernel in (add_gradient, infer_rows, explore_rows, improve_rows, mean_field
     forget_stale_kernels(_kernel)  # one of each folder
 
 
+class Prepared:
+    """The padded graph, and the parameters spread over its edges when they are first needed."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.graph: Graph = graph_of(network)
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """For max-product, log p(h, x) and sampling."""
+        return parameters_of(self.graph, self.network.theta)
+
+    @cached_property
+    def mean_field(self) -> mean_field.Prepared:
+        """For mean-field."""
+        return mean_field.Prepared(self.network, self.graph)
+
+
 @dataclass(frozen=True)
 class NumbaEngine:
     """Kernels compiled by numba, on threads.
@@ -57,6 +76,16 @@ class NumbaEngine:
     Parameters
     ----------
     n_threads : None for ``NOISYOR_NUM_THREADS``, or all cores. No result depends on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(n_visible=3, n_hidden=1)
+    >>> engine = nor.engines.NumbaEngine(n_threads=1)
+    >>> posterior = nor.explain(network, np.array([[1, 0, 1]]), engine=engine)
+    >>> posterior.n_rows
+    1
     """
 
     n_threads: int | None = None
@@ -98,7 +127,9 @@ class NumbaEngine:
 
         def block(begin: int, end: int) -> None:
             work = allocate(graph, evidence, options.maximize_missing, begin, end)
-            stages = allocate_stages(graph, parameters, options.step, options.two_stage)
+            stages = NO_STAGES
+            if options.two_stage:
+                stages = allocate_stages(graph, parameters, options.step)
             infer_rows(graph, parameters, evidence, options, key, result, work, stages, begin, end)
 
         run_blocks(block, evidence.n_rows, self.workers)

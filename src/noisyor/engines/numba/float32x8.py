@@ -1,8 +1,10 @@
 """Eight float32 at a time: a value type for the inner loops of the kernels.
 
-Left to itself the compiler does not vectorise the message updates: a running largest and second
+Left to itself the compiler does not vectorize the message updates: a running largest and second
 largest is not a reduction it knows, and gathers could alias its stores. Eight lanes written out
 compile to one AVX register, two SSE or NEON ones; the code is the same on every machine.
+
+Nothing here checks bounds: arrays that kernels read past their last real entry have spare ones.
 """
 
 from llvmlite import ir
@@ -46,6 +48,7 @@ def _permuted(builder, vector, order):
 
 
 def _llvm_binary(builder, name, left, right):
+    """A maximum or minimum as one instruction: without NaN and signed zeros it needs no branch."""
     suffix = "v8f32" if left.type == _VECTOR else "f32"
     function = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(left.type, [left.type] * 2), f"llvm.{name}.{suffix}"
@@ -59,6 +62,7 @@ def load(typingctx, array, index):
 
     def codegen(context, builder, sig, arguments):
         pointer = _element_pointer(context, builder, sig.args[0], *arguments)
+        # Alignment of a float, not of a vector: rows start anywhere.
         return builder.load(builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
 
     return signature(float32x8, array, types.intp), codegen
@@ -83,6 +87,7 @@ def gather(typingctx, array, indices, start):
 
     def codegen(context, builder, sig, arguments):
         array_value, index_value, position = arguments
+        # Eight scalar loads, because not every machine has a gather instruction.
         vector = ir.Constant(_VECTOR, ir.Undefined)
         first = _element_pointer(context, builder, sig.args[1], index_value, position)
         for lane in range(LANES):
@@ -161,6 +166,7 @@ def _reduction(combine):
     def operation(typingctx, vector):
         def codegen(context, builder, sig, arguments):
             value = arguments[0]
+            # Pairs of lanes four apart, then two, then one: a fixed tree, three steps for eight.
             for shift in (4, 2, 1):
                 other = _permuted(builder, value, [lane ^ shift for lane in range(LANES)])
                 value = combine(builder, value, other)
@@ -184,6 +190,7 @@ def reduce_top_two(typingctx, first, second):
         for shift in (4, 2, 1):
             order = [lane ^ shift for lane in range(LANES)]
             other, next_other = (_permuted(builder, v, order) for v in (best, next_best))
+            # The smaller of the two largest competes for second place.
             loser = _llvm_binary(builder, "minnum", best, other)
             best = _llvm_binary(builder, "maxnum", best, other)
             next_best = _llvm_binary(builder, "maxnum", next_best, next_other)

@@ -1,6 +1,6 @@
 """Eight float64 at a time, with the two functions that mean-field inference spends its time in.
 
-The compiler vectorises neither ``math.exp`` nor ``math.log``, so both are written out here as
+The compiler vectorizes neither ``math.exp`` nor ``math.log``, so both are written out here as
 polynomials on a value type of eight lanes. One exponential and one logarithm serve all that a
 noisy-OR edge needs, see `edge_terms`. The lanes compile to one AVX-512 register, two AVX or four
 SSE or NEON ones; the code is the same on every machine.
@@ -214,7 +214,7 @@ reduce_min = _reduction(lambda builder, a, b: _call(builder, "minnum", [a, b], (
 # ---- exponential and logarithm
 
 _MAGIC = 1.5 * 2.0**52
-"""Added to a small number it leaves the nearest integer in the low bits."""
+"""Added to a small number it leaves the nearest integer in the low bits: rounding for free."""
 _MAGIC_BITS = 0x4338000000000000
 _EXPONENT_OF_ONE = 1023
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
@@ -229,6 +229,7 @@ _LN2_LOW = 1.9082149292705877e-10
 def _power_of_two(builder, magic):
     """``2 ** n`` for the integer n that ``magic = n + _MAGIC`` holds."""
     bits = builder.bitcast(magic, _INT_VECTOR)
+    # What is left is n plus the bias of the exponent; 52 bits up it is the exponent of a float.
     bits = builder.sub(bits, _int_constant(_MAGIC_BITS - _EXPONENT_OF_ONE))
     return builder.bitcast(builder.shl(bits, _int_constant(52)), _VECTOR)
 
@@ -236,6 +237,7 @@ def _power_of_two(builder, magic):
 def _exponent(builder, value):
     """The integer k, as float, for which ``value / 2 ** k`` lies in [sqrt(1/2), sqrt(2))."""
     bits = builder.bitcast(value, _INT_VECTOR)
+    # Floats are ordered like their bits, so the difference to sqrt(1/2) counts powers of two.
     k = builder.lshr(builder.sub(bits, _int_constant(_SQRT_HALF_BITS)), _int_constant(52))
     magic = builder.bitcast(builder.add(k, _int_constant(_MAGIC_BITS)), _VECTOR)
     return builder.fsub(magic, _constant(_MAGIC))
@@ -263,8 +265,11 @@ def exp_minus(s):
     s = smallest(s, splat(LARGEST_EXPONENT))
     shifted = fma(s, splat(-_LOG2_E), splat(_MAGIC))
     n = shifted - splat(_MAGIC)
+    # log 2 in two parts: the product with the first is exact, so g has no error from the
+    # subtraction of two large numbers.
     g = splat(0.0) - fma(n, splat(_LN2_HIGH), s)
     g = fma(n, splat(-_LN2_LOW), g)
+    # Estrin's scheme: powers of the square in parallel, shorter chains than Horner's.
     square = g * g
     fourth = square * square
     low = fma(
@@ -280,6 +285,7 @@ def exp_minus(s):
     high = fma(fma(g, splat(2.5276571798281242e-08), splat(2.761727135487715e-07)), fourth, high)
     p = fma(fma(high, fourth, low), square, g)
     scale = power_of_two(shifted)
+    # 1 - exp(-s) from the same pieces; 1 - scale is exact, so small s lose no digits.
     return fma(scale, p, scale), (splat(1.0) - scale) - scale * p
 
 
@@ -294,6 +300,7 @@ def log_one_plus(x):
     z = one + x
     k = exponent(z)
     m = mantissa(z)
+    # For small x, 1 + x has rounded x away; x itself is the exact m - 1 there.
     numerator = where_less(k, splat(0.5), x, m - one)
     denominator = m + one
     inverse = one / (denominator * z)
@@ -316,6 +323,7 @@ def log_one_plus(x):
 def edge_terms(s, slope):
     """What a noisy-OR edge needs: ``phi(s)`` and its derivative, in lanes.
 
+    Equation T25 of docs/theory.md.
     ``phi(s) = f(leak + s) - f(leak)`` with ``f(b) = log(1 - exp(-b))``. In terms of
     ``slope = f'(leak) = 1 / (exp(leak) - 1)`` and ``y = 1 - exp(-s)`` it is
     ``log(1 + slope y)``, free of cancellation, and ``phi'(s) = slope (1 - y) / (1 + slope y)``.
@@ -328,6 +336,7 @@ def edge_terms(s, slope):
 @inner(forceinline=True)
 def logistic(a):
     """``1 / (1 + exp(-a))`` in lanes."""
+    # exp of a negative number only: no overflow, and both branches share the division.
     rest, _ = exp_minus(absolute(a))
     one = splat(1.0)
     inverse = one / (one + rest)
@@ -339,6 +348,7 @@ def entropy(q):
     """``-q log q - (1 - q) log(1 - q)`` in lanes, 0 at both ends."""
     one, least = splat(1.0), splat(1e-100)
     other = one - q
+    # -log q = log(1 + (1 - q) / q); at q = 0 the floor keeps the quotient finite and q makes it 0.
     first, _ = log_one_plus(other / largest(q, least))
     second, _ = log_one_plus(q / largest(other, least))
     return q * first + other * second

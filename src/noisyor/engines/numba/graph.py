@@ -1,7 +1,8 @@
 """A network laid out for the kernels: edges of a child padded to whole vectors of eight.
 
-Padding edges are inert: their log-odds are so low that they never carry a message, and they point
-at a spare hidden slot behind the real ones.
+Padding edges are inert: their log-odds are so low that they never carry a message. They point at a
+spare hidden slot behind the real ones and at a spare parameter behind the real ones, so kernels
+treat them like any other edge and throw the spare entries away.
 """
 
 from typing import NamedTuple
@@ -18,6 +19,7 @@ NEVER = np.float32(-1e30)
 
 
 _TINY = 1e-300
+"""Stands for a parameter of zero, so that no logarithm is infinite."""
 
 NARROW = 16
 """A child with at most this many parents is updated together with seven others.
@@ -56,7 +58,7 @@ class Graph(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """The parameters, spread over the padded edges.
+    """The parameters, spread over the padded edges: equations T3 and T4 of docs/theory.md.
 
     ``theta`` (padded edges,) float64 with 0 on padding, ``leak`` (n_nodes,) float64; ``weight``
     and ``log_odds`` (padded edges,) float32: theta and log(exp(theta) - 1); ``leak_log_odds``
@@ -83,16 +85,18 @@ def graph_of(network: Network) -> Graph:
 
 def _pad(network: Network) -> Graph:
     count = np.diff(network.child_ptr).astype(np.int32)
-    padded = -(-count.astype(np.int64) // LANES) * LANES
+    padded = -(-count.astype(np.int64) // LANES) * LANES  # rounded up
     ptr = np.zeros(network.n_nodes + 1, dtype=np.int64)
     np.cumsum(padded, out=ptr[1:])
     within = np.arange(network.n_edges) - network.child_ptr[network.edge_child]
     place = ptr[network.edge_child] + within
+    # One past the last hidden node and one past the last parameter: the spare entries.
     parent = np.full(ptr[-1], network.n_hidden, dtype=np.int32)
     parent[place] = network.parent
     param = np.full(ptr[-1], network.n_params, dtype=np.int32)
     param[place] = network.param
 
+    # Parents that are consecutive numbers can be loaded at once instead of gathered.
     first = np.full(network.n_nodes, -1, dtype=np.int32)
     has_parents = np.flatnonzero(count)
     first[has_parents] = network.parent[network.child_ptr[has_parents]]
@@ -105,6 +109,7 @@ def _pad(network: Network) -> Graph:
     aligned = bool(
         not of_hidden.any() and common[0] >= 0 and np.ptp(common) == 0 and np.ptp(of_visible) == 0
     )
+    # Wide children go into blocks too if all lanes of a slot then have the same parent.
     in_blocks = count if aligned else count[count <= NARROW]
     return Graph(
         network.n_visible,
@@ -132,12 +137,14 @@ def parameters_of(graph: Graph, theta: npt.NDArray[np.float64]) -> Parameters:
     hundred nats, and no infinity enters the messages.
     """
     theta = np.maximum(theta, _TINY)
+    # The appended entry is the one that padding points to: no log-odds, no theta.
     log_odds = np.append(log_expm1(theta).astype(np.float32), NEVER)
     theta = np.append(theta, 0.0)
     n_edges = len(graph.parent)
     spread = np.empty(n_edges)
     weight = np.empty(n_edges, dtype=np.float32)
     edge_log_odds = np.empty(n_edges, dtype=np.float32)
+    # T_k of equation T4; the last entry collects the padding.
     total = np.zeros(graph.n_hidden + 1)
     _spread(graph.parent, graph.param, theta, log_odds, spread, weight, edge_log_odds, total)
     leak = theta[graph.leak_param]

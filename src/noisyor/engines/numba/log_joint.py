@@ -1,6 +1,7 @@
 """The exact joint log-probability log p(h, x): its value, its gradient, and ascent by single flips.
 
-With B_i the total parameter of node i, ``g(b) = log(exp(b) - 1)`` and all sums over what is on,
+Equations T4, T5, T19, T20 and T49 of docs/theory.md. With B_i the total parameter of node i,
+``g(b) = log(exp(b) - 1)`` and all sums over what is on,
 
     log p(h, x) = - total_leak - sum_k total_k + sum_i g(B_i)
 
@@ -39,6 +40,7 @@ def node_sum(graph, parameters, state, on, node):
     start, count, first = graph.ptr[node], graph.n_parents[node], graph.first[node]
     theta, parent = parameters.theta, graph.parent
     if first >= 0:
+        # Few hidden nodes are on; with consecutive parents the edge follows from the number.
         for k in on:
             if first <= k < first + count:
                 value += theta[start + k - first]
@@ -55,6 +57,7 @@ def hidden_totals(graph, parameters, missing, totals):
     ptr, count, parent, theta = graph.ptr, graph.n_parents, graph.parent, parameters.theta
     total = parameters.total
     for k in range(len(total)):
+        # T_k of equation T5: from the totals of all children, take off the unobserved ones.
         totals[k] = total[k]
     for i in missing:
         for edge in range(ptr[i], ptr[i] + count[i]):
@@ -129,10 +132,13 @@ def add_gradient(graph, parameters, rows, states, samples, gradient, begin, end)
                 total = node_sum(graph, parameters, state, on, i)
                 value += share * log_expm1(total)
                 _add_to_edges(graph, state, on, i, share / -np.expm1(-total), gradient)
+            # The totals at the end charge every visible as if it were off; an unobserved one gets
+            # its charge back.
             for i in missing:
                 value += share * node_sum(graph, parameters, state, on, i)
                 _add_to_edges(graph, state, on, i, share, gradient)
             for k in on:
+                # The -1 of equation T20, for all children of k at once, is taken off at the end.
                 times_on[k] += share
                 total = node_sum(graph, parameters, state, on, n_visible + k)
                 value += share * log_expm1(total)
@@ -169,7 +175,8 @@ def _add_to_edges(graph, state, on, node, amount, gradient):
 def polish_row(graph, parameters, state, ones, hidden, work, max_sweeps):
     """Flip single hidden bits while log p(h, x) rises; ``state`` and ``work.sums`` are updated.
 
-    Each flip raises log p by more than rounding, so the loop ends. Clamped nodes stay.
+    Equation T19. Each flip raises log p by more than rounding, so the loop ends. Clamped nodes
+    stay.
     """
     on = work.state  # by node: is it on?
     for node in range(len(on)):
@@ -190,6 +197,7 @@ def polish_row(graph, parameters, state, ones, hidden, work, max_sweeps):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _flip_gain(graph, parameters, state, on, work, k):
+    """What flipping hidden node k adds to log p(h, x): equation T19."""
     sign = -1.0 if state[k] else 1.0
     sums, out_child, out_edge = work.sums, graph.out_child, graph.out_edge
     theta, leak = parameters.theta, parameters.leak
@@ -198,6 +206,7 @@ def _flip_gain(graph, parameters, state, on, work, k):
         child = out_child[position]
         if on[child]:
             before = sums[child]
+            # Never below the leak, whatever the rounding: the logarithm needs a positive sum.
             after = max(before + sign * theta[out_edge[position]], leak[child])
             gain += log_expm1(after) - log_expm1(before)
     return gain
@@ -205,6 +214,7 @@ def _flip_gain(graph, parameters, state, on, work, k):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _flip(graph, parameters, state, on, work, k):
+    """Flip hidden node k and bring the sums of its children up to date."""
     sign = -1.0 if state[k] else 1.0
     state[k] = 1 - state[k]
     on[graph.n_visible + k] = state[k]

@@ -1,11 +1,17 @@
-"""Kernel of Boolean covers: switch the memberships of rows on or off while that pays."""
+"""Kernel of Boolean covers: flip memberships of rows while the score of the cover rises.
+
+Equation T48 of docs/theory.md.
+"""
 
 from __future__ import annotations
 
 from numba import njit
 
 _SWEEPS = 20
+"""Most passes over the causes of a row; the first one that changes nothing is the last."""
+
 _ROUNDING = 1e-9
+"""A flip has to gain more than this, or two equal choices would be flipped back and forth."""
 
 
 @njit(cache=True, nogil=True)
@@ -27,6 +33,8 @@ def improve_rows(weight, counts, states, column_ptr, column, price, begin, end):
                 gain = -price[k]
                 for position in range(column_ptr[k], column_ptr[k + 1]):
                     j = column[position]
+                    # Without this cause the count is ``counts - on``: an entry that others cover
+                    # too neither gains nor loses.
                     if counts[row, j] == on:  # covered by nothing else
                         gain += weight[row, j]
                 if (on == 0 and gain > _ROUNDING) or (on == 1 and gain < -_ROUNDING):

@@ -1,9 +1,9 @@
 """Joint max-product with given features: the activations of each image alone.
 
-Images are then independent, and all iterations of an image run while its messages are in cache.
-An AND with a pixel that is off in the feature says nothing, so lines of a feature without any
-pixel in eight columns are left out. In the notation of `joint_factorization` the others have
-t = u and u' = s.
+Equation T45 of docs/theory.md with v known. Images are then independent, and all iterations of an
+image run while its messages are in cache. An AND with a pixel that is off in the feature says
+nothing, so eight columns of a line without any pixel on are left out. In the notation of `learn`
+the others have t = u and u' = s.
 """
 
 from typing import NamedTuple
@@ -62,7 +62,7 @@ def infer_images(layout, active, unary, u, pixels, iterations, step, tolerance, 
         len(active.feature) * layout.rows * layout.columns * LANES, dtype=np.float32
     )
     for n in range(len(u)):
-        messages[:] = 0.0
+        messages[:] = 0.0  # u holds the unaries: beliefs before any message has arrived
         change = np.float32(0.0)
         done = 0
         while done < iterations:
@@ -97,6 +97,8 @@ def _collect(layout, active, u, messages, best, second, positive):
                     for entry in range(ptr[block * height + a], ptr[block * height + a + 1]):
                         belief = splat(u[activation + feature[entry]])
                         heard = subtract(belief, load(messages, cell))
+                        # off is 0 or NEVER: added, it switches lanes of pixels that are off out of
+                        # the OR.
                         down = add(heard, load(off, entry * LANES))
                         total = add(total, largest(down, zero))
                         next_top = largest(next_top, smallest(top, down))
@@ -131,6 +133,8 @@ def _answer(layout, active, u, messages, evidence, best, second, positive, lanes
                         hidden = load(off, entry * LANES)
                         down = add(subtract(splat(u[k]), old), hidden)
                         output = or_up(down, peak, need, need_of_peak, support)
+                        # Where the pixel is off nothing is said; tiny keeps both kinds out of the
+                        # denormals.
                         wanted = where_equal(hidden, zero, add(output, tiny), tiny)
                         difference = subtract(wanted, old)
                         change = largest(change, largest(difference, subtract(zero, difference)))

@@ -1,9 +1,10 @@
 """Messages of joint max-product: activations and features inferred together.
 
+Equations T44 and T45 of docs/theory.md.
 An image (a row of a matrix) is the OR of features stamped at positions; feature f at a position
 draws pixel (a, b) of its window if the activation and that pixel of the feature are both on. One
 AND of two unknowns for every image, position, feature and pixel of the window. Boolean matrix
-factorisation is the case of one position, and windows of one line that are as wide as the image.
+factorization is the case of one position, and windows of one line that are as wide as the image.
 
 All messages are log-odds. With u and v what the two inputs of an AND hear from elsewhere, and c
 the evidence on the pixel,
@@ -15,7 +16,7 @@ the evidence on the pixel,
 Only u' and v' are kept, damped. Lanes are eight neighbouring columns of a feature: largest and
 second largest t of a pixel are found lane by lane. Padding lanes have v = NEVER, which makes their
 t NEVER and their u' zero, so they need no other care. A pixel without evidence has c = 0, and then
-s is zero as well.
+s is zero as well: either another input is positive, or none is, and both make it so.
 
 A damped message that tends to zero would halve until it is denormal, and arithmetic on denormal
 numbers is many times slower. So all messages tend to a tiny number more than they should.
@@ -74,6 +75,7 @@ def and_down(left, right):
 @njit(cache=True, nogil=True)
 def and_up(other, output):
     """From an AND to an input: ``[other + output]_+ - [other]_+`` without cancellation."""
+    # [o + s]_+ - [o]_+ written out subtracts two large numbers when o is large and positive.
     below = smallest(other, splat(float32(0.0)))
     return largest(add(below, output), subtract(below, other))
 
@@ -142,6 +144,7 @@ def _answer(
 ):
     """New messages of some blocks; return the largest change asked for, lane by lane.
 
+    t is computed a second time rather than stored: messages are most of the memory traffic.
     What arrives at the activations is added to ``lanes``, at the features to ``incoming``.
     """
     n_features, height, _, rows, columns, stride = layout
@@ -167,15 +170,19 @@ def _answer(
                         right = subtract(belief, old_v)
                         down = and_down(left, right)
                         output = or_up(down, peak, need, need_of_peak, support)
+                        # Tends to tiny instead of zero, so that it never becomes denormal.
                         to_u = subtract(add(and_up(right, output), tiny), old_u)
                         to_v = subtract(add(and_up(left, output), tiny), old_v)
                         change = largest(change, largest(to_u, subtract(zero, to_u)))
+                        # Padding lanes of a feature get messages like others; they must not keep
+                        # the loop going.
                         real = where_equal(belief, never, zero, to_v)
                         change = largest(change, largest(real, subtract(zero, real)))
                         new_u = add(old_u, multiply(rate, to_u))
                         new_v = add(old_v, multiply(rate, to_v))
                         store(messages, cell, new_u)
                         store(messages, cell + LANES, new_v)
+                        # Lanes of an activation are summed at the end: no reduction in here.
                         place = (activation + f) * LANES
                         store(lanes, place, add(load(lanes, place), new_u))
                         place = feature + f * LANES
@@ -201,6 +208,7 @@ def update_image(
         store(lanes, k * LANES, zero)
     change = zero
     # With a single column of positions the blocks of a feature have no pixel in common.
+    # Then a block can be collected and answered while its messages are still in cache.
     width = 1 if layout.columns == 1 else layout.n_blocks
     for first in range(0, layout.n_blocks, width):
         blocks = (first, first + width)

@@ -9,7 +9,7 @@ from numba import njit
 from noisyor.engines.contract import FREE, Evidence
 from noisyor.engines.numba.float32x8 import LANES
 from noisyor.engines.numba.graph import NARROW, Graph
-from noisyor.engines.numba.max_product.blocks import Blocks, allocate_blocks
+from noisyor.engines.numba.max_product.blocks import Blocks
 
 
 class Work(NamedTuple):
@@ -64,6 +64,7 @@ def allocate(
         )
         edges, children = edges + more_edges, children + more_children
     n_hidden, n_nodes = graph.n_hidden, graph.n_visible + graph.n_hidden
+    # Eight spare entries: vectors that begin at the last hidden node, and padding, end there.
     spare, n_children = n_hidden + LANES, children + graph.hidden_children
     return Work(
         belief=np.zeros(spare, dtype=np.float32),
@@ -83,7 +84,26 @@ def allocate(
         excess=np.zeros(edges + graph.ptr[-1] - graph.ptr[graph.n_visible], dtype=np.float32),
         scratch=np.zeros(graph.widest, dtype=np.float32),
         lanes=np.zeros(LANES * spare if graph.aligned else 0, dtype=np.float32),
-        blocks=allocate_blocks(n_children if graph.block_parents else 0, graph.block_parents),
+        blocks=_allocate_blocks(n_children if graph.block_parents else 0, graph.block_parents),
+    )
+
+
+def _allocate_blocks(n_children: int, most_parents: int) -> Blocks:
+    """Room for the blocks of ``n_children`` with at most ``most_parents`` each."""
+    n_blocks = n_children // LANES + 2
+    cells = n_blocks * LANES * most_parents
+    return Blocks(
+        start=np.zeros(n_blocks + 1, dtype=np.int64),
+        parent=np.zeros(cells, dtype=np.int32),
+        log_odds=np.zeros(cells, dtype=np.float32),
+        weight=np.zeros(cells, dtype=np.float32),
+        excess=np.zeros(cells, dtype=np.float32),
+        leak=np.zeros(n_blocks * LANES, dtype=np.float32),
+        child=np.zeros(n_blocks * LANES, dtype=np.int32),
+        edge=np.zeros(LANES, dtype=np.int64),
+        n_edges=np.zeros(LANES, dtype=np.int64),
+        back=np.zeros(LANES, dtype=np.float32),
+        scratch=np.zeros(LANES * most_parents, dtype=np.float32),
     )
 
 
@@ -120,6 +140,8 @@ def select(graph, work, ones, missing, ancestors_only, maximize_missing):
     for k in hidden:
         if clamp[k] == 1 and n_parents[n_visible + k] > 0:
             _add_child(graph, work, n_visible + k)
+    # Children that are on come first in both lists: their update is the simpler one, and the loop
+    # needs to know only where they end.
     narrow_on, wide_on = counts[0], counts[1]
     if maximize_missing:
         for i in missing:
@@ -132,7 +154,10 @@ def select(graph, work, ones, missing, ancestors_only, maximize_missing):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _ancestors(graph, work, ones, missing, maximize_missing):
-    """List the ancestors of the active visibles and of hidden nodes that are known to be on."""
+    """List the ancestors of the active visibles and of hidden nodes that are known to be on.
+
+    All others are taken to be off: nothing that is on needs them.
+    """
     seen, hidden, clamp = work.state, work.hidden, work.clamp
     n_active = 0
     for k in range(graph.n_hidden):
@@ -148,6 +173,7 @@ def _ancestors(graph, work, ones, missing, maximize_missing):
             hidden[n_active] = k
             n_active += 1
     done = 0
+    # Breadth first: the list is its own queue.
     while done < n_active:
         n_active = _add_parents(graph, seen, hidden, n_active, graph.n_visible + hidden[done])
         done += 1
@@ -156,6 +182,7 @@ def _ancestors(graph, work, ones, missing, maximize_missing):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _add_parents(graph, seen, found, n_found, node):
+    """Append the parents of a node that are not in the list yet; return its new length."""
     start, parent = graph.ptr[node], graph.parent
     for edge in range(start, start + graph.n_parents[node]):
         k = parent[edge]
@@ -168,7 +195,9 @@ def _add_parents(graph, seen, found, n_found, node):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _add_child(graph, work, node):
+    """Append a node to the narrow or the wide children; wide ones also get room for messages."""
     counts = work.counts
+    # In an aligned graph blocks need no gather, so they are best for children of any width.
     if graph.aligned or graph.n_parents[node] <= NARROW:
         work.narrow[counts[0]] = node
         counts[0] += 1

@@ -1,9 +1,9 @@
 """Children with few parents, eight children at a time.
 
-With five parents a child fills neither a vector nor the time that its reductions take. So here a
-lane is a child: cell (slot, lane) of a block is the slot-th edge of the lane-th child, and largest
-and second largest are found lane by lane without any reduction. Missing cells are inert edges.
-The arithmetic is that of `messages`.
+A child with five parents does not fill a vector, and its reductions across lanes take longer than
+its update. So here a lane is a child: cell (slot, lane) of a block is the slot-th edge of the
+lane-th child, and largest and second largest are found lane by lane without any reduction. Missing
+cells are inert edges. The arithmetic is that of `messages`: equations T9 and T12 of docs/theory.md.
 
 In an aligned graph a slot has the same parent in all lanes, so nothing needs to be gathered, and
 the messages to a parent are added up lane by lane as well.
@@ -55,28 +55,13 @@ class Blocks(NamedTuple):
     scratch: npt.NDArray[np.float32]
 
 
-def allocate_blocks(n_children: int, most_parents: int) -> Blocks:
-    """Room for the blocks of ``n_children`` with at most ``most_parents`` each."""
-    n_blocks = n_children // LANES + 2
-    cells = n_blocks * LANES * most_parents
-    return Blocks(
-        start=np.zeros(n_blocks + 1, dtype=np.int64),
-        parent=np.zeros(cells, dtype=np.int32),
-        log_odds=np.zeros(cells, dtype=np.float32),
-        weight=np.zeros(cells, dtype=np.float32),
-        excess=np.zeros(cells, dtype=np.float32),
-        leak=np.zeros(n_blocks * LANES, dtype=np.float32),
-        child=np.zeros(n_blocks * LANES, dtype=np.int32),
-        edge=np.zeros(LANES, dtype=np.int64),
-        n_edges=np.zeros(LANES, dtype=np.int64),
-        back=np.zeros(LANES, dtype=np.float32),
-        scratch=np.zeros(LANES * most_parents, dtype=np.float32),
-    )
-
-
 @njit(cache=True, nogil=True, forceinline=True)
 def fill_blocks(blocks, n_blocks, nodes, graph, parameters):
-    """Append blocks for the nodes; return the new number of blocks."""
+    """Append blocks for the nodes; return the new number of blocks.
+
+    Parameters are copied cell by cell, once per row, so that the loop over iterations reads
+    memory front to back.
+    """
     ptr, n_parents, parent = graph.ptr, graph.n_parents, graph.parent
     log_odds, weight, leak = parameters.log_odds, parameters.weight, parameters.leak_log_odds
     cell_parent, cell_log_odds, cell_weight = blocks.parent, blocks.log_odds, blocks.weight
@@ -94,6 +79,8 @@ def fill_blocks(blocks, n_blocks, nodes, graph, parameters):
                 lane_child[place + lane] = max(-1, node - n_visible)
                 slots = max(slots, counts[lane])
             else:
+                # The last block may have fewer than eight children: lanes without a child have no
+                # edges and a leak that never acts.
                 edges[lane] = counts[lane] = 0
                 lane_leak[place + lane] = NEVER
                 lane_child[place + lane] = -1
@@ -106,6 +93,8 @@ def fill_blocks(blocks, n_blocks, nodes, graph, parameters):
                     cell_log_odds[cell] = log_odds[edge]
                     cell_weight[cell] = weight[edge]
                 else:
+                    # An inert edge. Each lane has a spare parent of its own behind the real ones,
+                    # so that stores to padding do not wait for each other.
                     cell_parent[cell] = n_hidden + lane
                     cell_log_odds[cell] = NEVER
                     cell_weight[cell] = 0.0
@@ -117,7 +106,7 @@ def fill_blocks(blocks, n_blocks, nodes, graph, parameters):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def start_blocks(blocks, n_aligned, n_blocks, incoming):
-    """Messages of zero log-odds, excess = theta, added to ``incoming``.
+    """Messages of zero log-odds, excess = theta, added to ``incoming``: the start of equation T14.
 
     In the first ``n_aligned`` blocks all lanes of a slot have the parent of the first lane.
     """
@@ -127,6 +116,7 @@ def start_blocks(blocks, n_aligned, n_blocks, incoming):
         value = load(weight, cell)
         store(excess, cell, value)
         if cell < aligned:
+            # All lanes have one parent: a scatter would add to it eight times in a row.
             incoming[parent[cell]] += reduce_sum(value)
         else:
             scatter_add(incoming, parent, cell, value)
@@ -136,9 +126,13 @@ def start_blocks(blocks, n_aligned, n_blocks, incoming):
 def update_on_block(
     belief, incoming, excess, log_odds, parent, start, end, leak, place, step, scratch
 ):
-    """Update a block of children that are all on; return the largest change asked for."""
+    """Update a block of children that are all on; return the largest change asked for.
+
+    `messages.update_on_child` with lanes and loops exchanged: no value crosses lanes before the
+    last line.
+    """
     zero = splat(float32(0.0))
-    best = load(leak, place)
+    best = load(leak, place)  # the leak is simply the first candidate of its lane
     second = splat(NEVER)
     for cell in range(start, end, LANES):
         gap = smallest(subtract(gather(belief, parent, cell), load(excess, cell)), zero)
@@ -167,7 +161,8 @@ def update_aligned_block(
 ):
     """`update_on_block` for children whose parents are ``first``, ``first + 1``, and so on.
 
-    ``lanes[8 * k:8 * k + 8]`` collects what arrives at hidden node k.
+    ``lanes[8 * k:8 * k + 8]`` collects what arrives at hidden node k: eight sums side by side, one
+    per lane, which `sum_lanes` adds up once per iteration instead of once per block.
     """
     zero = splat(float32(0.0))
     best = load(leak, place)
@@ -210,7 +205,7 @@ def sum_lanes(lanes, incoming, hidden):
 def update_free_block(
     belief, incoming, excess, log_odds, parent, start, end, leak, place, step, scratch, back
 ):
-    """The same for children that are not observed.
+    """The same for children that are not observed: equations T9 and T12 with b finite.
 
     ``back`` (8,) holds the log-odds that each child has from elsewhere and is overwritten with the
     messages to the children.

@@ -1,7 +1,8 @@
 """Max-product inference of whole rows: the loop, decoding, and polishing of what was decoded.
 
-Children that are off send the constant -theta to their parents. It is part of each parent's total,
-so only the edges into active visibles and between hidden nodes are ever visited.
+Equations T11 to T14 and T17 of docs/theory.md. Children that are off send the constant -theta to
+their parents. It is part of each parent's total, so only the edges into active visibles and between
+hidden nodes are ever visited.
 """
 
 from numba import float32, njit, uint64
@@ -47,12 +48,16 @@ def infer_rows(graph, parameters, rows, options, noise, output, work, stages, be
             graph, work, ones, missing, options.ancestors_only, options.maximize_missing
         )
         narrow = work.narrow
+        # Blocks hold copies of parameters, so they are filled once per row and used for all
+        # samples.
         on_blocks = fill_blocks(blocks, 0, narrow[: selection.narrow_on], graph, parameters)
         n_blocks = fill_blocks(
             blocks, on_blocks, narrow[selection.narrow_on : selection.narrow], graph, parameters
         )
         hidden = work.hidden[: selection.hidden]
         hidden_totals(graph, parameters, missing, work.total)
+        # The keys of equation T18: ids, not positions, so that a row has the same noise in any
+        # batch.
         row_key = combine(run_key, uint64(rows.row_ids[row]))
         for sample in range(options.n_samples):
             line = row * options.n_samples + sample
@@ -117,7 +122,10 @@ def _read_clamp(clamps, row, clamp):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _decode(belief, hidden, state):
-    """On where the belief is positive; an exact tie and nodes that took no part are off."""
+    """On where the belief is positive; an exact tie and nodes that took no part are off.
+
+    Ties are real: without noise, uniform parameters give them. Equation T11.
+    """
     for k in range(len(state)):
         state[k] = 0
     for k in hidden:
@@ -134,7 +142,10 @@ def _copy_beliefs(belief, hidden, beliefs):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _start(graph, parameters, work, hidden, n_wide, on_blocks, n_blocks, options, key):
-    """Messages at zero (excess = theta), prior log-odds on nodes without parents, fresh noise."""
+    """Messages at zero (excess = theta), prior log-odds on nodes without parents, fresh noise.
+
+    The start of equation T14; noise by equation T17.
+    """
     # A visible that is summed out sends no message; one that is inferred is a child like others.
     total = parameters.total if options.maximize_missing else work.total
     unaries, to_child, incoming = work.unary, work.to_child, work.incoming
@@ -158,7 +169,10 @@ def _start(graph, parameters, work, hidden, n_wide, on_blocks, n_blocks, options
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _collect(belief, unary, to_child, incoming, clamp, hidden):
-    """Beliefs from the messages that have come in, which are then cleared."""
+    """Beliefs from the messages that have come in, which are then cleared: equation T12.
+
+    ``unary`` holds -T_k and the noise.
+    """
     for k in hidden:
         if clamp[k] == FREE:
             belief[k] = unary[k] + to_child[k] + incoming[k]
@@ -169,7 +183,11 @@ def _collect(belief, unary, to_child, incoming, clamp, hidden):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _iterate(graph, parameters, work, hidden, selection, on_blocks, n_blocks, options):
-    """Flooding until no message wants to change by ``tolerance``; return count and last change."""
+    """Flooding until no message wants to change by ``tolerance``; return count and last change.
+
+    Beliefs are computed once per iteration, after all factors: so the updates are parallel, and the
+    order of the children matters for rounding only.
+    """
     step, tolerance = float32(options.step), float32(options.tolerance)
     n_wide_on, n_wide = selection.wide_on, selection.wide
     # Fields become local names once per row, and functions take arrays: handing a tuple of arrays
@@ -202,6 +220,7 @@ def _iterate(graph, parameters, work, hidden, selection, on_blocks, n_blocks, op
                     cell_scratch,
                 )
                 residual = max(residual, change)
+            # What all blocks sent to a parent lies side by side in eight lanes until here.
             sum_lanes(lanes, incoming, hidden)
         else:
             for number in range(on_blocks):
@@ -257,6 +276,8 @@ def _iterate(graph, parameters, work, hidden, selection, on_blocks, n_blocks, op
                     scratch,
                 )
             else:
+                # Negative for an unobserved visible that is inferred: nothing reaches it from
+                # below.
                 k = node - n_visible
                 change, message = update_free_child(
                     belief,

@@ -1,10 +1,11 @@
 """The paper's order of messages: every message inside a noisy-OR factor is stored and damped.
 
-`max_product` computes the messages of a factor from one another and damps only what leaves it.
-Here, as in the authors' software, a factor is one small factor per edge and an OR: all of their
-messages change at once, each from the messages of the iteration before, and all start at zero
-log-odds, those of leaks included. Same fixed points, three times the memory, and a long way to
-them; on a graph with loops it often leads to other ones. Per edge, with the names of `messages`,
+Equations T15 and T16 of docs/theory.md. The collapsed schedule (`rows`) computes the messages of a
+factor from one another and damps only what leaves it. Here, as in the authors' software, a factor
+is one small factor per edge and an OR: all of their messages change at once, each from the messages
+of the iteration before, and all start at zero log-odds, those of leaks included. Same fixed points,
+three times the memory and more iterations; on a graph with loops it often ends at another fixed
+point. Per edge, with the names of `messages`,
 
     down    t <- a + min(B - excess, 0)          OR      s <- min(b + P - [t]_+, [-M]_+)
     up      excess <- max(0, a + s)
@@ -62,15 +63,16 @@ class Stages(NamedTuple):
     rest: npt.NDArray[np.float64]
 
 
-def allocate_stages(graph: Graph, parameters: Parameters, step: float, wanted: bool) -> Stages:
+def allocate_stages(graph: Graph, parameters: Parameters, step: float) -> Stages:
     """Memory for any row; ``step`` is one minus the damping."""
-    edges = len(graph.parent) if wanted else 0
-    nodes = graph.n_visible + graph.n_hidden if wanted else 0
-    hidden = graph.n_hidden if wanted else 0
-    rest = np.zeros((2, hidden))
-    if wanted:
-        of_edge = (1.0 - step) * parameters.theta + step * np.maximum(parameters.log_odds, 0.0)
-        rest[0] = np.bincount(graph.parent, of_edge, minlength=hidden + 1)[:hidden]
+    stages = _zeros(len(graph.parent), graph.n_visible + graph.n_hidden, graph.n_hidden)
+    of_edge = (1.0 - step) * parameters.theta + step * np.maximum(parameters.log_odds, 0.0)
+    of_parent = np.bincount(graph.parent, of_edge, minlength=graph.n_hidden + 1)
+    stages.rest[0] = of_parent[: graph.n_hidden]
+    return stages
+
+
+def _zeros(edges: int, nodes: int, hidden: int) -> Stages:
     return Stages(
         down=np.zeros(edges, dtype=np.float32),
         to_edge=np.zeros(edges, dtype=np.float32),
@@ -80,8 +82,12 @@ def allocate_stages(graph: Graph, parameters: Parameters, step: float, wanted: b
         positive=np.zeros(nodes, dtype=np.float32),
         children=np.zeros(nodes, dtype=np.int32),
         noise=np.zeros(hidden, dtype=np.float32),
-        rest=rest,
+        rest=np.zeros((2, hidden)),
     )
+
+
+NO_STAGES = _zeros(0, 0, 0)
+"""For the other schedule, which needs none."""
 
 
 @njit(cache=True, nogil=True)
@@ -99,9 +105,10 @@ def run_two_stage(graph, parameters, work, stages, missing, selection, options, 
     total = parameters.total if options.maximize_missing else work.total
     ptr, first, parent, n_parents = graph.ptr, graph.first, graph.parent, graph.n_parents
     log_odds, leaks = parameters.log_odds, parameters.leak_log_odds
-    way = 1.0  # share of the way from zero that the message of a leak still has to go
+    way = 1.0  # delta^n of equation T16: what the message of a leak still lacks
     residual = float32(0.0)
     for iteration in range(options.max_iterations):
+        # Share of its final value that the message of every leak has reached, equation T16.
         grown = float32(1.0 - way)
         residual = float32(0.0)
         for number in range(n_children):
@@ -136,14 +143,19 @@ def run_two_stage(graph, parameters, work, stages, missing, selection, options, 
                 residual = max(residual, send(to_child, k, message, step))
         for k in hidden:
             node = n_visible + k
+            # Nodes without parents are no children of the row; their prior arrives damped all the
+            # same.
             if n_parents[node] == 0:
                 residual = max(residual, send(to_child, k, grown * leaks[node], step))
+        # Children that are off: delta^(n-1) rest of equation T16, summed over the children of k.
         fading = float32((1.0 - options.step) ** iteration)
         for k in hidden:
             arrived = incoming[k] + (fading * rest[k] - total[k])
             belief[k] = _clamped(clamp[k], noise[k] + to_child[k] + arrived)
             incoming[k] = 0.0
         way *= 1.0 - options.step
+        # Constant messages also need time to arrive; without ``way`` a row could stop before they
+        # do.
         if max(residual, way) < options.tolerance:
             return iteration + 1, residual
     return options.max_iterations, residual
@@ -151,6 +163,7 @@ def run_two_stage(graph, parameters, work, stages, missing, selection, options, 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _clamped(evidence, belief):
+    """The belief, or that of a node that is known to be on or off."""
     if evidence == FREE:
         return float32(belief)
     return -NEVER if evidence == 1 else NEVER
@@ -198,8 +211,11 @@ def _start(graph, parameters, work, stages, hidden, missing, n_children, options
         start, end = ptr[node], ptr[node] + n_parents[node]
         for edge in range(start, end):
             off = keep * theta[edge] + options.step * max(float32(0.0), log_odds[edge])
+            # ``rest`` starts with all children of a parent; those with messages of their own come
+            # off.
             rest[1, parent[edge]] -= off
             stages.down[edge] = 0.0
+        # Padding must not look like a message of zero log-odds, which could hold the maximum.
         for edge in range(end, ptr[node + 1]):
             stages.down[edge] = NEVER
         for edge in range(start, ptr[node + 1]):
@@ -231,13 +247,18 @@ def _update_child(
     is_on,
     step,
 ):
-    """All messages of one child's factor; return the largest change, and the one to the child."""
+    """All messages of one child's factor; return the largest change, and the message to the child.
+
+    Equation T15 in excess form. ``top``, ``second`` and ``positive`` belong to the t of the
+    iteration before; those of the new t are gathered on the way for the next one.
+    """
     best, runner_up = with_leak(top[node], second[node], leak)
     sum_positive = positive[node] + max(float32(0.0), leak)
     zero = splat(float32(0.0))
     peak = splat(best)
     need = splat(max(float32(0.0), -best))
     need_of_peak = splat(max(float32(0.0), -runner_up))
+    # A child that is on supports its edges without limit; large and finite, so that nothing is NaN.
     support = splat(-NEVER if is_on else back + sum_positive)
     rate = splat(step)
     change, new_best, new_second, new_positive = zero, splat(NEVER), splat(NEVER), zero

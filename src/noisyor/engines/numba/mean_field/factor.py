@@ -1,7 +1,8 @@
-"""The Jensen weights r of noisy-OR factors: their updates, and what the edges are worth under them.
+"""The Jensen weights r of noisy-OR factors: their updates, and the edge weights that follow.
 
-For one child the weights maximise the concave ``F(r) = sum_k q_k r_k phi(theta_k / r_k)`` on the
-simplex, phi as in `edge_terms`; the gradient ``G_k = dF/dr_k`` depends on its own weight alone.
+Equations T25 and T27 to T30 of docs/theory.md. For one child the weights maximize the concave
+``F(r) = sum_k q_k r_k phi(theta_k / r_k)`` on the simplex, phi as in `edge_terms`; the gradient
+``G_k = dF/dr_k`` depends on its own weight alone.
 
 Children are worked on in groups. A group is an array of slots of eight lanes. Children with few
 parents share a group, one lane each, so that eight sums and divisions are one; a child with many
@@ -41,7 +42,10 @@ R_FLOOR = 1e-5
 """Smallest Jensen weight: what is smaller could not grow back within a few iterations."""
 
 _TINY = 1e-280
+"""A sum of scores below this is zero: dividing by it would overflow."""
+
 _MOST_PASSES = 100
+"""Ends the search for weights below the floor if rounding should keep it going."""
 
 
 class Edges(NamedTuple):
@@ -115,13 +119,16 @@ class Scratch(NamedTuple):
 
 @inner()
 def floor_of(n_parents):
-    """Smallest weight of a child with this many parents: the floors never add up to a tenth."""
+    """Smallest weight of a child with this many parents: the floors never add up to a tenth.
+
+    With thousands of parents a floor of 1e-5 would take a good part of the whole.
+    """
     return min(R_FLOOR, 0.1 / n_parents)
 
 
 @inner(forceinline=True)
 def by_child(lanes, wide):
-    """Sums by child from sums by lane."""
+    """Sums by child from sums by lane: of one child over all lanes if the group is wide."""
     return splat(reduce_sum(lanes)) if wide else lanes
 
 
@@ -141,18 +148,23 @@ def normalise(values, shift, r, groups, number, active, total):
     """Set r of a group proportional to ``values[shift:] >= 0``, floored, sum one, where active.
 
     Weights below the floor are raised to it and only the others are scaled, until none falls below:
-    then the published fixed-point step with this floor cannot lower the bound. A child whose
-    values all vanish keeps its weights. ``active`` is 1 or 0, ``total`` the sum of the values.
+    then the published fixed-point step with this floor cannot lower the bound. The sum is one and
+    not a little more, or the bound would not be one. A child whose values all vanish keeps its
+    weights. ``active`` is 1 or 0, ``total`` the sum of the values.
     """
     zero, one, half, tiny, huge = splat(0.0), splat(1.0), splat(0.5), splat(_TINY), splat(1e300)
     begin, end, wide = groups.begin[number], groups.begin[number + 1], groups.wide[number]
     used, floor = load(groups.used, 8 * number), load(groups.floor, 8 * number)
     active = where_less(tiny, total, active, zero)
+    # A value is low if its share would be below the floor. Raising the low ones leaves less room
+    # for the others, which may make some of them low: repeat until the set of low ones stands
+    # still.
     limit, room, rest = floor * total, one, total
     for _ in range(_MOST_PASSES):
         n_low, rest, least, slot = zero, zero, huge, zero
         for offset in range(0, end - begin, WIDTH):
             value = load(values, shift + offset)
+            # Empty slots have value 0 and would count as low; ``used`` tells them apart.
             inside = where_less(slot, used, one, zero)
             n_low = n_low + where_less(value, limit, inside, zero)
             rest = rest + where_less(value, limit, zero, value)
@@ -167,6 +179,7 @@ def normalise(values, shift, r, groups, number, active, total):
         limit = floor * rest / room
         if reduce_max(active * where_less(least, limit, one, zero)) == 0.0:
             break
+    # Low values end at the floor through the maximum; all others get their share of the room.
     scale = room / rest
     for offset in range(0, end - begin, WIDTH):
         new = largest(load(values, shift + offset) * scale, floor)
@@ -175,7 +188,7 @@ def normalise(values, shift, r, groups, number, active, total):
 
 @inner()
 def weigh(edges, groups, first, last):
-    """Weights of the edges of groups ``first`` to ``last`` from their present r."""
+    """Edge weights of groups ``first`` to ``last`` from their present r, equation T27."""
     for number in range(first, last):
         slope = load(groups.slope, 8 * number)
         for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
@@ -187,6 +200,7 @@ def weigh(edges, groups, first, last):
 @inner()
 def end_of_batch(groups, first, n_groups, most_edges):
     """Number of the group behind the batch that begins with group ``first``."""
+    # A batch has at least one group, however large.
     last = first + 1
     while last < n_groups and groups.begin[last + 1] - groups.begin[first] <= most_edges:
         last += 1
@@ -198,10 +212,11 @@ def end_of_batch(groups, first, n_groups, most_edges):
 
 @inner()
 def iterate(edges, groups, n_groups, q, scratch, iterations):
-    """Published steps ``r_k <- r_k G_k / sum_j r_j G_j`` of all groups."""
+    """Published steps ``r_k <- r_k G_k / sum_j r_j G_j`` of all groups, equation T30."""
     first, zero, one = 0, splat(0.0), splat(1.0)
     while first < n_groups:
         last = end_of_batch(groups, first, n_groups, BATCH)
+        # q is gathered once per batch, not once per iteration: it does not change in here.
         begin = groups.begin[first]
         for edge in range(begin, groups.begin[last]):
             edges.q[edge] = q[edges.link[edge]]
@@ -211,6 +226,8 @@ def iterate(edges, groups, n_groups, q, scratch, iterations):
                 for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
                     parameter, share = load(edges.theta, edge), load(edges.r, edge)
                     phi, derivative = edge_terms(parameter / share, slope)
+                    # r G without dividing by r and multiplying again; rounding may leave it a
+                    # little negative.
                     value = share * phi - parameter * derivative
                     value = largest(load(edges.q, edge) * value, zero)
                     store(scratch.value, edge - begin, value)

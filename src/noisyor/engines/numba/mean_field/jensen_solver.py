@@ -1,8 +1,9 @@
-"""Jensen weights to convergence: when a child is solved, Newton's method, and who goes on.
+"""Jensen weights to convergence: the test for convergence, Newton's method, and regrouping.
 
-A child is solved when no other weights could raise its part of the bound by more than a tolerance.
-The published steps and Newton's are both there; children that are not solved yet move together, so
-that a group does not wait for its slowest member.
+Equations T29 to T32 of docs/theory.md. A child is solved when no other weights could raise its part
+of the bound by more than a tolerance. Both the published steps and Newton's are here. Children that
+are not solved yet are moved into common groups, so that a group of eight does not go on for the
+sake of its slowest member.
 """
 
 from noisyor.engines.numba.float64x8 import (
@@ -38,12 +39,11 @@ _SHRINK, _GROW, _CLOSE = -0.9, 4.0, 1e-4
 
 @inner()
 def settle(edges, groups, children, first, n_groups, q, scratch, iterations, tolerance, newton):
-    """Steps for the children of groups ``first`` to ``n_groups`` until solved, at most so many.
+    """At most ``iterations`` steps for the children of groups ``first`` to ``n_groups``.
 
     A child is solved when no weights with the same floor could raise ``q_i F`` by ``tolerance``:
-    F is concave, so its linearisation at r bounds what is left. Newton's steps are halved until
-    they raise F; the published ones always do. Children that are not solved move together, so that
-    few groups are left for them.
+    F is concave, so its linearization at r bounds what is left (equation T32). Newton's steps are
+    halved until they raise F; the published ones always do.
     """
     zero, one = splat(0.0), splat(1.0)
     while first < n_groups:
@@ -51,10 +51,13 @@ def settle(edges, groups, children, first, n_groups, q, scratch, iterations, tol
         begin = groups.begin[first]
         n_todo = 0
         for number in range(first, last):
+            # Most q hardly move between rounds: a child whose parents stood still keeps its
+            # weights.
             if not _still_solved(edges, groups, number, q):
                 scratch.todo[n_todo] = number
                 n_todo += 1
                 groups.solved[number] = 0
+                # F is never negative, so the first step counts as an improvement.
                 store(groups.best, 8 * number, splat(-1.0))
                 lanes = where_less(zero, load(groups.used, 8 * number), one, zero)
                 store(groups.active, 8 * number, lanes)
@@ -74,7 +77,8 @@ def settle(edges, groups, children, first, n_groups, q, scratch, iterations, tol
                 break
         for position in range(n_todo):
             number = scratch.todo[position]
-            if newton:  # the last step has not been checked
+            # Steps have run out.
+            if newton:  # the last step has not been checked yet
                 _evaluate(edges, groups, number, begin, scratch, newton)
                 _undo_if_worse(edges, groups, number, begin, scratch)
             weigh(edges, groups, number, number + 1)
@@ -83,7 +87,7 @@ def settle(edges, groups, children, first, n_groups, q, scratch, iterations, tol
 
 @inner()
 def _still_solved(edges, groups, number, q):
-    """Whether a group was solved and no q of a parent changed since; take over the present q."""
+    """Whether a group was solved and no q of a parent changed since; adopts the present q."""
     small, largest_change = splat(_SMALL_CHANGE), splat(-1.0)
     begin, end = groups.begin[number], groups.begin[number + 1]
     for edge in range(begin, end, WIDTH):
@@ -97,15 +101,18 @@ def _still_solved(edges, groups, number, q):
 
 @inner()
 def _close_ranks(edges, groups, children, scratch, base, n_todo):
-    """Let children that are not solved change places with solved ones; return how many groups.
+    """Swap unsolved children of the last groups with solved ones of the first.
 
-    Those that have none left are removed from the list.
+    Groups that have no unsolved child left are taken off the list; returns its new length.
     """
     n_active = 0.0
     for position in range(n_todo):
         n_active += reduce_sum(load(groups.active, 8 * scratch.todo[position]))
+    # With more than half of the lanes busy there is little to gain from moving them.
     if n_active > 4.0 * n_todo:
-        return n_todo  # not worth it
+        return n_todo
+    # Fill gaps of the first groups from the last ones. Only groups of equal shape can swap lanes; a
+    # wide group is one child and stays where it is.
     here, last = 0, n_todo - 1
     while here < last:
         to, source = scratch.todo[here], scratch.todo[last]
@@ -170,7 +177,10 @@ def _change_places(edges, groups, children, scratch, base, one, other):
 
 @inner()
 def _evaluate(edges, groups, number, base, scratch, newton):
-    """G and weights of the edges of a group, and for Newton's method terms of F and steps."""
+    """G and edge weights of a group; for Newton's method also the terms of F and the steps.
+
+    Equations T29 and T31.
+    """
     zero, one, slope = splat(0.0), splat(1.0), load(groups.slope, 8 * number)
     for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
         parameter, share = load(edges.theta, edge), load(edges.r, edge)
@@ -182,7 +192,8 @@ def _evaluate(edges, groups, number, base, scratch, newton):
         store(edges.weight, edge, fma(share, phi, parameter))
         if newton:
             store(scratch.worth, edge - base, q * share * phi)
-            bend = q * (s * s) * (derivative * (one + derivative))  # - r dG/dr
+            bend = q * (s * s) * (derivative * (one + derivative))  # - r dG/dr, equation T31
+            # Where phi is straight the bend vanishes and the step would be infinite.
             bend = largest(bend, fma(gradient, splat(1e-3), splat(1e-200)))
             store(scratch.step, edge - base, one / bend)
 
@@ -195,10 +206,13 @@ def _improve(edges, groups, number, base, scratch, tolerance, newton):
     step = active
     if newton:
         total, best = _worth(groups, number, base, scratch), load(groups.best, 8 * number)
+        # Lanes that got worse go half a step back and are evaluated again next time; only the
+        # others take a new step. ``step`` and ``active`` are 1 or 0 by lane.
         step = active * where_less(total, best - splat(_ROUNDING), zero, one)
         _retreat(edges, groups, number, base, scratch, active - step, step)
         store(groups.best, 8 * number, where_less(half, step, total, best))
     gap, total = _gap(edges, groups, number, base, scratch)
+    # A child that is hardly ever on contributes hardly anything: its weights need less care.
     gap = load(groups.importance, 8 * number) * gap
     solved = step * where_less(splat(tolerance), gap, zero, one)
     active, step = active - solved, step - solved
@@ -217,7 +231,10 @@ def _improve(edges, groups, number, base, scratch, tolerance, newton):
 
 @inner()
 def _gap(edges, groups, number, base, scratch):
-    """By child, an upper bound on what other weights could add to F, and the sum of r G."""
+    """By child, an upper bound on what other weights could add to F, and the sum of r G.
+
+    Equation T32: the best vertex of the simplex with floors puts all that is free on the largest G.
+    """
     wide, peak, total, products = groups.wide[number], splat(0.0), splat(0.0), splat(0.0)
     for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
         value = load(scratch.value, edge - base)
@@ -265,10 +282,10 @@ def _undo_if_worse(edges, groups, number, base, scratch):
 
 @inner()
 def _newton_step(edges, groups, number, base, scratch, active):
-    """New weights in ``scratch.value``: ``r_k (1 + (G_k - lambda) step_k)``, changes limited.
+    """New weights in ``scratch.value``: ``r_k (1 + (G_k - mu) step_k)``, changes limited.
 
-    lambda makes them sum to one, floors included: the root of a falling, piecewise linear function
-    of each child. Returns the sum without floors.
+    Equation T31. mu, here ``level``, makes them sum to one, floors included: it is the root of a
+    falling, piecewise linear function, one for each child. Returns the sum without floors.
     """
     zero, one, half, low, high = splat(0.0), splat(1.0), splat(0.5), splat(_SHRINK), splat(_GROW)
     used, floor = load(groups.used, 8 * number), load(groups.floor, 8 * number)
@@ -279,6 +296,9 @@ def _newton_step(edges, groups, number, base, scratch, active):
         top = largest(top, value)
         level = fma(value, load(edges.r, edge), level)
     top, level = largest_by_child(top, wide), by_child(level, wide)
+    # Newton's method for mu, kept inside the bracket (bottom, top) by bisection where it leaves it.
+    # A limit on the changes makes the function flat in places, which Newton alone would not
+    # survive.
     for _ in range(40):
         total, rates, slot = zero, zero, zero
         for edge in range(begin, end, WIDTH):
@@ -291,9 +311,11 @@ def _newton_step(edges, groups, number, base, scratch, active):
             rates = fma(free * share, rate, rates)
             slot = slot + one
         excess, rates = by_child(total, wide) - one, by_child(rates, wide)
+        # The sum need not be exact, because `normalise` scales the weights afterwards.
         far = active * where_less(splat(_CLOSE), absolute(excess), one, zero)
         if reduce_max(far) == 0.0:
             break
+        # The sum falls with mu: too large a sum means that mu is too small.
         bottom = where_less(zero, excess, level, bottom)
         top = where_less(zero, excess, top, level)
         new = level + excess / largest(rates, splat(1e-200))

@@ -30,6 +30,7 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local):
         k = tables.order[position]
         if hidden.place[k] < 0:
             continue
+        # A run is a level of the network, or what the row has of it; it is updated at once.
         if tables.level[position] != level:
             level = tables.level[position]
             n_runs += 1
@@ -38,6 +39,7 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local):
         n_local += 1
         hidden.run[n_runs - 1] = n_local
 
+    # Vectors of q may end in spare entries, and slots without an edge point at the first of them.
     for j in range(n_local, n_local + WIDTH):
         hidden.q[j] = 0.0
     n_children, n_edges = 0, 0
@@ -46,6 +48,7 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local):
         hidden.free[j] = hidden.clamp[k] == FREE
         hidden.child[j] = -1
         n_parents = graph.n_parents[graph.n_visible + k]
+        # A node that is known to be off has no "on" term, so its edges have no weights.
         if n_parents > 0 and hidden.clamp[k] != 0:
             hidden.child[j] = n_children
             children.node[n_children] = graph.n_visible + k
@@ -80,7 +83,10 @@ def lay_out_visible(graph, tables, work, ones, n_ones, of_hidden):
 
 @inner()
 def _mark_ancestors(graph, hidden, ones, n_ones):
-    """Set ``place`` to 0 for the ancestors of the active visibles and of nodes clamped on."""
+    """Set ``place`` to 0 for the ancestors of the active visibles and of nodes clamped on.
+
+    The local model of equation T33.
+    """
     for k in range(graph.n_hidden):
         hidden.place[k] = -1
     n_found, done = 0, 0
@@ -99,6 +105,7 @@ def _mark_ancestors(graph, hidden, ones, n_ones):
 
 @inner()
 def _mark_parents(graph, hidden, n_found, node):
+    """Append the parents of a node that are not marked yet; return how many are listed."""
     begin = graph.ptr[node]
     for edge in range(begin, begin + graph.n_parents[node]):
         k = graph.parent[edge]
@@ -116,6 +123,7 @@ def _group(graph, tables, work, first, last, n_groups, spare):
     Children with equally many parents, or nearly so, share a group. Returns the number of groups.
     """
     node, ordered, bucket = work.children.node, work.children.ordered, work.children.bucket
+    # A counting sort by the number of parents: children of equal size end up side by side.
     for size in range(NARROW + 2):
         bucket[size] = 0
     for c in range(first, last):
@@ -134,6 +142,8 @@ def _group(graph, tables, work, first, last, n_groups, spare):
         if n_parents == 0:
             break
         count = min(WIDTH, last - first - position)
+        # Sharing a group costs as many slots as the widest child has parents, however few children
+        # share it. With few of them it is cheaper to give each a group of its own.
         wide = n_parents > NARROW or count * (2 + (n_parents + 7) // WIDTH) < n_parents
         if wide:
             count = 1
@@ -153,6 +163,7 @@ def _open_group(edges, groups, number, n_parents, wide, spare):
     groups.begin[number + 1] = end
     groups.wide[number] = wide
     for edge in range(begin, end):
+        # Values that keep arithmetic on empty slots finite; q = 0 takes them out of every sum.
         edges.theta[edge] = 1.0
         edges.r[edge] = 1.0
         edges.link[edge] = spare  # an entry of q that is 0
@@ -179,6 +190,7 @@ def _fill(graph, tables, work, number, lane, c):
         return
     for offset in range(lane, WIDTH if wide else lane + 1):
         entry = WIDTH * number + offset
+        # Edges of a wide child fill the lanes in turn, so the first lanes may have one more.
         groups.used[entry] = (size - offset + 7) // WIDTH if wide else size
         groups.size[entry] = size
         groups.floor[entry] = floor_of(size)
@@ -213,7 +225,7 @@ def start(graph, tables, work, size):
 
 @inner()
 def discount_missing(graph, tables, hidden, missing, n_missing):
-    """Take unobserved visibles out of the totals; return the sum of their leaks."""
+    """Take unobserved visibles out of the totals (equation T5); return the sum of their leaks."""
     value = 0.0
     for number in range(n_missing):
         node = missing[number]
@@ -227,7 +239,7 @@ def discount_missing(graph, tables, hidden, missing, n_missing):
 
 @inner()
 def set_importance(work, size):
-    """Tell the groups how probable their hidden children are."""
+    """Tell the groups how probable their hidden children are: q_i in front of the gap, T32."""
     hidden, children, importance = work.hidden, work.children, work.groups.importance
     for j in range(size.hidden):
         c = hidden.child[j]

@@ -1,9 +1,10 @@
 """Mean-field inference of whole rows: coordinate ascent on (q, r), the bound, its gradient.
 
-With the weights ``A_e = theta_e + r_e phi_e`` of the edges, f the function log(1 - exp(-b)), totals
-T as in `Tables` and hidden nodes that do not take part at q = 0, the bound of a row is
+Equations T27, T28, T33 and T34 of docs/theory.md. With the edge weights ``W_e = theta_e + r_e
+phi_e``, f the function log(1 - exp(-b)), totals T as in `Tables` and hidden nodes that do not take
+part at q = 0, the bound of a row is
 
-    - total_leak + sum_k { Ent(q_k) - q_k T_k } + sum_i q_i { leak_i + f(leak_i) + sum_e q_k A_e }
+    - total_leak + sum_k { Ent(q_k) - q_k T_k } + sum_i q_i { leak_i + f(leak_i) + sum_e q_k W_e }
 
 where i runs over the visibles that are on and the hidden nodes that take part. An unobserved
 visible contributes nothing. As a function of one q it is linear plus the entropy, so its maximiser
@@ -135,7 +136,10 @@ def infer_blocks(
 
 @inner()
 def _ascend(graph, work, size, options, constant):
-    """The schedule from the present (q, r); return rounds, the bound and its last gain."""
+    """Sweeps over q and steps on r in turn from the present (q, r).
+
+    Returns the number of rounds, the bound, and what the last round added to it.
+    """
     edges, groups, scratch, q = work.edges, work.groups, work.scratch, work.hidden.q
     weigh(edges, groups, 0, size.groups)
     _collect(work, size)
@@ -144,7 +148,7 @@ def _ascend(graph, work, size, options, constant):
     value, gain = -np.inf, np.inf
     for number in range(options.outer):
         last = number == options.outer - 1
-        if last and not watch:  # so that the gain of the last round is known
+        if last and not watch:  # so that the gain of the last round is known; bounds cost time
             value = constant + _bound(graph, work, size)
         for _ in range(options.inner):
             change = _sweep(graph, work, size)
@@ -190,13 +194,15 @@ def _collect(work, size):
     hidden, link, weight = work.hidden, work.edges.link, work.edges.weight
     for j in range(size.hidden):
         hidden.base[j] = hidden.fixed[j]
+    # Visibles that are on have q = 1, so their edge weights do not change between sweeps: they are
+    # added up once per round.
     for edge in range(size.hidden_slots, size.slots):  # slots without edge add to a spare entry
         hidden.base[link[edge]] += weight[edge]
 
 
 @inner()
 def _parent_sum(graph, work, j):
-    """Log-odds that the parents of a hidden node give it."""
+    """Log-odds that the parents of a hidden node give it: the first sum of equation T28."""
     c, value = work.hidden.child[j], 0.0
     if c >= 0:
         edge, stride = work.children.start[c], work.children.stride[c]
@@ -208,7 +214,7 @@ def _parent_sum(graph, work, j):
 
 @inner()
 def _sweep(graph, work, size):
-    """Update every q once, children before parents; return the largest change."""
+    """Update every q once, children before parents, equation T28; return the largest change."""
     hidden, children = work.hidden, work.children
     link, weight = work.edges.link, work.edges.weight
     for j in range(size.hidden):
@@ -219,12 +225,17 @@ def _sweep(graph, work, size):
         for j in range(begin, end):
             hidden.odds[j] = hidden.base[j] + hidden.below[j] + _parent_sum(graph, work, j)
         for j in range(begin, end, WIDTH):
+            # May run past the end of the level into the next one, whose odds are not computed yet.
             store(hidden.odds, j, logistic(load(hidden.odds, j)))
         for j in range(begin, end):
             if hidden.free[j]:
+                # At q = 0 the weights r of its edges would fall to their floor, and the node could
+                # hardly come back.
                 new = max(hidden.odds[j], Q_FLOOR)
                 change = max(change, abs(new - hidden.q[j]))
                 hidden.q[j] = new
+            # Hand the new q up to the parents at once: they are in later levels, and edges are
+            # stored with the child.
             c, q = hidden.child[j], hidden.q[j]
             if c >= 0:
                 edge, stride = children.start[c], children.stride[c]
@@ -237,7 +248,10 @@ def _sweep(graph, work, size):
 
 @inner()
 def _bound(graph, work, size):
-    """The bound of the row, apart from a constant, from ``base`` and the weights."""
+    """The bound of the row, apart from a constant, from ``base`` and the edge weights.
+
+    Equation T27: ``base`` already holds -T_k, the prior and the edges into active visibles.
+    """
     q, base, value, terms = work.hidden.q, work.hidden.base, 0.0, splat(0.0)
     for j in range(size.hidden):
         value += q[j] * (base[j] + _parent_sum(graph, work, j))
@@ -266,6 +280,7 @@ def _add_gradient(graph, tables, work, size, missing, weight, gradient, mass):
             store(derivatives, edge, derivative)  # in place of the weights
     for c in range(size.children):
         node, edge, stride = children.node[c], children.start[c], children.stride[c]
+        # Visibles in this list are on.
         q_child = q[hidden.place[node - n_visible]] if node >= n_visible else 1.0
         slope_of_leak = tables.slope[node]
         total, first = 1.0 + slope_of_leak, graph.ptr[node]

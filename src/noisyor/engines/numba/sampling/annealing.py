@@ -1,4 +1,7 @@
-"""Chains that cool towards the posterior outside a set of configurations; whole rows of both."""
+"""Annealed chains for what lies outside a set of configurations; whole rows of both.
+
+Equations T40 to T43 of docs/theory.md.
+"""
 
 import math
 
@@ -27,19 +30,20 @@ from noisyor.engines.numba.scalar import combine
 _SMOOTHING = 0.5
 """Chains start with every node on and off with at least this probability over the number of nodes.
 
-So half a node is off its place at the start: more would be lost in weights, fewer not be explored.
+So half a node is in an unlikely state at the start, on average: with more of them the weights of
+the chains would differ too much, with fewer the chains would not explore.
 """
 
 _SWAPS, _MOST_SWAPS = 4, 32
 """Attempts in each sweep to exchange causes: for each cause that is on, and at most."""
 
 _AFTER_NODES = np.uint64(2**32)
-"""Keys of sweeps begin where those of nodes end."""
+"""Keys of sweeps begin where those of nodes end, so that no two draws share a key."""
 
 
 @njit(cache=True, nogil=True)
 def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
-    """Annealed importance sampling of what lies outside a set.
+    """Annealed importance sampling of what lies outside a set, equation T41.
 
     A chain starts from independent nodes with nearly their probabilities ``mean`` (n,) under the
     set, and passes to p(h, x) by Gibbs sweeps of rising inverse temperature. Fills for every chain
@@ -50,6 +54,7 @@ def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
     least = _SMOOTHING / max(n, 1)
     first, up_to, first_odds, log_off = np.empty(n), np.zeros(n + 1), np.zeros(n), 0.0
     for j in range(n):
+        # Away from 0 and 1: a start that rules a state out would give weights without a bound.
         first[j] = min(max(mean[j], least), 1.0 - least)
         if clamp[j] == FREE:
             first_odds[j] = math.log(first[j] / (1.0 - first[j]))
@@ -70,7 +75,10 @@ def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
             for j in range(n):
                 if state[j]:
                     log_q += first_odds[j]
+            # Sums are computed afresh at every step, so that rounding of thousands of flips cannot
+            # add up.
             log_weight += (enter_state(local, walker) - log_q) / n_steps
+            # After the last term of the weight no sweep is needed: what follows is at b = 1 anyway.
             if step < n_steps - 1:
                 step_key = combine(chain_key, uint64(step) + _AFTER_NODES)
                 heat = (step + 1) / n_steps
@@ -87,6 +95,7 @@ def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
             outside[chain] += share / options.n_stay
         for j in range(n):
             on[chain, j] /= options.n_stay
+        # Relative to the set's sum, or the exponential would underflow for rows of many visibles.
         weight[chain] = math.exp(min(log_weight - log_sum, 700.0))
 
 
@@ -94,14 +103,16 @@ def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
 def _combine(local, found, options, weight, outside, on, mean, error):
     """Set and chains together: replace ``mean`` (n,), fill ``error``; return log total and error.
 
-    Errors are those of the mean over chains to first order. Unless the set is complete, one visit
-    outside that just did not happen is added to them.
+    Equation T43, everything relative to the sum over the set. Errors are those of the mean over
+    chains to first order. Unless the set is complete, one visit outside that just did not happen
+    is added to them.
     """
     n_chains, n = on.shape
     n_free = 0
     for j in range(n):
         n_free += local.clamp[j] == FREE
     complete = len(found.value) == 2.0**n_free
+    # If no chain ever left the set the spread is zero, but the truth need not be.
     visit = 0.0 if complete else 1.0 / (n_chains * options.n_stay)
     values = np.empty(n_chains)
     for chain in range(n_chains):
@@ -121,6 +132,7 @@ def _combine(local, found, options, weight, outside, on, mean, error):
 
 @njit(cache=True, nogil=True)
 def _mean_and_error(values):
+    """Mean and its standard error."""
     mean, squares = 0.0, 0.0
     for value in values:
         mean += value / len(values)
@@ -131,7 +143,7 @@ def _mean_and_error(values):
 
 @njit(cache=True, nogil=True)
 def _swap(local, walker, up_to, first_odds, heat, key):
-    """Metropolis steps that replace one free node that is on by another one.
+    """Metropolis steps that replace one free node that is on by another one, equation T42.
 
     One of two rival causes is on and the other off: single flips would have to pass through both
     or none. The new node is drawn by its probability at the start, ``up_to`` (n + 1,) summed.
@@ -143,6 +155,7 @@ def _swap(local, walker, up_to, first_odds, heat, key):
         if state[j] and clamp[j] == FREE:
             on[n_on] = j
             n_on += 1
+    # The number of attempts depends on how many nodes are on, and a swap does not change that.
     for attempt in range(min(_SWAPS * n_on, _MOST_SWAPS)):
         attempt_key = combine(key, uint64(attempt) + _AFTER_NODES)
         place = min(int(uniform_of(attempt_key) * n_on), n_on - 1)
@@ -151,6 +164,8 @@ def _swap(local, walker, up_to, first_odds, heat, key):
         old = on[place]
         if state[new] or clamp[new] != FREE:
             continue
+        # The gain of the new node depends on the old one being off: flip it first, and back if the
+        # swap is refused.
         change = -heat * gain_on(local, walker, old)
         flip_node(local, walker, old)
         change += heat * gain_on(local, walker, new)
@@ -165,7 +180,7 @@ def _swap(local, walker, up_to, first_odds, heat, key):
 
 @njit(cache=True, nogil=True)
 def _sweep(local, walker, first_odds, heat, key):
-    """Draw every free node from its conditional between the start and the target."""
+    """Draw every free node from its conditional under pi_b of equation T41, b being ``heat``."""
     clamp, hidden, state = local.clamp, local.hidden, walker.state
     for j in range(len(state)):
         if clamp[j] == FREE:
@@ -176,19 +191,22 @@ def _sweep(local, walker, first_odds, heat, key):
 
 @njit(cache=True, nogil=True)
 def _visit(local, found, walker, key, on):
-    """A sweep at the target that counts what lies outside the set.
+    """A sweep at the target that counts what lies outside the set, for equation T43.
 
     Adds to ``on`` (n,) the conditional probability that a node is on and the configuration
     outside; returns the mean over nodes of the probability to be outside.
     """
     clamp, hidden, state = local.clamp, local.hidden, walker.state
     table, names, keys = found.table, found.names, found.keys
+    # The name of the configuration follows each flip by one exclusive or: looking up whether a
+    # neighbour is in the set costs no more than a hash.
     name = name_of(keys, state)
     inside = table[place_of(table, names, name)] > 0
     outside, n_free = 0.0, 0
     for j in range(len(state)):
         if clamp[j] != FREE:
             continue
+        # Both states of j are counted by their probabilities, not the one that is drawn below.
         probability = logistic_of(gain_on(local, walker, j))
         other_inside = table[place_of(table, names, name ^ keys[j])] > 0
         on_inside, off_inside = (inside, other_inside) if state[j] else (other_inside, inside)

@@ -1,4 +1,8 @@
-"""Sets of distinct configurations of a row that grow by single flips of their likeliest members."""
+"""Sets of distinct configurations of a row that grow by single flips of their likeliest members.
+
+Equation T40 of docs/theory.md. Configurations are stored as a start or an expanded member and the
+one bit that was flipped, so a set takes memory by entry and not by entry times nodes.
+"""
 
 import math
 from typing import NamedTuple
@@ -43,6 +47,7 @@ def grow_set(local, starts, first_start, n_starts, n_expansions):
         n_starts, n_expansions = n_starts + 1, n_expansions + 1
     capacity = n_starts + n_expansions * n
     n_slots = 16
+    # A table of a power of two, at most half full: probing stays short, and a mask is a remainder.
     while n_slots < 2 * capacity:
         n_slots *= 2
     value, names = np.empty(capacity), np.empty(capacity, dtype=np.uint64)
@@ -53,6 +58,7 @@ def grow_set(local, starts, first_start, n_starts, n_expansions):
     walker, clamp = allocate_walker(local), local.clamp
     state = walker.state
     for j in range(n):
+        # Keys as in Zobrist hashing: flipping a node is one exclusive or.
         keys[j] = mix(uint64(local.hidden[j]) + uint64(0x5851F42D4C957F2D))
 
     size, empty = 0, -1
@@ -148,6 +154,8 @@ def mean_of_set(found, weight):
         else:
             of_expanded[origin[entry]] += weight[entry]
             j = flipped[entry]
+            # An entry differs from its origin in one bit: correct for that one here, and add the
+            # origins with their total weights below.
             mean[j] += weight[entry] * (1.0 - 2.0 * expanded[origin[entry], j])
     for s in range(len(start)):
         if of_start[s] > 0.0:
@@ -158,6 +166,7 @@ def mean_of_set(found, weight):
             for j in range(len(mean)):
                 mean[j] += of_expanded[e] * expanded[e, j]
     for j in range(len(mean)):
+        # Corrections may leave a probability outside by rounding.
         mean[j] = min(max(mean[j], 0.0), 1.0)
     return mean
 
@@ -167,6 +176,7 @@ def weigh(value, weight):
     """Fill weights that sum to one from log-weights; return the log of the sum."""
     top, total = -np.inf, 0.0
     for entry in range(len(value)):
+        # The largest first, so that no exponential overflows.
         top = max(top, value[entry])
     for entry in range(len(value)):
         weight[entry] = math.exp(value[entry] - top)

@@ -1,8 +1,9 @@
 """Gibbs sampling of the causes of rows, and the credit that each parameter earns on the way.
 
-Every hidden node is drawn in turn given all others. Credits and chances use the probability that
-the node is on, not the draw: a draw of 0 or 1 would only add noise, and an edge whose few failures
-happened not to be drawn once would be taken to be certain for ever.
+Equations T35 to T38 of docs/theory.md. Every hidden node is drawn in turn given all others. Credits
+and chances use the probability that the node is on, not the draw: a draw of 0 or 1 would only add
+noise, and an edge that happened to succeed in every draw of one sweep would count as certain from
+then on.
 """
 
 import math
@@ -48,7 +49,9 @@ def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, beg
         walker = allocate_walker(local)
         for j in range(len(local.hidden)):
             walker.state[j] = state[local.hidden[j]]
+        # Sums afresh for every sweep: rounding does not add up over the rounds of learning.
         enter_state(local, walker)
+        # Only the leak can have switched an isolated node on: all of the credit is its own.
         for k in range(n_hidden):  # isolated nodes
             if not np.isnan(local.isolated[k]):
                 probability[k] = logistic_of(local.isolated[k])
@@ -65,10 +68,12 @@ def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, beg
             noise = graph.leak_param[ones[place]]
             credit[noise] += weight * _share(local.leak[place], walker.sums[place])
         for i in missing:
+            # The loop at the end counts every node of every row; unobserved visibles had no chance.
             chance[graph.leak_param[i]] -= weight
             for edge in range(graph.ptr[i], graph.ptr[i] + graph.n_parents[i]):
                 chance[graph.param[edge]] -= weight * probability[graph.parent[edge]]
         for k in range(n_hidden):
+            # Chances of edges follow from these at the end: no loop over all edges in every row.
             times_on[k] += weight * probability[k]
         for i in ones:
             active[i] = 0
@@ -80,7 +85,7 @@ def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, beg
 
 @njit(cache=True, nogil=True)
 def _credit_node(graph, local, walker, j, active, expected, credit):
-    """Credit for node j, which is expected to be on so often: to its leak, and to its edges."""
+    """Credit of node j's leak and edges, equation T38; ``expected`` is weight times probability."""
     n_ones, n_visible = local.n_ones, graph.n_visible
     k = local.hidden[j]
     own = _share(local.leak[n_ones + j], walker.sums[n_ones + j])
@@ -92,6 +97,7 @@ def _credit_node(graph, local, walker, j, active, expected, credit):
             continue
         slot, theta = local.slot[edge], local.theta[edge]
         if child < n_visible or walker.state[slot - n_ones]:
+            # B of the child with this edge active, whatever the present draw of j is.
             total = walker.sums[slot] if walker.state[j] else walker.sums[slot] + theta
             credit[graph.param[graph.out_edge[position]]] += expected * _share(theta, total)
         edge += 1
@@ -99,5 +105,9 @@ def _credit_node(graph, local, walker, j, active, expected, credit):
 
 @njit(cache=True, nogil=True)
 def _share(theta, total):
-    """Probability that a parent acted, given that at least one did; theirs is ``total``."""
+    """Probability that an edge acted given that at least one did, equation T37.
+
+    ``total`` is B of all active edges of the child.
+    """
+    # Never below theta, whatever the rounding: a share is at most one.
     return math.expm1(-theta) / math.expm1(-max(total, theta))

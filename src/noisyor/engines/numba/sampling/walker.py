@@ -1,9 +1,9 @@
-"""One row as the hidden nodes see it that interact, and configurations of them, flip by flip.
+"""The part of a row in which hidden nodes interact, and configurations of it, flip by flip.
 
-A `Local` model keeps the hidden nodes that interact and, of their edges, those into visibles that
-are on and into other hidden nodes. A hidden node without any such edge is *isolated*: given the row
-it is independent of all others, so it is summed out in closed form. In a network of twelve thousand
-diseases all but some hundred are isolated.
+Equations T35 and T36 of docs/theory.md. A `Local` model keeps the hidden nodes that interact and,
+of their edges, those into visibles that are on and into other hidden nodes. A hidden node without
+any such edge is *isolated*: given the row it is independent of all others, so it is summed out in
+closed form. In a network of twelve thousand diseases all but a few hundred are isolated.
 """
 
 import math
@@ -62,7 +62,7 @@ class Walker(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def localize(graph, parameters, rows, row):
-    """The row as the hidden nodes see it that interact."""
+    """The local model of a row; isolated nodes are summed out into its offset."""
     n_visible, n_hidden = graph.n_visible, graph.n_hidden
     ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
     missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
@@ -71,6 +71,7 @@ def localize(graph, parameters, rows, row):
         slot_of[node] = -1
     for place in range(len(ones)):
         slot_of[ones[place]] = place
+    # Being on costs theta of every child; children that are on give it back through their odds.
     cost, isolated = np.empty(n_hidden), np.empty(n_hidden)
     clamp, n_clamps = np.empty(n_hidden, dtype=np.uint8), rows.clamp.shape[0]
     for k in range(n_hidden):
@@ -83,6 +84,7 @@ def localize(graph, parameters, rows, row):
         for edge in range(graph.ptr[i], graph.ptr[i] + graph.n_parents[i]):
             cost[graph.parent[edge]] -= parameters.theta[edge]
 
+    # First pass: who interacts, and how many edges that takes. Slots of visibles come first.
     hidden = np.empty(n_hidden, dtype=np.int32)
     n, n_edges = 0, 0
     for k in range(n_hidden):
@@ -92,6 +94,7 @@ def localize(graph, parameters, rows, row):
             child = graph.out_child[position]
             if child >= n_visible or slot_of[child] >= 0:
                 edges += 1
+        # No parents, and no child that is on or hidden: independent of all others, equation T35.
         if edges == 0 and graph.n_parents[node] == 0:
             if clamp[k] == FREE:
                 odds = log_expm1(parameters.leak[node]) - cost[k]
@@ -109,6 +112,7 @@ def localize(graph, parameters, rows, row):
         n += 1
         n_edges += edges
 
+    # Second pass: fill arrays of the right size.
     leak = np.empty(len(ones) + n)
     for place in range(len(ones)):
         leak[place] = parameters.leak[ones[place]]
@@ -182,7 +186,10 @@ def enter_state(local, walker):
 
 @njit(cache=True, nogil=True)
 def gain_on(local, walker, j):
-    """What node j being on instead of off adds to log p(h, x)."""
+    """Log-odds of node j given all others: log p(h, x) with j on minus that with j off.
+
+    Equation T19, with T36 where many children are concerned.
+    """
     n_ones, ptr, slot, theta = local.n_ones, local.ptr, local.slot, local.theta
     state, sums, odds, off = walker.state, walker.sums, walker.odds, walker.off
     end = local.visible_end[j]
@@ -197,14 +204,16 @@ def gain_on(local, walker, j):
     else:
         # Switching on multiplies the probability of an active child by 1 + works * off, with
         # off = 1 / (exp(B) - 1): one logarithm for many children, where most of the time goes.
+        # theta of these edges cancels against the cost, hence ``net_cost``. Equation T36.
         works = local.works
         gain, factor = odds[n_ones + j] - local.net_cost[j], 1.0
         for edge in range(ptr[j], end):
             factor *= 1.0 + works[edge] * off[slot[edge]]
-            if factor > 1e7:  # off is below 1e301
+            if factor > 1e7:  # off is below 1e301: one more factor cannot overflow
                 gain += math.log(factor)
                 factor = 1.0
         gain += math.log(factor)
+    # Hidden children may be off, and then they only cost: that is in ``cost`` already.
     for edge in range(end, ptr[j + 1]):
         child = slot[edge]
         if state[child - n_ones]:
@@ -229,7 +238,7 @@ def flip_node(local, walker, j):
 
 @njit(cache=True, nogil=True)
 def uniform_of(key):
-    """A number strictly between 0 and 1."""
+    """A number strictly between 0 and 1: U of equation T18."""
     return (np.float64(mix(key) >> uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
 
 

@@ -1,0 +1,72 @@
+"""Columns of a table by name or number: which one names the rows, which ones hold data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noisyor.data.columns import require
+from noisyor.errors import InvalidDataError
+from noisyor.tables.options import ReadOptions
+
+__all__ = ["as_number", "column_number", "id_column", "kept_columns", "role_hint"]
+
+
+def id_column(
+    options: ReadOptions, names: list[str] | None, width: int, where: object
+) -> int | None:
+    """Number of the column that names the rows, if there is one."""
+    if options.id_column is None:
+        return None
+    if not options.id_required and options.id_column not in (names or ()):
+        return None
+    return column_number(options.id_column, names, width, f"{where}: id column")
+
+
+def kept_columns(
+    options: ReadOptions,
+    names: list[str] | None,
+    width: int,
+    id_number: int | None,
+    where: object,
+    wanted: Sequence[str] | None,
+) -> list[int]:
+    """Numbers of the columns that hold data: wanted ones, or all that are not dropped."""
+    if wanted is not None and names is not None:
+        require(names, wanted, where)
+        chosen = set(wanted)
+        return [k for k, name in enumerate(names) if name in chosen and k != id_number]
+    dropped = {column_number(drop, names, width, f"{where}: drop") for drop in options.drop}
+    kept = [k for k in range(width) if k not in dropped and k != id_number]
+    if not kept:
+        raise InvalidDataError(f"{where}: no column is left")
+    return kept
+
+
+def column_number(wanted: str, names: list[str] | None, width: int, where: str) -> int:
+    """A column from its name, or from its number if no column has that name."""
+    if names is not None and wanted in names:
+        return names.index(wanted)
+    number = as_number(wanted, width)
+    if number is None:
+        there = f"there are {', '.join(map(repr, names[:12]))}" if names else f"{width} columns"
+        more = " ..." if names is not None and len(names) > 12 else ""
+        shown = wanted if wanted.lstrip("-").isdigit() else repr(wanted)
+        raise InvalidDataError(f"{where}: no column {shown}; {there}{more}")
+    return number
+
+
+def as_number(wanted: str | None, width: int) -> int | None:
+    """A number of a column from 0, or from -1 backwards; None if it is not one."""
+    try:
+        number = int(wanted or "")
+    except ValueError:
+        return None
+    return number % width if -width <= number < width else None
+
+
+def role_hint(name: str, what: str = "column") -> str:
+    """What to do with a column or field that does not hold 0 and 1."""
+    return (
+        f"if this {what} names the rows, give ReadOptions(id_column={name!r}); "
+        f"if it does not matter, ReadOptions(drop=({name!r},))"
+    )

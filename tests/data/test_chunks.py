@@ -1,0 +1,75 @@
+"""Files of chunks that are damaged or do not fit; `tests/learning` reads those that do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from noisyor.data import open_rows, write_rows
+from noisyor.errors import InvalidDataError
+
+X = np.array([[1, 0, 1], [0, 1, 0]], dtype=np.uint8)
+
+
+class TestMapped:
+    def test_only_what_is_used_is_read(self, tmp_path):
+        write_rows(tmp_path / "rows", [X, X])
+        source = open_rows(tmp_path / "rows", chunk_rows=3)
+        assert isinstance(source.arrays["indices"], np.memmap)
+        assert [chunk.n_rows for chunk in source] == [3, 1]
+
+    def test_damage_names_the_file(self, tmp_path):
+        write_rows(tmp_path / "rows", [X])
+        file = tmp_path / "rows" / "indices.npy"
+        file.write_bytes(file.read_bytes()[:-1])
+        with pytest.raises(InvalidDataError, match=r"indices\.npy: damaged or incomplete"):
+            open_rows(tmp_path / "rows")
+
+    def test_a_shape_of_three_sizes(self, tmp_path):
+        write_rows(tmp_path / "rows", [X])
+        np.save(tmp_path / "rows" / "shape.npy", [2, 3, 1])
+        with pytest.raises(InvalidDataError, match=r"shape\.npy is not"):
+            open_rows(tmp_path / "rows")
+
+    def test_values_that_are_not_binary(self, tmp_path):
+        write_rows(tmp_path / "rows", [X])
+        np.save(tmp_path / "rows" / "data.npy", np.array([1, 2, 1]))
+        message = r"rows, rows 0 to 2: row 0, column 2: .* got 2"
+        with pytest.raises(InvalidDataError, match=message):
+            open_rows(tmp_path / "rows").read(0)
+
+
+class TestNpz:
+    def test_not_a_sparse_matrix(self, tmp_path):
+        np.savez(tmp_path / "a.npz", X=X)
+        with pytest.raises(InvalidDataError, match=r"a\.npz is not a sparse matrix"):
+            open_rows(tmp_path)
+
+    def test_other_widths(self, tmp_path):
+        sp.save_npz(tmp_path / "a.npz", sp.csr_array(X))
+        sp.save_npz(tmp_path / "b.npz", sp.csr_array(X[:, :2]))
+        with pytest.raises(InvalidDataError, match=r"b\.npz has 2 columns, .*a\.npz has 3"):
+            open_rows(tmp_path)
+
+    def test_values_that_are_not_binary(self, tmp_path):
+        sp.save_npz(tmp_path / "a.npz", sp.csr_array(X * 2))
+        with pytest.raises(InvalidDataError, match=r"a\.npz: row 0, column 0: .* got 2"):
+            open_rows(tmp_path).read(0)
+
+
+class TestParquet:
+    def test_values_are_compared_exactly(self, tmp_path):
+        arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+        from pyarrow import parquet
+
+        nearly = arrow.table({"a": [0.0, 1 + 1e-12]})  # 1 in single precision
+        parquet.write_table(nearly, tmp_path / "a.parquet")
+        with pytest.raises(InvalidDataError, match=r"a\.parquet, row group 0: row 1, column 'a'"):
+            open_rows(tmp_path / "a.parquet").read(0)
+
+    def test_not_parquet(self, tmp_path):
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+        (tmp_path / "a.parquet").write_bytes(b"PAR1 and nothing else")
+        with pytest.raises(InvalidDataError, match=r"a\.parquet: not a Parquet file, or damaged"):
+            open_rows(tmp_path / "a.parquet")

@@ -1,0 +1,103 @@
+"""The table of formats, and the contract that every one of them keeps."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from format_contract import EXAMPLES, check_damage, check_rows, damaged, is_refused
+from table_examples import written
+
+from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.tables import FORMATS
+from noisyor.tables.formats import format_of, reader_module
+
+
+def test_every_format_has_an_example():
+    assert set(EXAMPLES) == set(FORMATS)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+class TestContract:
+    def test_rows(self, name, tmp_path):
+        check_rows(name, tmp_path)
+
+    def test_damage(self, name, tmp_path):
+        refused = check_damage(name, tmp_path)
+        # Almost any text is a document, and almost any line a basket.
+        assert refused > 0 or FORMATS[name].members
+
+    def test_readers_have_one_signature(self, name):
+        module = reader_module(name)
+        assert list(inspect.signature(module.read).parameters) == ["path", "options", "columns"]
+        if FORMATS[name].texts:
+            assert list(inspect.signature(module.read_texts).parameters) == ["path", "options"]
+
+
+def test_no_two_formats_look_alike():
+    for one, other in combinations(FORMATS.values(), 2):
+        assert not set(one.endings) & set(other.endings)
+        assert not any(a.startswith(b) or b.startswith(a) for a in one.magic for b in other.magic)
+        assert not one.members or one.members != other.members
+
+
+def test_content_counts_more_than_the_name():
+    np.save("d.npy", np.eye(2))
+    Path("d.npy").rename("d.csv")
+    assert format_of(Path("d.csv")) == "npy"
+    with pytest.raises(InvalidDataError, match="not of the format csv: it is of the format npy"):
+        format_of(Path("d.csv"), "csv")
+    with pytest.raises(InvalidDataError, match="not of the format npy: it is a text or damaged"):
+        format_of(written("d.npy", "a,b\n1,0\n"))
+
+
+def test_files_and_folders():
+    Path("d").mkdir()
+    with pytest.raises(InvalidDataError, match=r"without \.png or \.txt files"):
+        format_of(Path("d"))
+    with pytest.raises(InvalidSettingError, match="that of a file"):
+        format_of(Path("d"), "csv")
+    with pytest.raises(InvalidSettingError, match="that of a folder"):
+        format_of(written("d.csv", "1\n"), "images")
+    written("d/a.TXT.gz", "")
+    assert format_of(Path("d")) == "folder"
+    written("d/a.png", "")
+    assert format_of(Path("d")) == "images"
+
+
+def test_the_table_is_imported_at_once():
+    code = "import sys, noisyor.tables.formats; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_fuzzed_files():
+    """Damage of any kind is an error of our family in one line that names the file."""
+    import pandas
+
+    random = np.random.default_rng(7)
+    big = random.integers(0, 2, (40, 6))
+    np.save("a.npy", big)
+    np.savez_compressed("a.npz", X=big)
+    sp.save_npz("s.npz", sp.csr_array(big))
+    scipy.io.savemat("a.mat", {"X": sp.csc_matrix(big.astype(float))})
+    scipy.io.savemat("b.mat", {"X": big.astype(float)}, do_compression=True)
+    pandas.DataFrame(big, columns=list("abcdef")).to_parquet("a.parquet")
+    pandas.DataFrame(big, columns=list("abcdef")).to_csv("a.csv")
+    written("a.jsonl", "\n".join(json.dumps(dict(enumerate(row.tolist()))) for row in big))
+    refused = 0
+    for source in sorted(Path().iterdir()):
+        content = source.read_bytes()
+        path = Path(f"fuzzed{source.suffix}")
+        for _ in range(60):
+            path.write_bytes(damaged(content, random))
+            refused += is_refused(path)
+    assert refused > 300

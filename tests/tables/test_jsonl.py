@@ -1,0 +1,36 @@
+"""Objects and tags in JSON lines."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from table_examples import COLUMNS, NAMES, X, rows_of, tags, written
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_json_tags(named):
+    lines = (
+        json.dumps({"animal": name, "has": row} if named else row)
+        for name, row in zip(NAMES, tags(), strict=True)
+    )
+    found = rows_of(written("d.jsonl", "\n".join(lines)), id_column="animal" if named else None)
+    order = [found.observations.column_names.index(name) for name in COLUMNS]
+    np.testing.assert_array_equal(found.observations.to_dense()[:, order], X)
+    assert found.row_names == (NAMES if named else None)
+
+
+def test_json_objects():
+    records = [dict(zip(COLUMNS, map(int, row), strict=True)) for row in X]
+    records[1]["milk"] = None
+    del records[2]["legs, four"]
+    found = rows_of(written("d.jsonl", "\n".join(map(json.dumps, records))))
+    expected = X.astype(float)
+    expected[1, 2] = expected[2, 3] = np.nan
+    np.testing.assert_array_equal(found.observations.to_dense(), expected)
+
+
+def test_json_objects_that_list_only_what_is_there():
+    found = rows_of(written("d.jsonl", '{"a": 1}\n{"b": true, "a": 1}\n{}\n'))
+    np.testing.assert_array_equal(found.observations.to_dense(), [[1, 0], [1, 1], [0, 0]])

@@ -1,0 +1,92 @@
+"""The order of the packages: the contract holds, can fail, and is the table in the documents."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "noisyor"
+LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+MOST_ROOT_MODULES, MOST_MODULES = 6, 14
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run ``lint-imports`` on the sources and the contracts of a folder."""
+    return subprocess.run(
+        [sys.executable, "-c", LINT, "--no-cache"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder / "src"), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+    )
+
+
+def layers_of_contract() -> list[list[str]]:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = next(c["layers"] for c in contracts["contracts"] if c["type"] == "layers")
+    return [[name.strip() for name in layer.split("|")] for layer in layers]
+
+
+def layers_of_page() -> list[list[str]]:
+    section = (
+        (ROOT / "docs" / "architecture.md").read_text().split("## Layers")[1].split("\n## ")[0]
+    )
+    first_cells = re.findall(r"^\| (`[^|]+`) \|", section, flags=re.MULTILINE)
+    return [re.findall(r"`([^`]+)`", cell) for cell in first_cells]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_imports_follow_the_order():
+    result = lint_imports(ROOT)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_an_import_against_the_order_is_found(copy):
+    module = copy / "src" / "noisyor" / "network" / "graph.py"
+    module.write_text(module.read_text() + "\nimport noisyor.learning.adam\n")
+    result = lint_imports(copy)
+    assert result.returncode == 1
+    assert "noisyor.network is not allowed to import noisyor.learning" in result.stdout
+    assert "noisyor.network.graph -> noisyor.learning.adam" in result.stdout
+
+
+def test_a_package_outside_the_order_is_found(copy):
+    package = copy / "src" / "noisyor" / "attic"
+    package.mkdir()
+    (package / "__init__.py").write_text('"""Belongs to no layer."""\n')
+    result = lint_imports(copy)
+    assert result.returncode == 1
+    assert "attic" in result.stdout
+
+
+def test_the_page_lists_the_layers_of_the_contract_in_order():
+    assert layers_of_page() == layers_of_contract()
+
+
+def test_every_package_is_on_the_page():
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    modules = {path.stem for path in SOURCE.glob("*.py")} - {"__init__"}
+    listed = {name for layer in layers_of_page() for name in layer}
+    assert listed == packages | modules
+
+
+def test_the_root_and_the_packages_stay_small():
+    assert len(list(SOURCE.glob("*.py"))) <= MOST_ROOT_MODULES
+    for init in SOURCE.rglob("*/__init__.py"):
+        modules = [path for path in init.parent.glob("*.py") if path != init]
+        assert len(modules) <= MOST_MODULES, f"{init.parent.relative_to(SOURCE)} is too large"
