@@ -29,7 +29,7 @@ import numpy.typing as npt
 from _measure import Machine, arguments, significant, write
 from _problems import data_directory
 from noisyor.data.observations import Observations
-from noisyor.engines.numpy.joint_max_product import joint_max_product
+from noisyor.engines.numpy.joint_max_product import infer_jointly
 from noisyor.inference.joint_max_product import (
     CERTAIN,
     Factorization,
@@ -108,7 +108,7 @@ def two_stage(n: int, r: int, seed: int) -> dict[str, Any]:
     def run(X: npt.NDArray[np.uint8], features: npt.NDArray[np.float64]) -> Any:
         unary = prior + generator.logistic(size=(n, r, 1, 1))
         pixels = np.where(X, CERTAIN, -CERTAIN)[:, None]
-        return joint_max_product(pixels, unary, features, iterations=1000, schedule="two-stage")
+        return infer_jointly(pixels, unary, features, iterations=1000, schedule="two-stage")
 
     def error(beliefs: Any, V: npt.NDArray[np.bool_], X: npt.NDArray[np.uint8]) -> float:
         U = beliefs.activations[:, :, 0, 0] > 0
@@ -116,7 +116,7 @@ def two_stage(n: int, r: int, seed: int) -> dict[str, Any]:
 
     began = time.perf_counter()
     learned = run(data.train, prior + generator.logistic(size=(r, 1, n)))
-    V = learned.features[:, 0] > 0
+    V = learned.patches[:, 0] > 0
     inferred = run(data.test, np.where(V, CERTAIN, -CERTAIN)[:, None])
     return {
         "seed": seed,

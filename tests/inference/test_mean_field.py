@@ -9,15 +9,15 @@ from noisyor import (
     MaxProduct,
     MeanField,
     bipartite,
-    enumerate_posterior,
     explain,
     initialize,
-    log_joint,
     train,
 )
 from noisyor.data.observations import Observations
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
+from noisyor.inference.exact import enumerate_posterior
+from noisyor.inference.objective import log_joint
 
 
 @pytest.mark.parametrize("name", ["numpy", "numba"])
@@ -78,15 +78,37 @@ def test_training_climbs_and_resumes_bit_for_bit(tmp_path):
     network, X = trained_problem()
     network = initialize(network, "paper-3", noise="uniform")
     settings_of_run = {"batch_size": 20, "learning_rate": 0.02, "progress": False}
-    whole = train(network, X, MeanField(), steps=30, engine=get_engine(n_threads=2), **settings_of_run)
+    whole = train(
+        network, X, MeanField(), steps=30, engine=get_engine(n_threads=2), **settings_of_run
+    )
     assert whole.history.elbo[-3:].mean() > whole.history.elbo[:3].mean() + 1
     path = tmp_path / "run"
-    train(network, X, MeanField(), steps=11, checkpoint=path, engine=get_engine(n_threads=1), **settings_of_run)
+    train(
+        network,
+        X,
+        MeanField(),
+        steps=11,
+        checkpoint=path,
+        engine=get_engine(n_threads=1),
+        **settings_of_run,
+    )
     resumed = train(
         network, X, MeanField(), steps=30, checkpoint=path, resume=True, **settings_of_run
     )
     assert (resumed.network.theta == whole.network.theta).all()
     assert (resumed.history.elbo == whole.history.elbo).all()
+
+
+def test_only_a_warm_method_takes_and_keeps_where_it_was():
+    network, X = trained_problem()
+    rows, key = Observations.of(X), {"seed": 0, "step": 0}
+    warm, cold = MeanField(outer=1, warm_start=True), MeanField(outer=1)
+    first = warm.gradient(network, rows, **key)
+    second = warm.gradient(network, rows, warm=first.warm, **key)
+    assert second.total.value > first.total.value
+    afresh = cold.gradient(network, rows, warm=first.warm, **key)
+    assert afresh.total.value == first.total.value
+    assert afresh.warm is None
 
 
 @pytest.mark.parametrize(

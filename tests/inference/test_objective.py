@@ -3,9 +3,6 @@ import pytest
 from random_networks import random_network, random_rows
 
 import noisyor as nor
-from noisyor.engines.numba.graph import log_expm1
-from noisyor.engines.numba.scalar import log_expm1 as scalar_log_expm1
-from noisyor.engines.numba.scalar import log_one_minus_exp
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError
 from noisyor.inference.exact import enumerate_posterior, hidden_configurations, log_joint_table
@@ -81,14 +78,6 @@ def test_one_explanation_has_no_entropy():
     network = random_network(1)
     posterior = nor.explain(network, random_rows(network, 1))
     np.testing.assert_array_equal(nor.elbo_mp(posterior), posterior.log_joint)
-
-
-def test_the_array_and_scalar_functions_agree():
-    theta = np.concatenate([np.geomspace(1e-5, 50, 200), [700.0]])
-    scalar = np.array([scalar_log_expm1(value) for value in theta])
-    np.testing.assert_allclose(log_expm1(theta), scalar, rtol=1e-13, atol=1e-13)
-    exact = np.array([log_one_minus_exp(value) for value in theta])
-    np.testing.assert_allclose(np.expm1(exact), -np.exp(-theta), rtol=1e-10, atol=1e-300)
 
 
 def test_states_are_checked():

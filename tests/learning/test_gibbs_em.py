@@ -4,71 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from random_networks import random_network, random_rows
+from random_networks import random_network
 from scipy.special import logsumexp
 
 import noisyor as nor
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import Evidence, NoiseKey
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import hidden_configurations, log_joint_table
 from noisyor.learning.gibbs_em import learn_by_gibbs
-from noisyor.network.graph import Network, probability_from_theta
-
-
-def exact_counts(network: Network, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Expected credits and chances of every parameter, by enumeration, one row at a time."""
-    states = hidden_configurations(network.n_hidden)
-    table = log_joint_table(network, states, rows)
-    weight = np.exp(table - logsumexp(table, axis=1, keepdims=True))
-    credit, chance = np.zeros(network.n_params), np.zeros(network.n_params)
-    success = probability_from_theta(network.theta)
-    for row, of_row in zip(rows, weight, strict=True):
-        for state, w in zip(states, of_row, strict=True):
-            nodes = np.concatenate([row, state])
-            for node in range(network.n_nodes):
-                if np.isnan(nodes[node]):
-                    continue
-                edges = np.arange(network.child_ptr[node], network.child_ptr[node + 1])
-                acting = [network.leak_param[node]]
-                acting += [network.param[e] for e in edges if state[network.parent[e]]]
-                total = network.theta[acting].sum()
-                for parameter in acting:
-                    chance[parameter] += w
-                    if nodes[node]:
-                        credit[parameter] += w * success[parameter] / -np.expm1(-total)
-    return credit, chance
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize("seed", range(4))
-def test_credits_and_chances_are_those_of_the_posterior(seed: int, missing: float) -> None:
-    network = random_network(seed, max_hidden=5, max_visible=6, tied=seed % 2 == 1)
-    rows = random_rows(network, seed, n_rows=3, missing=missing)
-    dense = Observations.of(rows).to_dense().astype(np.float64)
-    wanted = exact_counts(network, dense)
-    many = 1500  # independent chains of the same rows
-    copies = Observations.of(np.repeat(dense, many, axis=0))
-    states = np.zeros((copies.n_rows, network.n_hidden), dtype=np.uint8)
-    engine, evidence = get_engine(), Evidence.of(network, copies)
-    prepared = engine.prepare(network)
-    for number in range(20):
-        states, *found = engine.gibbs_sweep(prepared, evidence, states, NoiseKey(1, number))
-    for got, want in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(got / many, want, atol=0.1)
-
-
-def test_one_cause_needs_no_samples() -> None:
-    """With one hidden node its probability is exact, and so is all but the credit of the noise."""
-    network = nor.bipartite(3, 1, failure_probability=[[0.2, 0.6, 0.9]], prior_probability=0.3)
-    rows = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [np.nan, 1, 0]], dtype=np.float64)
-    states = np.zeros((4, 1), dtype=np.uint8)
-    engine, evidence = get_engine(), Evidence.of(network, Observations.of(rows))
-    _, *found = engine.gibbs_sweep(engine.prepare(network), evidence, states, NoiseKey(0))
-    drawn = network.roles == "noise"
-    for got, want in zip(found, exact_counts(network, rows), strict=True):
-        np.testing.assert_allclose(got[~drawn], want[~drawn], rtol=1e-9)
+from noisyor.network.graph import Network
 
 
 def log_likelihood(network: Network, rows: np.ndarray) -> float:

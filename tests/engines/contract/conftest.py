@@ -3,10 +3,10 @@
 import pytest
 
 from noisyor.engines.contract import Engine
-from noisyor.engines.registry import get_engine
+from noisyor.engines.registry import engine_names, get_engine
 
 
-@pytest.fixture(params=["numpy", "numba"])
+@pytest.fixture(params=engine_names())
 def engine(request: pytest.FixtureRequest) -> Engine:
     """An engine with two workers, if it supports what the module names as ``NEEDS``."""
     found = get_engine(request.param, n_threads=2)

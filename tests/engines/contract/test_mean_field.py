@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from random_networks import build, random_network, random_rows
 from reference_mean_field import MeanFieldRow, ancestors, sweep_order
 
-from noisyor import Observations, bipartite, convolutional, enumerate_posterior, initialize, layered
+from noisyor import Observations, bipartite, convolutional, initialize, layered
 from noisyor.engines.contract import Evidence, WarmState
 from noisyor.engines.registry import get_engine
-from noisyor.inference.exact import hidden_configurations, log_joint_table
+from noisyor.inference.exact import enumerate_posterior, hidden_configurations, log_joint_table
 from noisyor.network.graph import Network
 
 NEEDS = ("mean_field", "mean_field_gradient")
