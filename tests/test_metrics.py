@@ -20,7 +20,7 @@ from noisyor.metrics import (
 )
 from noisyor.network.boolean import boolean_convolution
 from noisyor.network.builders import bipartite, convolutional
-from noisyor.network.graph import theta_from_failure
+from noisyor.network.parameters import theta_from_failure
 
 
 def convolution_by_definition(activations, features, border):
@@ -70,7 +70,7 @@ class TestBooleanConvolution:
     @pytest.mark.parametrize(
         ("activations", "features", "border", "message"),
         [
-            (np.zeros((1, 2, 3, 3)), np.zeros((1, 2, 2)), False, "2 features, but there are 1"),
+            (np.zeros((1, 2, 3, 3)), np.zeros((1, 2, 2)), False, "2 components, but there are 1"),
             (np.zeros((2, 3, 3)), np.zeros((1, 2, 2)), False, "activations has 4 axes"),
             (np.zeros((1, 1, 3, 3)), np.full((1, 2, 2), 0.5), False, "features is binary"),
             (np.full((1, 1, 3, 3), np.nan), np.zeros((1, 2, 2)), False, "activations is binary"),

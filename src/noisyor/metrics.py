@@ -1,6 +1,6 @@
 """How good a result is: reconstruction, recovered features, and the trivial reference beside them.
 
-Images are binary stacks (n_images, height, width); features (n_features, height, width).
+Images are binary stacks (n_images, height, width); features are (n_components, height, width).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from scipy.optimize import linear_sum_assignment
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.network.boolean import binary_array, boolean_convolution, boolean_product
-from noisyor.network.builders import activation_shape
 from noisyor.network.graph import Network
+from noisyor.network.layout import ConvolutionalLayout
 
 __all__ = [
     "FeatureMatch",
@@ -90,26 +90,20 @@ def reconstruct_images(network: Network, states: Any) -> BinaryArray:
     -------
     uint8 (n_images, height, width).
     """
-    features = threshold_features(network.theta_of("failure"))
-    image_shape = network.visible_shape
-    if features.ndim != 3 or len(image_shape) != 2:
+    layout = network.layout
+    if not isinstance(layout, ConvolutionalLayout):
         raise InvalidNetworkError(
-            "only a convolutional network draws images; this one has parameters 'failure' of "
-            f"shape {features.shape} and observations of shape {image_shape}"
-        )
-    border = not _fits(network, False)
-    if border and not _fits(network, True):
-        raise InvalidNetworkError(
-            f"{network.n_hidden} hidden nodes are not the positions of features of shape "
-            f"{features.shape} in images of shape {image_shape}"
+            "only a convolutional network draws images, the layout of this one is "
+            + ("unknown" if layout is None else layout.kind)
         )
     dense = states.toarray() if sp.issparse(states) else np.asarray(states)
     if dense.ndim != 2 or dense.shape[1] != network.n_hidden:
         raise InvalidDataError(
             f"states have shape (n_images, {network.n_hidden}) for this network, got {dense.shape}"
         )
-    positions = activation_shape(image_shape, features.shape[1:], border)
-    return boolean_convolution(dense.reshape(-1, len(features), *positions), features, border)
+    activations = dense.reshape(-1, layout.n_components, *layout.activation_shape)
+    features = threshold_features(network.theta_of("failure"))
+    return boolean_convolution(activations, features, layout.border)
 
 
 def reconstruction_error(X_reconstructed: npt.ArrayLike, X: npt.ArrayLike) -> float:
@@ -287,20 +281,6 @@ def match_features(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> Featur
     place = iou.argmax(axis=2)[chosen, partner]
     match.offset[chosen] = np.stack(np.divmod(place, columns), axis=1)
     return match
-
-
-def _fits(network: Network, border: bool) -> bool:
-    """Whether the hidden nodes are the positions of the features, with or without border."""
-    n_features, *feature_shape = network.group("failure").shape
-    try:
-        rows, columns = activation_shape(
-            (network.visible_shape[0], network.visible_shape[1]),
-            (feature_shape[0], feature_shape[1]),
-            border,
-        )
-    except InvalidNetworkError:
-        return False
-    return bool(n_features * rows * columns == network.n_hidden)
 
 
 def _not_empty(array: BoolArray) -> None:

@@ -14,7 +14,8 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import hidden_configurations, log_joint_table
 from noisyor.learning.gibbs_em import learn_by_gibbs
-from noisyor.network.graph import Network, probability_from_theta
+from noisyor.network.graph import Network
+from noisyor.network.parameters import probability_from_theta
 
 
 def exact_counts(network: Network, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,6 @@ import noisyor as nor
 from noisyor.network.labels import hidden_names
 from noisyor.report.attribution import attribute
 from noisyor.report.explorer import Caps, Words, cause_names, explorer_data, reach_of
-from noisyor.report.health import expected_rate
 from noisyor.report.quality import explain_rows
 
 WORDS = Words("topic", "topics", "word", "words", "document", "documents")
@@ -28,7 +27,7 @@ def explorer(example, **caps) -> dict:
         WORDS,
         cause_names(network, "topics", False, reach_of(network)),
         reach_of(network),
-        expected_rate(network),
+        nor.network.prior_marginals(network),
         rows,
         attribute(network, rows.observations, rows.states),
         None,

@@ -24,7 +24,8 @@ from noisyor.diagnosis.ranking import Differential, differential, find_visible
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.builders import from_edges
-from noisyor.network.graph import Network, probability_from_theta
+from noisyor.network.graph import Network
+from noisyor.network.parameters import probability_from_theta
 
 __all__ = [
     "Patients",

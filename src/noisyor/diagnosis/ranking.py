@@ -22,9 +22,10 @@ from noisyor.inference.exact import MAX_HIDDEN, hidden_configurations, log_joint
 from noisyor.inference.explain import explain
 from noisyor.inference.marginals import marginals
 from noisyor.inference.max_product import MaxProduct
+from noisyor.network.forward import prior_marginals
 from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_label, visible_label
-from noisyor.network.subnetwork import Concerned, concerned_by, forwards
+from noisyor.network.subnetwork import Subnetwork, relevant_subnetwork
 
 __all__ = [
     "Cause",
@@ -144,7 +145,7 @@ def differential(
     """
     if row.n_rows != 1:
         raise InvalidDataError(f"a differential is of one row, got {row.n_rows}")
-    part = concerned_by(network, row)
+    part = relevant_subnetwork(network, row)
     if _enumerable(part) if method == "auto" else method == "exact":
         belief = _enumerated(part)
     else:
@@ -154,16 +155,16 @@ def differential(
     shares, leaked = shares_of_findings(
         part.network, _present(part.row), [*belief.states, best], np.append(belief.weights, 0.01)
     )
-    chosen = set(part.causes[best].tolist())
-    base = forwards(network, np.empty(0, dtype=np.int64), np.empty(0))
+    chosen = set(part.hidden[best].tolist())
+    base = prior_marginals(network)
     causes = tuple(
         Cause(
-            index=int(part.causes[k]),
-            name=hidden_label(network, int(part.causes[k])),
+            index=int(part.hidden[k]),
+            name=hidden_label(network, int(part.hidden[k])),
             probability=float(belief.probability[k]),
             error=None if np.isnan(belief.error[k]) else float(belief.error[k]),
-            base=float(base[part.causes[k]]),
-            in_best=int(part.causes[k]) in chosen,
+            base=float(base[part.hidden[k]]),
+            in_best=int(part.hidden[k]) in chosen,
             explains=_explained(network, part, shares.get(int(k), {})),
         )
         for k in np.argsort(-belief.probability, kind="stable")[:top]
@@ -173,13 +174,13 @@ def differential(
         best=tuple(sorted(chosen)),
         log_joint=float(mode.log_joint[0]),
         unexplained=tuple(
-            visible_label(network, int(part.visibles[i]))
+            visible_label(network, int(part.visible[i]))
             for i, share in leaked.items()
             if share > 0.5
         ),
         method=belief.words,
         exact=belief.exact,
-        probability=forwards(network, part.causes, belief.probability),
+        probability=prior_marginals(network, part.hidden, belief.probability),
     )
 
 
@@ -279,14 +280,14 @@ class _Belief(NamedTuple):
     exact: bool
 
 
-def _enumerable(part: Concerned) -> bool:
-    n_causes = len(part.causes)
+def _enumerable(part: Subnetwork) -> bool:
+    n_causes = len(part.hidden)
     return n_causes <= _MOST_ENUMERATED and part.network.n_nodes * 2**n_causes <= _MOST_CELLS
 
 
-def _enumerated(part: Concerned) -> _Belief:
+def _enumerated(part: Subnetwork) -> _Belief:
     """Exact probabilities; the most likely configurations, the first of them the best."""
-    n_causes = len(part.causes)
+    n_causes = len(part.hidden)
     if n_causes > MAX_HIDDEN:
         raise InvalidSettingError(
             f"{n_causes} causes bear on what was observed, at most {MAX_HIDDEN} can be enumerated; "
@@ -309,7 +310,7 @@ def _enumerated(part: Concerned) -> _Belief:
 
 
 def _sampled(
-    part: Concerned, method: Method, n_samples: int, seed: int, engine: EngineLike
+    part: Subnetwork, method: Method, n_samples: int, seed: int, engine: EngineLike
 ) -> _Belief:
     """Estimated probabilities; perturb-and-max-product samples of equal weight."""
     common: dict[str, Any] = {"n_samples": n_samples, "seed": seed, "engine": engine}
@@ -335,12 +336,12 @@ def _sampled(
 
 
 def _explained(
-    network: Network, part: Concerned, shares: dict[int, float]
+    network: Network, part: Subnetwork, shares: dict[int, float]
 ) -> tuple[Explained, ...]:
     ranked = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
         Explained(i, visible_label(network, i), share)
-        for i, share in ((int(part.visibles[k]), share) for k, share in ranked)
+        for i, share in ((int(part.visible[k]), share) for k, share in ranked)
         if share >= _FAINT
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.validation import is_whole
+from noisyor._util.validation import check_choice, is_whole
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
@@ -17,7 +17,6 @@ from noisyor.inference.evidence import explore_configurations
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.network.assembly import one_of
 from noisyor.network.graph import Network
 
 MarginalMethod = Literal["chains", "set", "weighted", "samples", "mean-field"]
@@ -85,7 +84,7 @@ def marginals(
     -------
     Marginals with dense arrays (n_rows, n_hidden).
     """
-    one_of("method", method, METHODS)
+    check_choice("method", method, METHODS)
     if not is_whole(n_samples) or n_samples < 2:
         raise InvalidSettingError(f"n_samples must be 2, 3, …, got {n_samples!r}")
     observations = Observations.of(X, n_visible=network.n_visible)

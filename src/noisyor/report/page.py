@@ -23,7 +23,9 @@ from noisyor._version import __version__
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
+from noisyor.network.forward import prior_marginals
 from noisyor.network.graph import Network
+from noisyor.network.layout import ConvolutionalLayout
 from noisyor.report.attribution import Attribution, attribute
 from noisyor.report.explorer import (
     Caps,
@@ -36,7 +38,6 @@ from noisyor.report.explorer import (
 )
 from noisyor.report.goodness import fit_section
 from noisyor.report.health import (
-    expected_rate,
     find_dead,
     find_duplicates,
     groups_of,
@@ -44,13 +45,13 @@ from noisyor.report.health import (
     success_matrix,
 )
 from noisyor.report.images import (
-    MOST_FEATURES,
+    MAX_FEATURES,
     feature_entries,
     feature_rate,
     feature_uses,
     image_entries,
 )
-from noisyor.report.inputs import Model, Rows, positions_of, read_model, rows_for
+from noisyor.report.inputs import Model, Rows, read_model, rows_for
 from noisyor.report.metadata import metrics_of, provenance_rows, same_data
 from noisyor.report.quality import Explained, calibrate, explain_rows
 from noisyor.report.residuals import EXTRA, MISSED, Residuals, matrix_data, residuals
@@ -204,13 +205,13 @@ def headline(model: Model) -> str:
     """What the model is, in a few words."""
     network, words = model.network, WORDS[model.kind]
     visibles = f"{network.n_visible:,} {words.visibles}"
-    if model.kind == "features":
-        n_features, *feature = network.group("failure").shape
+    if isinstance(network.layout, ConvolutionalLayout):
         # Sizes stay in one line: no-break spaces.
         small, large = (
-            "\u00a0×\u00a0".join(map(str, shape)) for shape in (feature, network.visible_shape)
+            "\u00a0×\u00a0".join(map(str, shape))
+            for shape in (network.layout.feature_shape, network.layout.image_shape)
         )
-        return f"{n_features:,} features of {small} pixels, in images of {large}"
+        return f"{network.layout.n_components:,} features of {small} pixels, in images of {large}"
     causes = _count(network.n_hidden, words.cause, words.causes)
     if network.n_layers > 1:
         return f"{causes} in {network.n_layers} layers above {visibles}"
@@ -229,7 +230,7 @@ def _causes(
     """Parts of the page for everything but images."""
     network = model.network
     names = rows.names if rows is not None else None
-    reach, rate = reach_of(network), expected_rate(network)
+    reach, rate = reach_of(network), prior_marginals(network)
     called = cause_names(network, model.kind, model.metadata.get("named") is True, reach)
     uses = None
     if explained is not None:
@@ -279,14 +280,14 @@ def _causes(
 def _features(model: Model, explained: Explained | None) -> dict[str, Any] | None:
     """Parts of the page for features of images."""
     network = model.network
-    positions = positions_of(network)
-    if positions is None:
+    layout = network.layout
+    if not isinstance(layout, ConvolutionalLayout):
         return None
-    uses = None if explained is None else feature_uses(explained, positions)
-    rate = feature_rate(network, positions)
+    uses = None if explained is None else feature_uses(explained, layout)
+    rate = feature_rate(network, layout)
     success = 1.0 - network.failure_probability
     n_images = None if explained is None else len(explained.number)
-    titles = [f"feature {number}" for number in range(positions.n_features)]
+    titles = [f"feature {number}" for number in range(layout.n_components)]
     dead = find_dead(success.max(axis=(1, 2)), rate, uses, n_images, "images")
     pairs = similar_features(success, {fault.cause for fault in dead})
     return {
@@ -296,8 +297,8 @@ def _features(model: Model, explained: Explained | None) -> dict[str, Any] | Non
         "has_matrix": False,
         "matrix_shape": None,
         "is_layered": False,
-        "features": feature_entries(network, positions, uses),
-        "images": None if explained is None else image_entries(network, positions, explained),
+        "features": feature_entries(network, layout, uses),
+        "images": None if explained is None else image_entries(network, layout, explained),
         "worst": None,
         "rates": [
             {
@@ -305,9 +306,9 @@ def _features(model: Model, explained: Explained | None) -> dict[str, Any] | Non
                 "prior": float(rate[f]),
                 "share": None if uses is None or not n_images else float(uses[f]) / n_images,
             }
-            for f in range(min(positions.n_features, MOST_FEATURES))
+            for f in range(min(layout.n_components, MAX_FEATURES))
         ],
-        "n_rates": positions.n_features,
+        "n_rates": layout.n_components,
         "per_image": True,
         "n_cut": 0,
         "health": _health(titles, dead, pairs),

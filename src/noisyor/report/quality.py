@@ -15,7 +15,8 @@ from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.metrics import independent_elbo
 from noisyor.network.forward import visible_probability
-from noisyor.network.graph import THETA_MIN, Network
+from noisyor.network.graph import Network
+from noisyor.network.parameters import THETA_MIN
 
 __all__ = ["Bin", "Calibration", "Explained", "calibrate", "explain_rows", "nothing_elbo"]
 
