@@ -13,7 +13,7 @@ from noisyor._util.validation import check_choice, is_whole
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.evidence import explore_configurations
+from noisyor.inference.evidence import Starts, explore_configurations
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
@@ -58,6 +58,7 @@ def marginals(
     *,
     n_samples: int = 64,
     hidden: Any = None,
+    starts: Starts | None = None,
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: bool | None = False,
@@ -76,6 +77,8 @@ def marginals(
     n_samples : chains, samples, and for ``"chains"`` and ``"set"`` also the number of members
         whose single flips are added.
     hidden : evidence on hidden nodes as in `explain`.
+    starts : mode and samples of the rows from `find_starts`, if they are at hand; they are found
+        here by default. ``"samples"`` takes its shares from them.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
@@ -90,9 +93,11 @@ def marginals(
     observations = Observations.of(X, n_visible=network.n_visible)
     common: dict[str, Any] = {"seed": seed, "engine": engine, "progress": progress}
     if method == "samples":
-        sampler = MaxProduct(temperature=1.0, n_samples=n_samples)
-        share = explain(network, observations, sampler, hidden=hidden, **common).marginals()
-        probability = share.toarray()
+        drawn = None if starts is None else starts.samples
+        if drawn is None:
+            sampler = MaxProduct(temperature=1.0, n_samples=n_samples)
+            drawn = explain(network, observations, sampler, hidden=hidden, **common)
+        probability, n_samples = drawn.marginals().toarray(), drawn.n_samples
         return Marginals(probability, np.sqrt(probability * (1 - probability) / n_samples), method)
     if method == "mean-field":
         q = explain(network, observations, MeanField(), hidden=hidden, **common).q
@@ -104,7 +109,13 @@ def marginals(
         "weighted": {"n_expansions": 0, "n_samples": n_samples},
     }[method]
     found = explore_configurations(
-        network, observations, hidden=hidden, with_probability=True, **settings, **common
+        network,
+        observations,
+        hidden=hidden,
+        with_probability=True,
+        starts=starts,
+        **settings,
+        **common,
     )
     error = found.error if method == "chains" else np.full_like(found.error, np.nan)
     return Marginals(found.probability, error, method)

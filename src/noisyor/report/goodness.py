@@ -11,7 +11,7 @@ from noisyor.inference.evaluate import Score
 from noisyor.report.explorer import Words
 from noisyor.report.inputs import Model
 from noisyor.report.metadata import metrics_of, same_data, training_curve
-from noisyor.report.quality import Calibration, Explained, nothing_elbo
+from noisyor.report.quality import Calibration, ExplainedRows, nothing_elbo
 from noisyor.report.svg import Curve, Interval, calibration_chart, line_chart
 
 __all__ = ["fit_section"]
@@ -27,7 +27,7 @@ _REFERENCES = ("held_out_independent", "independent_elbo", "trivial_elbo")
 
 
 def fit_section(
-    model: Model, words: Words, explained: Explained | None, calibration: Calibration | None
+    model: Model, words: Words, explained: ExplainedRows | None, calibration: Calibration | None
 ) -> dict[str, Any]:
     """Values for the section on quality."""
     metrics = metrics_of(model.metadata)
@@ -44,7 +44,7 @@ def fit_section(
 
 
 def _main(
-    model: Model, explained: Explained | None, metrics: dict[str, float]
+    model: Model, explained: ExplainedRows | None, metrics: dict[str, float]
 ) -> dict[str, Any] | None:
     """The one bound that the page leads with, and its reference."""
     if "held_out_elbo" in metrics:
@@ -60,7 +60,7 @@ def _main(
 
 
 def _bounds(
-    model: Model, words: Words, explained: Explained | None, metrics: dict[str, float]
+    model: Model, words: Words, explained: ExplainedRows | None, metrics: dict[str, float]
 ) -> list[dict[str, Any]]:
     """Lines of the table of bounds, in nats per row, the model's own first."""
     lines = []

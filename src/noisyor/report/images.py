@@ -10,7 +10,7 @@ import numpy.typing as npt
 from noisyor._util.arrays import FloatArray
 from noisyor.network.graph import Network
 from noisyor.network.layout import ConvolutionalLayout
-from noisyor.report.quality import Explained
+from noisyor.report.quality import ExplainedRows
 from noisyor.report.residuals import EXPLAINED, EXTRA, MISSED, UNKNOWN, cells
 from noisyor.report.svg import Layer, Stamp, pixel_image, shaded_image, stamped_image
 
@@ -27,7 +27,7 @@ def feature_rate(network: Network, layout: ConvolutionalLayout) -> FloatArray:
     return np.asarray(prior.sum(axis=1))
 
 
-def feature_uses(explained: Explained, layout: ConvolutionalLayout) -> npt.NDArray[np.int64]:
+def feature_uses(explained: ExplainedRows, layout: ConvolutionalLayout) -> npt.NDArray[np.int64]:
     """How often each feature lies in the images explained, (n_components,)."""
     counts = np.asarray(explained.states.sum(axis=0)).ravel().astype(np.int64)
     return np.asarray(counts.reshape(layout.n_components, -1).sum(axis=1))
@@ -58,7 +58,7 @@ def feature_entries(
 
 
 def image_entries(
-    network: Network, layout: ConvolutionalLayout, explained: Explained
+    network: Network, layout: ConvolutionalLayout, explained: ExplainedRows
 ) -> list[dict[str, Any]]:
     """Images with the features laid on them, and with the pixels that come out wrong."""
     height, width = network.visible_shape

@@ -21,12 +21,12 @@ from noisyor._util.paths import (
 )
 from noisyor._version import __version__
 from noisyor.data.observations import Observations
+from noisyor.diagnosis.attribution import Chains, attribute_findings
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.network.forward import prior_marginals
 from noisyor.network.graph import Network
 from noisyor.network.layout import ConvolutionalLayout
-from noisyor.report.attribution import Attribution, attribute
 from noisyor.report.explorer import (
     Caps,
     Words,
@@ -53,7 +53,7 @@ from noisyor.report.images import (
 )
 from noisyor.report.inputs import Model, Rows, read_model, rows_for
 from noisyor.report.metadata import metrics_of, provenance_rows, same_data
-from noisyor.report.quality import Explained, calibrate, explain_rows
+from noisyor.report.quality import ExplainedRows, calibrate, explain_rows
 from noisyor.report.residuals import EXTRA, MISSED, Residuals, matrix_data, residuals
 from noisyor.report.templating import asset, environment, require_templates
 
@@ -148,9 +148,9 @@ def model_page(
     links = None
     share = None
     if explained is not None and left is not None:
-        links = attribute(network, explained.observations, explained.states)
+        links = attribute_findings(network, explained.observations, explained.states).chains()
         # Few words of a topic are more likely on than off: there it counts who pushed hardest.
-        share = links.share if network.n_layers > 1 else left.recall
+        share = links.explained_share if network.n_layers > 1 else left.recall
     fit = fit_section(model, words, explained, calibration)
     section = _features(model, explained) if model.kind == "features" else None
     if section is None:
@@ -222,9 +222,9 @@ def _causes(
     model: Model,
     words: Words,
     rows: Rows | None,
-    explained: Explained | None,
+    explained: ExplainedRows | None,
     left: Residuals | None,
-    links: Attribution | None,
+    links: Chains | None,
     caps: Caps,
 ) -> dict[str, Any]:
     """Parts of the page for everything but images."""
@@ -277,7 +277,7 @@ def _causes(
     }
 
 
-def _features(model: Model, explained: Explained | None) -> dict[str, Any] | None:
+def _features(model: Model, explained: ExplainedRows | None) -> dict[str, Any] | None:
     """Parts of the page for features of images."""
     network = model.network
     layout = network.layout
