@@ -85,9 +85,19 @@ def _csv(network: Network) -> bytes:
 
     def line(role: str, cause: str, effect: str, entry: int) -> None:
         theta = float(network.theta[entry])
-        told = failure_from_theta(theta) if role == "failure" else probability_from_theta(theta)
+        probability = (
+            failure_from_theta(theta) if role == "failure" else probability_from_theta(theta)
+        )
         writer.writerow(
-            [role, cause, effect, repr(theta), repr(float(told)), entry, int(network.free[entry])]
+            [
+                role,
+                cause,
+                effect,
+                repr(theta),
+                repr(float(probability)),
+                entry,
+                int(network.free[entry]),
+            ]
         )
 
     for edge in range(network.n_edges):
@@ -131,8 +141,8 @@ def _bif(network: Network) -> bytes:
         lines.append(f"probability ( {key} | {causes} ) {{")
         for states in itertools.product((0, 1), repeat=len(theta)):
             off = float(np.exp(-(leak + theta @ np.array(states))))
-            told = ", ".join("on" if state else "off" for state in states)
-            lines.append(f"  ({told}) {off!r}, {1 - off!r};")
+            listed = ", ".join("on" if state else "off" for state in states)
+            lines.append(f"  ({listed}) {off!r}, {1 - off!r};")
         lines.append("}")
     return ("\n".join(lines) + "\n").encode()
 

@@ -28,7 +28,7 @@ def boolean_product(U: npt.ArrayLike, V: npt.ArrayLike) -> BinaryArray:
 def boolean_convolution(
     activations: npt.ArrayLike, features: npt.ArrayLike, border: bool = False
 ) -> BinaryArray:
-    """Images in which features are stamped at the active positions, overlaps counted once.
+    """Images with the features drawn at the active positions, overlaps counted once.
 
     Parameters
     ----------
@@ -48,17 +48,17 @@ def boolean_convolution(
     >>> nor.network.boolean_convolution([[[[1, 0], [0, 0]]]], [[[1, 1], [0, 1]]]).tolist()
     [[[1, 1, 0], [0, 1, 0], [0, 0, 0]]]
     """
-    stamped = binary_array("activations", activations, 4)
-    stamps = binary_array("features", features, 3)
-    n_images, n_components, rows, columns = stamped.shape
-    if len(stamps) != n_components:
+    active = binary_array("activations", activations, 4)
+    patterns = binary_array("features", features, 3)
+    n_images, n_components, rows, columns = active.shape
+    if len(patterns) != n_components:
         raise InvalidDataError(
-            f"activations are of {n_components} components, but there are {len(stamps)} features"
+            f"activations are of {n_components} components, but there are {len(patterns)} features"
         )
-    height, width = stamps.shape[1:]
+    height, width = patterns.shape[1:]
     images = np.zeros((n_images, rows + height - 1, columns + width - 1), dtype=np.bool_)
-    for f, a, b in zip(*np.nonzero(stamps), strict=True):
-        images[:, a : a + rows, b : b + columns] |= stamped[:, f]
+    for f, a, b in zip(*np.nonzero(patterns), strict=True):
+        images[:, a : a + rows, b : b + columns] |= active[:, f]
     if border:
         if rows < 2 * height - 1 or columns < 2 * width - 1:
             raise InvalidDataError(

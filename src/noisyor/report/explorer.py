@@ -65,7 +65,7 @@ def cause_names(
 
     ``generated`` tells that the names in the network were made by
     `noisyor.network.labels.hidden_names`; a network without names gets the same ones. Causes whose
-    effects are too faint for a name are told by what they reach at all, ``reach`` see `reach_of`.
+    effects are too faint for a name are labelled by what they reach at all (`reach_of`).
     """
     names = network.hidden_names
     if names is not None and not generated:

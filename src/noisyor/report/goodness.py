@@ -107,15 +107,15 @@ def _bounds(
 
 
 def _curve(model: Model, words: Words, metrics: dict[str, float]) -> dict[str, Any] | None:
-    told = training_curve(model.metadata)
-    if told is None:
+    record = training_curve(model.metadata)
+    if record is None:
         return None
     reference = next((metrics[name] for name in _REFERENCES if name in metrics), None)
     curves = [
-        Curve("train", *_smooth(told.step, told.elbo)),
-        Curve("held-out", told.held_out_step, told.held_out_elbo, dots=True),
+        Curve("train", *_smooth(record.step, record.elbo)),
+        Curve("held-out", record.held_out_step, record.held_out_elbo, dots=True),
     ]
-    values = np.concatenate([curves[0].y, told.held_out_elbo])
+    values = np.concatenate([curves[0].y, record.held_out_elbo])
     last = float(values[-1])
     label = (
         f"Bound over {int(max(c.x.max() for c in curves if len(c.x)))} updates, ends at {last:.2f}"
@@ -136,8 +136,8 @@ def _curve(model: Model, words: Words, metrics: dict[str, float]) -> dict[str, A
             reference=None if reference is None else (reference, "reference"),
             floor=floor,
         ),
-        "has_held_out": bool(len(told.held_out_step)),
-        "has_train": bool(len(told.step)),
+        "has_held_out": bool(len(record.held_out_step)),
+        "has_train": bool(len(record.step)),
     }
 
 

@@ -110,6 +110,16 @@ def write_report(
     Returns
     -------
     The main numbers of the page, for JSON.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import noisyor as nor
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> nor.save_network(folder / "model.safetensors", nor.bipartite(3, 2))
+    >>> summary = nor.report.write_report(folder / "model.safetensors", folder / "report.html")
+    >>> summary["hidden"], (folder / "report.html").exists()
+    (2, True)
     """
     require_templates()
     if max_rows < 1:
