@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,7 +52,13 @@ from noisyor.report.inputs import Model, Rows, read_model, rows_for
 from noisyor.report.metadata import metrics_of, provenance_rows, same_data
 from noisyor.report.quality import ExplainedRows, calibrate, explain_rows
 from noisyor.report.residuals import EXTRA, MISSED, Residuals, matrix_data, residuals
-from noisyor.report.templating import asset, environment, require_templates
+from noisyor.report.templating import (
+    asset,
+    embedded_json,
+    environment,
+    require_templates,
+    script_hash,
+)
 
 __all__ = ["GENERATOR", "model_page", "write_report"]
 
@@ -191,8 +194,8 @@ def model_page(
             version=__version__,
             style=asset("base.css") + asset("report.css"),
             script=scripts,
-            script_hash=_csp_hash(scripts),
-            data=_embedded(section.pop("data")),
+            script_hash=script_hash(scripts),
+            data=embedded_json(section.pop("data")),
             model=model,
             words=words,
             headline=headline(model),
@@ -256,7 +259,7 @@ def _causes(
     titles = [label_of(name, label) for name, label in zip(*called, strict=True)]
     n_rows = None if explained is None else len(explained.number)
     success = success_matrix(network)
-    strength = _row_maxima(success)
+    strength = success.max(axis=1).toarray().ravel()  # 0 for a cause without edges
     dead = find_dead(strength, rate, uses, n_rows, words.rows)
     pairs = find_duplicates(success, {fault.cause for fault in dead})
     often = rate if uses is None else uses
@@ -384,25 +387,8 @@ def _noise(network: Network, observations: Observations | None) -> dict[str, Any
     }
 
 
-def _row_maxima(matrix: Any) -> Any:
-    """Largest entry of each row of a sparse matrix, 0 for an empty one."""
-    return matrix.max(axis=1).toarray().ravel()
-
-
 def _count(number: int, singular: str, plural: str) -> str:
     return f"{number:,} {singular if number == 1 else plural}"
-
-
-def _embedded(data: dict[str, Any]) -> str:
-    """JSON that cannot end the script element it stands in."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
-
-
-def _csp_hash(script: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _is_page(path: Path) -> bool:
