@@ -26,7 +26,7 @@ from _measure import Machine, arguments, significant, write
 from _problems import data_directory
 from noisyor.data.observations import Observations
 from noisyor.datasets import load_hpo
-from noisyor.diagnosis.diseases import Patients, naive_bayes, simulate_patients
+from noisyor.diagnosis.patients import Patients, naive_bayes, simulate_patients
 from noisyor.network.builders import from_edges
 from noisyor.network.graph import FloatArray, Network
 

@@ -20,19 +20,19 @@ from noisyor.metrics import (
 )
 from noisyor.network.boolean import boolean_convolution
 from noisyor.network.builders import bipartite, convolutional
-from noisyor.network.graph import theta_from_failure
+from noisyor.network.parameters import theta_from_failure
 
 
 def convolution_by_definition(activations, features, border):
     """``1 - prod (1 - S[f, y - a, x - b] W[f, a, b])``, written out pixel by pixel."""
-    n, n_features, rows, columns = activations.shape
+    n, n_components, rows, columns = activations.shape
     _, height, width = features.shape
     shift = (height - 1, width - 1) if border else (0, 0)
     grow = -1 if border else 1
     shape = (rows + grow * (height - 1), columns + grow * (width - 1))
     images = np.zeros((n, *shape), dtype=np.uint8)
     for image, f, i, j, a, b in itertools.product(
-        *map(range, (n, n_features, rows, columns, height, width))
+        *map(range, (n, n_components, rows, columns, height, width))
     ):
         y, x = i + a - shift[0], j + b - shift[1]
         if 0 <= y < shape[0] and 0 <= x < shape[1]:
@@ -49,12 +49,12 @@ class TestBooleanConvolution:
     )
     @settings(deadline=None)
     def test_it_is_its_definition(self, seed, sizes, extra, border):
-        n, n_features, height, width = sizes
+        n, n_components, height, width = sizes
         smallest = (2 * height - 1, 2 * width - 1) if border else (1, 1)
         rows, columns = smallest[0] + extra[0], smallest[1] + extra[1]
         random = np.random.default_rng(seed)
-        activations = (random.random((n, n_features, rows, columns)) < 0.3).astype(np.uint8)
-        features = (random.random((n_features, height, width)) < 0.5).astype(np.uint8)
+        activations = (random.random((n, n_components, rows, columns)) < 0.3).astype(np.uint8)
+        features = (random.random((n_components, height, width)) < 0.5).astype(np.uint8)
         images = boolean_convolution(activations, features, border)
         assert images.dtype == np.uint8
         np.testing.assert_array_equal(
@@ -70,7 +70,7 @@ class TestBooleanConvolution:
     @pytest.mark.parametrize(
         ("activations", "features", "border", "message"),
         [
-            (np.zeros((1, 2, 3, 3)), np.zeros((1, 2, 2)), False, "2 features, but there are 1"),
+            (np.zeros((1, 2, 3, 3)), np.zeros((1, 2, 2)), False, "2 components, but there are 1"),
             (np.zeros((2, 3, 3)), np.zeros((1, 2, 2)), False, "activations has 4 axes"),
             (np.zeros((1, 1, 3, 3)), np.full((1, 2, 2), 0.5), False, "features is binary"),
             (np.full((1, 1, 3, 3), np.nan), np.zeros((1, 2, 2)), False, "activations is binary"),

@@ -281,6 +281,17 @@ class TestExplain:
                 exact = expected.marginals[number, cause["index"]]
                 assert cause["probability"] == pytest.approx(exact)
 
+    @pytest.mark.parametrize("command", ["explain", "evaluate"])
+    def test_the_model_file_is_read_once(self, capsys, monkeypatch, command):
+        import noisyor.io.model_file as model_file
+
+        opened, content = [], model_file._content
+        monkeypatch.setattr(
+            model_file, "_content", lambda path: opened.append(path) or content(path)
+        )
+        run(capsys, command, "patients.safetensors", "patients.csv")
+        assert len(opened) == 1
+
     def test_findings(self, capsys):
         arguments = ["--observe", "fever,cough", "--absent", "rash", "--what-if", "Red Eyes"]
         text = run(capsys, "explain", "patients.safetensors", *arguments)

@@ -24,3 +24,9 @@ def check_seed(seed: int) -> int:
     if not is_whole(seed) or not 0 <= seed < 2**63:
         raise InvalidSettingError(f"seed must be a whole number of 0 .. 2**63 - 1, got {seed!r}")
     return int(seed)
+
+
+def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """The value of a setting is among those allowed."""
+    if value not in allowed:
+        raise InvalidSettingError(f"{name} is one of {allowed}, got {value!r}")

@@ -24,7 +24,7 @@ from noisyor.inference.evaluate import Score
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.objective import elbo_mp
-from noisyor.io.model_file import load_network, read_metadata, save_network
+from noisyor.io.model_file import load_model, save_network
 from noisyor.io.provenance import provenance
 from noisyor.learning.recipes import (
     Learned,
@@ -167,7 +167,7 @@ def more_steps(
     progress: bool | None,
 ) -> Fitted:
     """Go on training a finished model on its own data, or on others of the same columns."""
-    network, metadata = load_network(model), read_metadata(model)
+    network, metadata = load_model(model)
     source = _source(model, metadata) if data is None else data
     stored = metadata.get("reading", {})
     table = read_table(source, ReadOptions.from_json({**stored, **reading}), network)

@@ -24,7 +24,7 @@ from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
     from noisyor.inference.evaluate import Score
-    from noisyor.network.graph import Network
+    from noisyor.io.model_file import SavedModel
     from noisyor.tables import Table
 
 __all__ = ["evaluate", "export", "info", "read_for", "sample"]
@@ -36,16 +36,15 @@ _TARGETS = ("graphml", "json", "bif", "csv")
 _SHOWN = 20
 
 
-def read_for(model: Path, network: Network, data: Path, reading: dict[str, Any]) -> Table:
+def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
     """DATA in the columns of a model, read as the model's own data were unless told otherwise."""
-    from noisyor.io.model_file import read_metadata
     from noisyor.tables import ReadOptions, read_table
 
-    stored = read_metadata(model).get("reading")
+    stored = saved.metadata.get("reading")
     stored = stored if isinstance(stored, dict) else {}
     carried = {name: stored[name] for name in _CARRIED if name in stored}
     options = ReadOptions.from_json({**carried, **reading, "id_required": "id_column" in reading})
-    table = read_table(data, options, network)
+    table = read_table(data, options, saved.network)
     if table.ignored:
         click.echo(
             f"note: {table.ignored:,} columns or items of {data} are not in the model", err=True
@@ -82,10 +81,11 @@ def evaluate(
     from noisyor.inference.evaluate import evaluate as bounds
     from noisyor.inference.max_product import MaxProduct
     from noisyor.inference.mean_field import MeanField
-    from noisyor.io.model_file import load_network
+    from noisyor.io.model_file import load_model
 
-    network = load_network(model)
-    rows = read_for(model, network, data, reading).observations
+    saved = load_model(model)
+    network = saved.network
+    rows = read_for(saved, data, reading).observations
     deep = network.n_layers > 1
     methods: list[MaxProduct | MeanField] = [MaxProduct(polish=20, ancestors_only=deep)]
     if not quick:
@@ -295,10 +295,10 @@ def info(model: Path, top: int, as_json: bool) -> None:
       noisyor info zoo.safetensors
       noisyor info zoo.safetensors --top 100 --json
     """
-    from noisyor.io.model_file import load_network, read_metadata
+    from noisyor.io.model_file import load_model
     from noisyor.network.labels import hidden_label, strongest_visibles, visible_label
 
-    network, metadata = load_network(model), read_metadata(model)
+    network, metadata = load_model(model)
     prior = network.prior_probability
     strongest = strongest_visibles(network)
     causes = [

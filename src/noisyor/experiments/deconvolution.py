@@ -28,7 +28,7 @@ from noisyor.metrics import (
     trivial_reference,
 )
 from noisyor.network.builders import convolutional
-from noisyor.network.graph import probability_from_theta
+from noisyor.network.parameters import probability_from_theta
 
 __all__ = ["EXPERIMENT"]
 

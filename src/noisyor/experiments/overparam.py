@@ -17,7 +17,7 @@ from noisyor.experiments.protocol import Choice, Context, Experiment, Outcome, R
 from noisyor.learning.initialize import initialize
 from noisyor.metrics import full_recovery, recovered_parameters, trivial_reference
 from noisyor.network.builders import bipartite
-from noisyor.network.graph import probability_from_theta
+from noisyor.network.parameters import probability_from_theta
 
 __all__ = ["DATASETS", "EXPERIMENT", "LATENTS"]
 

@@ -24,7 +24,7 @@ from noisyor.engines.noise import combine, logistic
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.boolean import boolean_convolution
-from noisyor.network.builders import activation_shape
+from noisyor.network.layout import activation_shape
 
 __all__ = ["Factorization", "JointMaxProduct", "deconvolve", "factorize"]
 
