@@ -19,6 +19,7 @@ import numpy as np
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor.datasets.bmf import generate_bmf
+from noisyor.engines.registry import get_engine
 from noisyor.experiments.bmf import BATCH_SIZE, LEARNING_RATE, NOISE_PROBABILITY, STEPS
 from noisyor.learning.train import StepInfo, train
 from noisyor.metrics import factorization_error
@@ -48,7 +49,7 @@ def measure(schedule: Any, noise: Any, seed: int) -> dict[str, Any]:
             trained, method = info.network, nor.MaxProduct(schedule=schedule)
             found = nor.explain(trained, data.test, method)
             values = (
-                method.bound(trained, rows, n_threads=1).mean(),
+                method.bounds(trained, rows, engine=get_engine(n_threads=1)).elbo.mean(),
                 found.log_joint.mean(),
                 factorization_error(trained, found.states, data.test),
                 trained.prior_probability[0],

@@ -20,7 +20,6 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor import datasets
 from noisyor.data.observations import Observations
-from noisyor.engines.threads import resolve_threads
 from noisyor.experiments.overparam import DATASETS, LATENTS, TRAIN_SHARE
 from noisyor.experiments.results.paper import paper_cells
 from noisyor.metrics import recovered_parameters
@@ -38,7 +37,7 @@ def run(name: str, latents: int, seed: int) -> dict[str, Any]:
     recovery = recovered_parameters(
         network.theta_of("failure"), network.prior_probability, data.failure
     )
-    bound = nor.MaxProduct().bound(network, test, n_threads=resolve_threads(None))
+    bound = nor.MaxProduct().bounds(network, test).elbo
     return {
         "dataset": name,
         "latents": latents,
