@@ -124,7 +124,7 @@ def reproduce(
     from noisyor._util.atomic import write_atomically
     from noisyor.experiments import experiment
     from noisyor.experiments.protocol import Choice
-    from noisyor.experiments.records import check_replaceable, find_runs, to_json
+    from noisyor.experiments.records import check_replaceable, find_runs, to_text
     from noisyor.experiments.results.comparison import build_summary, entries
     from noisyor.experiments.results.terminal import table_text
     from noisyor.experiments.runner import Sweep, run_sweep
@@ -143,7 +143,7 @@ def reproduce(
     def collect() -> list[dict[str, Any]]:
         """Write what is finished, also after an interrupt."""
         runs = find_runs(out, name)
-        result = to_json(build_summary(about, runs)).encode()
+        result = to_text(build_summary(about, runs)).encode()
         for path in filter(None, (out / "results.json", record)):
             write_atomically(path, result)
         return runs

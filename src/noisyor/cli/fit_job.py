@@ -39,7 +39,7 @@ from noisyor.tables import ReadOptions, Table, read_table
 
 __all__ = ["Fitted", "Plan", "independent_reference", "more_steps", "read_plan", "run"]
 
-FORMAT = "noisyor-run-1"
+PLAN_FORMAT = "noisyor-fit-plan-1"
 _FEW_ROWS = 20
 _LARGEST_PLAN = 2**20
 
@@ -71,7 +71,7 @@ class Plan:
         """Keep the plan, with paths that hold from any folder."""
         paths = {name: str(Path(getattr(self, name)).absolute()) for name in ("data", "out")}
         paths["checkpoint"] = str(Path(self.checkpoint).absolute())
-        record = {"format": FORMAT, **asdict(self), **paths}
+        record = {"format": PLAN_FORMAT, **asdict(self), **paths}
         write_atomically(self.path(), (json.dumps(record, indent=1) + "\n").encode())
 
     def forget(self) -> None:
@@ -86,7 +86,7 @@ def read_plan(path: Path) -> Plan:
         if path.stat().st_size > _LARGEST_PLAN:
             raise ValueError("too large")
         record = json.loads(path.read_bytes())
-        if record.pop("format") != FORMAT:
+        if record.pop("format") != PLAN_FORMAT:
             raise ValueError("another version")
         return Plan(**record)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -190,17 +189,9 @@ def row_numbers(text: str, n_rows: int) -> list[int]:
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output; what is no number becomes null."""
-    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=True))
+    from noisyor._util.json import to_json
 
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return None
-    return value
+    click.echo(to_json(value, indent=2, ascii_only=True))
 
 
 def printable(text: str) -> str:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
-from noisyor._util.validation import check_seed, is_whole
+from noisyor._util.validation import check_count, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import (
     AnnealingOptions,
@@ -23,7 +23,6 @@ from noisyor.engines.contract import (
     NoiseKey,
 )
 from noisyor.engines.registry import Runner
-from noisyor.errors import InvalidSettingError
 from noisyor.inference.blocks import BLOCK_BYTES, row_blocks
 from noisyor.inference.evaluate import Score
 from noisyor.inference.explain import hidden_evidence
@@ -173,11 +172,11 @@ def explore_configurations(
     progress: bool | None = False,
 ) -> AnnealingResult:
     """Sets of likely configurations of every row, and chains outside them."""
-    _check_count("n_samples", n_samples, 0)
-    _check_count("n_expansions", n_expansions, 0)
-    _check_count("n_steps", n_steps, 1)
+    check_count("n_samples", n_samples, 0)
+    check_count("n_expansions", n_expansions, 0)
+    check_count("n_steps", n_steps, 1)
     if n_chains != 0:
-        _check_count("n_chains", n_chains, 2)
+        check_count("n_chains", n_chains, 2)
     key = NoiseKey(check_seed(seed))
     method = MaxProduct() if method is None else method
     clamp = hidden_evidence(network, hidden, observations.n_rows)
@@ -221,8 +220,3 @@ def _starts(
     by_row = [part.states.toarray().reshape(rows.n_rows, -1, network.n_hidden) for part in found]
     starts = np.concatenate(by_row, axis=1).reshape(-1, network.n_hidden)
     return np.ascontiguousarray(starts, dtype=np.uint8)
-
-
-def _check_count(name: str, value: int, least: int) -> None:
-    if not is_whole(value) or value < least:
-        raise InvalidSettingError(f"{name} must be {least}, {least + 1}, …, got {value!r}")

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray, LongArray
-from noisyor.errors import InvalidNetworkError, InvalidSettingError
+from noisyor._util.validation import check_choice
+from noisyor.errors import InvalidNetworkError
 from noisyor.network.graph import Network, theta_from_failure, theta_from_probability
 
 
@@ -50,7 +51,7 @@ def assemble(
     theta = np.concatenate(values)
     free = np.ones(len(theta), dtype=np.bool_)
     for name in (fixed,) if isinstance(fixed, str) else tuple(fixed):
-        one_of("fixed", name, tuple(groups))
+        check_choice("fixed", name, tuple(groups))
         free[groups[name]] = False
     return Network(
         n_visible=n_visible,
@@ -74,12 +75,6 @@ def renumbered(labels: npt.NDArray[np.integer]) -> LongArray:
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[inverse]
-
-
-def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """The value of a setting is among those allowed."""
-    if value not in allowed:
-        raise InvalidSettingError(f"{name} is one of {allowed}, got {value!r}")
 
 
 def _spread(what: str, probability: npt.ArrayLike, index: LongArray) -> FloatArray:

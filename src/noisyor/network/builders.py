@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import LongArray
 from noisyor._util.csr import pointers
+from noisyor._util.validation import check_choice
 from noisyor.errors import InvalidNetworkError
-from noisyor.network.assembly import assemble, one_of, renumbered
+from noisyor.network.assembly import assemble, renumbered
 from noisyor.network.graph import Network
 
 __all__ = ["activation_shape", "bipartite", "convolutional", "from_edges"]
@@ -63,8 +64,8 @@ def bipartite(
     that order.
     """
     _positive(n_visible=n_visible, n_hidden=n_hidden)
-    one_of("prior", prior, ("per_latent", "shared"))
-    one_of("noise", noise, ("shared", "per_visible"))
+    check_choice("prior", prior, ("per_latent", "shared"))
+    check_choice("noise", noise, ("shared", "per_visible"))
     failure = np.arange(n_hidden * n_visible).reshape(n_hidden, n_visible)
     return assemble(
         n_visible,
@@ -151,8 +152,8 @@ def convolutional(
     (1,) and ``"noise"`` (n_visible,) or (1,), and ``visible_shape == image_shape``.
     """
     _positive(n_features=n_features)
-    one_of("prior", prior, ("per_feature", "shared"))
-    one_of("noise", noise, ("shared", "per_visible"))
+    check_choice("prior", prior, ("per_feature", "shared"))
+    check_choice("noise", noise, ("shared", "per_visible"))
     rows, columns = activation_shape(image_shape, feature_shape, border)
     height, width = _plane("feature_shape", feature_shape)
     image = _plane("image_shape", image_shape)
