@@ -30,7 +30,7 @@ from noisyor.inference.evaluate import evaluate
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.train import train
-from noisyor.metrics import independent_elbo
+from noisyor.metrics import independent_score
 from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network
 from noisyor.search.count_start import start_from_counts
@@ -123,7 +123,7 @@ def run(
         "cpu_seconds": round(cpu, 1),
         "elbo_mp": result.elbo_mp.mean,
         "elbo_vi": result.elbo_vi.mean,
-        "independent": independent_elbo(train_rows, score_rows),
+        "independent": independent_score(train_rows, score_rows).mean,
     }
 
 

@@ -31,7 +31,7 @@ from noisyor.inference.mean_field import MeanField
 from noisyor.learning.initialize import initialize
 from noisyor.learning.recipes import start_by_sampling
 from noisyor.learning.train import train
-from noisyor.metrics import independent_elbo
+from noisyor.metrics import independent_score
 from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network
 from noisyor.search.count_start import start_from_counts
@@ -156,7 +156,7 @@ def run(name: str, split: int, kept: bool, all_rows: Observations, threads: int)
         "cpu_seconds": round(cpu, 1),
         "test": bounds(network, test_rows, threads),
         "validation": None if validation is None else bounds(network, validation, threads),
-        "independent": independent_elbo(train_rows, test_rows),
+        "independent": independent_score(train_rows, test_rows).mean,
     }
 
 
@@ -197,7 +197,7 @@ def main() -> None:
     machine = Machine()
     found = earlier(options.json, {"paper": PAPER, "ablation": [], "confirmation": []})
     found["independent"] = [
-        independent_elbo(*rows.split(TRAIN_SHARE, split)) for split in range(N_INDEPENDENT)
+        independent_score(*rows.split(TRAIN_SHARE, split)).mean for split in range(N_INDEPENDENT)
     ]
     wanted = [("confirmation", WINNER, split) for split in range(options.splits)]
     wanted += [("ablation", n, 0) for n in (ARMS if options.only is None else options.only)]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,7 @@ class TestEveryExperiment:
 
     def test_overparam(self):
         result = reproduce(
-            *("overparam", "--dataset", "IMG", "--dataset", "PLNT", "--latents", "8"),
+            *("overparam", "--dataset", "IMG", "--dataset", "PLNT", "--components", "8"),
             *("--steps", "3", "--seeds", "2", "--validation-seeds", "0"),
         )
         check_schema(result, {"recovered", "full_recovery_pct", "test_elbo", "trivial_recovered"})
@@ -142,15 +143,16 @@ class TestEveryExperiment:
             check_schema(result, {"test_elbo", "test_elbo_vi", "test_elbo_mp", "test_re_pct"})
 
     def test_the_same_seed_gives_the_same_numbers(self):
-        arguments = ["overparam", "--dataset=CON8", "--latents=9", "--steps=5", "--seeds=0"]
+        arguments = ["overparam", "--dataset=CON8", "--components=9", "--steps=5", "--seeds=0"]
         first = reproduce(*arguments)
         again = reproduce(*arguments, "--no-resume")
         assert metrics_of(first) == metrics_of(again)
 
     def test_page_and_figures_from_the_runs(self, capsys, monkeypatch):
-        monkeypatch.setattr("noisyor.experiments.deconvolution.STEPS", 3)
+        short = replace(experiment("deconvolution"), steps=lambda method: 3)
+        monkeypatch.setattr("noisyor.experiments.deconvolution.EXPERIMENT", short)
         reproduce("deconvolution", "--seeds", "0", "--init=paper-3")
-        reproduce("overparam", "--dataset=IMG", "--latents=8", "--steps=2", "--seeds=0-1")
+        reproduce("overparam", "--dataset=IMG", "--components=8", "--steps=2", "--seeds=0-1")
         assert main(["reproduce-report", "results", "--out", "docs/page.md"]) == 0
         page = Path("docs/page.md").read_text()
         assert "| BD | mp | 3 | paper-3 (the only one run) | 1 | test Elbo |" in page
@@ -172,7 +174,7 @@ class TestEveryExperiment:
         assert Path("mine.md").read_text() == "# Mine"
 
     def test_run_files_are_small(self):
-        reproduce("overparam", "--dataset=IMG", "--latents=32", "--steps=1", "--seeds=0")
+        reproduce("overparam", "--dataset=IMG", "--components=32", "--steps=1", "--seeds=0")
         sizes = [path.stat().st_size for path in Path("results").rglob("runs/*.json")]
         assert max(sizes) < 100_000
 
@@ -215,10 +217,10 @@ class TestInterruption:
         assert len(find_runs(Path("out"))) == 1
 
     def test_a_damaged_record_is_named(self, capsys):
-        reproduce("overparam", "--dataset=IMG", "--latents=8", "--steps=1", "--seeds=0")
+        reproduce("overparam", "--dataset=IMG", "--components=8", "--steps=1", "--seeds=0")
         path = next(Path("results/overparam/runs").iterdir())
         path.write_text(path.read_text()[:50])
-        arguments = ["overparam", "--dataset=IMG", "--latents=8", "--steps=1", "--seeds=0"]
+        arguments = ["overparam", "--dataset=IMG", "--components=8", "--steps=1", "--seeds=0"]
         assert main(["reproduce", *arguments, "--quiet"]) == 2
         error = capsys.readouterr().err
         assert str(path) in error
@@ -302,7 +304,7 @@ class TestProcesses:
     def test_an_error_in_a_process_is_one_line(self):
         Path("data").mkdir()
         Path("data/ovpm_IMG.npz").write_bytes(b"rubbish")
-        arguments = "overparam --dataset IMG --latents 8 --seeds 0-1 --jobs 2 --steps 1 --quiet"
+        arguments = "overparam --dataset IMG --components 8 --seeds 0-1 --jobs 2 --steps 1 --quiet"
         done = subprocess.run(
             [*COMMAND, "reproduce", *arguments.split()],
             capture_output=True,
@@ -323,18 +325,19 @@ class TestArguments:
             (["nonsense"], "nonsense"),
             (["bmf", "--size", "100"], "n,r"),
             (["bmf", "--size", "0,3"], "n,r"),
-            (["bmf", "--dataset", "IMG"], "--size"),
+            (["bmf", "--dataset", "IMG"], "takes --size, not --dataset"),
             (["bmf", "--seeds", "a"], "--seeds"),
             (["bmf", "--seeds", "5-2"], "--seeds"),
             (["bmf", "--seeds", ""], "--seeds"),
             (["bmf", "--init", "mine"], "mine"),
             (["bmf", "--method", "local-vi"], "local-vi"),
             (["overparam", "--dataset", "nonsense"], "IMG-FLIP"),
-            (["overparam", "--latents", "0"], "--latents"),
+            (["overparam", "--components", "0"], "--components"),
             (["overparam", "--method", "vi"], "vi"),
             (["text", "--dataset", "nonsense"], "IMDB"),
-            (["tiny20", "--size", "3,2"], "tiny20"),
-            (["deconvolution", "--latents", "3"], "BD"),
+            (["tiny20", "--size", "3,2"], "takes --dataset, not --size"),
+            (["tiny20", "--dataset", "IMG"], "tiny20 has no data set 'IMG'"),
+            (["deconvolution", "--components", "3"], "takes --dataset, not --components"),
             (["tiny20", "--steps", "0"], "--steps"),
             (["tiny20", "--jobs", "0"], "--jobs"),
         ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,39 +18,110 @@ if TYPE_CHECKING:
 from noisyor.errors import InvalidSettingError
 
 __all__ = [
+    "NOTHING_FOUND",
+    "PATH",
     "check_output",
     "data_argument",
     "engine_with",
+    "force_option",
+    "json_file_option",
     "json_option",
     "model_argument",
+    "number_ranges",
+    "optional_data_argument",
+    "out_option",
     "print_json",
     "printable",
     "quiet_option",
     "reading_options",
-    "row_numbers",
+    "results_argument",
     "seed_option",
+    "steps_option",
     "threads_option",
+    "top_option",
 ]
 
 Function = Callable[..., Any]
+Decorator = Callable[[Function], Function]
 
 # Kept here, not read from noisyor.tables, so that help appears at once; a test compares them.
 FORMAT_NAMES = (
     *("csv", "tsv", "baskets", "jsonl", "parquet", "npy", "npz", "mat", "text", "folder", "images"),
 )
 
-model_argument = click.argument("model", type=click.Path(path_type=Path), metavar="MODEL")
-data_argument = click.argument("data", type=click.Path(path_type=Path), metavar="DATA")
+NOTHING_FOUND = 1
+"""Exit code of a command that worked and found no cause."""
+
+PATH = click.Path(path_type=Path)
+
+model_argument = click.argument("model", type=PATH, metavar="MODEL")
+data_argument = click.argument("data", type=PATH, metavar="DATA")
+optional_data_argument = click.argument("data", type=PATH, metavar="[DATA]", required=False)
+results_argument = click.argument("results", type=PATH, metavar="RESULTS")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 seed_option = click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=2**63 - 1),
     default=0,
     show_default=True,
     metavar="N",
     help="Seed; the same seed gives the same result.",
 )
+
+
+def threads_option(help: str = "Threads; by default all cores.") -> Decorator:
+    """``--threads N``, see `engine_with`."""
+    return click.option("--threads", type=click.IntRange(min=1), metavar="N", help=help)
+
+
+def out_option(
+    help: str, *, metavar: str = "FILE", default: str | None = None, required: bool = False
+) -> Decorator:
+    """``--out``: where the result goes."""
+    return click.option(
+        "--out",
+        type=PATH,
+        metavar=metavar,
+        default=default,
+        show_default=default is not None,
+        required=required,
+        help=help,
+    )
+
+
+def force_option(help: str = "Replace the file if it exists.") -> Decorator:
+    """``--force``, see `check_output`."""
+    return click.option("--force", is_flag=True, help=help)
+
+
+def json_file_option(help: str) -> Decorator:
+    """``--json FILE``: a record beside the other results; the command gets it as ``record``."""
+    return click.option("--json", "record", type=PATH, metavar="FILE", help=help)
+
+
+def steps_option(help: str, default: int | None = None) -> Decorator:
+    """``--steps``: number of updates."""
+    return click.option(
+        "--steps",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=default is not None,
+        metavar="N",
+        help=help,
+    )
+
+
+def top_option(default: int, least: int) -> Decorator:
+    """``--top``: how many causes are listed."""
+    return click.option(
+        "--top",
+        type=click.IntRange(min=least),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help="Causes to list.",
+    )
 
 
 def engine_with(threads: int | None) -> Engine:
@@ -58,10 +130,6 @@ def engine_with(threads: int | None) -> Engine:
 
     return get_engine(n_threads=threads)
 
-
-threads_option = click.option(
-    "--threads", type=click.IntRange(min=1), metavar="N", help="Threads; by default all cores."
-)
 
 _READING = (
     click.option(
@@ -168,25 +236,6 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
     check_folder(parent)
 
 
-def row_numbers(text: str, n_rows: int) -> list[int]:
-    """Rows from a list such as ``0-9`` or ``0,3,5-7``; all of them must exist."""
-    rows: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        last = last.strip() if dash else first
-        if not (first.strip().isdecimal() and last.isdecimal()):
-            raise InvalidSettingError(f"--rows is a list such as 0-9 or 0,3,5, got {text!r}")
-        low, high = int(first), int(last)
-        if low > high:
-            raise InvalidSettingError(f"--rows: {part.strip()} runs backwards")
-        if high >= n_rows:
-            raise InvalidSettingError(
-                f"--rows: row {high} does not exist, there are rows 0 to {n_rows - 1}"
-            )
-        rows += [row for row in range(low, high + 1) if row not in rows[-1:]]
-    return list(dict.fromkeys(rows))
-
-
 def print_json(value: Any) -> None:
     """One JSON document on standard output; what is no number becomes null."""
     from noisyor._util.json import to_json
@@ -195,6 +244,23 @@ def print_json(value: Any) -> None:
 
 
 def printable(text: str) -> str:
-    """The text without characters that the terminal's encoding does not have."""
+    """The text with what the terminal's encoding does not have replaced."""
     encoding = sys.stdout.encoding or "ascii"
-    return text.encode(encoding, "replace").decode(encoding)
+    try:
+        return text.encode(encoding).decode(encoding)
+    except UnicodeEncodeError:
+        return text.replace("–", "-").encode(encoding, "replace").decode(encoding)
+
+
+def number_ranges(option: str, text: str) -> list[range]:
+    """The ranges of a list such as ``0-9`` or ``0,3,5-7``, given as the value of an option."""
+    ranges = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:-\s*([0-9]{1,18})\s*)?", part)
+        if match is None:
+            raise InvalidSettingError(f"{option} is a list such as 0-9 or 0,3,5, got {text!r}")
+        found = range(int(match[1]), int(match[2] or match[1]) + 1)
+        if not found:
+            raise InvalidSettingError(f"{option}: {part.strip()} runs backwards")
+        ranges.append(found)
+    return ranges

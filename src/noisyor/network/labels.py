@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from noisyor._util.kinds import Kind
+from noisyor.data.observations import Observations
 from noisyor.network.builders import activation_shape
 from noisyor.network.graph import Network, failure_from_theta
 
-__all__ = ["hidden_label", "hidden_names", "strongest_visibles", "visible_label"]
+__all__ = ["hidden_label", "hidden_names", "named_after", "strongest_visibles", "visible_label"]
 
 _WORDS = 3
 _KEPT = 12
@@ -98,3 +100,11 @@ def _placements(network: Network) -> Iterable[str]:
         number, place = divmod(k, network.n_hidden // n_features)
         row, column = divmod(place, columns)
         yield f"feature {number} at {row - shift[0]},{column - shift[1]}"
+
+
+def named_after(network: Network, data: Observations, kind: Kind) -> Network:
+    """The network with names and shape of the columns, and causes named by what they switch on."""
+    network = replace(network, visible_names=data.column_names, hidden_names=None)
+    if len(network.visible_shape) == 1 and len(data.shape) == 2:
+        network = replace(network, visible_shape=data.shape)
+    return replace(network, hidden_names=hidden_names(network, kind))
