@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from noisyor.cli.main import main
-from noisyor.experiments import NAMES, experiment
-from noisyor.experiments.arrays import pack, unpack
-from noisyor.experiments.protocol import Choice, RunSpec
+from noisyor.experiments import experiment
+from noisyor.experiments.protocol import RunSpec
 from noisyor.experiments.records import find_runs
 from noisyor.experiments.runner import Sweep, run_sweep
 
@@ -316,81 +315,3 @@ class TestProcesses:
         assert done.stderr.count("\n") == 1
         assert "ovpm_IMG.npz" in done.stderr
         assert not list(Path("results/overparam/runs").iterdir())
-
-
-class TestArguments:
-    @pytest.mark.parametrize(
-        ("arguments", "word"),
-        [
-            (["nonsense"], "nonsense"),
-            (["bmf", "--size", "100"], "n,r"),
-            (["bmf", "--size", "0,3"], "n,r"),
-            (["bmf", "--dataset", "IMG"], "takes --size, not --dataset"),
-            (["bmf", "--seeds", "a"], "--seeds"),
-            (["bmf", "--seeds", "5-2"], "--seeds"),
-            (["bmf", "--seeds", ""], "--seeds"),
-            (["bmf", "--init", "mine"], "mine"),
-            (["bmf", "--method", "local-vi"], "local-vi"),
-            (["overparam", "--dataset", "nonsense"], "IMG-FLIP"),
-            (["overparam", "--components", "0"], "--components"),
-            (["overparam", "--method", "vi"], "vi"),
-            (["text", "--dataset", "nonsense"], "IMDB"),
-            (["tiny20", "--size", "3,2"], "takes --dataset, not --size"),
-            (["tiny20", "--dataset", "IMG"], "tiny20 has no data set 'IMG'"),
-            (["deconvolution", "--components", "3"], "takes --dataset, not --components"),
-            (["tiny20", "--steps", "0"], "--steps"),
-            (["tiny20", "--jobs", "0"], "--jobs"),
-        ],
-    )
-    def test_errors_are_one_line_and_leave_nothing(self, capsys, arguments, word):
-        assert main(["reproduce", *arguments]) == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert captured.err.count("\n") == 1
-        assert word in captured.err
-        assert not list(Path().iterdir())
-
-    def test_out_is_a_file(self, capsys):
-        Path("file").touch()
-        assert main(["reproduce", "bmf", "--size", "2,1", "--out", "file", "--quiet"]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
-
-    @pytest.mark.parametrize("command", ["figures", "reproduce-report"])
-    def test_results_that_do_not_exist(self, capsys, command):
-        assert main([command, "nowhere"]) == 2
-        assert "nowhere" in capsys.readouterr().err
-
-    def test_the_papers_lists_are_the_defaults(self):
-        specs = {
-            name: experiment(name).specs((), Choice(), (), range(10), None, 0) for name in NAMES
-        }
-        sizes = {name: len(found) for name, found in specs.items()}
-        assert sizes == {
-            "tiny20": 40,
-            "text": 5 * 40,
-            "bmf": 9 * 40,
-            "overparam": 7 * 4 * 2 * 10,
-            "deconvolution": 40,
-        }
-        assert {spec.steps for spec in specs["overparam"]} == {45_000}
-        assert {spec.steps for spec in specs["bmf"]} == {40_000}
-        names = [spec.name for found in specs.values() for spec in found]
-        assert len(set(names)) == len(names)
-
-
-class TestArrays:
-    @pytest.mark.parametrize(
-        "values",
-        [np.eye(3, dtype=np.uint8), np.array([[0, 5], [300, 1]]), np.array([0.5, -2.25, 1e-3])],
-    )
-    def test_back_and_forth(self, values):
-        found = unpack(json.loads(json.dumps(pack(values))))
-        assert found.shape == values.shape
-        np.testing.assert_allclose(found, values, rtol=1e-3)
-
-    def test_damaged(self):
-        from noisyor.errors import InvalidDataError
-
-        for damaged in ({}, {"shape": [9], "kind": "float16", "base64": "AAAA"}, None):
-            with pytest.raises(InvalidDataError):
-                unpack(damaged)
