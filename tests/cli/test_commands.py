@@ -229,7 +229,7 @@ class TestStops:
         finally:
             process.kill()
         assert process.returncode == 130
-        assert "to go on: noisyor resume m.safetensors" in errors
+        assert "to continue: noisyor resume m.safetensors" in errors
         assert "Traceback" not in errors
         assert Path("m.safetensors.checkpoint").exists()
 
@@ -340,7 +340,7 @@ class TestExportAndInfo:
 
     def test_info(self, capsys):
         text = run(capsys, "info", "patients.safetensors", "--top", "1")
-        for word in ("factors", "12 visible", "3 hidden", "120 rows", "held_out_elbo", "2 more"):
+        for word in ("factors", "12 findings", "3 causes", "120 rows", "held_out_elbo", "2 more"):
             assert word in text
         record = json.loads(run(capsys, "info", "patients.safetensors", "--json"))
         assert record["metadata"]["kind"] == "factors"
@@ -348,7 +348,7 @@ class TestExportAndInfo:
 
     def test_any_model_of_the_library(self, capsys):
         nor.save_network("bare", nor.bipartite(4, 2), metadata={"data": "strange", "metrics": 3})
-        assert "4 visible" in run(capsys, "info", "bare")
+        assert "4 findings, 2 causes" in run(capsys, "info", "bare")
 
     @pytest.mark.skipif(os.name == "nt", reason="pipes differ")
     def test_a_reader_that_stops_early(self):

@@ -50,7 +50,7 @@ _MAX_SEEDS = 10_000
     "datasets",
     multiple=True,
     metavar="NAME",
-    help="Repeatable, for text and overparam. By default all of the paper.",
+    help="Repeatable, for text and overparam. By default all of the paper's.",
 )
 @click.option(
     "--size",
@@ -85,7 +85,14 @@ _MAX_SEEDS = 10_000
     metavar="N",
     help="Seeds with which the start is chosen on held-out training rows; 0 for none.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Number of processes.",
+)
 @threads_option("Threads of each run; by default the cores divided by the jobs.")
 @out_option("Folder for the runs.  [default: results/EXPERIMENT]", metavar="DIR")
 @json_file_option("Also write all results as JSON.")
@@ -93,7 +100,7 @@ _MAX_SEEDS = 10_000
     "--resume/--no-resume",
     default=True,
     show_default=True,
-    help="Leave out finished runs, or do all of them again.",
+    help="Skip finished runs, or repeat them.",
 )
 @quiet_option
 def reproduce(
@@ -116,7 +123,7 @@ def reproduce(
     """Run an experiment of the paper and print its numbers beside the paper's.
 
     EXPERIMENT is tiny20, text, bmf, overparam or deconvolution. Every finished run is a file in
-    DIR/runs; a stopped sweep goes on where it was when the command is given again.
+    DIR/runs; give the same command again to continue a sweep that was stopped.
     """
     from noisyor._util.atomic import write_atomically
     from noisyor.experiments import experiment
@@ -153,7 +160,7 @@ def reproduce(
         collect()
         click.echo(
             f"noisyor: finished runs and checkpoints are in {out}; "
-            "give the same command again to go on",
+            "give the same command again to continue",
             err=True,
         )
         raise

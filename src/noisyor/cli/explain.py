@@ -54,7 +54,7 @@ _FAINT = 0.01
     default="auto",
     show_default=True,
     help="exact: enumerate; chains: sampling with error bars; samples: perturb-and-max-product; "
-    "auto: exact where few causes are concerned, else chains.",
+    "auto: exact if few causes are involved, otherwise chains.",
 )
 @click.option(
     "--samples",

@@ -67,13 +67,13 @@ def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | No
     "--kind",
     type=click.Choice(["factors", "topics", "features"]),
     help="What to learn: causes of columns (any table), a hierarchy of topics (documents), or "
-    "features of images.  [default: what DATA is]",
+    "features of images.  [default: depends on DATA]",
 )
 @click.option(
     "--components",
     callback=_count,
     metavar="K",
-    help="Factors and features: number of causes; of factors also auto.  [default: auto]",
+    help="Number of causes (factors, features), or auto (factors).  [default: auto]",
 )
 @click.option(
     "--layers",
@@ -86,12 +86,15 @@ def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | No
     "--held-out",
     type=click.FloatRange(min=0.0, max=1.0, max_open=True),
     metavar="SHARE",
-    help="Share of the rows to judge the model by.  [default: 0.1 if there are 20 rows]",
+    help="Share of the rows to evaluate on.  [default: 0.1, or 0 below 20 rows]",
 )
-@steps_option("Updates.")
+@steps_option("Number of updates.")
 @click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help="Rows per update.")
 @click.option(
-    "--learning-rate", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Of Adam."
+    "--learning-rate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="X",
+    help="Learning rate of Adam.",
 )
 @click.option("--init", metavar="NAME", help="Where training starts, such as data or paper-3.")
 @seed_option
@@ -132,8 +135,8 @@ def fit(
     folder of .png images, or a list of baskets (--format baskets). Entries are 0, 1 or missing
     (empty, NA, ?).
 
-    Ctrl-C keeps the state of the run; `noisyor resume MODEL` goes on. Exit code 1: the model was
-    written, but finds no cause in any row it was judged by.
+    Ctrl-C keeps the state of the run; `noisyor resume MODEL` continues it. Exit code 1: the model
+    was written, but no row it was evaluated on has an active cause.
 
     \b
     Examples:
@@ -174,13 +177,11 @@ def fit(
 
 @click.command()
 @click.argument("model", type=PATH, metavar="MODEL_OR_CHECKPOINT")
-@steps_option("Of a finished model: further updates. Of a stopped run: updates in total.")
+@steps_option("Finished model: further updates. Stopped run: updates in total.")
 @click.option(
     "--data", type=PATH, metavar="DATA", help="The data, if they are no longer where they were."
 )
-@out_option(
-    "Of a finished model: where the new one goes.  [default: in its place]", metavar="MODEL"
-)
+@out_option("Finished model: where to write the new one.  [default: in its place]", metavar="MODEL")
 @force_option("Replace the file of --out if it exists.")
 @threads_option()
 @json_option
@@ -195,7 +196,7 @@ def resume(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Go on with a run that was stopped, or train a finished model further.
+    """Continue a run that was stopped, or train a finished model further.
 
     A stopped run ends as if it had never been stopped, to the last bit.
 
@@ -308,7 +309,7 @@ def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: b
         if Path(plan.checkpoint).exists():
             click.echo(
                 f"noisyor: the run is kept in {plan.checkpoint}; "
-                f"to go on: noisyor resume {plan.out}",
+                f"to continue: noisyor resume {plan.out}",
                 err=True,
             )
         else:
@@ -343,7 +344,7 @@ def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> int:
     if judgement.n_active:
         return 0
     click.echo(
-        "noisyor: nothing found: the model puts every row down to noise; "
+        "noisyor: nothing found: the model explains every row by noise; "
         "try another --init, more --steps or fewer causes",
         err=True,
     )
@@ -359,7 +360,7 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
     lines = [
         f"data    {data.n_rows:,} rows, {data.n_visible:,} columns, {100 * share:.1f} % ones"
         + (f", {data.n_missing:,} missing" if data.n_missing else ""),
-        f"model   {fitted.kind}, {network.n_hidden:,} hidden nodes in {network.n_layers} "
+        f"model   {fitted.kind}, {network.n_hidden:,} causes in {network.n_layers} "
         f"layer{'s' * (network.n_layers > 1)}: {out}",
         f"bound   {judgement.score.mean:.3f} nats a row on {where}",
         f"        {judgement.reference.mean:.3f} if all columns were independent",

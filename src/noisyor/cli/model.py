@@ -306,7 +306,7 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
     data, metrics = told.get("data") or {}, told.get("metrics") or {}
     lines = [
         f"{record['model']}: {told.get('kind', 'network')}, {record['bytes']:,} bytes",
-        f"nodes     {record['visible']:,} visible, {record['hidden']:,} hidden in "
+        f"nodes     {record['visible']:,} findings, {record['hidden']:,} causes in "
         f"{record['layers']} layer{'s' * (record['layers'] > 1)}, {record['edges']:,} edges",
         f"parameters {record['parameters']:,}, of which {record['free']:,} are free; "
         f"mean noise {record['mean_noise']:.4f}",

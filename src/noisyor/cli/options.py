@@ -60,9 +60,19 @@ optional_data_argument = click.argument("data", type=PATH, metavar="[DATA]", req
 results_argument = click.argument("results", type=PATH, metavar="RESULTS")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+
+
+def _checked_seed(context: Any, option: Any, value: int) -> int:
+    """Refuse large seeds here and not by the type, whose range would clutter the help."""
+    if value >= 2**63:
+        raise click.BadParameter(f"{value} is too large, seeds are below 2**63")
+    return value
+
+
 seed_option = click.option(
     "--seed",
-    type=click.IntRange(min=0, max=2**63 - 1),
+    type=click.IntRange(min=0),
+    callback=_checked_seed,
     default=0,
     show_default=True,
     metavar="N",
@@ -135,12 +145,12 @@ _READING = (
     click.option(
         "--format",
         type=click.Choice(FORMAT_NAMES),
-        help="Format of DATA, where name and content do not tell.",
+        help="Format of DATA, if its name and content do not show it.",
     ),
     click.option(
         "--header/--no-header",
         default=None,
-        help="Whether the first line names the columns; told from its content by default.",
+        help="Whether the first line names the columns.  [default: guessed from its content]",
     ),
     click.option(
         "--id-column",
