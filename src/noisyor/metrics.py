@@ -13,7 +13,9 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
+from noisyor.inference.evaluate import Score
 from noisyor.network.boolean import binary_array, boolean_convolution, boolean_product
 from noisyor.network.graph import Network
 from noisyor.network.layout import ConvolutionalLayout
@@ -27,7 +29,7 @@ __all__ = [
     "factorization_error",
     "features_iou",
     "full_recovery",
-    "independent_elbo",
+    "independent_score",
     "match_features",
     "reconstruct_images",
     "reconstruction_error",
@@ -185,28 +187,27 @@ def factorization_error(network: Network, states: Any, X: npt.ArrayLike) -> floa
     return reconstruction_error(boolean_product(dense, theta >= np.log(2.0)), X)
 
 
-def independent_elbo(X_train: Any, X: Any) -> float:
-    """Mean log-probability of rows if every visible were on by itself, as often as in training.
+def independent_score(train: Observations, rows: Observations) -> Score:
+    """Log-probability of every row if each column were on by itself, as often as in training.
 
-    The reference for networks whose noise is learned. One row is added in which every visible is
-    half on, so that a visible never seen does not cost infinity.
-
-    Parameters
-    ----------
-    X_train, X : `noisyor.Observations` without unobserved entries.
+    The reference for networks whose noise is learned. One row is added to the training rows in
+    which every column is half on, so that a column never seen does not cost infinity. Unobserved
+    entries do not count; a training row of weight w counts as w rows.
 
     Examples
     --------
     >>> import numpy as np
     >>> import noisyor as nor
     >>> rows = nor.Observations.of(np.array([[1, 0], [0, 1]]))
-    >>> round(nor.metrics.independent_elbo(rows, rows), 3)
+    >>> round(nor.metrics.independent_score(rows, rows).mean, 3)
     -1.386
     """
-    share = (X_train.column_counts() + 0.5) / (X_train.n_rows + 1.0)
-    counts = X.column_counts()
-    total = counts @ np.log(share) + (X.n_rows - counts) @ np.log1p(-share)
-    return float(total / X.n_rows)
+    weight = train.row_weights
+    seen = train.total_weight - train.missing_csr().T @ weight
+    share = (train.to_csr().T @ weight + 0.5) / (seen + 1.0)
+    on, off = np.log(share), np.log1p(-share)
+    total = off.sum() + rows.to_csr() @ (on - off) - rows.missing_csr() @ off
+    return Score(np.asarray(total, dtype=np.float64), weights=rows.weights)
 
 
 def recovered_parameters(

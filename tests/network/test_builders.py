@@ -80,9 +80,13 @@ class TestBipartite:
         [
             ({"n_visible": 0}, InvalidNetworkError, "n_visible is a positive whole number, got 0"),
             ({"n_hidden": 2.5}, InvalidNetworkError, "n_hidden is a positive whole number"),
-            ({"prior": "per_hidden"}, InvalidSettingError, "prior is one of.*got 'per_hidden'"),
-            ({"noise": "none"}, InvalidSettingError, "noise is one of.*got 'none'"),
-            ({"fixed": ("leak",)}, InvalidSettingError, "fixed is one of.*got 'leak'"),
+            (
+                {"prior": "per_hidden"},
+                InvalidSettingError,
+                "prior must be .*got 'per_hidden'",
+            ),
+            ({"noise": "none"}, InvalidSettingError, "noise must be .* or .*got 'none'"),
+            ({"fixed": ("leak",)}, InvalidSettingError, "fixed must be .* or .*got 'leak'"),
             (
                 {"failure_probability": np.ones((3, 2))},
                 InvalidNetworkError,
@@ -278,5 +282,5 @@ class TestFromEdges:
             from_edges(2, 2, **{**defaults, **arguments})
 
     def test_unknown_group_to_fix(self):
-        with pytest.raises(InvalidSettingError, match=r"fixed is one of.*'leak'"):
+        with pytest.raises(InvalidSettingError, match=r"fixed must be .* or .*'leak'"):
             from_edges(1, 1, [(0, 0)], fixed="leak")

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noisyor.cli.options import (
+    NOTHING_FOUND,
     engine_with,
     json_option,
     model_argument,
+    optional_data_argument,
     print_json,
     printable,
     reading_options,
-    row_numbers,
     seed_option,
     threads_option,
+    top_option,
 )
+from noisyor.cli.rows import read_for, row_numbers
 from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
-NOTHING_FOUND = 1
-
 _DEFAULT_ROWS = 10
 _SHOWN_FINDINGS = 8
 _FAINT = 0.01
@@ -38,7 +39,7 @@ _FAINT = 0.01
 
 @click.command()
 @model_argument
-@click.argument("data", type=click.Path(path_type=Path), metavar="[DATA]", required=False)
+@optional_data_argument
 @click.option("--rows", metavar="LIST", help="Rows of DATA, such as 0-9 or 0,3,5.  [default: 0-9]")
 @click.option("--observe", multiple=True, metavar="NAMES", help="Findings that are present.")
 @click.option("--absent", multiple=True, metavar="NAMES", help="Findings that are known absent.")
@@ -48,16 +49,14 @@ _FAINT = 0.01
     metavar="NAME",
     help="Also show what changes if this finding were known otherwise. Repeatable.",
 )
-@click.option(
-    "--top", type=click.IntRange(min=1), default=5, show_default=True, help="Causes to list."
-)
+@top_option(5, least=1)
 @click.option(
     "--method",
     type=click.Choice(["auto", "exact", "chains", "samples"]),
     default="auto",
     show_default=True,
     help="exact: enumerate; chains: sampling with error bars; samples: perturb-and-max-product; "
-    "auto: exact where few causes are concerned, else chains.",
+    "auto: exact if few causes are involved, otherwise chains.",
 )
 @click.option(
     "--samples",
@@ -68,7 +67,7 @@ _FAINT = 0.01
     help="Chains or samples.",
 )
 @seed_option
-@threads_option
+@threads_option()
 @reading_options
 @json_option
 def explain(
@@ -176,8 +175,6 @@ def _rows(
     saved: SavedModel, data: Path, rows: str | None, reading: dict[str, Any]
 ) -> tuple[list[str], Observations, str]:
     """Labels and rows to explain, and a note if there are more."""
-    from noisyor.cli.model import read_for
-
     table = read_for(saved, data, reading)
     n_rows = table.observations.n_rows
     numbers = list(range(min(n_rows, _DEFAULT_ROWS)))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from noisyor._util.json import plain
 from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
@@ -83,11 +83,9 @@ def _plain(value: Any) -> Any:
     """The value as JSON holds it, None if it cannot."""
     if isinstance(value, (MaxProduct, MeanField)):
         return value.settings()
-    if isinstance(value, np.generic):
-        value = value.item()
     try:
-        return json.loads(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError):
+        return plain(value)
+    except TypeError:
         return None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.validation import check_seed, is_whole
+from noisyor._util.validation import check_count, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import (
     AnnealingOptions,
@@ -22,7 +22,6 @@ from noisyor.engines.contract import (
     NoiseKey,
 )
 from noisyor.engines.registry import Runner
-from noisyor.errors import InvalidSettingError
 from noisyor.inference.blocks import row_blocks
 from noisyor.inference.evaluate import Score
 from noisyor.inference.explain import hidden_evidence
@@ -227,11 +226,11 @@ def explore_configurations(
     ``starts`` are those of `find_starts` for all rows, if they are at hand; ``n_samples`` and
     ``method`` then have no effect.
     """
-    _check_count("n_samples", n_samples, 0)
-    _check_count("n_expansions", n_expansions, 0)
-    _check_count("n_steps", n_steps, 1)
+    check_count("n_samples", n_samples, 0)
+    check_count("n_expansions", n_expansions, 0)
+    check_count("n_steps", n_steps, 1)
     if n_chains != 0:
-        _check_count("n_chains", n_chains, 2)
+        check_count("n_chains", n_chains, 2)
     key = NoiseKey(check_seed(seed))
     clamp = hidden_evidence(network, hidden, observations.n_rows)
     runner = Runner(engine, network)
@@ -283,8 +282,3 @@ def find_starts(
     sampler = replace(method, temperature=1.0, n_samples=n_samples, keep_beliefs=False)
     drawn = sampler.posterior(network, observations, seed=seed, clamp=clamp, engine=engine)
     return Starts(found, drawn)
-
-
-def _check_count(name: str, value: int, least: int) -> None:
-    if not is_whole(value) or value < least:
-        raise InvalidSettingError(f"{name} must be {least}, {least + 1}, …, got {value!r}")

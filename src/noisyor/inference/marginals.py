@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.validation import check_choice, is_whole
+from noisyor._util.validation import check_choice, check_count
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
-from noisyor.errors import InvalidSettingError
 from noisyor.inference.evidence import Starts, explore_configurations
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
@@ -106,8 +105,7 @@ def marginals(
     array([[1. , 0.3]])
     """
     check_choice("method", method, METHODS)
-    if not is_whole(n_samples) or n_samples < 2:
-        raise InvalidSettingError(f"n_samples must be 2, 3, …, got {n_samples!r}")
+    check_count("n_samples", n_samples, 2)
     observations = Observations.of(X, n_visible=network.n_visible)
     common: dict[str, Any] = {"seed": seed, "engine": engine, "progress": progress}
     if method == "samples":

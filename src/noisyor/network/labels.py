@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from noisyor._util.kinds import Kind
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
 from noisyor.network.graph import Network
 from noisyor.network.layout import ConvolutionalLayout
 from noisyor.network.parameters import probability_from_theta
 
-__all__ = ["hidden_label", "hidden_names", "strongest_visibles", "visible_label"]
+__all__ = ["hidden_label", "hidden_names", "named_after", "strongest_visibles", "visible_label"]
 
 _WORDS = 3
 _KEPT = 12
@@ -119,3 +121,11 @@ def _placements(network: Network) -> Iterable[str]:
     for k in range(network.n_hidden):
         component, row, column = layout.placement(k)
         yield f"feature {component} at {row},{column}"
+
+
+def named_after(network: Network, data: Observations, kind: Kind) -> Network:
+    """The network with names and shape of the columns, and causes named by what they switch on."""
+    network = replace(network, visible_names=data.column_names, hidden_names=None)
+    if len(network.visible_shape) == 1 and len(data.shape) == 2:
+        network = replace(network, visible_shape=data.shape)
+    return replace(network, hidden_names=hidden_names(network, kind))

@@ -13,7 +13,7 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
-from noisyor.metrics import independent_elbo
+from noisyor.metrics import independent_score
 from noisyor.network.forward import visible_probability
 from noisyor.network.graph import Network
 from noisyor.network.parameters import THETA_MIN
@@ -99,7 +99,7 @@ def explain_rows(
         engine=engine,
         progress=progress,
     )
-    independent = None if observations.n_missing else independent_elbo(observations, chosen)
+    independent = None if observations.n_missing else independent_score(observations, chosen).mean
     return ExplainedRows(chosen, number, n_rows, posterior.states, posterior.log_joint, independent)
 
 
