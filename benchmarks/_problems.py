@@ -28,7 +28,7 @@ class Problem(NamedTuple):
     batch_size: int
     learning_rate: float
 
-    def trained(self, steps: int) -> nor.TrainingResult:
+    def trained(self, steps: int) -> nor.learning.TrainingResult:
         """The result of some updates, to measure where messages carry information."""
         return nor.train(
             self.network,

@@ -72,7 +72,7 @@ def measure(
     worker.close()
 
     states = np.array(worker.first["states"], dtype=np.uint8)
-    bound = nor.log_joint(network, states, batch)
+    bound = nor.inference.log_joint(network, states, batch)
     same = (states == output.states).all(axis=1)
     return {
         "ratio_pgmax_to_ours": {

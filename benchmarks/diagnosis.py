@@ -46,7 +46,7 @@ def main() -> None:
     began = time.process_time()
     annotations = load_hpo(None if data is None else data / "hpo_phenotype.hpoa.xz")
     read = time.process_time() - began
-    network = nor.disease_network(annotations)
+    network = nor.diagnosis.disease_network(annotations)
     built = time.process_time() - began - read
     print(f"{network}: read in {read:.1f} s, built in {built:.1f} s of CPU time")
     table = []
@@ -106,7 +106,7 @@ def diagnosis_times(network: Network) -> dict[str, float]:
     for number in range(rows.n_rows):
         present = rows.columns[rows.ptr[number] : rows.ptr[number + 1]].tolist()
         began, began_cpu = time.perf_counter(), time.process_time()
-        nor.diagnose(network, present)
+        nor.diagnosis.diagnose(network, present)
         walls.append(time.perf_counter() - began)
         cpus.append(time.process_time() - began_cpu)
     return {
@@ -121,7 +121,7 @@ def against_exact(network: Network) -> dict[str, Any]:
     ours, enumerated, agrum = [], [], []
     for number in range(EXACT_PATIENTS):
         part, row = sub_network(network, patients, number)
-        exact = nor.enumerate_posterior(part, row).marginals[0]
+        exact = nor.inference.enumerate_posterior(part, row).marginals[0]
         ours.append(nor.marginals(part, row, n_samples=CHAINS).probability[0] - exact)
         by_agrum = pyagrum_marginals(part, row)
         if by_agrum is not None:

@@ -49,7 +49,7 @@ def bounds(name: str, network: Network, rows: Observations, exact: bool = False)
     result["estimate_cpu_ms_per_row"] = (time.process_time() - began) / rows.n_rows * 1e3
     result["estimate"], result["estimate_error"] = estimate.mean, estimate.mean_error
     if exact:
-        truth = nor.enumerate_posterior(network, rows).log_likelihood
+        truth = nor.inference.enumerate_posterior(network, rows).log_likelihood
         result["exact"] = float(truth.mean())
         assert (found.per_row <= truth + 1e-9).all()
     return {key: rounded(value) for key, value in result.items()}

@@ -114,7 +114,7 @@ class PhantomMeanField:
     ) -> Bounds:
         found = self._infer(network, observations, engine)
         states = (found.q >= 0.5).astype(np.uint8)
-        return Bounds(nor.log_joint(network, states, observations), found.elbo)
+        return Bounds(nor.inference.log_joint(network, states, observations), found.elbo)
 
     def states(self, network: Network, observations: Observations) -> npt.NDArray[np.uint8]:
         """Causes that are on, q >= 1/2, shape (n_rows, n_hidden)."""
@@ -179,7 +179,9 @@ def scores(task: Task, network: Network, published: nor.MeanField) -> dict[str, 
         "elbo_mp_of_mode": float(correct.log_joint.mean()),
         "reconstruction_error_pct": _error(task, network, correct.states.toarray()),
         "phantom_elbo_vi": float(phantom.bounds(network, test).elbo.mean()),
-        "phantom_elbo_mp_of_mode": float(nor.log_joint(network, phantom_states, test).mean()),
+        "phantom_elbo_mp_of_mode": float(
+            nor.inference.log_joint(network, phantom_states, test).mean()
+        ),
         "phantom_reconstruction_error_pct": _error(task, network, phantom_states),
         "mean_q": float(correct.q.mean()),
         "elbo_mp": float(nor.evaluate(network, test, nor.MaxProduct()).elbo_mp.mean),

@@ -67,7 +67,7 @@ def main() -> None:
     seconds: dict[tuple[str, MarginalMethod, int], float] = {}
     rows: dict[str, int] = {}
     for kind, network, data in problems():
-        exact = nor.enumerate_posterior(network, data).marginals
+        exact = nor.inference.enumerate_posterior(network, data).marginals
         rows[kind] = rows.get(kind, 0) + data.n_rows
         for method in METHODS:
             for n_samples in SAMPLES:

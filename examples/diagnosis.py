@@ -8,7 +8,6 @@ by their identifiers; with the ontology file ``hp.obo`` they are shown by name.
 
 import sys
 
-import noisyor as nor
 from noisyor.datasets import load_hpo
 from noisyor.diagnosis import Differential, read_finding_names
 
@@ -23,11 +22,16 @@ ABSENT = {"HP:0001250": "Seizure"}
 def main(ontology: str | None = None) -> None:
     """Print the differential of one patient, and what one more finding changes."""
     names = read_finding_names(ontology) if ontology else PRESENT | ABSENT
-    network = nor.disease_network(load_hpo(), finding_names=names)
+    network = nor.diagnosis.disease_network(load_hpo(), finding_names=names)
     print(f"{network.n_hidden:,} diseases, {network.n_visible:,} findings")
-    show("Three findings", nor.diagnose(network, PRESENT.values(), ABSENT.values(), top=5))
+    show(
+        "Three findings", nor.diagnosis.diagnose(network, PRESENT.values(), ABSENT.values(), top=5)
+    )
     more = [*PRESENT.values(), "HP:0002616" if not ontology else names["HP:0002616"]]
-    show("... and aortic root aneurysm", nor.diagnose(network, more, ABSENT.values(), top=5))
+    show(
+        "... and aortic root aneurysm",
+        nor.diagnosis.diagnose(network, more, ABSENT.values(), top=5),
+    )
 
 
 def show(title: str, result: Differential) -> None:

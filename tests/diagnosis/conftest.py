@@ -51,4 +51,6 @@ def annotations():
 @pytest.fixture
 def network(annotations):
     names = {"HP:1": "Cough", "HP:2": "Fever"}
-    return nor.disease_network(annotations, finding_names=names, prior_probability=[0.1, 0.02, 0.5])
+    return nor.diagnosis.disease_network(
+        annotations, finding_names=names, prior_probability=[0.1, 0.02, 0.5]
+    )

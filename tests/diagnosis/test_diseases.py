@@ -24,20 +24,20 @@ def test_frequencies_become_failure_probabilities(annotations, network):
     np.testing.assert_allclose(network.failure_probability, [0.2, 0.5, 0.02, 0.5])
     np.testing.assert_allclose(network.prior_probability, [0.1, 0.02])
     np.testing.assert_allclose(network.noise_probability, 1e-4)
-    rare = nor.disease_network(annotations, unknown_frequency=0.1, noise_probability=0.01)
+    rare = nor.diagnosis.disease_network(annotations, unknown_frequency=0.1, noise_probability=0.01)
     np.testing.assert_allclose(rare.failure_probability, [0.2, 0.9, 0.02, 0.5])
     assert rare.visible_names == ("HP:1", "HP:2", "HP:3")
 
 
 def test_assumptions_that_make_no_sense_are_refused(annotations):
     with pytest.raises(InvalidSettingError, match="unknown_frequency"):
-        nor.disease_network(annotations, unknown_frequency=0)
+        nor.diagnosis.disease_network(annotations, unknown_frequency=0)
 
 
 def test_diagnosis_is_exact_on_a_small_network(network):
-    result = nor.diagnose(network, ["fever"], ["Cough"])
+    result = nor.diagnosis.diagnose(network, ["fever"], ["Cough"])
     row = np.array([[0, 1, np.nan]])
-    exact = nor.enumerate_posterior(network, row).marginals[0]
+    exact = nor.inference.enumerate_posterior(network, row).marginals[0]
     np.testing.assert_allclose(result.probability, exact, atol=1e-9)
     assert result.causes[0].name == network.hidden_names[int(exact.argmax())]
     assert [finding.name for finding in result.causes[0].explains] == ["Fever"]
@@ -45,11 +45,11 @@ def test_diagnosis_is_exact_on_a_small_network(network):
 
 def test_wrong_findings_are_refused_with_a_suggestion(network):
     with pytest.raises(InvalidDataError, match=r"'Feaver'.*did you mean 'Fever'"):
-        nor.diagnose(network, ["Feaver"])
+        nor.diagnosis.diagnose(network, ["Feaver"])
     with pytest.raises(InvalidDataError, match="both present and absent"):
-        nor.diagnose(network, ["Fever"], ["fever"])
+        nor.diagnosis.diagnose(network, ["Fever"], ["fever"])
     with pytest.raises(InvalidDataError, match="list of names"):
-        nor.diagnose(network, "Fever")
+        nor.diagnosis.diagnose(network, "Fever")
 
 
 def test_names_from_an_ontology(tmp_path):
@@ -74,14 +74,14 @@ def hpo_data(data_dir):
 
 @pytest.fixture(scope="module")
 def hpo(hpo_data):
-    return nor.disease_network(hpo_data)
+    return nor.diagnosis.disease_network(hpo_data)
 
 
 def test_marfan_in_under_a_second(hpo):
     findings = ["HP:0001166", "HP:0001083", "HP:0002616"]  # long fingers, lens, aortic root
-    nor.diagnose(hpo, findings)  # compiled, and the graph laid out
+    nor.diagnosis.diagnose(hpo, findings)  # compiled, and the graph laid out
     began = time.process_time()
-    result = nor.diagnose(hpo, findings, ["HP:0001250"], engine=get_engine(n_threads=1))
+    result = nor.diagnosis.diagnose(hpo, findings, ["HP:0001250"], engine=get_engine(n_threads=1))
     assert time.process_time() - began < 1.0
     assert "Marfan" in result.causes[0].name
     assert result.causes[0].probability > 0.3

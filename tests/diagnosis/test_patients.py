@@ -25,7 +25,7 @@ def test_naive_bayes_is_the_posterior_if_one_cause_is_on(network):
     rows = nor.Observations.of(np.array([[1, 0, np.nan], [0, 1, 1]]))
     states = np.eye(2)
     expected = np.stack(
-        [nor.log_joint(network, np.tile(state, (2, 1)), rows) for state in states], axis=1
+        [nor.inference.log_joint(network, np.tile(state, (2, 1)), rows) for state in states], axis=1
     )
     expected = np.exp(expected) / np.exp(expected).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(naive_bayes(network, rows), expected)

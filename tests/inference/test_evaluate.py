@@ -23,7 +23,7 @@ def test_both_bounds_by_default(problem):
     by_vi = nor.explain(network, x, nor.MeanField())
     assert (result.elbo_vi.per_row == by_vi.elbo_vi).all()
     assert (result.elbo_mp_of_mean_field.per_row == by_vi.log_joint).all()
-    exact = nor.enumerate_posterior(network, x).log_likelihood
+    exact = nor.inference.enumerate_posterior(network, x).log_likelihood
     for score in (result.elbo_mp, result.elbo_vi, result.elbo_mp_of_mean_field):
         assert (score.per_row <= exact + 1e-9).all()
 
@@ -39,11 +39,11 @@ def test_mean_and_standard_error(problem):
 
 def test_the_elbo_is_the_larger_mean_not_the_mean_of_the_larger():
     mp, vi = Score(np.array([-1.0, -9.0])), Score(np.array([-3.0, -5.0]))
-    assert nor.EvaluationResult(mp, vi).elbo is vi
-    assert nor.EvaluationResult(mp, vi).better == "elbo_vi"
-    assert nor.EvaluationResult(vi, mp).elbo is vi
-    assert nor.EvaluationResult(mp).elbo is mp
-    shown = repr(nor.EvaluationResult(mp, vi))
+    assert nor.inference.EvaluationResult(mp, vi).elbo is vi
+    assert nor.inference.EvaluationResult(mp, vi).better == "elbo_vi"
+    assert nor.inference.EvaluationResult(vi, mp).elbo is vi
+    assert nor.inference.EvaluationResult(mp).elbo is mp
+    shown = repr(nor.inference.EvaluationResult(mp, vi))
     assert shown == "EvaluationResult(rows=2, elbo_mp=-5.0000 ± 4.0000, elbo_vi=-4.0000 ± 1.0000)"
 
 

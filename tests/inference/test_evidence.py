@@ -26,7 +26,7 @@ def test_the_bound_lies_between_the_mode_and_the_truth(
 ):
     network = random_network(seed, scale=scale, tied=tied)
     x = random_rows(network, seed, 3, missing=missing)
-    exact = nor.enumerate_posterior(network, x).log_likelihood
+    exact = nor.inference.enumerate_posterior(network, x).log_likelihood
     bound = nor.evidence_bound(network, x, n_samples=n_samples, n_expansions=n_expansions)
     slack = 1e-9 * (1 + np.abs(exact))
     assert (bound.per_row <= exact + slack).all()
@@ -60,7 +60,7 @@ def test_independent_causes_are_summed_out():
     edges = [(k, k) for k in range(12)]
     network = nor.from_edges(12, 12, edges, failure_probability=0.3, prior_probability=0.2)
     x = np.eye(12)[:2]
-    exact = nor.enumerate_posterior(network, x)
+    exact = nor.inference.enumerate_posterior(network, x)
     bound = nor.evidence_bound(network, x, n_samples=0, n_expansions=1)
     np.testing.assert_allclose(bound.per_row, exact.log_likelihood, rtol=1e-12)
     assert (bound.n_configurations == 2).all()
@@ -88,7 +88,7 @@ def test_estimates_are_as_good_as_their_errors_say():
     for seed in range(80):
         network = random_network(seed, max_hidden=8, max_visible=10)
         x = random_rows(network, seed, 4, missing=0.2)
-        exact = nor.enumerate_posterior(network, x).log_likelihood
+        exact = nor.inference.enumerate_posterior(network, x).log_likelihood
         estimate = nor.estimate_evidence(network, x, n_expansions=1, n_steps=16)
         complete = estimate.error == 0
         np.testing.assert_allclose(estimate.per_row[complete], exact[complete], rtol=1e-10)
@@ -134,7 +134,7 @@ def test_large_parameters_and_tiny_leaks_stay_finite():
         6, 4, failure_probability=0.0, prior_probability=0.0, noise_probability=0.0
     )
     x = np.vstack([np.ones(6), np.zeros(6), [1, 0, 1, 0, 1, 0]])
-    exact = nor.enumerate_posterior(network, x).log_likelihood
+    exact = nor.inference.enumerate_posterior(network, x).log_likelihood
     bound = nor.evidence_bound(network, x, n_expansions=16)
     np.testing.assert_allclose(bound.per_row, exact, rtol=1e-9)
     assert np.isfinite(nor.estimate_evidence(network, x, n_expansions=0).per_row).all()

@@ -14,7 +14,7 @@ def problems(n=12, **options):
     for seed in range(n):
         network = random_network(seed, max_hidden=8, max_visible=10, **options)
         x = random_rows(network, seed, 4, missing=0.2)
-        yield network, x, nor.enumerate_posterior(network, x).marginals
+        yield network, x, nor.inference.enumerate_posterior(network, x).marginals
 
 
 def test_the_default_is_the_best_estimator_and_close():
@@ -84,7 +84,7 @@ def test_explaining_away():
     with_rash = nor.marginals(network, np.array([[1, 1]])).probability[0]
     assert with_rash[0] < alone[0]  # measles explain the fever
     assert with_rash[1] > alone[1]
-    exact = nor.enumerate_posterior(network, np.array([[1, 1]])).marginals[0]
+    exact = nor.inference.enumerate_posterior(network, np.array([[1, 1]])).marginals[0]
     np.testing.assert_allclose(with_rash, exact, atol=1e-12)
     assert nor.marginals(network, np.array([[1, 1]])).ranked(0).tolist() == [1, 0]
 

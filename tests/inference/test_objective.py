@@ -16,7 +16,7 @@ def test_log_joint_equals_the_enumerated_table(seed):
     table = log_joint_table(network, states, x)
     repeated = np.repeat(x, len(states), axis=0)
     np.testing.assert_allclose(
-        nor.log_joint(network, states, repeated), table[0], rtol=1e-10, atol=1e-10
+        nor.inference.log_joint(network, states, repeated), table[0], rtol=1e-10, atol=1e-10
     )
 
 
@@ -30,9 +30,9 @@ def test_gradient_equals_finite_differences(seed, samples, tied):
 
     def value(theta):
         repeated = np.repeat(x, samples, axis=0)
-        return nor.log_joint(network.with_theta(theta), states, repeated).mean()
+        return nor.inference.log_joint(network.with_theta(theta), states, repeated).mean()
 
-    result = nor.elbo_mp_gradient(network, x, states)
+    result = nor.inference.elbo_mp_gradient(network, x, states)
     assert result.value == pytest.approx(value(network.theta))
     for entry in range(network.n_params):
         width = 1e-6 * (1 + network.theta[entry])
@@ -48,13 +48,13 @@ def test_gradient_of_many_rows_is_the_mean_of_the_rows():
     network = random_network(2, max_hidden=5, max_visible=6)
     x = random_rows(network, 2, n_rows=1500)  # several blocks of partial sums
     states = np.random.default_rng(0).integers(0, 2, (1500, network.n_hidden))
-    whole = nor.elbo_mp_gradient(network, x, states, engine=get_engine(n_threads=2))
+    whole = nor.inference.elbo_mp_gradient(network, x, states, engine=get_engine(n_threads=2))
     parts = [
-        nor.elbo_mp_gradient(network, x[part], states[part])
+        nor.inference.elbo_mp_gradient(network, x[part], states[part])
         for part in np.array_split(np.arange(1500), 5)
     ]
     np.testing.assert_allclose(whole.gradient, np.mean([p.gradient for p in parts], axis=0))
-    again = nor.elbo_mp_gradient(network, x, states, engine=get_engine(n_threads=1))
+    again = nor.inference.elbo_mp_gradient(network, x, states, engine=get_engine(n_threads=1))
     np.testing.assert_array_equal(whole.gradient, again.gradient)
 
 
@@ -64,7 +64,7 @@ def test_the_bound_of_several_samples_stays_below_the_truth(seed):
     x = random_rows(network, seed, n_rows=3)
     method = nor.MaxProduct(temperature=1.0, n_samples=64)
     posterior = nor.explain(network, x, method, seed=seed)
-    bound = nor.elbo_mp(posterior)
+    bound = nor.inference.elbo_mp(posterior)
     assert (bound <= enumerate_posterior(network, x).log_likelihood + 1e-9).all()
     mean = posterior.log_joint.reshape(3, 64).mean(axis=1)
     assert (bound >= mean - 1e-12).all()
@@ -77,12 +77,12 @@ def test_the_bound_of_several_samples_stays_below_the_truth(seed):
 def test_one_explanation_has_no_entropy():
     network = random_network(1)
     posterior = nor.explain(network, random_rows(network, 1))
-    np.testing.assert_array_equal(nor.elbo_mp(posterior), posterior.log_joint)
+    np.testing.assert_array_equal(nor.inference.elbo_mp(posterior), posterior.log_joint)
 
 
 def test_states_are_checked():
     network = nor.bipartite(3, 2)
     with pytest.raises(InvalidDataError, match=r"shape \(1, 2\), got \(1, 3\)"):
-        nor.log_joint(network, np.zeros((1, 3)), np.zeros((1, 3)))
+        nor.inference.log_joint(network, np.zeros((1, 3)), np.zeros((1, 3)))
     with pytest.raises(InvalidDataError, match="0 or 1"):
-        nor.log_joint(network, np.full((1, 2), 2), np.zeros((1, 3)))
+        nor.inference.log_joint(network, np.full((1, 2), 2), np.zeros((1, 3)))

@@ -100,7 +100,7 @@ class TestBif:
                 p *= on if states[key] else 1 - on
             visible = np.array([[states[key] for key in keys[:3]]])
             hidden = np.array([[states[key] for key in keys[3:]]])
-            assert np.log(p) == pytest.approx(nor.log_joint(NETWORK, hidden, visible)[0])
+            assert np.log(p) == pytest.approx(nor.inference.log_joint(NETWORK, hidden, visible)[0])
             total += p
         assert total == pytest.approx(1.0)
 

@@ -40,7 +40,7 @@ def test_visible_probability_is_the_noisy_or():
     network = nor.bipartite(
         2, 2, failure_probability=[[0.5, 1.0], [0.2, 0.4]], noise_probability=0.1
     )
-    probability = nor.visible_probability(network, [[0, 0], [1, 0], [1, 1]])
+    probability = nor.network.visible_probability(network, [[0, 0], [1, 0], [1, 1]])
     floor = 1 - 0.9 * np.exp(-1e-5)  # a failure of one is kept at the smallest parameter
     np.testing.assert_allclose(
         probability,
@@ -53,7 +53,7 @@ def test_wrong_arguments():
     with pytest.raises(InvalidSettingError, match="at least 1"):
         nor.sample(network, 0)
     with pytest.raises(InvalidDataError, match=r"\(n_rows, 2\)"):
-        nor.visible_probability(network, [[1, 0, 1]])
+        nor.network.visible_probability(network, [[1, 0, 1]])
 
 
 def test_prior_marginals_are_how_often_hidden_nodes_are_on():

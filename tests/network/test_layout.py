@@ -44,7 +44,7 @@ def test_the_layout_is_kept(name, tmp_path):
         replace(network, hidden_names=[f"h{k}" for k in range(network.n_hidden)]).layout == layout
     )
     assert pickle.loads(pickle.dumps(network)).layout == layout
-    assert nor.from_networkx(nor.to_networkx(network)).layout == layout
+    assert nor.io.from_networkx(nor.io.to_networkx(network)).layout == layout
     nor.save_network(tmp_path / "model", network)
     assert load_network(tmp_path / "model").layout == layout
     assert layout_from_json(layout_to_json(layout)) == layout
@@ -73,11 +73,11 @@ def test_a_part_of_a_network_has_no_layout():
 
 
 def test_an_edge_moved_in_networkx_drops_the_layout():
-    graph = nor.to_networkx(nor.convolutional((3, 3), 1, (2, 2)))
+    graph = nor.io.to_networkx(nor.convolutional((3, 3), 1, (2, 2)))
     attributes = dict(graph.edges["h0", "v0"])
     graph.remove_edge("h0", "v0")
     graph.add_edge("h0", "v8", **attributes)
-    assert nor.from_networkx(graph).layout is None
+    assert nor.io.from_networkx(graph).layout is None
 
 
 class TestPlaces:

@@ -66,7 +66,7 @@ def disease_network(
     >>> from noisyor.datasets.hpo import HpoData
     >>> rows = nor.Observations.from_indices([[0, 1]], 2, column_names=["HP:1", "HP:2"])
     >>> data = HpoData("2025", rows, ("D:1",), ("flu",), np.array([0.8, np.nan]))
-    >>> network = nor.disease_network(data, finding_names={"HP:1": "fever"})
+    >>> network = nor.diagnosis.disease_network(data, finding_names={"HP:1": "fever"})
     >>> network.hidden_names, network.visible_names
     (('flu (D:1)',), ('fever', 'HP:2'))
     """
@@ -152,7 +152,7 @@ def diagnose(
     >>> network = nor.from_edges(
     ...     2, 2, [("flu", "fever"), ("cold", "cough")], failure_probability=0.1,
     ...     visible_names=["fever", "cough"], hidden_names=["flu", "cold"])
-    >>> result = nor.diagnose(network, present=["Fever"], absent=["cough"])
+    >>> result = nor.diagnosis.diagnose(network, present=["Fever"], absent=["cough"])
     >>> [(cause.name, round(cause.probability, 2)) for cause in result.causes]
     [('flu', 0.91), ('cold', 0.01)]
     """

@@ -44,7 +44,7 @@ def export_network(network: Network, to: Target) -> bytes:
     --------
     >>> import noisyor as nor
     >>> network = nor.from_edges(1, 1, [(0, 0)], failure_probability=0.5)
-    >>> print(nor.export_network(network, "csv").decode().splitlines()[0])
+    >>> print(nor.io.export_network(network, "csv").decode().splitlines()[0])
     role,cause,effect,theta,probability,parameter,free
     """
     writers = {"graphml": _graphml, "json": _json, "bif": _bif, "csv": _csv}

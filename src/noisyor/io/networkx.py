@@ -45,7 +45,7 @@ def to_networkx(network: Network) -> Any:
     Examples
     --------
     >>> import noisyor as nor
-    >>> graph = nor.to_networkx(nor.from_edges(2, 1, [(0, 0), (0, 1)]))
+    >>> graph = nor.io.to_networkx(nor.from_edges(2, 1, [(0, 0), (0, 1)]))
     >>> sorted(graph.edges)
     [('h0', 'v0'), ('h0', 'v1')]
     """
@@ -125,7 +125,7 @@ def from_networkx(
     >>> import noisyor as nor
     >>> graph = nx.DiGraph()
     >>> graph.add_edge("flu", "fever", failure_probability=0.2)
-    >>> nor.from_networkx(graph, prior_probability=0.1, noise_probability=0.01).hidden_names
+    >>> nor.io.from_networkx(graph, prior_probability=0.1, noise_probability=0.01).hidden_names
     ('flu',)
     """
     _networkx()

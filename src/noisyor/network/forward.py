@@ -133,7 +133,7 @@ def visible_probability(network: Network, states: Any) -> FloatArray:
     --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 1, failure_probability=[[0.2, 0.5]], noise_probability=0.1)
-    >>> nor.visible_probability(network, [[0], [1]]).round(2).tolist()
+    >>> nor.network.visible_probability(network, [[0], [1]]).round(2).tolist()
     [[0.1, 0.1], [0.82, 0.55]]
     """
     dense = states.toarray() if sp.issparse(states) else np.asarray(states)
