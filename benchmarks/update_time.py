@@ -138,7 +138,7 @@ def _parts(network, batch, method, state) -> tuple[dict[str, Callable[[], object
     gradient = engine.gradient(prepared, batch, output.states, 2)[1]
 
     def optimise() -> None:
-        ascent = adam.update(state.optimiser, gradient, 1e-3)[1]
+        ascent = adam.update(state.optimizer, gradient, 1e-3)[1]
         np.where(network.free, np.maximum(state.theta + ascent, 1e-5), state.theta)
 
     parts: dict[str, Callable[[], object]] = {

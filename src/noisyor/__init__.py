@@ -54,22 +54,24 @@ if TYPE_CHECKING:
     from noisyor.io.networkx import from_networkx, to_networkx
     from noisyor.learning.gibbs_em import learn_by_gibbs
     from noisyor.learning.initialize import initialize
-    from noisyor.learning.phases import HybridResult, train_hybrid
-    from noisyor.learning.pruning import prune_causes
+    from noisyor.learning.phases import PhasedRun, train_hybrid
+    from noisyor.learning.pruning import prune_hidden
     from noisyor.learning.recipes import (
-        Learned,
+        FitResult,
         learn_factors,
         learn_features,
         learn_network,
         learn_topics,
     )
+    from noisyor.learning.state import TrainingResult
     from noisyor.learning.stream import train_stream
-    from noisyor.learning.train import TrainingResult, train
+    from noisyor.learning.train import train
     from noisyor.network.builders import bipartite, convolutional, from_edges
     from noisyor.network.cooccurrence import layered
     from noisyor.network.forward import sample, visible_probability
     from noisyor.network.graph import Network
-    from noisyor.search.factors import FoundFactors, cover_rows, search_factors
+    from noisyor.search.factors import FoundFactors, search_factors
+    from noisyor.search.memberships import cover_rows
     from noisyor.tables import ReadOptions, Table, read_table
 
 _HOME = {
@@ -82,13 +84,12 @@ _HOME = {
     "EvidenceEstimate": "inference.evidence",
     "ExactPosterior": "inference.exact",
     "Factorization": "inference.joint_max_product",
+    "FitResult": "learning.recipes",
     "FoundFactors": "search.factors",
-    "HybridResult": "learning.phases",
     "InvalidDataError": "errors",
     "InvalidNetworkError": "errors",
     "InvalidSettingError": "errors",
     "JointMaxProduct": "inference.joint_max_product",
-    "Learned": "learning.recipes",
     "Marginals": "inference.marginals",
     "MaxProduct": "inference.max_product",
     "MeanField": "inference.mean_field",
@@ -98,15 +99,16 @@ _HOME = {
     "NoisyOrError": "errors",
     "NoisyOrNetwork": "estimators",
     "Observations": "data.observations",
+    "PhasedRun": "learning.phases",
     "Posterior": "inference.posterior",
     "ReadOptions": "tables",
     "Table": "tables",
     "TopicModel": "estimators",
-    "TrainingResult": "learning.train",
+    "TrainingResult": "learning.state",
     "UnsupportedDataError": "errors",
     "bipartite": "network.builders",
     "convolutional": "network.builders",
-    "cover_rows": "search.factors",
+    "cover_rows": "search.memberships",
     "diagnose": "diagnosis.diseases",
     "disease_network": "diagnosis.diseases",
     "elbo_mp": "inference.objective",
@@ -129,7 +131,7 @@ _HOME = {
     "load_network": "io.model_file",
     "log_joint": "inference.objective",
     "marginals": "inference.marginals",
-    "prune_causes": "learning.pruning",
+    "prune_hidden": "learning.pruning",
     "read_table": "tables",
     "sample": "network.forward",
     "save_network": "io.model_file",
@@ -151,13 +153,12 @@ __all__ = [
     "EvidenceEstimate",
     "ExactPosterior",
     "Factorization",
+    "FitResult",
     "FoundFactors",
-    "HybridResult",
     "InvalidDataError",
     "InvalidNetworkError",
     "InvalidSettingError",
     "JointMaxProduct",
-    "Learned",
     "Marginals",
     "MaxProduct",
     "MeanField",
@@ -167,6 +168,7 @@ __all__ = [
     "NoisyOrError",
     "NoisyOrNetwork",
     "Observations",
+    "PhasedRun",
     "Posterior",
     "ReadOptions",
     "Table",
@@ -199,7 +201,7 @@ __all__ = [
     "load_network",
     "log_joint",
     "marginals",
-    "prune_causes",
+    "prune_hidden",
     "read_table",
     "sample",
     "save_network",

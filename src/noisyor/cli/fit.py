@@ -257,9 +257,9 @@ def _structure(
 ) -> tuple[Any, dict[str, Any]]:
     """Kind and arguments of the learning function; options must belong to one kind."""
     own: dict[str, dict[str, Any]] = {
-        "factors": {"n_hidden": components},
+        "factors": {"n_components": components},
         "topics": {"n_layers": layers},
-        "features": {"n_features": features, "feature_shape": feature_shape},
+        "features": {"n_components": features, "feature_shape": feature_shape},
     }
     given = {
         name: {key: value for key, value in options.items() if value is not None}

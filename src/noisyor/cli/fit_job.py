@@ -20,6 +20,7 @@ from noisyor._util.paths import real_path
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
+from noisyor.inference.defaults import method_for
 from noisyor.inference.evaluate import Score
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
@@ -27,7 +28,7 @@ from noisyor.inference.objective import elbo_mp
 from noisyor.io.model_file import load_network, read_metadata, save_network
 from noisyor.io.provenance import provenance
 from noisyor.learning.recipes import (
-    Learned,
+    FitResult,
     learn_factors,
     learn_features,
     learn_network,
@@ -104,7 +105,7 @@ class Fitted:
 
     table: Table
     kind: Kind
-    learned: Learned
+    learned: FitResult
     n_held_out: int
     score: Score
     reference: Score
@@ -182,7 +183,7 @@ def more_steps(
         steps=int(steps or settings.get("steps", 1000)),
         batch_size=settings.get("batch_size", 100),
         learning_rate=_last_rate(settings),
-        **{name: settings[name] for name in ("relative", "smoothing") if name in settings},
+        **{name: settings[name] for name in ("step_on", "smoothing") if name in settings},
         seed=seed,
         held_out=held,
         engine=engine,
@@ -239,14 +240,14 @@ def _split(
 
 def _learn(
     kind: Kind, train: Observations, structure: dict[str, Any], options: dict[str, Any]
-) -> Learned:
+) -> FitResult:
     if kind == "topics":
         return learn_topics(train, **structure, **options)
     if kind == "features":
         images = train.to_dense().reshape(train.n_rows, *train.shape)
         shape = tuple(structure["feature_shape"])
         return learn_features(images, **{**structure, "feature_shape": shape}, **options)
-    return learn_factors(train, **{"n_hidden": "auto", **structure}, **options)
+    return learn_factors(train, **{"n_components": "auto", **structure}, **options)
 
 
 def _check_images(data: Observations, structure: dict[str, Any]) -> None:
@@ -255,7 +256,7 @@ def _check_images(data: Observations, structure: dict[str, Any]) -> None:
             "features are learned from images: an array (n, height, width) or a folder of "
             f"PNG files; the rows here have {data.n_visible} columns"
         )
-    if not {"n_features", "feature_shape"} <= set(structure):
+    if not {"n_components", "feature_shape"} <= set(structure):
         raise InvalidSettingError(
             "images need --features N and --feature-shape HEIGHT,WIDTH "
             "(or --kind factors to ignore where pixels lie)"
@@ -273,14 +274,13 @@ def _named(network: Network, data: Observations, kind: Kind) -> Network:
 def _scored(
     table: Table,
     kind: Kind,
-    learned: Learned,
+    learned: FitResult,
     train: Observations,
     held: Observations | None,
     engine: EngineLike,
 ) -> Fitted:
     rows = train if held is None else held
-    method = MaxProduct(polish=20, ancestors_only=kind == "topics")
-    posterior = explain(learned.network, rows, method, engine=engine)
+    posterior = explain(learned.network, rows, method_for(learned.network), engine=engine)
     return Fitted(
         table,
         kind,

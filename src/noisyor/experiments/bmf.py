@@ -18,7 +18,7 @@ from noisyor import datasets
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.phases import learn_and_bound, modes, split_for
+from noisyor.experiments.phases import learn_and_bound, modes, outcome_of, split_for
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.inference.joint_max_product import JointMaxProduct, factorize
 from noisyor.learning.initialize import Noise, initialize
@@ -64,13 +64,13 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         learning_rate=LEARNING_RATE,
     )
     if spec.part == "validation":
-        return learned.outcome({"validation_elbo": bounds["elbo"]})
+        return outcome_of(learned, {"validation_elbo": bounds["elbo"]})
     states = modes(learned.network, score_rows, spec, context)
     metrics = {f"test_{name}": value for name, value in bounds.items()}
     metrics["test_re_pct"] = factorization_error(learned.network, states, data.test)
     factor = learned.network.theta_of("failure") >= np.log(2.0)
     arrays = {"factor": pack(factor), "true": pack(data.V)}
-    return learned.outcome(metrics | _trivial(data.test), arrays)
+    return outcome_of(learned, metrics | _trivial(data.test), arrays)
 
 
 def _run_pmp(spec: RunSpec, context: Context, data: Any, r: int) -> Outcome:

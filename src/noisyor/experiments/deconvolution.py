@@ -16,7 +16,7 @@ from noisyor import datasets
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.phases import learn_and_bound, modes, split_for
+from noisyor.experiments.phases import learn_and_bound, modes, outcome_of, split_for
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve
 from noisyor.learning.initialize import initialize
@@ -74,7 +74,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         learning_rate=LEARNING_RATE,
     )
     if spec.part == "validation":
-        return learned.outcome({"validation_elbo": bounds["elbo"]})
+        return outcome_of(learned, {"validation_elbo": bounds["elbo"]})
     states = modes(learned.network, score_rows, spec, context)
     reconstruction = reconstruct_images(learned.network, states)
     theta = learned.network.theta_of("failure")
@@ -85,7 +85,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         "prior": pack(probability_from_theta(learned.network.theta_of("prior"))),
         **_pictures(score_rows, reconstruction, data.features),
     }
-    return learned.outcome(metrics, arrays)
+    return outcome_of(learned, metrics, arrays)
 
 
 def _run_pmp(

@@ -12,7 +12,7 @@ from noisyor import datasets
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.phases import learn_and_bound, split_for
+from noisyor.experiments.phases import learn_and_bound, outcome_of, split_for
 from noisyor.experiments.protocol import Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.learning.initialize import initialize
 from noisyor.metrics import full_recovery, recovered_parameters, trivial_reference
@@ -53,7 +53,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         learning_rate=LEARNING_RATE,
     )
     if spec.part == "validation":
-        return learned.outcome({"validation_elbo": bounds["elbo"]})
+        return outcome_of(learned, {"validation_elbo": bounds["elbo"]})
     network = learned.network
     theta, prior = network.theta_of("failure"), probability_from_theta(network.theta_of("prior"))
     recovery = recovered_parameters(theta, prior, data.failure)
@@ -74,7 +74,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         "true_features": pack(-np.log(data.failure)),
         "image_shape": list(data.image_shape or ()),
     }
-    return learned.outcome(metrics, arrays)
+    return outcome_of(learned, metrics, arrays)
 
 
 def _cases(choice: Choice) -> list[str]:
