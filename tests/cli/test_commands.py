@@ -85,7 +85,7 @@ class TestFit:
         assert told["data"]["source"] == "patients.csv"
         assert told["reading"] == {"id_column": "patient"}
         assert told["settings"]["steps"] == 300
-        assert told["settings"]["n_hidden"] == 3
+        assert told["settings"]["n_components"] == 3
         assert told["metrics"]["held_out_elbo"] > told["metrics"]["held_out_independent"]
         assert told["curve"]["held_out_elbo"]
         assert told["versions"]["noisyor"] == nor.__version__

@@ -47,7 +47,7 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
     >>> model = BooleanMatrixFactorization(n_components=2).fit(X)
     >>> model.transform([[1, 1, 0, 0], [1, 1, 1, 1]])
-    array([[0, 1],
+    array([[1, 0],
            [1, 1]], dtype=int8)
     """
 

@@ -102,10 +102,10 @@ def train_phases(
     on_bad_checkpoint : whether a checkpoint that is damaged or of another run is an error, or is
         thrown away and its phase begun anew.
 
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> phases = [Phase("rough", nor.MaxProduct(), 3), Phase("fine", nor.MeanField(), 2)]
-    >>> run = train_phases(network, [[0, 1], [1, 1]], phases, progress=False)
+    >>> run = train_phases(network, np.eye(2), phases, progress=False)
     >>> [result.state.step for result in run.results]
     [3, 2]
     """
@@ -191,10 +191,10 @@ def train_hybrid(
         ``MeanField(local=True)`` for large text.
     held_out : data whose mean bound is recorded, Elbo^MP in the first phase, Elbo^VI in the second.
 
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> run = nor.train_hybrid(
-    ...     network, [[0, 1], [1, 1]], mp_steps=3, vi_steps=2, progress=False
+    ...     network, np.eye(2), mp_steps=3, vi_steps=2, progress=False
     ... )
     >>> run["mp"].state.step, run["vi"].state.step
     (3, 2)

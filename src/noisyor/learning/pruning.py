@@ -49,8 +49,8 @@ def leave_one_out_gain(network: Network, X: Any, *, engine: EngineLike = "auto")
 
     >>> import noisyor as nor
     >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]])
-    >>> leave_one_out_gain(network, [[1, 1, 0], [1, 1, 0]]).round(1)
-    array([5.8, 0. ])
+    >>> leave_one_out_gain(network, np.array([[1, 1, 0], [1, 1, 0]])).round(1)
+    array([6.8, 0. ])
     """
     rows = Observations.of(X, n_visible=network.n_visible)
     posterior = _METHOD.posterior(network, rows, engine=engine)

@@ -62,9 +62,9 @@ def learn_network(
     options, changes : how to train; default 1000 steps of 100 rows at a rate of 0.01.
     held_out, engine : see `train`.
 
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> fitted = nor.learn_network(
-    ...     nor.bipartite(n_visible=2, n_hidden=1), [[0, 1], [1, 1]], steps=3, progress=False
+    ...     nor.bipartite(n_visible=2, n_hidden=1), np.eye(2), steps=3, progress=False
     ... )
     >>> fitted.settings["steps"], len(fitted.history.elbo)
     (3, 3)
@@ -114,8 +114,8 @@ def learn_factors(
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
     >>> fitted = nor.learn_factors(X, "auto", n_restarts=2, progress=False)
     >>> fitted.network.failure_probability.round() + 0.0
-    array([[0., 0., 1., 1.],
-           [1., 1., 0., 0.]])
+    array([[1., 1., 0., 0.],
+           [0., 0., 1., 1.]])
     """
     defaults = replace(_DEFAULTS, steps=4000, batch_size=20, learning_rate=3e-3)
     if init == "data":

@@ -59,7 +59,7 @@ def start_by_search(
     The network, and whether nothing is left to train.
 
     >>> import numpy as np
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
     >>> network, settled = start_by_search(X, 2, n_restarts=1, progress=False)
     >>> network.n_hidden, settled
     (2, True)

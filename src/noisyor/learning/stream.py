@@ -81,7 +81,7 @@ def learn_chunk(
     >>> import noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> state = start_stream(network)
-    >>> for chunk in ([[0, 1], [1, 1]], [[1, 0]]):
+    >>> for chunk in (np.eye(2), np.ones((1, 2))):
     ...     state, history = learn_chunk(state, network, chunk, batch_size=1)
     >>> state.n_rows, state.training.step
     (3, 3)
@@ -141,7 +141,7 @@ def train_stream(
 
     >>> import noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> chunks = [[[0, 1], [1, 1]], [[1, 0]]]
+    >>> chunks = [np.eye(2), np.ones((1, 2))]
     >>> train_stream(network, chunks, passes=2, progress=False).state.step
     4
     """

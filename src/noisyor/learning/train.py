@@ -80,7 +80,7 @@ def gradient(
 
     >>> import noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> rows = nor.Observations.of([[0, 1], [1, 1]])
+    >>> rows = nor.Observations.of(np.eye(2))
     >>> total = gradient(init(network), network, rows, nor.MaxProduct()).total
     >>> total.gradient.shape, total.weight
     ((4,), 2.0)
@@ -156,7 +156,7 @@ def step(
 
     >>> import noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> rows = nor.Observations.of([[0, 1], [1, 1]])
+    >>> rows = nor.Observations.of(np.eye(2))
     >>> state, elbo = step(init(network), network, rows, nor.MaxProduct())
     >>> state.step, elbo < 0
     (1, True)
@@ -198,7 +198,7 @@ def train(
 
     >>> import noisyor as nor
     >>> network = nor.initialize(nor.bipartite(n_visible=4, n_hidden=2), noise="uniform")
-    >>> X = [[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]] * 10
+    >>> X = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]] * 10)
     >>> result = nor.train(network, X, steps=50, learning_rate=0.05, progress=False)
     >>> bool(result.history.elbo[-5:].mean() > result.history.elbo[:5].mean())
     True

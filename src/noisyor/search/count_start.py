@@ -58,10 +58,10 @@ def start_from_counts(
     max_rows : rows that are counted at most, evenly spread over the data.
 
     >>> import noisyor as nor
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], 10, axis=0)
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
     >>> start = start_from_counts(nor.layered(X, 2, n_parents=1, shrink=2), X)
-    >>> start.prior_probability.round(1)
-    array([0.3, 0.3])
+    >>> start.prior_probability.round(2)
+    array([0.17, 0.17])
     """
     if not (np.isfinite(smoothing) and smoothing > 0):
         raise InvalidSettingError(f"smoothing must be positive, got {smoothing}")
@@ -118,8 +118,9 @@ def two_class_mixture(lists: list[LongArray], own: Any, n_rows: int) -> LongArra
     own : (n_children,) True for children that this node is the nearest parent of.
     n_rows : number of all rows.
 
-    >>> two_class_mixture([np.arange(5), np.arange(1, 6)], np.array([True, True]), n_rows=20)
-    array([1, 2, 3, 4])
+    >>> lists = [np.r_[0:5, 9], np.r_[0:5, 12], np.r_[0:5, 15]]
+    >>> two_class_mixture(lists, np.array([True, True, True]), n_rows=40)
+    array([0, 1, 2, 3, 4])
     """
     child = np.repeat(np.arange(len(lists)), [len(rows) for rows in lists])
     some, row = np.unique(np.concatenate(lists), return_inverse=True)

@@ -45,7 +45,7 @@ class Matrix(NamedTuple):
     """The data: ``ones`` and ``observed``, both bool (n_rows, n_columns).
 
     >>> import noisyor as nor
-    >>> Matrix.of(nor.Observations.of([[1.0, float("nan")]])).observed
+    >>> Matrix.of(nor.Observations.of(np.array([[1.0, np.nan]]))).observed
     array([[ True, False]])
     """
 

@@ -38,7 +38,8 @@ def cover_rows(X: Any, factors: npt.ArrayLike, *, engine: EngineLike = "auto") -
     -------
     uint8 (n_rows, n_components).
 
-    >>> cover_rows([[1, 1, 0], [1, 1, 1], [0, 0, 1]], factors=[[1, 1, 0], [0, 1, 1]])
+    >>> X = np.array([[1, 1, 0], [1, 1, 1], [0, 0, 1]])
+    >>> cover_rows(X, factors=[[1, 1, 0], [0, 1, 1]])
     array([[1, 0],
            [1, 1],
            [0, 0]], dtype=uint8)
