@@ -20,9 +20,9 @@ from _measure import Machine, arguments, significant, write
 from _sceptics import errors
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.inference.joint_max_product import JointMaxProduct, factorize
-from noisyor.search.cover import Cover, prune, refine
+from noisyor.search.cover import Cover, Matrix
 from noisyor.search.factors import search_factors
-from noisyor.search.objectives import Matrix
+from noisyor.search.moves import prune, refine
 
 PROBLEMS = {
     "n=100 r=40": (100, 40, 0.0),
@@ -50,7 +50,7 @@ def pruned(X: Any, r: int, seed: int, excess: float = 1.0) -> Found:
 
 
 def searched(X: Any, r: int, seed: int, starts: int) -> Found:
-    found = search_factors(X, r, starts=starts, seed=seed)
+    found = search_factors(X, r, n_restarts=starts, seed=seed)
     return found.states, found.factors
 
 

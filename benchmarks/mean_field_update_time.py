@@ -88,6 +88,7 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
                 network,
                 batches[state.step % len(batches)],
                 method,
+                key=state.step % len(batches),
                 learning_rate=problem.learning_rate,
                 seed=0,
                 engine=engine,

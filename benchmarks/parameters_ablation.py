@@ -38,15 +38,15 @@ Step = Callable[[Observations, FoundFactors], Network]
 
 def counted(rows: Observations, found: FoundFactors) -> Network:
     network = nor.bipartite(rows.n_visible, len(found.factors), noise="per_visible")
-    return warm_start.start_from_factors(network, rows, found)
+    return warm_start.start_from_factors(network, found)
 
 
 def counted_alone(rows: Observations, found: FoundFactors) -> Network:
     """Every edge by its own count, the rate of all edges weighing two rows."""
     network = counted(rows, found)
-    zeros, total = warm_start.edge_counts(found, rows.take(found.rows).to_dense())
+    zeros, total = warm_start.edge_counts(found)
     weight = warm_start.PRIOR_ROWS
-    share = (zeros + weight * found.rates.missed) / (total + weight)
+    share = (zeros + weight * found.rates.false_negative) / (total + weight)
     failure = np.where(found.factors == 1, np.clip(share, 1e-5, 0.9), network.failure_probability)
     return nor.bipartite(
         rows.n_visible,
@@ -77,7 +77,7 @@ def sampled(rows: Observations, found: FoundFactors) -> Network:
 
 
 def pruned(rows: Observations, found: FoundFactors) -> Network:
-    network = nor.prune_causes(sampled(rows, found), rows, ASKED)
+    network = nor.prune_hidden(sampled(rows, found), rows, ASKED)
     return nor.learn_by_gibbs(network, rows, sweeps=40)
 
 

@@ -31,9 +31,8 @@ from _problems import data_directory
 from _sceptics import grecond, ten_lines, thirty_lines
 from noisyor.datasets import load_tiny20
 from noisyor.metrics import factorization_error, independent_score
-from noisyor.search.cover import Cover
+from noisyor.search.cover import Cover, Matrix
 from noisyor.search.factor_start import start_from_factors
-from noisyor.search.objectives import Matrix
 
 CASES = [
     *(("zoo", causes, seed) for causes in (4, 8) for seed in range(10)),
@@ -110,10 +109,10 @@ def counted(parts: Parts, factors: Bits) -> nor.Network:
     matrix = Matrix(parts.train > 0, np.ones(parts.train.shape, dtype=bool))
     cover = Cover.of(matrix, states, factors)
     found = nor.FoundFactors(
-        states, factors, cover.rates, (), cover.errors(matrix), np.arange(len(parts.train))
+        states, factors, cover.rates, (), cover.errors(matrix), np.arange(len(states)), matrix
     )
     network = nor.bipartite(parts.train.shape[1], max(1, len(factors)))
-    return start_from_factors(network, parts.train, found)
+    return start_from_factors(network, found)
 
 
 def trained(network: nor.Network, train: Bits) -> nor.Network:

@@ -49,7 +49,7 @@ class Arm:
     what: str
     mp_steps: int = 100
     vi_steps: int = 0
-    relative: bool = True
+    step_on: str = "log"
     learning_rate: float = 0.05
     final_share: float = 0.1
     graph: dict[str, int] = field(default_factory=lambda: {"n_layers": 3})
@@ -57,7 +57,7 @@ class Arm:
 
 ARMS = {
     "start": Arm("counts alone, not trained", mp_steps=0),
-    "absolute": Arm("100 updates, absolute steps of 0.01", relative=False, learning_rate=0.01),
+    "absolute": Arm("100 updates, absolute steps of 0.01", step_on="theta", learning_rate=0.01),
     "relative": Arm("100 updates, steps of 5 %"),
     "faster": Arm("100 updates, steps of 10 %", learning_rate=0.1),
     "default": Arm("200 updates, steps of 5 % (`learn_topics`)", mp_steps=200),
@@ -97,7 +97,7 @@ def learned(arm: Arm, rows: Observations, threads: int) -> Network:
             batch_size=1024,
             learning_rate=arm.learning_rate,
             final_learning_rate=arm.learning_rate * arm.final_share,
-            relative=arm.relative,
+            step_on=arm.step_on,
             smoothing=1.0,
             engine=get_engine(n_threads=threads),
             progress=False,

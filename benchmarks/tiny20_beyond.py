@@ -29,7 +29,7 @@ from noisyor.inference.evaluate import evaluate
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.initialize import initialize
-from noisyor.learning.recipes import start_by_sampling
+from noisyor.learning.starts import start_by_sampling
 from noisyor.learning.train import train
 from noisyor.metrics import independent_score
 from noisyor.network.cooccurrence import layered

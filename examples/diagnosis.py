@@ -22,15 +22,13 @@ ABSENT = {"HP:0001250": "Seizure"}
 def main(ontology: str | None = None) -> None:
     """Print the differential of one patient, and what one more finding changes."""
     names = read_finding_names(ontology) if ontology else PRESENT | ABSENT
-    network = nor.diagnosis.disease_network(load_hpo(), finding_names=names)
+    network = disease_network(load_hpo(), finding_names=names)
     print(f"{network.n_hidden:,} diseases, {network.n_visible:,} findings")
-    show(
-        "Three findings", nor.diagnosis.diagnose(network, PRESENT.values(), ABSENT.values(), top=5)
-    )
+    show("Three findings", diagnose(network, PRESENT.values(), ABSENT.values(), top=5))
     more = [*PRESENT.values(), "HP:0002616" if not ontology else names["HP:0002616"]]
     show(
         "... and aortic root aneurysm",
-        nor.diagnosis.diagnose(network, more, ABSENT.values(), top=5),
+        diagnose(network, more, ABSENT.values(), top=5),
     )
 
 

@@ -253,7 +253,7 @@ class TestStops:
         before = read_metadata("t")["settings"]
         run(capsys, "resume", "t", "--steps", "2", "--quiet")
         after = read_metadata("t")["settings"]
-        assert before["relative"] is after["relative"] is True
+        assert before["step_on"] == after["step_on"] == "log"
         assert before["smoothing"] == after["smoothing"] > 0
         assert before["final_learning_rate"] == after["learning_rate"] < before["learning_rate"]
 

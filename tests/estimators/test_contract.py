@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import noisyor as nor
+from noisyor.data import chunks
 from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
 from noisyor.io.model_file import read_metadata
-from noisyor.learning import stream as streaming
 
 NAMES = [f"word {i}" for i in range(12)]
 
@@ -118,8 +118,8 @@ def test_partial_fit_is_reproducible_and_goes_on(estimator, X, tmp_path):
 
 
 def test_fit_on_rows_in_files(estimator, X, tmp_path):
-    streaming.write_rows(tmp_path / "rows", [X])
-    source = streaming.open_rows(tmp_path / "rows", chunk_rows=30)
+    chunks.write_rows(tmp_path / "rows", [X])
+    source = chunks.open_rows(tmp_path / "rows", chunk_rows=30)
     fitted = clone(estimator).fit(source)
     assert len(fitted.history_.elbo) == 30
     assert fitted.provenance_["data"]["rows"] == 80
@@ -274,7 +274,7 @@ def test_a_file_without_parameters_shows_them(estimator, X, tmp_path):
     fitted = estimator.fit(X)
     nor.save_network(path, fitted.network_, metadata=fitted.provenance_)
     again = type(estimator).load(path)
-    for name in ("n_components", "n_layers", "n_features", "feature_shape"):
+    for name in ("n_components", "n_layers", "feature_shape"):
         assert getattr(again, name, None) == getattr(estimator, name, None)
     np.testing.assert_array_equal(
         again.score_samples(X), fitted.set_params(method=None).score_samples(X)

@@ -91,7 +91,7 @@ def test_layers_of_topics(X):
     assert model.components_[[4]].nnz == 0  # the topic on top acts through others
 
 
-def test_further_updates_of_topics_are_relative_too(X, tmp_path):
+def test_further_updates_of_topics_move_logarithms_too(X, tmp_path):
     model = nor.TopicModel(2, n_parents=1, steps=0).fit(X)
     before, free = model.network_.theta, model.network_.free
     model.save(tmp_path / "model.safetensors")

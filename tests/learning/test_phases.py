@@ -12,6 +12,7 @@ import pytest
 import noisyor as nor
 from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
+from noisyor.learning import Phase, train_phases
 
 RUN = {"mp_steps": 12, "vi_steps": 9, "batch_size": 8, "learning_rate": 0.02, "progress": False}
 
@@ -36,10 +37,10 @@ def test_hand_over_passes_parameters_and_nothing_else(problem):
     common = {key: RUN[key] for key in ("batch_size", "learning_rate", "progress")}
     first = nor.train(network, x, nor.MaxProduct(), steps=12, **common)
     second = nor.train(first.network, x, nor.MeanField(), steps=9, **common)
-    assert (hybrid.max_product.network.theta == first.network.theta).all()
+    assert (hybrid["mp"].network.theta == first.network.theta).all()
     assert (hybrid.network.theta == second.network.theta).all()
-    assert (hybrid.mean_field.history.elbo == second.history.elbo).all()
-    assert hybrid.mean_field.state.optimiser.updates == 9
+    assert (hybrid["vi"].history.elbo == second.history.elbo).all()
+    assert hybrid["vi"].state.optimizer.updates == 9
 
 
 def test_methods_can_be_chosen(problem):
@@ -80,8 +81,8 @@ def test_resuming_in_either_phase_changes_no_bit(problem, tmp_path, stop_at):
     assert len(steps) == 21  # each step once, in one run or the other
     assert done == stop_at
     assert (resumed.network.theta == whole.network.theta).all()
-    for name in ("max_product", "mean_field"):
-        one, other = getattr(resumed, name).history, getattr(whole, name).history
+    for name in ("mp", "vi"):
+        one, other = resumed[name].history, whole[name].history
         assert (one.elbo == other.elbo).all()
         assert one.evaluations == other.evaluations
 
@@ -123,7 +124,7 @@ def test_a_kill_costs_nothing_but_time(problem, tmp_path):
     resumed = nor.train_hybrid(network, x, checkpoint=path, resume=True, **RUN)
     whole = nor.train_hybrid(network, x, **RUN)
     assert (resumed.network.theta == whole.network.theta).all()
-    assert (resumed.mean_field.history.elbo == whole.mean_field.history.elbo).all()
+    assert (resumed["vi"].history.elbo == whole["vi"].history.elbo).all()
 
 
 def test_a_callback_can_stop_training_and_resume_goes_on(problem, tmp_path):
@@ -132,8 +133,8 @@ def test_a_callback_can_stop_training_and_resume_goes_on(problem, tmp_path):
     stopped = nor.train_hybrid(
         network, x, checkpoint=path, callbacks=[lambda info: info.state.step == 5], **RUN
     )
-    assert stopped.mean_field is None
-    assert (stopped.network.theta == stopped.max_product.network.theta).all()
+    assert "vi" not in stopped
+    assert (stopped.network.theta == stopped["mp"].network.theta).all()
     resumed = nor.train_hybrid(network, x, checkpoint=path, resume=True, **RUN)
     assert (resumed.network.theta == nor.train_hybrid(network, x, **RUN).network.theta).all()
 
@@ -154,3 +155,60 @@ def test_checkpoints_of_another_run_are_refused(problem, tmp_path):
 def test_settings_that_make_no_sense_are_refused(problem, wrong):
     with pytest.raises(InvalidSettingError, match=r"steps|resume"):
         nor.train_hybrid(*problem, **{**RUN, **wrong})
+
+
+# ---- any phases
+
+PHASES = [
+    Phase("a", nor.MaxProduct(), 3, ".0.safetensors"),
+    Phase("b", nor.MaxProduct(temperature=1.0), 4, ".1.safetensors"),
+    Phase("c", nor.MeanField(outer=2), 2),
+]
+
+
+def test_callbacks_are_told_of_the_steps_before_their_phase(problem, tmp_path):
+    seen = []
+    run = train_phases(
+        *problem,
+        PHASES,
+        callbacks=[lambda info: seen.append((info.earlier_steps, info.state.step))],
+        checkpoint=tmp_path / "run",
+        progress=False,
+    )
+    assert [before + step for before, step in seen] == list(range(1, 10))
+    assert [len(seconds) for seconds in run.update_seconds] == [3, 4, 2]
+    assert run.earlier_seconds == 0
+    names = ["run.0.safetensors", "run.1.safetensors", "run.c"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == names
+
+
+def test_the_time_of_an_earlier_attempt_is_known(problem, tmp_path):
+    options = {"checkpoint": tmp_path / "run", "progress": False, "resume": True}
+    stop = [lambda info: info.earlier_steps + info.state.step == 5]
+    first = train_phases(*problem, PHASES, callbacks=stop, **options)
+    assert [result.state.step for result in first.results] == [3, 2]
+    second = train_phases(*problem, PHASES, **options)
+    assert [result.resumed_at for result in second.results] == [3, 2, 0]
+    assert second.earlier_seconds == sum(seconds.sum() for seconds in first.update_seconds)
+    whole = train_phases(*problem, PHASES, progress=False)
+    assert (second.network.theta == whole.network.theta).all()
+
+
+def test_a_damaged_checkpoint_is_an_error_or_thrown_away(problem, tmp_path):
+    options = {"checkpoint": tmp_path / "run", "progress": False, "resume": True}
+    whole = train_phases(*problem, PHASES, **options)
+    (tmp_path / "run.1.safetensors").write_bytes(b"damaged")
+    with pytest.raises(CheckpointError):
+        train_phases(*problem, PHASES, **options)
+    again = train_phases(*problem, PHASES, on_bad_checkpoint="restart", **options)
+    assert [result.resumed_at for result in again.results] == [3, 0, 2]
+    assert (again.network.theta == whole.network.theta).all()
+
+
+@pytest.mark.parametrize(
+    ("phases", "options"),
+    [([], {}), (PHASES, {"steps": 3}), ([Phase("a", nor.MaxProduct(), -1)], {})],
+)
+def test_phases_that_make_no_sense_are_refused(problem, phases, options):
+    with pytest.raises(InvalidSettingError, match=r"phases|steps"):
+        train_phases(*problem, phases, **options)

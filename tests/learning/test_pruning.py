@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import noisyor as nor
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.inference.exact import hidden_configurations, log_joint_table
-from noisyor.learning.pruning import prune_causes, worth_when_alone
-from noisyor.search.factor_start import counts_say_all, start_from_factors
+from noisyor.learning.pruning import leave_one_out_gain, prune_hidden
+from noisyor.search.factor_start import is_determined_by_counts, start_from_factors
 from noisyor.search.factors import search_factors
 
 
@@ -32,7 +32,7 @@ def clear_causes(n_causes: int = 5, width: int = 4) -> nor.Network:
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1000))
-def test_worth_is_what_the_exact_modes_lose(seed: int) -> None:
+def test_gain_is_what_the_exact_modes_lose(seed: int) -> None:
     network = clear_causes()
     rows = nor.sample(network, 30, seed=seed).visible.toarray()
     states = hidden_configurations(network.n_hidden)
@@ -44,7 +44,7 @@ def test_worth_is_what_the_exact_modes_lose(seed: int) -> None:
         without[:, cause] = 0
         lost = nor.log_joint(network, mode, rows) - nor.log_joint(network, without, rows)
         expected[cause] = lost.mean()
-    np.testing.assert_allclose(worth_when_alone(network, rows), expected, atol=1e-6)
+    np.testing.assert_allclose(leave_one_out_gain(network, rows), expected, atol=1e-6)
 
 
 def with_causes(network: nor.Network, causes: list[int], noise: object = 0.01) -> nor.Network:
@@ -67,7 +67,7 @@ def test_of_two_equal_causes_one_is_kept() -> None:
     """Each could go, since the other explains as well; both must not."""
     truth = clear_causes(3)
     rows = nor.sample(truth, 400, seed=0).visible
-    kept = prune_causes(with_causes(truth, [0, 1, 2, 0]), rows, 4)
+    kept = prune_hidden(with_causes(truth, [0, 1, 2, 0]), rows, 4)
     assert columns_of(kept) == [(0,), (1,), (2,)]
 
 
@@ -85,8 +85,8 @@ def test_a_cause_of_one_column_is_noise() -> None:
         prior_probability=np.append(truth.prior_probability, 0.33),
         noise_probability=0.01 + 0.001 * generator.random(12),
     )
-    assert 1000 * worth_when_alone(network, rows)[3] > 100
-    kept = prune_causes(network, rows, 4)
+    assert 1000 * leave_one_out_gain(network, rows)[3] > 100
+    kept = prune_hidden(network, rows, 4)
     assert columns_of(kept) == [(0,), (1,), (2,)]
     assert abs(kept.noise_probability[11] - 0.3) < 0.02
 
@@ -94,35 +94,45 @@ def test_a_cause_of_one_column_is_noise() -> None:
 def test_the_rarest_go_first_and_nothing_goes_without_need() -> None:
     network = with_causes(clear_causes(), [0, 1, 2, 3, 4])
     rows = nor.sample(network, 2000, seed=1).visible
-    assert columns_of(prune_causes(network, rows, 3)) == [(0,), (1,), (2,)]
-    assert prune_causes(network, rows, 5).n_hidden == 5
-    assert prune_causes(network, rows, 9).n_hidden == 5
+    assert columns_of(prune_hidden(network, rows, 3)) == [(0,), (1,), (2,)]
+    assert prune_hidden(network, rows, 5).n_hidden == 5
+    assert prune_hidden(network, rows, 9).n_hidden == 5
 
 
 def test_a_cause_that_is_never_on_is_worth_nothing_and_one_stays() -> None:
     network = clear_causes()
     nothing = np.zeros((7, network.n_visible))
-    assert worth_when_alone(network, nothing).tolist() == [0.0] * 5
-    assert prune_causes(network, nothing, 3).n_hidden == 1
+    assert leave_one_out_gain(network, nothing).tolist() == [0.0] * 5
+    assert prune_hidden(network, nothing, 3).n_hidden == 1
+
+
+def test_a_row_of_weight_two_counts_twice() -> None:
+    network = clear_causes(3)
+    rows = nor.Observations.of(nor.sample(network, 40, seed=3).visible)
+    weights = np.arange(40) % 2 + 1.0
+    copies = rows.take(np.repeat(np.arange(40), weights.astype(int)))
+    np.testing.assert_allclose(
+        leave_one_out_gain(network, rows.weighted(weights)), leave_one_out_gain(network, copies)
+    )
 
 
 def test_noise_that_all_share_stays_as_it_is() -> None:
     network = clear_causes()  # shared noise
     rows = nor.sample(network, 500, seed=1).visible
-    kept = prune_causes(network, rows, 2)
+    kept = prune_hidden(network, rows, 2)
     assert kept.n_hidden == 2
     assert kept.theta_of("noise").shape == (1,)
     np.testing.assert_allclose(kept.noise_probability, network.noise_probability)
 
 
-class TestCountsSayAll:
+class TestIsDeterminedByCounts:
     @pytest.mark.parametrize("flips", [0.0, 0.05])
     def test_of_edges_that_are_all_alike(self, flips: float) -> None:
         data = generate_bmf(120, 8, 2)
         generator = np.random.default_rng(0)
         rows = data.train ^ (generator.random(data.train.shape) < flips)
         found = search_factors(rows, 8)
-        assert counts_say_all(found, rows)
+        assert is_determined_by_counts(found)
 
     def test_not_of_edges_that_differ(self) -> None:
         network = clear_causes(4, 8)
@@ -133,26 +143,26 @@ class TestCountsSayAll:
         )
         rows = nor.sample(network, 1000, seed=3).visible
         found = search_factors(rows, 4)
-        assert not counts_say_all(found, rows)
-        start = start_from_factors(nor.bipartite(32, len(found.factors)), rows, found)
+        assert not is_determined_by_counts(found)
+        start = start_from_factors(nor.bipartite(32, len(found.factors)), found)
         learned = np.sort(start.failure_probability, axis=0)[0]  # of the cause that has the column
         assert np.abs(learned[::2] - 0.5).max() < 0.15
         assert np.abs(learned[1::2] - 0.1).max() < 0.1
 
 
-def test_spare_causes_leave_as_many_as_were_asked_for() -> None:
+def test_extra_causes_leave_as_many_as_were_asked_for() -> None:
     network = clear_causes(5)
     rows = nor.sample(network, 1500, seed=2).visible
     learned = nor.learn_factors(rows, 3, steps=5, progress=False).network
-    assert columns_of(learned) == [(0,), (1,), (2,)]  # the rarer two were spare
+    assert columns_of(learned) == [(0,), (1,), (2,)]  # the rarer two were extra
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_hidden": 0}, "n_hidden must be at least 1 or 'auto', got 0"),
-        ({"n_hidden": 2.5}, "n_hidden must be at least 1 or 'auto', got 2.5"),
-        ({"n_hidden": 2, "spare": -1}, "spare must be 0, 1, …, got -1"),
+        ({"n_components": 0}, "n_components must be at least 1 or 'auto', got 0"),
+        ({"n_components": 2.5}, "n_components must be at least 1 or 'auto', got 2.5"),
+        ({"n_components": 2, "n_extra": -1}, "n_extra must be 0, 1, …, got -1"),
     ],
 )
 def test_wrong_numbers_of_causes_are_named(options: dict[str, object], message: str) -> None:

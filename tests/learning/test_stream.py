@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import noisyor as nor
+from noisyor.data import chunks as files
 from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
 from noisyor.learning import stream as streaming
@@ -64,11 +65,11 @@ def test_every_row_is_used_once_in_a_pass_under_its_own_number(network, chunks):
     assert not np.array_equal(first, second)  # another order in every pass
 
 
-@pytest.mark.parametrize("relative", [False, True])
-def test_a_stream_of_one_batch_is_the_step_of_train(network, X, relative):
+@pytest.mark.parametrize("step_on", ["theta", "log"])
+def test_a_stream_of_one_batch_is_the_step_of_train(network, X, step_on):
     # One chunk, one batch: only the order of the rows differs, of which a batch knows nothing.
-    streamed = train(network, [X], batch_size=130, steps=3, relative=relative)
-    options = {**SETTINGS, "batch_size": None, "relative": relative}
+    streamed = train(network, [X], batch_size=130, steps=3, step_on=step_on)
+    options = {**SETTINGS, "batch_size": None, "step_on": step_on}
     whole = nor.train(network, X, steps=3, progress=False, **options)
     np.testing.assert_allclose(streamed.network.theta, whole.network.theta, rtol=1e-12)
 
@@ -154,8 +155,8 @@ def test_a_checkpoint_of_other_chunks_is_refused(network, chunks, tmp_path):
 
 
 def test_finished_chunks_of_files_are_not_read_again(network, X, tmp_path):
-    streaming.write_rows(tmp_path / "rows", [X])
-    source = streaming.open_rows(tmp_path / "rows", chunk_rows=40)
+    files.write_rows(tmp_path / "rows", [X])
+    source = files.open_rows(tmp_path / "rows", chunk_rows=40)
     path = tmp_path / "run.safetensors"
     train(network, source, steps=4, checkpoint=path)
     read, original = [], source.read
@@ -193,6 +194,46 @@ def test_progress_counts_rows(network, chunks, capsys):
     assert "rows/s" in shown
 
 
+def test_a_batch_size_of_none_takes_whole_chunks(network, chunks):
+    result = train(network, chunks, batch_size=None)
+    assert result.state.step == 3
+    expected = train(network, chunks, batch_size=50)
+    np.testing.assert_array_equal(result.network.theta, expected.network.theta)
+
+
+def test_held_out_rows_are_evaluated_on_the_way_and_at_the_end(network, X, chunks):
+    result = train(network, chunks, held_out=X, evaluate_every=3)
+    assert [point.step for point in result.history.evaluations] == [3, 6, 8]
+    bound = nor.evaluate(result.network, X, nor.MaxProduct()).elbo_mp.mean
+    assert result.history.evaluations[-1].elbo == pytest.approx(bound)
+    by_steps = train(network, chunks, held_out=X, steps=5)
+    assert [point.step for point in by_steps.history.evaluations] == [5]
+
+
+def test_smoothing_needs_the_number_of_rows(network, X, chunks, tmp_path):
+    with pytest.raises(InvalidSettingError, match="smoothing needs the number of rows"):
+        train(network, chunks, smoothing=1.0)
+    streamed = train(network, [X], batch_size=None, steps=3, smoothing=5.0, n_rows=130)
+    options = {**SETTINGS, "batch_size": None, "smoothing": 5.0}
+    whole = nor.train(network, X, steps=3, progress=False, **options)
+    np.testing.assert_allclose(streamed.network.theta, whole.network.theta, rtol=1e-12)
+
+
+def test_a_falling_rate_needs_the_number_of_steps(network, X, chunks, tmp_path):
+    with pytest.raises(InvalidSettingError, match="final_learning_rate needs the number of steps"):
+        train(network, chunks, final_learning_rate=1e-3)
+    files.write_rows(tmp_path / "rows", [X])
+    source = files.open_rows(tmp_path / "rows", chunk_rows=50)  # knows it: 3 + 3 + 2
+    by_passes = train(network, source, final_learning_rate=1e-3)
+    by_steps = train(network, source, final_learning_rate=1e-3, steps=8)
+    np.testing.assert_array_equal(by_passes.network.theta, by_steps.network.theta)
+
+
+def test_options_of_a_whole_run_do_not_apply_to_a_chunk(network, X):
+    with pytest.raises(InvalidSettingError, match="smoothing is of a whole run"):
+        streaming.learn_chunk(streaming.start_stream(network), network, X, smoothing=1.0)
+
+
 # ---- rows in files
 
 
@@ -202,8 +243,8 @@ def same(left, right):
 
 
 def test_written_rows_come_back(X, chunks, tmp_path):
-    assert streaming.write_rows(tmp_path / "rows", chunks) == 130
-    source = streaming.open_rows(tmp_path / "rows", chunk_rows=60)
+    assert files.write_rows(tmp_path / "rows", chunks) == 130
+    source = files.open_rows(tmp_path / "rows", chunk_rows=60)
     assert source.sizes == (60, 60, 10)
     assert (source.n_rows, source.n_visible) == (130, 12)
     assert same(source.read(1), X[60:120])
@@ -213,14 +254,14 @@ def test_the_arrays_of_a_scipy_matrix_are_opened(X, tmp_path):
     csr = sp.csr_matrix(np.nan_to_num(X))
     for name in ("indptr", "indices", "data", "shape"):
         np.save(tmp_path / f"{name}.npy", np.asarray(getattr(csr, name)))
-    source = streaming.open_rows(tmp_path, chunk_rows=100)
+    source = files.open_rows(tmp_path, chunk_rows=100)
     assert same(nor.Observations.concatenate(list(source)), csr)
 
 
 def test_a_folder_of_npz_is_opened(X, tmp_path):
     for number, part in enumerate((X[:70], X[70:])):
         sp.save_npz(tmp_path / f"{number}.npz", sp.csr_array(np.nan_to_num(part)))
-    source = streaming.open_rows(tmp_path)
+    source = files.open_rows(tmp_path)
     assert source.sizes == (70, 60)
     assert same(source.read(1), np.nan_to_num(X[70:]))
 
@@ -234,19 +275,19 @@ def test_row_groups_of_parquet_are_chunks(X, tmp_path):
     columns = {f"c{i}": cell.cast(arrow.int8()).cast(kinds[i % 3]) for i, cell in enumerate(cells)}
     path = tmp_path / "rows.parquet"
     parquet.write_table(arrow.table(columns), path, row_group_size=50)
-    source = streaming.open_rows(path)
+    source = files.open_rows(path)
     assert source.sizes == (50, 50, 30)
     assert source.column_names == tuple(columns)
     assert same(source.read(2), X[100:])
     parquet.write_table(arrow.table({"name": ["a"]}), path)
     with pytest.raises(InvalidDataError, match="column 'name' has type string"):
-        streaming.open_rows(path).read(0)
+        files.open_rows(path).read(0)
 
 
 def test_column_names_are_kept(X, tmp_path):
     names = [f"word {i}" for i in range(12)]
-    streaming.write_rows(tmp_path / "rows", [nor.Observations.of(X, column_names=names)])
-    assert streaming.open_rows(tmp_path / "rows").read(0).column_names == tuple(names)
+    files.write_rows(tmp_path / "rows", [nor.Observations.of(X, column_names=names)])
+    assert files.open_rows(tmp_path / "rows").read(0).column_names == tuple(names)
 
 
 # ---- wrong input
@@ -257,21 +298,21 @@ def test_wrong_input_is_named(network, X, chunks, tmp_path):
         train(network, X)
     with pytest.raises(InvalidDataError, match="not a single chunk"):
         train(network, [])
-    with pytest.raises(InvalidSettingError, match="once only"):
+    with pytest.raises(InvalidSettingError, match="only once"):
         train(network, iter(chunks), passes=2)
     with pytest.raises(InvalidDataError, match="expected 12"):
         train(network, [X[:, :5]])
     with pytest.raises(InvalidSettingError, match="passes"):
         train(network, chunks, passes=-1)
     with pytest.raises(InvalidDataError, match="no file or folder"):
-        streaming.open_rows(tmp_path / "nowhere")
+        files.open_rows(tmp_path / "nowhere")
     with pytest.raises(InvalidDataError, match="write_rows makes a folder"):
-        streaming.open_rows(tmp_path)
+        files.open_rows(tmp_path)
     with pytest.raises(InvalidSettingError, match="chunk_rows"):
-        streaming.open_rows(tmp_path, chunk_rows=0)
-    streaming.write_rows(tmp_path / "rows", chunks)
+        files.open_rows(tmp_path, chunk_rows=0)
+    files.write_rows(tmp_path / "rows", chunks)
     with pytest.raises(InvalidSettingError, match="not empty"):
-        streaming.write_rows(tmp_path / "rows", chunks)
+        files.write_rows(tmp_path / "rows", chunks)
     (tmp_path / "rows" / "shape.npy").unlink()
     with pytest.raises(InvalidDataError, match="not written completely"):
-        streaming.open_rows(tmp_path / "rows")
+        files.open_rows(tmp_path / "rows")

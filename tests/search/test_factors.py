@@ -6,19 +6,19 @@ from itertools import product
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.decomposition import NMF
 
 import noisyor as nor
+from noisyor.data.observations import Observations
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.metrics import factorization_error
 from noisyor.search import factors as factor_search
-from noisyor.search.cover import Cover, refine
+from noisyor.search.cover import OBJECTIVES, Cover, Matrix
 from noisyor.search.factor_start import start_from_factors
-from noisyor.search.factors import cover_rows, search_factors
-from noisyor.search.objectives import OBJECTIVES, Matrix
+from noisyor.search.factors import search_factors
+from noisyor.search.moves import refine
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +72,15 @@ def test_number_of_a_handful_of_causes_is_found_exactly():
 
 
 def test_many_rows_are_sampled(data, monkeypatch):
-    monkeypatch.setattr(factor_search, "_MOST_ENTRIES", 40 * 60)
-    found = search_factors(np.vstack([data.train] * 3), 8, seed=0, starts=2)
+    monkeypatch.setattr(factor_search, "_MAX_ENTRIES", 40 * 60)
+    found = search_factors(np.vstack([data.train] * 3), 8, seed=0, n_restarts=2)
     assert len(found.rows) == len(found.states) == 40
     assert len(set(found.rows.tolist())) == 40
 
 
 def test_wide_data_start_from_a_linear_factorisation(data, monkeypatch):
-    monkeypatch.setattr(factor_search, "_MOST_PRODUCTS", 1000)
-    found = search_factors(data.train, 8, seed=0, starts=4)
+    monkeypatch.setattr(factor_search, "_MAX_PRODUCTS", 1000)
+    found = search_factors(data.train, 8, seed=0, n_restarts=4)
     assert np.mean(drawn(found) != (data.train > 0)) < 0.05
 
 
@@ -94,12 +94,12 @@ def test_nothing_to_find():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_hidden": 0}, "n_hidden must be at least 1"),
-        ({"n_hidden": "many"}, "n_hidden must be at least 1 or 'auto'"),
-        ({"n_hidden": 2, "starts": 0}, "starts must be at least 1"),
-        ({"n_hidden": 2, "patience": 0}, "patience must be at least 1"),
-        ({"n_hidden": 2, "objective": "loss"}, "must be 'description' or 'errors', got 'loss'"),
-        ({"n_hidden": "auto", "objective": "errors"}, "needs objective='description'"),
+        ({"n_components": 0}, "n_components must be at least 1"),
+        ({"n_components": "many"}, "n_components must be at least 1 or 'auto'"),
+        ({"n_components": 2, "n_restarts": 0}, "n_restarts must be at least 1"),
+        ({"n_components": 2, "patience": 0}, "patience must be at least 1"),
+        ({"n_components": 2, "objective": "loss"}, "must be 'description' or 'errors', got 'loss'"),
+        ({"n_components": "auto", "objective": "errors"}, "needs objective='description'"),
     ],
 )
 def test_wrong_settings(arguments, message):
@@ -172,66 +172,13 @@ def test_no_ones_need_no_causes():
     assert len(search_factors(np.zeros((5, 4)), 2, objective="errors").factors) == 0
 
 
-def wrong(rows, states, factors):
-    """Wrong observed entries of each row."""
-    covered = states.astype(int) @ factors.astype(int) > 0
-    return ((covered != (rows == 1)) & ~np.isnan(rows)).sum(1)
-
-
-def test_memberships_of_rows_are_locally_best_and_nearly_always_best():
-    generator = np.random.default_rng(8)
-    factors = (generator.random((6, 20)) < 0.3).astype(np.uint8)
-    rows = np.where(generator.random((80, 20)) < 0.1, np.nan, generator.random((80, 20)) < 0.4)
-    states = cover_rows(rows, factors)
-    errors = wrong(rows, states, factors)
-    assert states.dtype == np.uint8
-    assert (errors <= (rows == 1).sum(1)).all()
-    for k in range(6):
-        flipped = states.copy()
-        flipped[:, k] ^= 1
-        after = wrong(rows, flipped, factors)
-        assert (after >= errors).all()
-        assert (states[after == errors, k] == 0).all()  # nothing is switched on for nothing
-    every = np.array(list(product((0, 1), repeat=6)))
-    best = np.min([wrong(rows, np.tile(s, (80, 1)), factors) for s in every], axis=0)
-    assert (errors >= best).all()
-    assert np.mean(errors == best) > 0.9
-
-
-def test_memberships_of_rows_do_not_depend_on_form_threads_or_blocks(data, monkeypatch):
-    expected = cover_rows(data.test, data.V, engine=get_engine(n_threads=1))
-    assert not wrong(data.test.astype(float), expected, data.V).any()
-    np.testing.assert_array_equal(
-        cover_rows(sp.csr_array(data.test), data.V, engine=get_engine(n_threads=2)), expected
-    )
-    monkeypatch.setattr(factor_search, "_MOST_ENTRIES", 7 * 60)
-    np.testing.assert_array_equal(cover_rows(data.test, data.V > 0), expected)
-
-
-def test_rows_without_factors():
-    assert cover_rows(np.eye(3), np.zeros((0, 3))).shape == (3, 0)
-
-
-@pytest.mark.parametrize(
-    ("factors", "message"),
-    [
-        (np.ones(3), r"got shape \(3,\)"),
-        (np.full((2, 3), 0.5), "with other values"),
-        (np.ones((2, 4)), "3 columns"),
-    ],
-)
-def test_wrong_factors(factors, message):
-    with pytest.raises(InvalidDataError, match=message):
-        cover_rows(np.eye(3), factors)
-
-
 @pytest.mark.parametrize("prior", ["per_component", "shared"])
 @pytest.mark.parametrize("noise", ["per_visible", "shared"])
 def test_start_has_the_factors_and_keeps_what_is_fixed(data, found, prior, noise):
     network = nor.bipartite(
         60, 10, prior=prior, noise=noise, noise_probability=0.02, fixed=("noise",)
     )
-    start = start_from_factors(network, data.train, found)
+    start = start_from_factors(network, found)
     learned = start.theta_of("failure") >= np.log(2.0)
     np.testing.assert_array_equal(learned[:8], found.factors > 0)
     assert not learned[8:].any()
@@ -257,3 +204,20 @@ def test_paper_start_is_reachable_by_name(data):
     assert learned.settings["init"] == "paper-4"
     with pytest.raises(InvalidSettingError, match="found with init"):
         nor.learn_factors(data.train, "auto", init="paper-4", progress=False)
+
+
+def test_rows_are_made_dense_once_and_once_for_each_joint_run(data, monkeypatch):
+    calls = {"dense": 0, "joint": 0}
+
+    def counted(name, function):
+        def call(*arguments, **options):
+            calls[name] += 1
+            return function(*arguments, **options)
+
+        return call
+
+    monkeypatch.setattr(Observations, "to_dense", counted("dense", Observations.to_dense))
+    monkeypatch.setattr(factor_search, "factorize", counted("joint", factor_search.factorize))
+    nor.learn_factors(data.train, 8, n_restarts=2, progress=False)
+    assert calls["joint"] > 1
+    assert calls["dense"] == 1 + calls["joint"]

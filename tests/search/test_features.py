@@ -31,7 +31,7 @@ def stamped(n_images: int, border: bool = True, seed: int = 0) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def found() -> FoundFeatures:
-    return search_features(stamped(40), 4, (4, 4), starts=3)
+    return search_features(stamped(40), 4, (4, 4), n_restarts=3)
 
 
 def test_features_are_found_exactly_although_more_and_larger_ones_are_allowed(found):
@@ -64,7 +64,7 @@ def test_probabilities_come_from_counts(found):
 
 
 def test_the_same_seed_gives_the_same_result_with_any_number_of_threads(found):
-    again = search_features(stamped(40), 4, (4, 4), starts=3, engine=get_engine(n_threads=1))
+    again = search_features(stamped(40), 4, (4, 4), n_restarts=3, engine=get_engine(n_threads=1))
     assert (again.features == found.features).all()
     assert (again.activations == found.activations).all()
     assert again.scores == found.scores
@@ -72,7 +72,7 @@ def test_the_same_seed_gives_the_same_result_with_any_number_of_threads(found):
 
 def test_without_border_every_placement_lies_inside():
     images = stamped(40, border=False)
-    found = search_features(images, 2, (3, 3), border=False, starts=2)
+    found = search_features(images, 2, (3, 3), border=False, n_restarts=2)
     assert found.activations.shape == (40, 2, 7, 9)
     assert features_iou(found.features, SHAPES) == 1.0
     assert (boolean_convolution(found.activations, found.features) == images).all()
@@ -83,17 +83,19 @@ def test_flipped_and_unobserved_pixels_do_not_hide_the_features():
     clean = stamped(80)
     images = np.where(generator.random(clean.shape) < 0.02, 1 - clean, clean).astype(float)
     images[generator.random(clean.shape) < 0.1] = np.nan
-    found = search_features(images, 3, (3, 3), starts=4)
+    found = search_features(images, 3, (3, 3), n_restarts=4)
     assert features_iou(found.features, SHAPES) == 1.0
-    assert 0.005 < found.rates.spurious < 0.04
+    assert 0.005 < found.rates.false_positive < 0.04
     drawn = boolean_convolution(found.activations, found.features, True)
     assert (drawn != clean)[:, 2:-2, 2:-2].mean() < 0.02
 
 
 def test_empty_images_hold_no_feature_and_still_make_a_network():
-    found = search_features(np.zeros((5, 6, 6)), 2, (3, 3), starts=1)
+    found = search_features(np.zeros((5, 6, 6)), 2, (3, 3), n_restarts=1)
     assert found.features.shape == (0, 3, 3)
-    learned = nor.learn_features(np.zeros((5, 6, 6)), 2, (3, 3), starts=1, steps=1, progress=False)
+    learned = nor.learn_features(
+        np.zeros((5, 6, 6)), 2, (3, 3), n_restarts=1, steps=1, progress=False
+    )
     assert learned.network.prior_probability.max() < 0.01
 
 
@@ -118,7 +120,7 @@ def test_fewer_features_in_the_network_than_found_is_an_error(found):
 def test_learned_from_the_papers_recipe_and_good_on_images_not_seen():
     data = generate_deconvolution(50, seed=3)
     learned = nor.learn_features(
-        data.images[:40], 5, (6, 6), starts=2, steps=3, seed=3, progress=False
+        data.images[:40], 5, (6, 6), n_restarts=2, steps=3, seed=3, progress=False
     )
     features = threshold_features(learned.network.theta_of("failure"))
     assert features_iou(features, data.features) == 1.0
@@ -141,14 +143,18 @@ def test_the_papers_start_is_reached_by_name():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"n_features": 0}, InvalidSettingError, "n_features must be at least 1"),
-        ({"starts": 0}, InvalidSettingError, "starts must be at least 1"),
+        ({"n_components": 0}, InvalidSettingError, "n_components must be at least 1"),
+        ({"n_restarts": 0}, InvalidSettingError, "n_restarts must be at least 1"),
         ({"images": np.zeros((3, 5))}, InvalidDataError, "a height and a width"),
         ({"images": np.zeros((0, 5, 5))}, InvalidDataError, "no rows"),
         ({"border": False, "feature_shape": (7, 7)}, InvalidNetworkError, "do not fit"),
     ],
 )
 def test_wrong_inputs_are_named(options, error, message):
-    arguments = {"images": np.zeros((3, 5, 5)), "n_features": 2, "feature_shape": (3, 3)} | options
+    arguments = {
+        "images": np.zeros((3, 5, 5)),
+        "n_components": 2,
+        "feature_shape": (3, 3),
+    } | options
     with pytest.raises(error, match=message):
         search_features(**arguments)

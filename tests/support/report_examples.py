@@ -10,7 +10,7 @@ import numpy as np
 import noisyor as nor
 from noisyor.data.observations import Observations
 from noisyor.io.provenance import provenance
-from noisyor.learning.train import Evaluation, History
+from noisyor.learning.state import Evaluation, History
 from noisyor.network.graph import Network
 
 NASTY = "<script>alert(1)</script>"

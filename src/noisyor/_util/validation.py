@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,3 +105,26 @@ def check_seed(seed: Any) -> int:
     """A seed as a plain integer of 0 .. 2**63 - 1."""
     _SEED.check("seed", seed)
     return int(seed)
+
+
+def check_fields(settings: Mapping[str, object], rules: Iterable[tuple[str, bool, str]]) -> None:
+    """Refuse the first setting that breaks its rule.
+
+    Parameters
+    ----------
+    settings : values by name.
+    rules : (name, whether the value is valid, what was expected) of each setting to check.
+    """
+    for name, valid, expected in rules:
+        if not valid:
+            raise InvalidSettingError(f"{name} must be {expected}, got {settings[name]!r}")
+
+
+def is_whole_from(value: object, smallest: int) -> bool:
+    """Whether a setting is a whole number of at least ``smallest``."""
+    return is_whole(value) and value >= smallest  # type: ignore[operator]
+
+
+def is_number(value: object, smallest: float = -math.inf, *, above: float = -math.inf) -> bool:
+    """Whether a setting is a finite number, at least ``smallest`` and larger than ``above``."""
+    return is_finite(value) and smallest <= value and above < value  # type: ignore[operator]

@@ -24,7 +24,7 @@ from noisyor.io.model_file import load_model, save_network
 from noisyor.io.provenance import provenance
 from noisyor.learning.judge import Judgement, hold_out, judge
 from noisyor.learning.recipes import (
-    Learned,
+    FitResult,
     learn_factors,
     learn_features,
     learn_network,
@@ -94,7 +94,7 @@ class Fitted:
 
     table: Table
     kind: Kind
-    learned: Learned
+    learned: FitResult
     judgement: Judgement
 
 
@@ -168,7 +168,7 @@ def more_steps(
         steps=int(steps or settings.get("steps", 1000)),
         batch_size=settings.get("batch_size", 100),
         learning_rate=_last_rate(settings),
-        **{name: settings[name] for name in ("relative", "smoothing") if name in settings},
+        **{name: settings[name] for name in ("step_on", "smoothing") if name in settings},
         seed=seed,
         held_out=held,
         engine=engine,
@@ -197,14 +197,14 @@ def _kind_of(table: Table, structure: dict[str, Any]) -> Literal["factors", "top
 
 def _learn(
     kind: Kind, train: Observations, structure: dict[str, Any], options: dict[str, Any]
-) -> Learned:
+) -> FitResult:
     if kind == "topics":
         return learn_topics(train, **structure, **options)
     if kind == "features":
         images = train.to_dense().reshape(train.n_rows, *train.shape)
         shape = tuple(structure["feature_shape"])
-        return learn_features(images, structure["n_components"], shape, **options)
-    return learn_factors(train, structure.get("n_components", "auto"), **options)
+        return learn_features(images, **{**structure, "feature_shape": shape}, **options)
+    return learn_factors(train, **{"n_components": "auto", **structure}, **options)
 
 
 def _check_images(data: Observations, structure: dict[str, Any]) -> None:
@@ -220,14 +220,14 @@ def _check_images(data: Observations, structure: dict[str, Any]) -> None:
         )
 
 
-def _named(learned: Learned, table: Table, kind: Kind) -> Learned:
+def _named(learned: FitResult, table: Table, kind: Kind) -> FitResult:
     return replace(learned, network=named_after(learned.network, table.observations, kind))
 
 
 def _judged(
     table: Table,
     kind: Kind,
-    learned: Learned,
+    learned: FitResult,
     train: Observations,
     held: Observations | None,
     engine: EngineLike,

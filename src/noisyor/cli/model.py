@@ -62,6 +62,7 @@ def evaluate(
       noisyor evaluate zoo.safetensors zoo-test.csv
       noisyor evaluate mails.safetensors new-mails.jsonl --quick --json
     """
+    from noisyor.inference.defaults import method_for
     from noisyor.inference.evaluate import evaluate as bounds
     from noisyor.inference.max_product import MaxProduct
     from noisyor.inference.mean_field import MeanField
@@ -71,10 +72,10 @@ def evaluate(
     saved = load_model(model)
     network = saved.network
     rows = read_for(saved, data, reading).observations
-    deep = network.n_layers > 1
-    methods: list[MaxProduct | MeanField] = [MaxProduct(polish=20, ancestors_only=deep)]
+    mode = method_for(network)
+    methods: list[MaxProduct | MeanField] = [mode]
     if not quick:
-        methods.append(MeanField(local=deep, tolerance=1e-4))
+        methods.append(MeanField(local=mode.ancestors_only, tolerance=1e-4))
     result = bounds(
         network,
         rows,

@@ -23,7 +23,8 @@ from noisyor.engines.registry import get_engine
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.learning.initialize import initialize
-from noisyor.learning.train import History, train
+from noisyor.learning.state import History
+from noisyor.learning.train import train
 from noisyor.metrics import (
     FeatureMatch,
     TrivialReference,

@@ -1,17 +1,5 @@
 """scikit-learn estimators: checked input, a recipe of `noisyor.learning`, what it found."""
 
-from noisyor.estimators.base import NoisyOrEstimator
-from noisyor.estimators.models import (
-    BlindDeconvolution,
-    BooleanMatrixFactorization,
-    NoisyOrNetwork,
-    TopicModel,
-)
+import lazy_loader
 
-__all__ = [
-    "BlindDeconvolution",
-    "BooleanMatrixFactorization",
-    "NoisyOrEstimator",
-    "NoisyOrNetwork",
-    "TopicModel",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

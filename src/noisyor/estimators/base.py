@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.estimators.persistence import history_of, method_of, read_model, write_model
 from noisyor.estimators.rows import PreparedSource, Tally, read_rows
+from noisyor.inference.defaults import POLISH, method_for
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
@@ -30,35 +31,37 @@ from noisyor.inference.method import Method
 from noisyor.inference.objective import elbo_mp
 from noisyor.inference.posterior import Posterior
 from noisyor.io.provenance import provenance
-from noisyor.learning.recipes import Learned
+from noisyor.learning.options import TrainOptions
+from noisyor.learning.recipes import FitResult
+from noisyor.learning.state import History
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream
-from noisyor.learning.train import History
 from noisyor.network.forward import edge_matrix, visible_probability
 from noisyor.network.graph import Network
 
 __all__ = ["NoisyOrEstimator"]
 
 _PASSED_ON = ("init", "steps", "learning_rate", "method", "progress")
+_OF_AN_UPDATE = ("batch_size", "learning_rate", "step_on")
 _OF_A_STREAM = ("callbacks", "checkpoint_every")
 _BLOCK_CELLS = 4_000_000
-_POLISH = 20
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of the estimators; use one of its subclasses.
 
     Rows are 0, 1 and NaN, which means unobserved: arrays, SciPy sparse matrices, pandas frames or
     `Observations`. A parameter that is None leaves the choice to the function of
-    `noisyor.learning.recipes` that the estimator calls.
+    `noisyor.learning.recipes` that the estimator calls. The parameters are the fields of a
+    dataclass, so that each is written once; scikit-learn reads them off the generated ``__init__``.
 
     Parameters
     ----------
-    init : name of the start.
     steps : number of updates.
     batch_size : rows per update; ``"all"`` for all of them.
     learning_rate : of Adam.
-    method : how causes are inferred in training, `MaxProduct` or `MeanField`; its settings also
-        hold for `transform` and `score`, where the mode is taken.
+    method : how hidden states are inferred in training, `MaxProduct` or `MeanField`; its settings
+        also hold for `transform` and `score`, where the mode is taken.
     output : what `transform` returns: ``"states"``, the most likely causes as 0 and 1, or
         ``"probability"``, the mean-field probability of each cause.
     binarize : None expects 0 and 1; a number makes entries above it 1 and the others 0.
@@ -66,7 +69,8 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     n_jobs : number of threads; None or -1 for all cores. No result depends on it.
     progress : True shows a progress bar, None on a terminal only.
     checkpoint, resume : file for the state of `fit`, and whether to go on from it, see `train`.
-    options : further keywords for the learning function, a mapping.
+    options : further keywords for the learning function, a mapping: more of `TrainOptions`, or what
+        the function itself takes. An unknown name is refused before anything is learned.
 
     Attributes
     ----------
@@ -74,29 +78,27 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     components_ : probability that a cause switches a column on.
     prior_ : probability of each cause (when the causes above it are off).
     noise_ : (n_features_in_,) probability of each column when no cause is on.
-    history_ : bounds and times of all updates, see `noisyor.learning.train.History`.
+    history_ : bounds and times of all updates, see `noisyor.learning.History`.
     settings_ : how the model was learned, with the defaults filled in.
     provenance_ : what `save` writes beside the network: data, settings, versions.
     n_features_in_, feature_names_in_ : number of columns, and their names if they had any.
     """
 
     _kind: ClassVar[Kind]
-    _min_features = 1
-    _local = False  # whether inference is restricted to the ancestors of what is on
+    _min_features: ClassVar[int] = 1
 
-    init: str | None
-    steps: int | None
-    batch_size: int | Literal["all"] | None
-    learning_rate: float | None
-    method: Method | None
-    output: Literal["states", "probability"]
-    binarize: float | None
-    random_state: Any
-    n_jobs: int | None
-    progress: bool | None
-    checkpoint: str | os.PathLike[str] | None
-    resume: bool
-    options: Mapping[str, Any] | None
+    steps: int | None = None
+    batch_size: int | Literal["all"] | None = None
+    learning_rate: float | None = None
+    method: Method | None = None
+    output: Literal["states", "probability"] = "states"
+    binarize: float | None = None
+    random_state: Any = 0
+    n_jobs: int | None = None
+    progress: bool | None = False
+    checkpoint: str | os.PathLike[str] | None = None
+    resume: bool = False
+    options: Mapping[str, Any] | None = None
 
     # ---- learning
 
@@ -105,8 +107,8 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
         Parameters
         ----------
-        X : (n_rows, n_features), or a `RowSource` from `noisyor.learning.stream.open_rows` for rows
-            that do not fit into memory: it is gone through once, or for ``steps`` updates.
+        X : (n_rows, n_features), or a `RowSource` from `noisyor.data.chunks.open_rows` for rows
+            that do not fit into memory: one pass is made over it, or ``steps`` updates.
         y : ignored.
         """
         self._check_params()
@@ -133,22 +135,24 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             self._stream = start_stream(self.network_)
             self._tally = Tally() if new else Tally.after(self.provenance_)
         self._tally.add(self._stream.n_chunks, rows)
-        options = self._stream_options()
-        options["batch_size"] = options["batch_size"] or rows.n_rows
-        self._stream, history = learn_chunk(self._stream, self.network_, rows, **options)
+        method, options = self._stream_settings()
+        self._stream, history = learn_chunk(
+            self._stream, self.network_, rows, method, options, engine=self._engine()
+        )
         network = self.network_.with_theta(self._stream.training.theta)
-        return self._keep_streamed(network, _joined(self.history_, history), rows, self._tally)
+        history = self.history_.followed_by(history)
+        return self._keep_streamed(network, history, rows, self._tally)
 
     def _fit_source(self, source: RowSource) -> Self:
         first = self._rows(source.read(0), reset=True)
         self._start(first)
         prepared = PreparedSource(source, lambda X: self._rows(X, reset=False))
-        options = self._stream_options() | self._run_options()
-        options |= {name: value for name, value in self._given().items() if name in _OF_A_STREAM}
-        options["batch_size"] = options["batch_size"] or max(source.sizes)
-        result = train_stream(
-            self.network_, prepared, steps=self.steps, progress=self.progress, **options
+        method, options = self._stream_settings()
+        given = {name: value for name, value in self._given().items() if name in _OF_A_STREAM}
+        options = replace(
+            options, steps=self.steps, progress=self.progress, **self._run_options(), **given
         )
+        result = train_stream(self.network_, prepared, method, options, engine=self._engine())
         return self._keep_streamed(result.network, result.history, first, prepared.tally)
 
     def _keep_streamed(
@@ -156,7 +160,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     ) -> Self:
         """Store what was learned from chunks, of which ``rows`` is one."""
         settings = self.settings_ | {"steps": len(history.elbo)}
-        self._keep(Learned(network, history, settings), rows)
+        self._keep(FitResult(network, history, settings), rows)
         self.provenance_["data"] = tally.describe()
         return self
 
@@ -165,7 +169,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self._keep(self._learn(rows, **self._options() | {"steps": 0}), rows)
 
     @abstractmethod
-    def _learn(self, rows: Observations, **options: Any) -> Learned:
+    def _learn(self, rows: Observations, **options: Any) -> FitResult:
         """Call the learning function of this kind of model."""
 
     def _options(self) -> dict[str, Any]:
@@ -191,23 +195,17 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             return {}
         return {"checkpoint": self.checkpoint, "resume": self.resume}
 
-    def _stream_options(self) -> dict[str, Any]:
-        """Settings for updates from chunks: those given now, else those that learning chose."""
-        settings = {"batch_size": 100, "learning_rate": 0.01, "seed": 0, **self.settings_}
+    def _stream_settings(self) -> tuple[Method | None, TrainOptions]:
+        """Method and options for updates from chunks: as given now, else as learning chose them."""
         given = self._given()
         method = given.get("method")
-        if method is None and "method" in settings:
-            method = method_of(settings["method"])
-        return {
-            "method": method,
-            "batch_size": given.get("batch_size", settings["batch_size"]),
-            "learning_rate": given.get("learning_rate", settings["learning_rate"]),
-            "relative": given.get("relative", settings.get("relative", False)),
-            "seed": settings["seed"],
-            "engine": self._engine(),
-        }
+        if method is None and "method" in self.settings_:
+            method = method_of(self.settings_["method"])
+        known = {"batch_size": 100, "learning_rate": 0.01, "step_on": "theta", **self.settings_}
+        chosen = {name: given.get(name, known[name]) for name in _OF_AN_UPDATE}
+        return method, TrainOptions(seed=self.settings_.get("seed", 0), **chosen)
 
-    def _keep(self, learned: Learned, rows: Observations) -> Self:
+    def _keep(self, learned: FitResult, rows: Observations) -> Self:
         """Store what was learned, and from which rows."""
         self.history_, self.settings_ = learned.history, learned.settings
         self._describe(_with_names(learned.network, rows.column_names))
@@ -315,23 +313,23 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _mode(self) -> Method:
         """The method for most likely causes: that of training, without noise and polished."""
         if self.method is None:
-            return MaxProduct(polish=_POLISH, ancestors_only=self._local)
+            return method_for(self.network_)
         if isinstance(self.method, MaxProduct):
-            return replace(self.method.at_test_time(), polish=max(self.method.polish, _POLISH))
+            return replace(self.method.at_test_time(), polish=max(self.method.polish, POLISH))
         return self.method
 
     def _mean_field(self) -> Method:
         if isinstance(self.method, MeanField):
             return replace(self.method, keep_q=True)
-        local = self.method.ancestors_only if isinstance(self.method, MaxProduct) else self._local
-        return MeanField(local=local, tolerance=1e-4)
+        like = self.method if isinstance(self.method, MaxProduct) else method_for(self.network_)
+        return MeanField(local=like.ancestors_only, tolerance=1e-4)
 
     # ---- files
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a ``.safetensors`` file with its origin; nothing in it is executed.
 
-        The state of the optimiser is not part of it.
+        The state of the optimizer is not part of it.
         """
         check_is_fitted(self, "network_")
         write_model(path, self.network_, self.provenance_, self.get_params(deep=False))
@@ -389,14 +387,6 @@ def _with_names(network: Network, names: tuple[str, ...] | None) -> Network:
     if names is None or network.visible_names == names:
         return network
     return replace(network, visible_names=names)
-
-
-def _joined(first: History, second: History) -> History:
-    return History(
-        np.concatenate([first.elbo, second.elbo]),
-        np.concatenate([first.seconds, second.seconds]),
-        first.evaluations + second.evaluations,
-    )
 
 
 def _is_sparse(X: Any) -> bool:

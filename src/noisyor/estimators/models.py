@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,9 +14,8 @@ from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError, NoisyOrError
 from noisyor.estimators.base import NoisyOrEstimator
-from noisyor.inference.method import Method
 from noisyor.learning.recipes import (
-    Learned,
+    FitResult,
     learn_factors,
     learn_features,
     learn_network,
@@ -28,13 +28,15 @@ from noisyor.network.parameters import probability_from_theta
 __all__ = ["BlindDeconvolution", "BooleanMatrixFactorization", "NoisyOrNetwork", "TopicModel"]
 
 
+@dataclass(eq=False, repr=False)
 class BooleanMatrixFactorization(NoisyOrEstimator):
     """Hidden causes of binary rows, each a set of columns that it switches on.
 
     Parameters
     ----------
-    n_components : number of causes at most, those that the data pay for; ``"auto"`` finds it.
-    init, steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
+    n_components : number of causes at most, those supported by the data; ``"auto"`` finds it.
+    init : where learning starts, see `learn_factors`.
+    steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
     progress, checkpoint, resume, options : see `NoisyOrEstimator`.
 
     Attributes
@@ -43,52 +45,23 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
     prior_ : (n_components,) probability of each cause.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
 
-    Examples
-    --------
-    >>> model = BooleanMatrixFactorization(n_components=4, steps=500).fit(X)
-    >>> causes = model.transform(X_new)
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
+    >>> model = BooleanMatrixFactorization(n_components=2).fit(X)
+    >>> model.transform([[1, 1, 0, 0], [1, 1, 1, 1]])
+    array([[1, 0],
+           [1, 1]], dtype=int8)
     """
 
     _kind: ClassVar[Kind] = "factors"
 
-    def __init__(
-        self,
-        n_components: int | Literal["auto"] = 8,
-        *,
-        init: str | None = None,
-        steps: int | None = None,
-        batch_size: int | Literal["all"] | None = None,
-        learning_rate: float | None = None,
-        method: Method | None = None,
-        output: Literal["states", "probability"] = "states",
-        binarize: float | None = None,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        progress: bool | None = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.method = method
-        self.output = output
-        self.binarize = binarize
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
-        self.options = options
+    n_components: int | Literal["auto"] = 8
+    init: str | None = field(default=None, kw_only=True)
 
     def _check_params(self) -> None:
         super()._check_params()
         _check_count("n_components", self.n_components, or_auto=True)
 
-    def _learn(self, rows: Observations, **options: Any) -> Learned:
+    def _learn(self, rows: Observations, **options: Any) -> FitResult:
         if self.n_components != "auto":
             return learn_factors(rows, self.n_components, **options)
         try:
@@ -106,6 +79,7 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
         return {"n_components": network.n_hidden}
 
 
+@dataclass(eq=False, repr=False)
 class TopicModel(NoisyOrEstimator):
     """A hierarchy of topics above binary bags of words; its graph is built from the data.
 
@@ -114,7 +88,8 @@ class TopicModel(NoisyOrEstimator):
     n_layers : layers including the words, at least 2.
     n_parents : topics above each word or topic, not counting its own cluster.
     shrink : ratio of the sizes of two successive layers.
-    init, steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
+    init : where learning starts, see `learn_topics`.
+    steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
     progress, checkpoint, resume, options : see `NoisyOrEstimator`.
 
     Attributes
@@ -127,47 +102,14 @@ class TopicModel(NoisyOrEstimator):
     """
 
     _kind: ClassVar[Kind] = "topics"
-    _min_features = 2
-    _local = True
+    _min_features: ClassVar[int] = 2
 
-    def __init__(
-        self,
-        n_layers: int = 3,
-        *,
-        n_parents: int | None = None,
-        shrink: int | None = None,
-        init: str | None = None,
-        steps: int | None = None,
-        batch_size: int | Literal["all"] | None = None,
-        learning_rate: float | None = None,
-        method: Method | None = None,
-        output: Literal["states", "probability"] = "states",
-        binarize: float | None = None,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        progress: bool | None = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.n_layers = n_layers
-        self.n_parents = n_parents
-        self.shrink = shrink
-        self.init = init
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.method = method
-        self.output = output
-        self.binarize = binarize
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
-        self.options = options
+    n_layers: int = 3
+    n_parents: int | None = field(default=None, kw_only=True)
+    shrink: int | None = field(default=None, kw_only=True)
+    init: str | None = field(default=None, kw_only=True)
 
-    def _learn(self, rows: Observations, **options: Any) -> Learned:
+    def _learn(self, rows: Observations, **options: Any) -> FitResult:
         graph = {"n_parents": self.n_parents, "shrink": self.shrink}
         options |= {name: value for name, value in graph.items() if value is not None}
         return learn_topics(rows, self.n_layers, **options)
@@ -177,6 +119,7 @@ class TopicModel(NoisyOrEstimator):
         return {"n_layers": network.n_layers + 1}
 
 
+@dataclass(eq=False, repr=False)
 class BlindDeconvolution(NoisyOrEstimator):
     """Small features that, stamped into place, make up binary images.
 
@@ -185,64 +128,32 @@ class BlindDeconvolution(NoisyOrEstimator):
 
     Parameters
     ----------
-    n_features : number of features, at most: those that the images do not pay for are left out.
+    n_components : number of features at most, those supported by the images.
     feature_shape : (height, width) of a feature.
     image_shape : (height, width) of flattened images; one of them may be -1, as in ``reshape``.
     border : whether features may hang over the border of the image; None for the default of
         `learn_features`.
-    init, steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
+    init : where learning starts, see `learn_features`.
+    steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
     progress, checkpoint, resume, options : see `NoisyOrEstimator`.
 
     Attributes
     ----------
-    components_ : (n_features, height, width) probability that the feature switches a pixel on.
-    prior_ : (n_features,) probability of a feature at a place.
+    components_ : (n_components, height, width) probability that the feature switches a pixel on.
+    prior_ : (n_components,) probability of a feature at a place.
     image_shape_ : (height, width) of an image.
-    activation_shape_ : (n_features, rows, columns); ``transform(X).reshape(-1,
+    activation_shape_ : (n_components, rows, columns); ``transform(X).reshape(-1,
         *activation_shape_)`` says which feature lies where.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
     """
 
     _kind: ClassVar[Kind] = "features"
 
-    def __init__(
-        self,
-        n_features: int = 4,
-        feature_shape: tuple[int, int] = (5, 5),
-        *,
-        image_shape: tuple[int, int] | None = None,
-        border: bool | None = None,
-        init: str | None = None,
-        steps: int | None = None,
-        batch_size: int | Literal["all"] | None = None,
-        learning_rate: float | None = None,
-        method: Method | None = None,
-        output: Literal["states", "probability"] = "states",
-        binarize: float | None = None,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        progress: bool | None = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.n_features = n_features
-        self.feature_shape = feature_shape
-        self.image_shape = image_shape
-        self.border = border
-        self.init = init
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.method = method
-        self.output = output
-        self.binarize = binarize
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
-        self.options = options
+    n_components: int = 4
+    feature_shape: tuple[int, int] = (5, 5)
+    image_shape: tuple[int, int] | None = field(default=None, kw_only=True)
+    border: bool | None = field(default=None, kw_only=True)
+    init: str | None = field(default=None, kw_only=True)
 
     def inverse_transform(self, X: Any) -> Any:
         """Images that placed features make up: flat, or as images if `fit` was given images."""
@@ -251,7 +162,7 @@ class BlindDeconvolution(NoisyOrEstimator):
 
     def _check_params(self) -> None:
         super()._check_params()
-        _check_count("n_features", self.n_features)
+        _check_count("n_components", self.n_components)
 
     def _rows(self, X: Any, reset: bool) -> Observations:
         shape = _image_shape_of(X)
@@ -265,12 +176,12 @@ class BlindDeconvolution(NoisyOrEstimator):
             raise InvalidDataError(f"images have shape {shape}, expected {self.image_shape_}")
         return rows
 
-    def _learn(self, rows: Observations, **options: Any) -> Learned:
+    def _learn(self, rows: Observations, **options: Any) -> FitResult:
         if self.border is not None:
             options["border"] = self.border
-        images = rows.to_dense().reshape(-1, *self.image_shape_)
+        images = replace(rows, shape=self.image_shape_)
         height, width = self.feature_shape
-        return learn_features(images, self.n_features, (height, width), **options)
+        return learn_features(images, self.n_components, (height, width), **options)
 
     def _describe(self, network: Network) -> None:
         super()._describe(network)
@@ -285,7 +196,7 @@ class BlindDeconvolution(NoisyOrEstimator):
     @classmethod
     def _params_of(cls, network: Network) -> dict[str, Any]:
         layout = _convolutional(network)
-        return {"n_features": layout.n_components, "feature_shape": layout.feature_shape}
+        return {"n_components": layout.n_components, "feature_shape": layout.feature_shape}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -300,6 +211,7 @@ class BlindDeconvolution(NoisyOrEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class NoisyOrNetwork(NoisyOrEstimator):
     """Any noisy-OR network, trained from its present parameters.
 
@@ -320,36 +232,7 @@ class NoisyOrNetwork(NoisyOrEstimator):
 
     _kind: ClassVar[Kind] = "network"
 
-    def __init__(
-        self,
-        structure: Network | Callable[[Observations], Network] | None = None,
-        *,
-        steps: int | None = None,
-        batch_size: int | Literal["all"] | None = None,
-        learning_rate: float | None = None,
-        method: Method | None = None,
-        output: Literal["states", "probability"] = "states",
-        binarize: float | None = None,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        progress: bool | None = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.structure = structure
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.method = method
-        self.output = output
-        self.binarize = binarize
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
-        self.options = options
+    structure: Network | Callable[[Observations], Network] | None = None
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -359,7 +242,7 @@ class NoisyOrNetwork(NoisyOrEstimator):
                 f"got {type(self.structure).__name__}"
             )
 
-    def _learn(self, rows: Observations, **options: Any) -> Learned:
+    def _learn(self, rows: Observations, **options: Any) -> FitResult:
         network = self.structure(rows) if callable(self.structure) else self.structure
         if not isinstance(network, Network):
             raise InvalidSettingError(

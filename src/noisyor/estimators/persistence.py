@@ -14,7 +14,7 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.io.model_file import load_model, save_network
-from noisyor.learning.train import Evaluation, History
+from noisyor.learning.state import Evaluation, History
 from noisyor.network.graph import Network
 
 __all__ = ["history_of", "method_of", "read_model", "write_model"]

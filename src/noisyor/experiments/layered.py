@@ -7,7 +7,7 @@ from typing import Any
 
 from noisyor.data.observations import Observations
 from noisyor.experiments.arrays import pack
-from noisyor.experiments.phases import elbos, learn, phases_of, split_for
+from noisyor.experiments.phases import elbos, learn, outcome_of, phases_of, split_for
 from noisyor.experiments.protocol import MP_PHASE, Context, Outcome, RunSpec
 from noisyor.learning.initialize import initialize
 from noisyor.metrics import independent_score
@@ -69,7 +69,7 @@ def run_layered(
 
     def bounds_after(number: int) -> dict[str, float]:
         return elbos(
-            learned.networks[number],
+            learned.results[number].network,
             score_rows,
             context,
             kinds=("mp", "vi"),
@@ -83,14 +83,15 @@ def run_layered(
         metrics = {"validation_elbo": bounds["elbo"]}
         if halfway:
             metrics[MP_PHASE + "validation_elbo"] = halfway["elbo"]
-        return learned.outcome(metrics)
+        return outcome_of(learned, metrics)
     metrics = {f"test_{name}": value for name, value in bounds.items()}
     metrics |= {f"{MP_PHASE}test_{name}": value for name, value in halfway.items()}
     if halfway:
         metrics[MP_PHASE + "steps"] = float(phases[0].steps)
     metrics["trivial_elbo"] = independent_score(train_rows, score_rows).mean
     metrics["n_edges"] = float(start.n_edges + start.n_nodes)  # with leaks, as the paper counts
-    return learned.outcome(metrics, _stored(learned.network) if protocol.keep_network else None)
+    arrays = _stored(learned.network) if protocol.keep_network else None
+    return outcome_of(learned, metrics, arrays)
 
 
 def _stored(network: Network) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray
 from noisyor.data.observations import Observations
-from noisyor.experiments.phases import elbos, learn, phases_of, split_for
+from noisyor.experiments.phases import elbos, learn, outcome_of, phases_of, split_for
 from noisyor.experiments.protocol import Context, Outcome, RunSpec
 from noisyor.inference.explain import explain
 from noisyor.inference.joint_max_product import Factorization, JointMaxProduct
@@ -104,10 +104,10 @@ def run_one_layer(
     kinds = ("mp",) if spec.kind == "mp" else ("mp", "vi")
     bounds = elbos(learned.network, score_rows, context, kinds=kinds, last=learned.phases[-1])
     if spec.part == "validation":
-        return learned.outcome({"validation_elbo": bounds["elbo"]})
+        return outcome_of(learned, {"validation_elbo": bounds["elbo"]})
     verdict = judge(learned.network)
     metrics = {f"test_{name}": value for name, value in bounds.items()}
-    return learned.outcome(metrics | verdict.metrics, verdict.arrays)
+    return outcome_of(learned, metrics | verdict.metrics, verdict.arrays)
 
 
 def run_joint(

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
-from noisyor.errors import CheckpointError
 from noisyor.experiments.protocol import Context, Outcome, RunSpec
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.inference.method import Method
-from noisyor.learning.train import StepInfo, TrainingResult, train
+from noisyor.learning.phases import Phase, PhasedRun, train_phases
+from noisyor.learning.state import StepInfo
 from noisyor.network.graph import Network
 
 __all__ = [
     "VALIDATION_SHARE",
-    "Phase",
-    "PhasedRun",
     "elbos",
     "learn",
+    "outcome_of",
     "phases_of",
     "split_for",
 ]
@@ -31,46 +28,23 @@ VALIDATION_SHARE = 0.1
 """Share of the training rows that a validation run is scored on and not trained with."""
 
 
-class Phase(NamedTuple):
-    """Updates of one method."""
-
-    name: str
-    method: Method
-    steps: int
-
-
-class PhasedRun(NamedTuple):
-    """Result of all ``phases``.
-
-    ``networks`` after each phase; ``update_seconds`` of each phase, (steps,); ``earlier_seconds``
-    of those updates that an interrupted attempt had already done.
-    """
-
-    phases: tuple[Phase, ...]
-    networks: tuple[Network, ...]
-    update_seconds: tuple[FloatArray, ...]
-    earlier_seconds: float
-
-    @property
-    def network(self) -> Network:
-        """The network after the last phase."""
-        return self.networks[-1]
-
-    def outcome(self, metrics: dict[str, float], arrays: dict[str, Any] | None = None) -> Outcome:
-        """What the run hands back; with several phases, the time of an update of each."""
-        medians = {
-            f"update_median_{phase.name}": float(np.median(seconds))
-            for phase, seconds in zip(self.phases, self.update_seconds, strict=True)
-            if len(self.phases) > 1 and len(seconds)
-        }
-        return Outcome(
-            metrics,
-            np.concatenate(self.update_seconds),
-            self.earlier_seconds,
-            {phase.name: phase.method.settings() for phase in self.phases},
-            arrays or {},
-            medians,
-        )
+def outcome_of(
+    run: PhasedRun, metrics: dict[str, float], arrays: dict[str, Any] | None = None
+) -> Outcome:
+    """What a run hands back; with several phases, the time of an update of each."""
+    medians = {
+        f"update_median_{phase.name}": float(np.median(seconds))
+        for phase, seconds in zip(run.phases, run.update_seconds, strict=True)
+        if len(run.phases) > 1 and len(seconds)
+    }
+    return Outcome(
+        metrics,
+        np.concatenate(run.update_seconds),
+        run.earlier_seconds,
+        {phase.name: phase.method.settings() for phase in run.phases},
+        arrays or {},
+        medians,
+    )
 
 
 def phases_of(
@@ -115,52 +89,30 @@ def learn(
     batch_size: int | None,
     learning_rate: float,
 ) -> PhasedRun:
-    """Train phase by phase; only the parameters are handed on, Adam starts afresh.
+    """Train phase by phase, see `train_phases`.
 
-    Every phase has a checkpoint in the context's folder and goes on from it.
+    Every phase has a checkpoint in the context's folder and goes on from it. One that is damaged or
+    of another version is thrown away: a run can always start over.
     """
     total = sum(phase.steps for phase in phases)
-    networks, seconds = [], []
-    done, earlier = 0, 0.0
-    for number, phase in enumerate(phases):
-        fresh = 0
-        offset = done
 
-        def count(info: StepInfo, offset: int = offset) -> None:
-            nonlocal fresh
-            fresh += 1
-            context.on_step(offset + info.state.step, total)
+    def count(info: StepInfo) -> None:
+        context.on_step(info.earlier_steps + info.state.step, total)
 
-        path = context.checkpoints / f"{spec.name}.{number}.safetensors"
-
-        def attempt(network: Network = network, phase: Phase = phase) -> TrainingResult:
-            return train(
-                network,
-                X,
-                phase.method,
-                steps=phase.steps,
-                batch_size=batch_size,
-                learning_rate=learning_rate,
-                seed=spec.seed,
-                callbacks=(count,),
-                checkpoint=path,  # noqa: B023
-                resume=True,
-                engine=context.engine,
-                progress=False,
-            )
-
-        try:
-            result = attempt()
-        except CheckpointError:  # of another version or damaged: the run can always start over
-            path.unlink(missing_ok=True)
-            fresh = 0
-            result = attempt()
-        earlier += float(result.history.seconds[: len(result.history.seconds) - fresh].sum())
-        network = result.network
-        networks.append(network)
-        seconds.append(result.history.seconds)
-        done += phase.steps
-    return PhasedRun(tuple(phases), tuple(networks), tuple(seconds), earlier)
+    return train_phases(
+        network,
+        X,
+        [phase._replace(suffix=f".{number}.safetensors") for number, phase in enumerate(phases)],
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        seed=spec.seed,
+        callbacks=(count,),
+        checkpoint=context.checkpoints / spec.name,
+        resume=True,
+        on_bad_checkpoint="restart",
+        engine=context.engine,
+        progress=False,
+    )
 
 
 def elbos(

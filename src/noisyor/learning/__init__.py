@@ -1,1 +1,9 @@
-"""Learn the parameters of a network: gradient training, streams, Gibbs EM, recipes."""
+"""Learning: training by gradients, Gibbs sampling, pruning, and recipes that use them.
+
+`train`, `initialize`, `train_stream` and the recipes `learn_factors`, `learn_topics`,
+`learn_features` and `learn_network` are at the root of the package; here is what they are made of.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,4 +1,4 @@
-"""Adam, as every engine uses it: ascent, constant rate."""
+"""Adam (Kingma and Ba, 2015), as gradient ascent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,14 @@ def init(n_params: int) -> AdamState:
 def update(
     state: AdamState, gradient: FloatArray, learning_rate: float
 ) -> tuple[AdamState, FloatArray]:
-    """New state and the step to add to the parameters, shape (n_params,)."""
+    """New state and the step to add to the parameters, shape (n_params,).
+
+    The first step is the rate in the direction of the gradient.
+
+    >>> state, step = update(init(2), np.array([0.3, -5.0]), 0.1)
+    >>> step.round(6)
+    array([ 0.1, -0.1])
+    """
     updates = state.updates + 1
     first = BETA_1 * state.first + (1 - BETA_1) * gradient
     second = BETA_2 * state.second + (1 - BETA_2) * gradient**2

@@ -15,11 +15,11 @@ import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
-from noisyor._util.validation import check_seed, is_whole
+from noisyor._util.validation import check_fields, check_seed, is_number, is_whole_from
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
 from noisyor.engines.registry import Runner
-from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.network.graph import Network
 from noisyor.network.parameters import THETA_MIN, probability_from_theta, theta_from_probability
@@ -30,7 +30,7 @@ _SUREST = 1.0 - 1e-5
 """Largest probability that an estimate may give an edge, a noise or a prior."""
 
 _NOISE_SHARE = 0.01
-"""Of the rows seen beforehand, those in which a visible node came on by itself."""
+"""Share of the pseudo-rows in which a visible node came on by itself."""
 
 
 def learn_by_gibbs(
@@ -45,24 +45,36 @@ def learn_by_gibbs(
 ) -> Network:
     """Estimate the free parameters of a network, from a start that is roughly right.
 
-    Each round draws every cause of every row once, given all others, and takes one step of
-    expectation-maximisation. The result is the mean of the second half of the rounds.
+    Each round draws every hidden node of every row once, given all others, and takes one step of
+    expectation-maximisation. The result is the mean of the second half of the rounds. A row of
+    weight w counts as w rows.
 
     Parameters
     ----------
-    network : graph and starting parameters; the first causes are the modes under these.
+    network : graph and starting parameters; the first states are the modes under these.
     X : training data in any form that `Observations.of` takes; all rows are used in each round.
     sweeps : rounds, at least 1.
-    smoothing : rows seen beforehand in which an edge's cause was on and failed, in half of which a
-        cause was on, and in hardly any of which a visible node came on by itself.
+    smoothing : strength of the prior, in pseudo-rows: of an edge, in which its parent was on and
+        the edge failed; of a hidden node, in half of which it was on; of a visible node, in hardly
+        any of which it came on by itself.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
+
+    >>> import noisyor as nor
+    >>> truth = nor.bipartite(4, 1, failure_probability=0.2, prior_probability=0.5)
+    >>> start = nor.initialize(nor.bipartite(4, 1, fixed="noise"), (0.5, 0.3))
+    >>> learned = learn_by_gibbs(start, nor.sample(truth, 300).visible, sweeps=20)
+    >>> bool(abs(learned.failure_probability - 0.2).max() < 0.1)
+    True
     """
-    if not is_whole(sweeps) or sweeps < 1:
-        raise InvalidSettingError(f"sweeps must be 1, 2, …, got {sweeps!r}")
-    if not (np.isfinite(smoothing) and smoothing >= 0):
-        raise InvalidSettingError(f"smoothing must not be negative, got {smoothing}")
+    check_fields(
+        {"sweeps": sweeps, "smoothing": smoothing},
+        [
+            ("sweeps", is_whole_from(sweeps, 1), "1, 2, …"),
+            ("smoothing", is_number(smoothing, 0), "a number of at least 0"),
+        ],
+    )
     rows = Observations.of(X, n_visible=network.n_visible)
     if not rows.n_rows:
         raise InvalidDataError("there are no rows to learn from")

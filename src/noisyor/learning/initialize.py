@@ -11,6 +11,8 @@ from noisyor.errors import InvalidSettingError
 from noisyor.network.graph import Network
 from noisyor.network.parameters import theta_from_failure, theta_from_probability
 
+__all__ = ["NOISE_SCALE", "SETTINGS", "Noise", "Setting", "initialize"]
+
 
 class Setting(NamedTuple):
     """Starting probabilities: of failure on every edge, of every prior and every free noise."""
@@ -48,11 +50,16 @@ def initialize(
     network : any network.
     setting : a name of ``SETTINGS``, or a pair (failure probability, prior probability). A noise
         probability that is free starts at the prior, as in the paper.
-    noise : how the symmetry between causes is broken. ``"gaussian"``, the paper's text: normal with
-        standard deviation 0.1 on failure and prior probabilities. ``"uniform"``, the authors'
-        software: uniform on [-0.1, 0.1] on failure probabilities only. Both are projected back to
-        [0, 1]. ``"none"``: none, as for text.
+    noise : how the symmetry between hidden nodes is broken. ``"gaussian"``, the paper's text:
+        normal with standard deviation 0.1 on failure and prior probabilities. ``"uniform"``, the
+        authors' software: uniform on [-0.1, 0.1] on failure probabilities only. Both are projected
+        back to [0, 1]. ``"none"``: none, as for text.
     seed : of the noise.
+
+    >>> import noisyor as nor
+    >>> network = initialize(nor.bipartite(n_visible=2, n_hidden=1), "paper-3")
+    >>> network.failure_probability.round(3)
+    array([[0.9, 0.9]])
     """
     failure, prior = _setting(setting)
     if noise not in ("none", "gaussian", "uniform"):

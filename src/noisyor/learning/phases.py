@@ -1,36 +1,168 @@
-"""Two-phase training: max-product first, then mean-field from the parameters it found."""
+"""Training in phases, each with a method of its own; such as max-product, then mean-field."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
-from os import PathLike
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Unpack
 
+from noisyor._util.arrays import FloatArray
+from noisyor._util.validation import check_fields, is_whole_from
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
-from noisyor.errors import InvalidSettingError
+from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.learning.train import Callback, TrainingResult, train
+from noisyor.inference.method import Method
+from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
+from noisyor.learning.state import Callback, StepInfo, TrainingResult
+from noisyor.learning.train import train
 from noisyor.network.graph import Network
+
+__all__ = ["Phase", "PhasedRun", "train_hybrid", "train_phases"]
+
+
+class Phase(NamedTuple):
+    """Updates by one method.
+
+    ``suffix`` is what the checkpoint of the phase has after the path that all phases share; default
+    a dot and the name.
+    """
+
+    name: str
+    method: Method
+    steps: int
+    suffix: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class HybridResult:
-    """The learned network and the two phases.
+class PhasedRun:
+    """What training in phases gave.
 
-    Attributes
-    ----------
-    network : after the last phase that was run.
-    max_product : result of the first phase.
-    mean_field : result of the second, or None if a callback stopped the first.
+    ``phases`` as they were asked for; ``results`` of those that were run, in order: all of them
+    unless a callback stopped one. ``run["mp"]`` is the result of the phase with that name.
     """
 
-    network: Network
-    max_product: TrainingResult
-    mean_field: TrainingResult | None
+    phases: tuple[Phase, ...]
+    results: tuple[TrainingResult, ...]
+
+    def __getitem__(self, name: str) -> TrainingResult:
+        for phase, result in zip(self.phases, self.results, strict=False):
+            if phase.name == name:
+                return result
+        raise KeyError(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in [phase.name for phase in self.phases[: len(self.results)]]
+
+    @property
+    def network(self) -> Network:
+        """The network after the last phase that was run."""
+        return self.results[-1].network
+
+    @property
+    def update_seconds(self) -> tuple[FloatArray, ...]:
+        """Wall time of every update, (steps,) for each phase."""
+        return tuple(result.history.seconds for result in self.results)
+
+    @property
+    def earlier_seconds(self) -> float:
+        """Wall time of the updates that were done before the run was resumed."""
+        return sum(
+            (float(each.history.seconds[: each.resumed_at].sum()) for each in self.results), 0.0
+        )
+
+
+def train_phases(
+    network: Network,
+    X: Any,
+    phases: Sequence[Phase],
+    options: TrainOptions | None = None,
+    *,
+    held_out: Any = None,
+    on_bad_checkpoint: Literal["raise", "restart"] = "raise",
+    engine: EngineLike = "auto",
+    **changes: Unpack[TrainChanges],
+) -> PhasedRun:
+    """Train by several methods, one after another.
+
+    Only the parameters are handed over: every phase starts with a fresh optimizer, at the first
+    minibatch of the same order of rows.
+
+    Parameters
+    ----------
+    network, X, held_out, engine : see `train`.
+    phases : at least one, each with its number of steps.
+    options, changes : of all phases; ``steps`` and ``passes`` are those of the phases. Every phase
+        writes to the path ``checkpoint`` with its own suffix. With ``resume`` training goes on in
+        whichever phase it was; a phase that is finished is not run again. A callback that stops a
+        phase stops the run.
+    on_bad_checkpoint : whether a checkpoint that is damaged or of another run is an error, or is
+        thrown away and its phase begun anew.
+
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
+    >>> phases = [Phase("rough", nor.MaxProduct(), 3), Phase("fine", nor.MeanField(), 2)]
+    >>> run = train_phases(network, np.eye(2), phases, progress=False)
+    >>> [result.state.step for result in run.results]
+    [3, 2]
+    """
+    options = choose_options(options, changes)
+    if changes.keys() & {"steps", "passes"} or not phases:
+        raise InvalidSettingError("training in phases needs phases, and steps for each of them")
+    for phase in phases:
+        check_fields(phase._asdict(), [("steps", is_whole_from(phase.steps, 0), "0, 1, …")])
+    observations = Observations.of(X, n_visible=network.n_visible)
+    results: list[TrainingResult] = []
+    for number, phase in enumerate(phases):
+        earlier = sum(before.steps for before in phases[:number])
+        own = _options_of(options, phase, earlier)
+        result = _one_phase(
+            network, observations, phase.method, own, held_out, on_bad_checkpoint, engine
+        )
+        network = result.network
+        results.append(result)
+        if result.state.step < phase.steps:
+            break
+    return PhasedRun(tuple(phases), tuple(results))
+
+
+def _options_of(options: TrainOptions, phase: Phase, earlier_steps: int) -> TrainOptions:
+    path = options.checkpoint
+    if path is not None:
+        path = os.fspath(path) + (f".{phase.name}" if phase.suffix is None else phase.suffix)
+    calls = _told_of_earlier_steps(options.callbacks, earlier_steps)
+    return replace(options, steps=phase.steps, checkpoint=path, callbacks=calls)
+
+
+def _told_of_earlier_steps(callbacks: Iterable[Callback], earlier_steps: int) -> list[Callback]:
+    def told(callback: Callback) -> Callback:
+        def call(info: StepInfo) -> bool | None:
+            return callback(info._replace(earlier_steps=earlier_steps))
+
+        return call
+
+    return [told(callback) for callback in callbacks]
+
+
+def _one_phase(
+    network: Network,
+    observations: Observations,
+    method: Method,
+    options: TrainOptions,
+    held_out: Any,
+    on_bad_checkpoint: str,
+    engine: EngineLike,
+) -> TrainingResult:
+    try:
+        return train(network, observations, method, options, held_out=held_out, engine=engine)
+    except CheckpointError:
+        if on_bad_checkpoint == "raise" or options.checkpoint is None:
+            raise
+    Path(options.checkpoint).unlink(missing_ok=True)
+    return train(network, observations, method, options, held_out=held_out, engine=engine)
 
 
 def train_hybrid(
@@ -41,68 +173,36 @@ def train_hybrid(
     vi_steps: int,
     max_product: MaxProduct | None = None,
     mean_field: MeanField | None = None,
-    batch_size: int | None = 20,
-    learning_rate: float = 1e-3,
-    seed: int = 0,
+    options: TrainOptions | None = None,
     held_out: Any = None,
-    evaluate_every: int = 0,
-    callbacks: Iterable[Callback] = (),
-    checkpoint: str | PathLike[str] | None = None,
-    checkpoint_every: float = 30.0,
-    resume: bool = False,
     engine: EngineLike = "auto",
-    progress: bool | None = None,
-) -> HybridResult:
-    """Learn with max-product, then go on with mean-field.
-
-    Only the parameters are handed over: the second phase starts with a fresh optimiser, at the
-    first minibatch of the same order of rows.
+    **changes: Unpack[TrainChanges],
+) -> PhasedRun:
+    """Learn with max-product, then go on with mean-field from the parameters that it found.
 
     Parameters
     ----------
-    network, X, batch_size, learning_rate, seed, evaluate_every, engine, progress : as in
-        `train`, for both phases.
+    network, X, options, engine, changes : see `train_phases`. The phases are named ``"mp"`` and
+        ``"vi"``, and so end the names of their checkpoints.
     mp_steps, vi_steps : updates of each phase.
     max_product : how the first phase infers; default ``MaxProduct()``, the mode, as the paper does
         for text.
     mean_field : how the second does; default ``MeanField()``. The paper uses
         ``MeanField(local=True)`` for large text.
     held_out : data whose mean bound is recorded, Elbo^MP in the first phase, Elbo^VI in the second.
-    callbacks : called after every step of both phases; returning True stops training.
-    checkpoint : the phases write to this path with ``.mp`` and ``.vi`` appended.
-    resume : continue from those files, in whichever phase training was; a phase that is finished is
-        not run again.
+
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
+    >>> run = nor.train_hybrid(
+    ...     network, np.eye(2), mp_steps=3, vi_steps=2, progress=False
+    ... )
+    >>> run["mp"].state.step, run["vi"].state.step
+    (3, 2)
     """
-    if mp_steps < 0 or vi_steps < 0:
-        raise InvalidSettingError(
-            f"mp_steps and vi_steps must not be negative, got {mp_steps} and {vi_steps}"
-        )
-    if resume and checkpoint is None:
-        raise InvalidSettingError("resume needs the checkpoint file to resume from")
-    observations = Observations.of(X, n_visible=network.n_visible)
-    callbacks = tuple(callbacks)
-
-    def phase(start: Network, method: MaxProduct | MeanField, steps: int, name: str) -> Any:
-        return train(
-            start,
-            observations,
-            method,
-            steps=steps,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            seed=seed,
-            held_out=held_out,
-            evaluate_every=evaluate_every,
-            callbacks=callbacks,
-            checkpoint=None if checkpoint is None else os.fspath(checkpoint) + name,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-            engine=engine,
-            progress=progress,
-        )
-
-    first: TrainingResult = phase(network, max_product or MaxProduct(), mp_steps, ".mp")
-    if first.state.step < mp_steps:
-        return HybridResult(first.network, first, None)
-    second: TrainingResult = phase(first.network, mean_field or MeanField(), vi_steps, ".vi")
-    return HybridResult(second.network, first, second)
+    given = {"mp_steps": mp_steps, "vi_steps": vi_steps}
+    check_fields(given, [(name, is_whole_from(n, 0), "0, 1, …") for name, n in given.items()])
+    phases = [
+        Phase("mp", max_product or MaxProduct(), mp_steps),
+        Phase("vi", mean_field or MeanField(), vi_steps),
+    ]
+    return train_phases(network, X, phases, options, held_out=held_out, engine=engine, **changes)

@@ -1,8 +1,8 @@
-"""Causes that a bipartite network can do without.
+"""Hidden nodes that a bipartite network can do without.
 
-If a cause is taken away, other causes may do what it did, or noise: as often, but without knowing
-in which rows. What the bound loses by that is what the cause is worth. A cause pays for itself if
-the rows lose more than it takes to write its edges down.
+If a hidden node is taken away, others may do what it did, or noise: as often, but without knowing
+in which rows. What the bound loses by that is the gain from keeping the node. It is supported by
+the data if the rows lose more than it takes to write its edges down (minimum description length).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from noisyor.network.builders import bipartite
 from noisyor.network.graph import Network
 from noisyor.search.restarts import sample_rows
 
-__all__ = ["prune_causes", "worth_when_alone"]
+__all__ = ["leave_one_out_gain", "prune_hidden"]
 
 _METHOD = MaxProduct(polish=5)
-"""Messages alone cannot choose between two causes that are alike."""
+"""Messages alone cannot choose between two hidden nodes that are alike."""
 
-_MOST_ENTRIES = 2**17
-"""Entries of the rows by which causes are compared; beyond, a sample of rows is."""
+_MAX_ENTRIES = 2**17
+"""Above this many entries, hidden nodes are compared on a random subset of the rows."""
 
 _DOUBTFUL = 8
-"""Causes looked at closely in each round, beside as many as have to go."""
+"""Number of hidden nodes looked at closely in each round, besides those in excess."""
 
 _EDGE = 0.1
 """Parameter from which an edge has to be written down."""
@@ -38,55 +38,77 @@ _CLEAR = float(np.log(2.0))
 """Parameter of an edge that works more often than not."""
 
 
-def worth_when_alone(network: Network, X: Any, *, engine: EngineLike = "auto") -> FloatArray:
-    """How far the mean bound falls without each cause if nothing takes its place, (n_hidden,).
+def leave_one_out_gain(network: Network, X: Any, *, engine: EngineLike = "auto") -> FloatArray:
+    """How far the mean bound falls without each hidden node, nothing taking its place, (n_hidden,).
 
     Parameters
     ----------
     network : any network.
     X : observations in any form that `Observations.of` takes.
+    engine : as in `explain`.
+
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]])
+    >>> leave_one_out_gain(network, np.array([[1, 1, 0], [1, 1, 0]])).round(1)
+    array([6.8, 0. ])
     """
     rows = Observations.of(X, n_visible=network.n_visible)
     posterior = _METHOD.posterior(network, rows, engine=engine)
     states = np.asarray(posterior.states.toarray(), dtype=np.uint8)
-    worth = np.zeros(network.n_hidden)
-    for cause in range(network.n_hidden):
-        on = np.flatnonzero(states[:, cause])
+    gain = np.zeros(network.n_hidden)
+    for node in range(network.n_hidden):
+        on = np.flatnonzero(states[:, node])
         if len(on):
             without = states[on]
-            without[:, cause] = 0
+            without[:, node] = 0
             lost = posterior.log_joint[on] - log_joint(network, without, rows.take(on), engine)
-            worth[cause] = lost.sum() / rows.n_rows
-    return worth
+            if rows.weights is not None:
+                lost = lost * rows.weights[on]
+            gain[node] = lost.sum() / rows.total_weight
+    return gain
 
 
-def prune_causes(
-    network: Network, X: Any, most: int, *, seed: int = 0, engine: EngineLike = "auto"
+def prune_hidden(
+    network: Network,
+    X: Any,
+    max_components: int,
+    *,
+    seed: int = 0,
+    engine: EngineLike = "auto",
 ) -> Network:
-    """The network with at most ``most`` causes, all of which pay for themselves; one at least.
+    """The network with the hidden nodes that are supported by the data (MDL); one at least stays.
 
     Parameters
     ----------
     network : from `bipartite`, all parameters free.
     X : observations in any form that `Observations.of` takes.
+    max_components : number of hidden nodes to keep at most.
     seed : of the sample of rows, where there are many.
+    engine : as in `explain`.
+
+    >>> import noisyor as nor
+    >>> failure = [[0.1, 0.1, 0.1, 1, 1, 1], [1, 1, 1, 0.1, 0.1, 0.1], [1, 1, 1, 0.1, 0.1, 0.1]]
+    >>> network = nor.bipartite(6, 3, failure_probability=failure, noise_probability=0.01)
+    >>> rows = nor.sample(network, 100, seed=0).visible
+    >>> prune_hidden(network, rows, 3).n_hidden  # two of the three are alike
+    2
     """
     observations = Observations.of(X, n_visible=network.n_visible)
-    n_rows = observations.n_rows
-    _, rows = sample_rows(observations, _MOST_ENTRIES, seed)
+    n_rows = observations.total_weight
+    _, rows = sample_rows(observations, _MAX_ENTRIES, seed)
     while network.n_hidden > 1:
-        excess = max(0, network.n_hidden - most)
+        excess = max(0, network.n_hidden - max_components)
         edges = (network.theta_of("failure") > _EDGE).sum(axis=1)
-        price = 0.5 * np.log(n_rows) * (edges + 1)
-        alone = n_rows * worth_when_alone(network, rows, engine=engine)
-        order = np.argsort(alone - price, kind="stable")[: excess + _DOUBTFUL]
+        length = 0.5 * np.log(n_rows) * (edges + 1)
+        alone = n_rows * leave_one_out_gain(network, rows, engine=engine)
+        order = np.argsort(alone - length, kind="stable")[: excess + _DOUBTFUL]
         whole = _bound(network, rows, engine)
-        loss = np.full((2, network.n_hidden), np.inf)  # noise takes over, or other causes do
-        for cause in order:
+        loss = np.full((2, network.n_hidden), np.inf)  # noise takes over, or other nodes do
+        for node in order:
             for by_noise in (1, 0):
-                without = _without(network, [cause], [cause] if by_noise else [])
-                loss[by_noise, cause] = n_rows * (whole - _bound(without, rows, engine))
-        dropped = _to_drop(network, loss.min(axis=0), price, excess)
+                without = _without(network, [node], [node] if by_noise else [])
+                loss[by_noise, node] = n_rows * (whole - _bound(without, rows, engine))
+        dropped = _to_drop(network, loss.min(axis=0), length, excess)
         if not dropped:
             break
         network = _without(network, dropped, [k for k in dropped if loss[1, k] < loss[0, k]])
@@ -97,30 +119,30 @@ def _bound(network: Network, rows: Observations, engine: EngineLike) -> float:
     return rows.mean(_METHOD.bounds(network, rows, engine=engine).elbo)
 
 
-def _to_drop(network: Network, loss: FloatArray, price: FloatArray, excess: int) -> list[int]:
-    """Causes to drop in one round: all that do not pay; if all do and are too many, the least.
+def _to_drop(network: Network, loss: FloatArray, length: FloatArray, excess: int) -> list[int]:
+    """Nodes to drop in one round: all without support; if all have it and are too many, the least.
 
-    Of causes with a column in common only one goes at a time, for the other may rely on it. One
-    cause always stays.
+    Of nodes with a column in common only one goes at a time, for the other may rely on it. One
+    node always stays.
     """
     clear = network.theta_of("failure") > _CLEAR
-    order = np.argsort(loss - price, kind="stable")
+    order = np.argsort(loss - length, kind="stable")
     chosen: list[int] = []
-    for cause in order[:-1]:
-        if loss[cause] < price[cause] and not (clear[chosen] & clear[cause]).any():
-            chosen.append(int(cause))
+    for node in order[:-1]:
+        if loss[node] < length[node] and not (clear[chosen] & clear[node]).any():
+            chosen.append(int(node))
     return chosen if chosen or not excess else [int(order[0])]
 
 
-def _without(network: Network, causes: list[int], by_noise: list[int]) -> Network:
-    """The network without some causes; noise, where each column has its own, does what some did."""
-    kept = np.setdiff1d(np.arange(network.n_hidden), causes)
+def _without(network: Network, nodes: list[int], by_noise: list[int]) -> Network:
+    """The network without some nodes; noise, where each column has its own, does what some did."""
+    kept = np.setdiff1d(np.arange(network.n_hidden), nodes)
     failure, prior = network.failure_probability, network.prior_probability
     noise = network.noise_probability
     shared = len(network.group("noise")) == 1 and network.n_visible > 1
     if not shared:
-        for cause in by_noise:
-            noise = 1.0 - (1.0 - noise) * (1.0 - prior[cause] * (1.0 - failure[cause]))
+        for node in by_noise:
+            noise = 1.0 - (1.0 - noise) * (1.0 - prior[node] * (1.0 - failure[node]))
     one_prior = len(network.group("prior")) == 1 and network.n_hidden > 1
     return bipartite(
         network.n_visible,

@@ -2,7 +2,7 @@
 
 `train_stream` goes through the chunks with the same `step` as `train`; `learn_chunk` goes through
 one chunk, for callers that are handed chunks instead of asking for them. Chunks come from a
-function that returns an iterator, or from files through `open_rows`.
+function that returns an iterator, or from files through `noisyor.data.chunks.open_rows`.
 """
 
 from __future__ import annotations
@@ -11,50 +11,30 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from noisyor._util.csr import pointers
 from noisyor._util.progress import progress_bar
-from noisyor.data.chunks import RowSource, open_rows, write_rows
+from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
-from noisyor.learning.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from noisyor.learning.train import (
-    Callback,
-    History,
-    Recorder,
-    StepInfo,
-    TrainingResult,
-    TrainingState,
-    capture,
-    check_settings,
-    init,
-    restore,
-    step,
-)
+from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
+from noisyor.learning.state import History, Recorder, TrainingResult, TrainingState
+from noisyor.learning.train import Run, init, step
 from noisyor.network.graph import Network
 
-__all__ = [
-    "RowSource",
-    "StreamState",
-    "learn_chunk",
-    "open_rows",
-    "start_stream",
-    "train_stream",
-    "write_rows",
-]
+__all__ = ["StreamState", "learn_chunk", "start_stream", "train_stream"]
 
-PathLike = str | os.PathLike[str]
-
-
-# ---- training
+_DEFAULTS = TrainOptions(batch_size=100, learning_rate=0.01)
+_OF_A_CHUNK = ("batch_size", "learning_rate", "step_on", "seed", "progress")
 
 
 class StreamState(NamedTuple):
@@ -66,7 +46,12 @@ class StreamState(NamedTuple):
 
 
 def start_stream(network: Network) -> StreamState:
-    """State before the first chunk."""
+    """State before the first chunk.
+
+    >>> import noisyor as nor
+    >>> start_stream(nor.bipartite(n_visible=2, n_hidden=1)).n_chunks
+    0
+    """
     return StreamState(init(network), 0, 0)
 
 
@@ -75,12 +60,10 @@ def learn_chunk(
     network: Network,
     X: Any,
     method: Method | None = None,
+    options: TrainOptions | None = None,
     *,
-    batch_size: int = 100,
-    learning_rate: float = 0.01,
-    relative: bool = False,
-    seed: int = 0,
     engine: EngineLike = "auto",
+    **changes: Unpack[TrainChanges],
 ) -> tuple[StreamState, History]:
     """Go through one chunk once: the new state, and the record of its updates.
 
@@ -91,16 +74,29 @@ def learn_chunk(
     state : from `start_stream`, or from the chunk before.
     network : the network that the stream started with; its parameters are not looked at again.
     X : rows in any form that `Observations.of` takes.
-    method, batch_size, learning_rate, relative, seed, engine : see `train_stream`.
+    method, engine : see `train_stream`.
+    options, changes : ``batch_size``, ``learning_rate``, ``step_on`` and ``seed``; the others of
+        `TrainOptions` belong to a whole run, and are refused.
+
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
+    >>> state = start_stream(network)
+    >>> for chunk in (np.eye(2), np.ones((1, 2))):
+    ...     state, history = learn_chunk(state, network, chunk, batch_size=1)
+    >>> state.n_rows, state.training.step
+    (3, 3)
     """
-    check_settings(0, batch_size, learning_rate, seed, 0, False)
-    n_rows = _height(X)
+    options = choose_options(options, changes, _DEFAULTS)
+    for name, value in vars(options).items():
+        if name not in _OF_A_CHUNK and value != getattr(_DEFAULTS, name):
+            raise InvalidSettingError(f"{name} is of a whole run and does not apply to one chunk")
+    chosen = MaxProduct(temperature=1.0) if method is None else method
+    n_rows, engine = _height(X), get_engine(engine)
     chunk = _Chunk(state.n_chunks, n_rows, _numbered(X, network.n_visible, state.n_rows, n_rows))
     recorder, training = Recorder(History()), state.training
-    learn = _learner(network, method, learning_rate, relative, seed, engine)
-    for batch in chunk.batches(batch_size, seed, turn=0, skip=0):
+    for batch in chunk.batches(options, turn=0, skip=0):
         began = time.perf_counter()
-        training, value = learn(training, batch)
+        training, value = step(training, network, batch, chosen, options, engine=engine)
         recorder.add(value, time.perf_counter() - began)
     return StreamState(training, state.n_rows + n_rows, state.n_chunks + 1), recorder.history()
 
@@ -109,20 +105,12 @@ def train_stream(
     network: Network,
     chunks: RowSource | Iterable[Any] | Callable[[], Iterable[Any]],
     method: Method | None = None,
+    options: TrainOptions | None = None,
     *,
-    passes: int = 1,
-    steps: int | None = None,
-    batch_size: int = 100,
-    learning_rate: float = 0.01,
-    relative: bool = False,
-    seed: int = 0,
     n_rows: int | None = None,
-    callbacks: Iterable[Callback] = (),
-    checkpoint: PathLike | None = None,
-    checkpoint_every: float = 30.0,
-    resume: bool = False,
+    held_out: Any = None,
     engine: EngineLike = "auto",
-    progress: bool | None = None,
+    **changes: Unpack[TrainChanges],
 ) -> TrainingResult:
     """Learn the free parameters of a network from chunks of rows, one in memory at a time.
 
@@ -136,118 +124,52 @@ def train_stream(
     chunks : a `RowSource` (see `open_rows`), a function that returns a new iterator over chunks
         each time it is called, a list of chunks, or, for a single pass, an iterator. A chunk has
         any form that `Observations.of` takes.
-    method : how causes are inferred; default ``MaxProduct(temperature=1.0)``.
-    passes : how often to go through all chunks.
-    steps : number of updates in total instead of ``passes``; the chunks are gone through until
-        they are done.
-    batch_size : rows per update.
-    learning_rate : of Adam.
-    relative : whether the rate is in proportion to the parameters, see `train`.
-    seed : of the shuffling and of the perturbations.
-    n_rows : number of rows of a pass, if you know it, so that the progress bar can tell the time
-        left; a `RowSource` knows it.
-    callbacks : called after every update with a `StepInfo`; returning True stops training.
-    checkpoint : file that the state is written to, atomically, every ``checkpoint_every`` seconds,
-        at the end, and on an interrupt.
-    resume : continue from the checkpoint if the file exists. Graph, settings and the first chunk
-        must be the same; chunks that were finished are passed over (those of a `RowSource` unread).
+    method : how hidden states are inferred; default ``MaxProduct(temperature=1.0)``. No minibatch
+        comes twice, so ``MeanField(warm_start=True)`` is of no use.
+    options : how to train; default one pass with minibatches of 100 rows, at a rate of 0.01. To
+        resume, graph, settings and the first chunk must be the same; chunks that were finished are
+        passed over (those of a `RowSource` unread).
+    n_rows : number of rows of a pass, if you know it and ``chunks`` is no `RowSource`: for the
+        progress bar, and needed by ``smoothing``.
+    held_out : data whose mean bound is recorded every ``evaluate_every`` steps and at the end.
     engine : as in `explain`.
-    progress : show a progress bar in rows, with rows per second; None shows it on a terminal only.
+    changes : single options by name, such as ``passes=3``; see `TrainOptions`.
 
     Returns
     -------
     TrainingResult; its history has one entry per update.
+
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
+    >>> chunks = [np.eye(2), np.ones((1, 2))]
+    >>> train_stream(network, chunks, passes=2, progress=False).state.step
+    4
     """
-    settings = check_settings(steps or 0, batch_size, learning_rate, seed, 0, resume)
-    if relative:  # left out otherwise, so that older checkpoints stay valid
-        settings["relative"] = True
-    if steps is None and passes < 0:
-        raise InvalidSettingError(f"passes must not be negative, got {passes}")
-    if resume and checkpoint is None:
-        raise InvalidSettingError("resume needs the checkpoint file to resume from")
-    method = MaxProduct(temperature=1.0) if method is None else method
-    stream = _Stream(chunks, network.n_visible, seed)
-    state, history, identity = init(network), History(), ""
-    if checkpoint is not None:
-        record = {**settings, "method": method.settings(), "batch_size": batch_size, "stream": True}
-        identity = Checkpoint.identity_of(network, stream.first(), None, record)
-        found = load_checkpoint(checkpoint, identity) if resume else None
-        if found is not None:
-            state, history = restore(found)
-    recorder, callbacks = Recorder(history), tuple(callbacks)
-
-    def save() -> None:
-        if checkpoint is not None:
-            save_checkpoint(checkpoint, capture(state, recorder.history(), identity))
-
-    learn = _learner(network, method, learning_rate, relative, seed, engine)
-    saved, before, resumed_at = time.monotonic(), 0, state.step  # before: updates of past chunks
-    turns: Iterable[int] = itertools.count() if steps is not None else range(passes)
-    limit = float("inf") if steps is None else steps
-    known = stream.n_rows or n_rows or 0  # a bar without a total shows the speed only
-    expected = known * passes if steps is None else steps * batch_size
-    with progress_bar(expected, "train", "rows", progress) as bar:
-        try:
-            for turn in turns if state.step < limit else ():
-                for chunk in stream.turn(turn):
-                    total = -(-chunk.n_rows // batch_size)
-                    skip = min(total, resumed_at - before) if before < resumed_at else 0
-                    before += total
-                    done = min(skip * batch_size, chunk.n_rows)
-                    if done and not bar.disable:
-                        bar.initial += done  # not counted in the speed
-                        bar.update(done)
-                    if skip == total:
-                        continue
-                    for batch in chunk.batches(batch_size, seed, turn, skip):
-                        began = time.perf_counter()
-                        state, value = learn(state, batch)
-                        recorder.add(value, time.perf_counter() - began)
-                        bar.update(batch.n_rows)
-                        recorder.show(bar, refresh=False)
-                        current = network.with_theta(state.theta)
-                        stop = [callback(StepInfo(state, value, current)) for callback in callbacks]
-                        if any(stop) or state.step >= limit:
-                            return _result(network, state, recorder)
-                        if time.monotonic() - saved >= checkpoint_every:
-                            save()
-                            saved = time.monotonic()
-                if before == 0:
-                    raise InvalidDataError("no rows: there was not a single chunk")
-        finally:  # also on an interrupt: the state is always that of a whole update
-            save()
-    return _result(network, state, recorder)
-
-
-def _result(network: Network, state: TrainingState, recorder: Recorder) -> TrainingResult:
-    return TrainingResult(network.with_theta(state.theta), state, recorder.history())
-
-
-def _learner(
-    network: Network,
-    method: Method | None,
-    learning_rate: float,
-    relative: bool,
-    seed: int,
-    engine: EngineLike,
-) -> Callable[[TrainingState, Observations], tuple[TrainingState, float]]:
-    """`step` with all that stays the same."""
-    chosen = MaxProduct(temperature=1.0) if method is None else method
-    engine = get_engine(engine)
-
-    def learn(state: TrainingState, batch: Observations) -> tuple[TrainingState, float]:
-        return step(
-            state,
-            network,
-            batch,
-            chosen,
-            learning_rate=learning_rate,
-            seed=seed,
-            engine=engine,
-            relative=relative,
-        )
-
-    return learn
+    options = choose_options(options, changes, _DEFAULTS)
+    stream = _Stream(chunks, network.n_visible, options.seed)
+    known = stream.n_rows or n_rows
+    if options.steps is None and options.final_learning_rate is not None:
+        options = replace(options, steps=stream.n_steps(options))
+    run = Run(
+        network,
+        method,
+        options,
+        identified_by=stream.first,
+        n_rows=known,
+        held_out=held_out,
+        engine=engine,
+        settings={"stream": True},
+    )
+    limit, expected = options.steps, (known or 0) * options.passes
+    if limit is not None:
+        expected = limit * (options.batch_size or 0)
+    with progress_bar(expected, "train", "rows", options.progress) as bar, run.kept():
+        if limit is None or run.state.step < limit:
+            for batch in stream.batches(options, run.state.step, bar):
+                if run.advance(batch, bar, batch.n_rows) or run.state.step == limit:
+                    return run.result()
+        run.evaluate()
+    return run.result()
 
 
 # ---- chunks
@@ -258,13 +180,17 @@ class _Chunk(NamedTuple):
     n_rows: int
     read: Callable[[], Observations]
 
-    def batches(self, batch_size: int, seed: int, turn: int, skip: int) -> Iterator[Observations]:
+    def batches(self, options: TrainOptions, turn: int, skip: int) -> Iterator[Observations]:
         """Minibatches of the chunk in a random order that depends on the arguments alone."""
-        rows = self.read()
-        order = np.random.default_rng((seed, turn, self.number)).permutation(rows.n_rows)
+        rows, size = self.read(), self.size(options)
+        order = np.random.default_rng((options.seed, turn, self.number)).permutation(rows.n_rows)
         shuffled = rows.take(order)
-        for begin in range(skip * batch_size, rows.n_rows, batch_size):
-            yield shuffled.take(slice(begin, begin + batch_size))
+        for begin in range(skip * size, rows.n_rows, size):
+            yield shuffled.take(slice(begin, begin + size))
+
+    def size(self, options: TrainOptions) -> int:
+        """Rows of a minibatch."""
+        return options.batch_size or self.n_rows
 
 
 class _Stream:
@@ -297,7 +223,36 @@ class _Stream:
             return chunk.read()
         raise InvalidDataError("no rows: there was not a single chunk")
 
-    def turn(self, turn: int) -> Iterator[_Chunk]:
+    def n_steps(self, options: TrainOptions) -> int | None:
+        """Updates of all passes, if they are known beforehand."""
+        if not isinstance(self.chunks, RowSource):
+            return None
+        sizes = self.chunks.sizes
+        return options.passes * sum(-(-rows // (options.batch_size or rows)) for rows in sizes)
+
+    def batches(self, options: TrainOptions, resumed_at: int, bar: Any) -> Iterator[Observations]:
+        """Minibatches of all passes, without end if a number of steps is given.
+
+        The first ``resumed_at`` are passed over: ``bar`` counts their rows, but not in its speed.
+        """
+        before = 0  # updates of past chunks
+        turns = range(options.passes) if options.steps is None else itertools.count()
+        for turn in turns:
+            for chunk in self._turn(turn):
+                size = chunk.size(options)
+                total = -(-chunk.n_rows // size)
+                skip = min(total, max(0, resumed_at - before))
+                before += total
+                done = min(skip * size, chunk.n_rows)
+                if done and not bar.disable:
+                    bar.initial += done
+                    bar.update(done)
+                if skip < total:
+                    yield from chunk.batches(options, turn, skip)
+            if before == 0:
+                raise InvalidDataError("no rows: there was not a single chunk")
+
+    def _turn(self, turn: int) -> Iterator[_Chunk]:
         """All chunks, for the pass with this number."""
         if not isinstance(self.chunks, RowSource):
             yield from self._given()
@@ -317,8 +272,8 @@ class _Stream:
     def _given(self) -> Iterator[_Chunk]:
         if isinstance(self.chunks, Iterator) and self.used:
             raise InvalidSettingError(
-                "an iterator can be gone through once only: for several passes or a checkpoint "
-                "give a function that returns a new one"
+                "an iterator can be consumed only once: for several passes or a checkpoint give a "
+                "function that returns a new one"
             )
         self.used, first = True, 0
         for number, X in enumerate(self.chunks() if callable(self.chunks) else self.chunks):

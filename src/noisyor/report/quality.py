@@ -11,8 +11,8 @@ import numpy.typing as npt
 from noisyor._util.arrays import BoolArray, FloatArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
+from noisyor.inference.defaults import method_for
 from noisyor.inference.explain import explain
-from noisyor.inference.max_product import MaxProduct
 from noisyor.metrics import independent_score
 from noisyor.network.forward import visible_probability
 from noisyor.network.graph import Network
@@ -71,11 +71,6 @@ class Calibration(NamedTuple):
     n_rows: int
     n_entries: int
     gap: float
-
-
-def method_for(network: Network) -> MaxProduct:
-    """How to explain rows for a report: the mode, polished; deep networks by ancestors only."""
-    return MaxProduct(polish=20, ancestors_only=network.n_layers > 1)
 
 
 def explain_rows(

@@ -1,1 +1,5 @@
-"""Find a start in the data: covers, factors, patches of images, counts."""
+"""Search: causes found in the data, and starting parameters from them or from counts."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

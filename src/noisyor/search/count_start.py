@@ -1,13 +1,14 @@
 """Starting parameters of a layered network, counted from the data.
 
-A cause that is shared by words makes them occur together. So each cluster of the graph is first
-taken by itself: a mixture of two classes over its children, the cause on or off, gives the rows in
-which it is probably on. Layer by layer from the bottom these rows are the occurrences that the
-next layer is counted from. With every node's rows known, leaks and failure probabilities follow by
-a few rounds of expectation-maximisation, which also share out a child among its parents.
+A common parent makes its children occur together. So each cluster of the graph is first taken by
+itself: a mixture of two classes over its children, the hidden node on or off, gives the rows in
+which it is probably on (`two_class_mixture`). Layer by layer from the bottom, these rows are what
+the next layer is counted from. With the rows of every node known, leaks and failure probabilities
+follow by a few rounds of expectation-maximisation, which also divide the credit for a child among
+its parents (`noisy_or_em`).
 
-Latents that share children start apart, because each begins with the children that are nearest to
-it. Nothing dense is made of the rows: work and memory grow with the ones times the parents.
+Hidden nodes that share children start apart, because each begins with the children that are nearest
+to it. Nothing dense is made of the rows: work and memory grow with the ones times the parents.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from noisyor.network.parameters import (
     theta_from_probability,
 )
 
-__all__ = ["start_from_counts"]
+__all__ = ["noisy_or_em", "start_from_counts", "two_class_mixture"]
 
 _MIXTURE_ROUNDS = 5
-_SHARING_ROUNDS = 20
+_EM_ROUNDS = 20
 _LARGEST_SHARE = 0.3
-"""Share of the rows in which a cause may be on at first; common children ask for more company."""
+"""Share of the rows in which a hidden node may be on at first: common children must be more."""
 
 _LARGEST_FAILURE = 0.999
-"""Of an edge that no row speaks for: training may still grow it."""
+"""Failure probability of an edge without evidence: training may still grow it."""
 
 _CERTAIN = 1e-4
 """Probabilities keep this distance from 0 and 1, so that a few rows do not settle anything."""
@@ -52,9 +53,15 @@ def start_from_counts(
     ----------
     network : from `layered`: a node's parents are listed nearest first.
     X : binary data (n_rows, n_visible) in any form that `Observations.of` takes.
-    smoothing : weight, in rows, of a further row for each parameter in which an edge failed or a
-        leak was as likely on as its node usually is.
+    smoothing : strength of the prior of each parameter, in pseudo-rows in which an edge failed, or
+        a leak was as likely on as its node usually is.
     max_rows : rows that are counted at most, evenly spread over the data.
+
+    >>> import noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
+    >>> start = start_from_counts(nor.layered(X, 2, n_parents=1, shrink=2), X)
+    >>> start.prior_probability.round(2)
+    array([0.17, 0.17])
     """
     if not (np.isfinite(smoothing) and smoothing > 0):
         raise InvalidSettingError(f"smoothing must be positive, got {smoothing}")
@@ -69,7 +76,7 @@ def start_from_counts(
     rows_missing = _rows_by_column(observations.missing_csr())
     rows_on += _hidden_rows(network, rows_on, observations.n_rows)
     rows_missing += [np.empty(0, dtype=np.int64)] * network.n_hidden
-    theta = _shared_out(network, rows_on, rows_missing, observations.n_rows, smoothing)
+    theta = noisy_or_em(network, rows_on, rows_missing, observations.n_rows, smoothing)
     return network.with_theta(np.where(network.free, theta, network.theta))
 
 
@@ -79,7 +86,7 @@ def _rows_by_column(matrix: Any) -> list[LongArray]:
     return np.split(columns.indices.astype(np.int64), columns.indptr[1:-1])
 
 
-# ---- in which rows is each cause on?
+# ---- in which rows is each hidden node on?
 
 
 def _hidden_rows(network: Network, visible_rows: list[LongArray], n_rows: int) -> list[LongArray]:
@@ -96,18 +103,24 @@ def _hidden_rows(network: Network, visible_rows: list[LongArray], n_rows: int) -
             visible_rows[child] if child < first else rows[child - first]
             for child in children.tolist()
         ]
-        rows[k] = _occurrences(lists, nearest[children] == k, n_rows)
+        rows[k] = two_class_mixture(lists, nearest[children] == k, n_rows)
     return rows
 
 
-def _occurrences(lists: list[LongArray], own: Any, n_rows: int) -> LongArray:
-    """Rows in which a common cause of these children is more likely on than off.
+def two_class_mixture(lists: list[LongArray], own: Any, n_rows: int) -> LongArray:
+    """Rows in which a common parent of these children is more likely on than off.
+
+    A mixture of two classes, the parent on or off, with independent children in each.
 
     Parameters
     ----------
     lists : rows in which each child is on.
-    own : (n_children,) True for children that this cause is the nearest parent of.
+    own : (n_children,) True for children that this node is the nearest parent of.
     n_rows : number of all rows.
+
+    >>> lists = [np.r_[0:5, 9], np.r_[0:5, 12], np.r_[0:5, 15]]
+    >>> two_class_mixture(lists, np.array([True, True, True]), n_rows=40)
+    array([0, 1, 2, 3, 4])
     """
     child = np.repeat(np.arange(len(lists)), [len(rows) for rows in lists])
     some, row = np.unique(np.concatenate(lists), return_inverse=True)
@@ -123,7 +136,7 @@ def _occurrences(lists: list[LongArray], own: Any, n_rows: int) -> LongArray:
         on = (together + usual) / (n_on + 1.0)
         off = (usual * n_rows - together + usual) / (n_rows - n_on + 1.0)
         off = np.clip(off, _CERTAIN, 1 - _CERTAIN)
-        on = np.clip(np.maximum(on, off), _CERTAIN, 1 - _CERTAIN)  # causes never prevent
+        on = np.clip(np.maximum(on, off), _CERTAIN, 1 - _CERTAIN)  # noisy-OR parents never prevent
         absent = np.log1p(-on) - np.log1p(-off)
         prior = (n_on + 0.5) / (n_rows + 1.0)
         base = np.log(prior / (1 - prior)) + absent.sum()
@@ -133,7 +146,7 @@ def _occurrences(lists: list[LongArray], own: Any, n_rows: int) -> LongArray:
 
 
 def _first_guess(row: LongArray, counted: Any, n_some: int, n_rows: int) -> FloatArray:
-    """1.0 for rows with at least two of the counted children, more if two are nothing unusual."""
+    """1.0 for rows with at least two of the counted children, or more where two are common."""
     number = np.bincount(row[counted], minlength=n_some)
     least = 2
     while (number >= least).sum() > _LARGEST_SHARE * n_rows:
@@ -181,21 +194,30 @@ def _events(
     return _Events(np.concatenate(event), np.concatenate(param), exposed, n_events)
 
 
-def _shared_out(
+def noisy_or_em(
     network: Network,
     rows_on: list[LongArray],
     rows_missing: list[LongArray],
     n_rows: int,
     smoothing: float,
 ) -> FloatArray:
-    """Most likely parameters, (n_params,), when it is known which nodes are on in which rows."""
+    """Most likely parameters, (n_params,), when it is known which nodes are on in which rows.
+
+    Parameters
+    ----------
+    network : the graph.
+    rows_on, rows_missing : for every node, visible ones first, the rows in which it is on, and in
+        which it is unobserved.
+    n_rows : number of all rows.
+    smoothing : see `start_from_counts`.
+    """
     events = _events(network, rows_on, rows_missing, n_rows)
     is_leak = network.roles != "failure"
     at_work = np.bincount(events.param, minlength=network.n_params)
     rate = (at_work + 0.5) / np.maximum(events.exposed + 1.0, at_work + 1.0)
     bonus = np.where(is_leak, smoothing * rate, 0.0)
     p = np.clip(rate, _CERTAIN, 0.5)
-    for _ in range(_SHARING_ROUNDS):
+    for _ in range(_EM_ROUNDS):
         theta = theta_from_probability(p)
         total = np.bincount(events.event, theta[events.param], events.n_events)
         fired = (p[events.param]) / probability_from_theta(total)[events.event]

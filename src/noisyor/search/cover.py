@@ -1,53 +1,199 @@
-"""Boolean covers: binary memberships and factors whose OR draws a binary matrix.
+"""Boolean covers: binary memberships and factors whose OR draws a binary matrix, and their scores.
 
 A cover is judged by a description length: the log-probability of the data, given that a covered
 entry is 0 with one rate and an uncovered entry is 1 with another, plus that of the memberships and
-the factors, each a coin of its own bias. So a factor has to pay for itself, and the right number of
-factors is the one that the data pay for. Or, where the number is given, by the number of entries
-that it gets wrong. `refine` climbs by single flips, `prune` drops factors, `merge` makes one of
-two, `combine` makes one cover of two, `replace` finds better factors for some.
+the factors, each a coin of its own bias. A factor is worth keeping if it shortens the description,
+and the right number of factors is the one supported by the data (minimum description length, MDL).
+Where the number is given, a cover can be judged by the number of wrong entries instead. How covers
+are improved is in `noisyor.search.moves`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import BinaryArray, FloatArray
-from noisyor.engines.contract import CoverResult, EngineLike, Factors
-from noisyor.engines.registry import get_engine
-from noisyor.search.objectives import OBJECTIVES, Matrix, Objective, Rates, rates_of, wrong_entries
+from noisyor._util.arrays import BinaryArray, FloatArray, IntArray, SingleArray
+from noisyor.data.observations import Observations
 
-__all__ = ["PRIOR_ROWS", "Cover", "combine", "merge", "prune", "refine", "replace"]
+__all__ = [
+    "OBJECTIVES",
+    "PRIOR_ROWS",
+    "Cover",
+    "ErrorRates",
+    "Matrix",
+    "Objective",
+    "bit_cost",
+    "coverage_gain",
+    "error_rates",
+    "wrong_entries",
+]
 
-_ROUNDS = 30
+_SMALLEST_RATE, _LARGEST_RATE = 1e-4, 0.4
+
+_TIE = 1e-8
+"""Cost of a bit in wrong entries: all bits of a cover together cost less than one."""
 
 PRIOR_ROWS = 2.0
 """Weight of the overall failure rate beside an edge's own count, in rows."""
 
-_SEEDS, _TURNS = 8, 4
-"""Rows and columns that seed a new cause, each so many, and turns of memberships and factor."""
 
-_SIMILAR = 0.5
-"""Overlap of rows or columns from which two causes may be one."""
+class Matrix(NamedTuple):
+    """The data: ``ones`` and ``observed``, both bool (n_rows, n_columns).
 
-_DESCRIPTION = OBJECTIVES["description"]
+    >>> import noisyor as nor
+    >>> Matrix.of(nor.Observations.of(np.array([[1.0, np.nan]]))).observed
+    array([[ True, False]])
+    """
+
+    ones: npt.NDArray[np.bool_]
+    observed: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, observations: Observations) -> Matrix:
+        """Rows as a dense matrix."""
+        dense = observations.to_dense()
+        return cls(dense > 0, ~np.isnan(dense))  # NaN > 0 is False
+
+
+class ErrorRates(NamedTuple):
+    """Probability that a covered entry is 0, and that an uncovered one is 1."""
+
+    false_negative: float
+    false_positive: float
+
+
+class Objective(Protocol):
+    """What a cover is judged by: how well it draws the data, and the bits it needs for that."""
+
+    def fit(self, matrix: Matrix, counts: IntArray, rates: ErrorRates) -> float:
+        """How well entries covered by ``counts`` factors draw the data; larger is better."""
+
+    def weights(self, matrix: Matrix, rates: ErrorRates) -> SingleArray:
+        """Gain in ``fit`` from covering each entry, (n_rows, n_columns)."""
+
+    def code_length(self, bits: BinaryArray, axis: int) -> FloatArray:
+        """Cost of each line of memberships or of a factor along an axis."""
+
+    def bit_cost(self, bits: BinaryArray) -> FloatArray:
+        """Cost of a further bit, by column; never negative."""
+
+
+class DescriptionLength:
+    """Nats to write the data down; a factor has to save more than it costs."""
+
+    def fit(self, matrix: Matrix, counts: IntArray, rates: ErrorRates) -> float:
+        """Log-probability of the observed entries."""
+        missed, spurious = rates
+        covered = counts > 0
+        value = 0.0
+        for where, one, zero in (
+            (covered, 1.0 - missed, missed),
+            (~covered, spurious, 1.0 - spurious),
+        ):
+            seen = where & matrix.observed
+            n_ones = int((seen & matrix.ones).sum())
+            value += n_ones * np.log(one) + (int(seen.sum()) - n_ones) * np.log(zero)
+        return float(value)
+
+    def weights(self, matrix: Matrix, rates: ErrorRates) -> SingleArray:
+        """Gain in log-probability."""
+        return coverage_gain(matrix, rates)
+
+    def code_length(self, bits: BinaryArray, axis: int) -> FloatArray:
+        """Nats of each line: a coin of its own bias."""
+        n = bits.shape[axis]
+        on = bits.sum(axis, dtype=np.float64)
+        share = (on + 1) / (n + 2)
+        return np.asarray(-on * np.log(share) - (n - on) * np.log1p(-share))
+
+    def bit_cost(self, bits: BinaryArray) -> FloatArray:
+        """Log-odds against a one."""
+        return bit_cost(bits)
+
+
+class WrongEntries:
+    """Number of wrong entries; bits are free, but of two equal covers that with fewer is better."""
+
+    def fit(self, matrix: Matrix, counts: IntArray, rates: ErrorRates) -> float:
+        """Minus the number of wrong entries."""
+        return -float(wrong_entries(matrix, counts))
+
+    def weights(self, matrix: Matrix, rates: ErrorRates) -> SingleArray:
+        """1 for a one, -1 for a zero."""
+        sign = np.where(matrix.ones, np.float32(1), np.float32(-1))
+        return np.where(matrix.observed, sign, np.float32(0))
+
+    def code_length(self, bits: BinaryArray, axis: int) -> FloatArray:
+        """Next to nothing."""
+        return np.asarray(_TIE * bits.sum(axis, dtype=np.float64))
+
+    def bit_cost(self, bits: BinaryArray) -> FloatArray:
+        """Next to nothing."""
+        return np.full(bits.shape[1], _TIE)
+
+
+OBJECTIVES: dict[str, Objective] = {"description": DescriptionLength(), "errors": WrongEntries()}
+"""What a cover can be judged by, by name."""
+
+
+def wrong_entries(matrix: Matrix, counts: IntArray) -> int:
+    """Number of observed entries that are covered but 0, or 1 but not covered.
+
+    ``counts`` (n_rows, n_columns): how many factors cover each entry.
+    """
+    return int((((counts > 0) != matrix.ones) & matrix.observed).sum())
+
+
+def error_rates(matrix: Matrix, counts: IntArray) -> ErrorRates:
+    """Rates of errors when ``counts`` (n_rows, n_columns) factors cover each entry."""
+    covered = (counts > 0) & matrix.observed
+    uncovered = (counts == 0) & matrix.observed
+    missed = (int((covered & ~matrix.ones).sum()) + 1) / (int(covered.sum()) + 2)
+    spurious = (int((uncovered & matrix.ones).sum()) + 1) / (int(uncovered.sum()) + 2)
+    low, high = _SMALLEST_RATE, _LARGEST_RATE
+    return ErrorRates(min(max(missed, low), high), min(max(spurious, low), high))
+
+
+def coverage_gain(matrix: Matrix, rates: ErrorRates) -> SingleArray:
+    """Gain in log-probability from covering each entry, (n_rows, n_columns)."""
+    one = np.float32(np.log((1.0 - rates.false_negative) / rates.false_positive))
+    zero = np.float32(np.log(rates.false_negative / (1.0 - rates.false_positive)))
+    return np.where(matrix.observed, np.where(matrix.ones, one, zero), np.float32(0))
+
+
+def bit_cost(states: BinaryArray) -> FloatArray:
+    """Log-odds against a membership, by factor; never negative.
+
+    >>> bit_cost(np.array([[0, 1], [0, 1], [0, 1], [0, 0]])).round(3)
+    array([1.609, 0.   ])
+    """
+    share = (states.sum(0, dtype=np.float64) + 1) / (len(states) + 2)
+    share = np.clip(share, _SMALLEST_RATE, 0.5)
+    return np.asarray(np.log((1.0 - share) / share))
 
 
 @dataclass(eq=False)
 class Cover:
-    """Memberships (n_rows, n_causes) and factors (n_causes, n_columns), uint8, and their counts.
+    """Memberships and factors, and how often they cover each entry.
 
-    ``counts`` (n_rows, n_columns) says how many causes cover each entry.
+    ``states`` uint8 (n_rows, n_components); ``factors`` uint8 (n_components, n_columns); ``counts``
+    (n_rows, n_columns): how many factors cover each entry; ``rates`` of errors.
+
+    >>> matrix = Matrix(np.array([[1, 1, 0], [0, 0, 0]]) > 0, np.ones((2, 3)) > 0)
+    >>> cover = Cover.of(matrix, states=[[1], [0]], factors=[[1, 1, 0]])
+    >>> cover.n_components, cover.errors(matrix)
+    (1, 0)
     """
 
     states: BinaryArray
     factors: BinaryArray
-    counts: npt.NDArray[np.int32]
-    rates: Rates
-    objective: Objective = _DESCRIPTION
+    counts: IntArray
+    rates: ErrorRates
+    objective: Objective = OBJECTIVES["description"]
 
     @classmethod
     def of(
@@ -55,16 +201,16 @@ class Cover:
         matrix: Matrix,
         states: npt.ArrayLike,
         factors: npt.ArrayLike,
-        objective: Objective = _DESCRIPTION,
+        objective: Objective = OBJECTIVES["description"],
     ) -> Cover:
         """A cover with its counts and rates worked out."""
         states = np.ascontiguousarray(states, dtype=np.uint8)
         factors = np.ascontiguousarray(factors, dtype=np.uint8)
         counts = (states.astype(np.float32) @ factors.astype(np.float32)).astype(np.int32)
-        return cls(states, factors, counts, rates_of(matrix, counts), objective)
+        return cls(states, factors, counts, error_rates(matrix, counts), objective)
 
     @property
-    def n_causes(self) -> int:
+    def n_components(self) -> int:
         """Number of factors."""
         return len(self.factors)
 
@@ -74,196 +220,29 @@ class Cover:
 
     def score(self, matrix: Matrix) -> float:
         """How good the cover is by its objective; larger is better."""
-        lengths = self.objective.length(self.states, 0).sum()
-        lengths += self.objective.length(self.factors, 1).sum()
+        lengths = self.objective.code_length(self.states, 0).sum()
+        lengths += self.objective.code_length(self.factors, 1).sum()
         return self.objective.fit(matrix, self.counts, self.rates) - float(lengths)
 
-    def worth(self, matrix: Matrix) -> FloatArray:
-        """What the score would lose without each factor, (n_causes,); negative ones do not pay."""
+    def leave_one_out_gain(self, matrix: Matrix) -> FloatArray:
+        """What the score would lose without each factor, (n_components,)."""
         alone = np.where(
             self.counts == 1, self.objective.weights(matrix, self.rates), np.float32(0)
         )
         gain = ((self.states.T.astype(np.float32) @ alone) * self.factors).sum(1, dtype=np.float64)
-        lengths = self.objective.length(self.states, 0) + self.objective.length(self.factors, 1)
+        lengths = self.objective.code_length(self.states, 0) + self.objective.code_length(
+            self.factors, 1
+        )
         return np.asarray(gain - lengths)
 
-    def without(self, matrix: Matrix, causes: list[int]) -> Cover:
-        """The cover without some of its causes."""
+    def without(self, matrix: Matrix, dropped: list[int]) -> Cover:
+        """The cover without some of its factors."""
         return self.with_bits(
-            matrix, np.delete(self.states, causes, axis=1), np.delete(self.factors, causes, axis=0)
+            matrix,
+            np.delete(self.states, dropped, axis=1),
+            np.delete(self.factors, dropped, axis=0),
         )
 
     def with_bits(self, matrix: Matrix, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:
         """Other memberships and factors, judged by the same objective."""
         return Cover.of(matrix, states, factors, self.objective)
-
-
-def refine(
-    matrix: Matrix,
-    cover: Cover,
-    *,
-    rounds: int = _ROUNDS,
-    factors: bool = True,
-    engine: EngineLike = "auto",
-) -> Cover:
-    """Flip memberships, then entries of factors, in turn, while the score rises.
-
-    With ``factors`` False the factors and the rates are left as they are.
-    """
-    states, drawn, counts, rates = cover.states, cover.factors, cover.counts, cover.rates
-    objective = cover.objective
-    for _ in range(rounds):
-        weights = objective.weights(matrix, rates)
-        states, counts, flips = _improve(weights, counts, states, drawn, objective, engine)
-        if factors:
-            columns = np.ascontiguousarray(drawn.T)
-            counts = np.ascontiguousarray(counts.T)
-            across = np.ascontiguousarray(weights.T)
-            columns, counts, more = _improve(across, counts, columns, states.T, objective, engine)
-            drawn, counts = np.ascontiguousarray(columns.T), np.ascontiguousarray(counts.T)
-            flips += more
-            rates = rates_of(matrix, counts)
-        if not flips or not factors:
-            break
-    return Cover(states, drawn, counts, rates, objective)
-
-
-def prune(matrix: Matrix, cover: Cover, most: int, *, engine: EngineLike = "auto") -> Cover:
-    """Drop the factors worth least until at most ``most`` are left and each pays for itself."""
-    settled = False
-    while cover.n_causes:
-        worth = cover.worth(matrix)
-        order = np.argsort(worth, kind="stable")
-        excess = cover.n_causes - most
-        if excess <= 0 and worth[order[0]] > 0:
-            if settled:
-                break
-            cover, settled = refine(matrix, cover, engine=engine), True
-            continue
-        leave = _dissimilar(cover.factors, order, max(1, excess // 8))
-        cover = refine(matrix, cover.without(matrix, leave), rounds=2, engine=engine)
-        settled = False
-    return cover
-
-
-def combine(
-    matrix: Matrix, first: Cover, second: Cover, most: int, *, engine: EngineLike = "auto"
-) -> Cover:
-    """The best causes of two covers, at most ``most`` of them."""
-    both = first.with_bits(
-        matrix,
-        np.hstack([first.states, second.states]),
-        np.vstack([first.factors, second.factors]),
-    )
-    return prune(matrix, both, most, engine=engine)
-
-
-def merge(matrix: Matrix, cover: Cover, *, engine: EngineLike = "auto") -> Cover:
-    """Make one cause of two that share most of their rows or of their columns, where it pays."""
-    while True:
-        score, better = cover.score(matrix), None
-        for first, second in _similar_pairs(cover):
-            rest = [k for k in range(cover.n_causes) if k not in (first, second)]
-            states = cover.states[:, first] | cover.states[:, second]
-            factor = cover.factors[first] | cover.factors[second]
-            merged = cover.with_bits(
-                matrix,
-                np.column_stack([cover.states[:, rest], states]),
-                np.vstack([cover.factors[rest], factor]),
-            )
-            if merged.score(matrix) > score:
-                better = merged
-                break
-        if better is None:
-            return refine(matrix, cover, engine=engine)
-        cover = better
-
-
-def replace(
-    matrix: Matrix,
-    cover: Cover,
-    causes: list[int],
-    most: int,
-    generator: np.random.Generator,
-    *,
-    engine: EngineLike = "auto",
-) -> Cover:
-    """Drop some causes and seed others from what is not covered then, up to ``most``; refined."""
-    cover = cover.without(matrix, causes)
-    while cover.n_causes < most:
-        free = cover.counts == 0
-        weights = np.where(free, cover.objective.weights(matrix, cover.rates), np.float32(0))
-        states, factor, gain = _one_cause(weights, matrix.ones & free, generator)
-        if gain <= 0:
-            break
-        cover = cover.with_bits(
-            matrix, np.column_stack([cover.states, states]), np.vstack([cover.factors, factor])
-        )
-    return refine(matrix, cover, engine=engine)
-
-
-def _one_cause(
-    weights: npt.NDArray[np.float32],
-    left: npt.NDArray[np.bool_],
-    generator: np.random.Generator,
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], float]:
-    """Memberships (n_rows,), factor (n_columns,) and gain of the best of some single causes.
-
-    Rows and columns of ``left``, ones that nothing covers, drawn by chance, seed them.
-    """
-    rows, columns = (
-        generator.permutation(np.flatnonzero(left.any(axis)))[:_SEEDS] for axis in (1, 0)
-    )
-    if not len(rows):
-        return np.zeros(len(left), dtype=bool), np.zeros(left.shape[1], dtype=bool), 0.0
-    # sums of small whole numbers are exact in float32, in whatever order they are added
-    factors = np.vstack([left[rows], left[:, columns].T.astype(np.float32) @ weights > 0])
-    for _ in range(_TURNS):
-        states = weights @ factors.T.astype(np.float32) > 0
-        gains = states.T.astype(np.float32) @ weights
-        factors = gains > 0
-    total = np.maximum(gains, 0).sum(1)
-    best = int(total.argmax())
-    return states[:, best], factors[best], float(total[best])
-
-
-def _similar_pairs(cover: Cover) -> list[tuple[int, int]]:
-    """Pairs of causes whose rows or columns overlap by half or more, closest first."""
-    closeness = np.zeros((cover.n_causes, cover.n_causes))
-    for bits in (cover.states.T, cover.factors):
-        plain = bits.astype(np.float32)
-        shared, size = plain @ plain.T, plain.sum(1)
-        either = size[:, None] + size[None, :] - shared
-        closeness = np.maximum(closeness, shared / np.maximum(either, 1.0))
-    first, second = np.nonzero(np.triu(closeness >= _SIMILAR, 1))
-    order = np.argsort(-closeness[first, second], kind="stable")
-    return list(zip(first[order].tolist(), second[order].tolist(), strict=True))
-
-
-def _improve(
-    weights: npt.NDArray[np.float32],
-    counts: npt.NDArray[np.int32],
-    states: BinaryArray,
-    factors: BinaryArray,
-    objective: Objective,
-    engine: EngineLike,
-) -> CoverResult:
-    """Flips of memberships, one pass over all rows."""
-    _, column = np.nonzero(factors)
-    ptr = np.concatenate([[0], np.cumsum(factors.sum(1, dtype=np.int64))])
-    listed = Factors(ptr, column.astype(np.int32))
-    flipper = get_engine(engine, "cover_memberships")
-    return flipper.cover_memberships(weights, listed, states, counts, objective.price(states))
-
-
-def _dissimilar(factors: BinaryArray, order: npt.NDArray[np.intp], most: int) -> list[int]:
-    """The first ``most`` of ``order`` that share less than half of their columns."""
-    chosen: list[int] = []
-    sizes = factors.sum(1, dtype=np.int64)
-    for candidate in order:
-        shared = (factors[chosen] & factors[candidate]).sum(1, dtype=np.int64)
-        if (2 * shared < np.minimum(sizes[chosen], sizes[candidate]).clip(1)).all():
-            chosen.append(int(candidate))
-            if len(chosen) == most:
-                break
-    return chosen

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betaln
 
 from noisyor._util.arrays import FloatArray
-from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
 from noisyor.network.graph import Network
 from noisyor.network.parameters import theta_from_failure, theta_from_probability
@@ -20,45 +16,54 @@ from noisyor.search.placements import OFF_FAILURE
 
 __all__ = [
     "EXACT",
-    "counts_say_all",
     "edge_counts",
+    "equivalent_sample_size",
     "failures_from_counts",
+    "is_determined_by_counts",
     "start_from_factors",
     "start_from_features",
 ]
 
 _OFF_ROWS, _OFF_SHARE = 0.05, 0.1
-"""Belief in an edge that a factor does not have: rows, and the share in which it would succeed."""
+"""Prior of an edge that a factor does not have: pseudo-rows, and the share in which it works."""
 
 _UNUSED_PRIOR = 1e-4
-"""Prior probability of a cause that nothing was found for."""
-
+"""Prior probability of a hidden node that nothing was found for."""
 
 EXACT = 2e-3
-"""Rates of errors below which there is nothing to learn from them."""
+"""Error rates below which there is nothing to learn from errors."""
 
 _ALIKE = 100.0
-"""Rows that the overall rate counts for from which on edges are taken to be all alike."""
+"""Equivalent sample size of the pooled rate from which edges are taken to fail equally often."""
 
 
-def start_from_factors(network: Network, X: Any, found: FoundFactors) -> Network:
-    """A bipartite network whose causes are the factors found; fixed entries keep their value.
+def start_from_factors(network: Network, found: FoundFactors) -> Network:
+    """A bipartite network whose hidden nodes are the factors found; fixed entries keep their value.
 
     Parameters
     ----------
     network : from `bipartite`, with at least as many hidden nodes as there are factors; the others
         are switched off.
-    X : the data that was searched.
     found : result of `search_factors`.
+
+    >>> import noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
+    >>> found = nor.search_factors(X, 2, n_restarts=1)
+    >>> network = start_from_factors(nor.bipartite(n_visible=4, n_hidden=2), found)
+    >>> network.failure_probability.round() + 0.0
+    array([[0., 0., 1., 1.],
+           [1., 1., 0., 0.]])
     """
-    rows = Observations.of(X, n_visible=network.n_visible).take(found.rows).to_dense()
-    failure = _filled(
-        failures_from_counts(found, rows), network.n_hidden, 1.0 - _OFF_SHARE, "causes"
-    )
-    prior = (found.states.sum(0) + 1.0) / (len(rows) + 2.0)
+    if network.n_visible != found.factors.shape[1]:
+        raise InvalidNetworkError(
+            f"the factors have {found.factors.shape[1]} columns, but the network has "
+            f"{network.n_visible} visible nodes"
+        )
+    failure = _filled(failures_from_counts(found), network.n_hidden, 1.0 - _OFF_SHARE, "factors")
+    prior = (found.states.sum(0) + 1.0) / (len(found.states) + 2.0)
     if len(prior) == 0 or len(network.groups["prior"]) > 1:  # one that all share is that of these
-        prior = _filled(prior, network.n_hidden, _UNUSED_PRIOR, "causes")
-    return _started(network, failure, prior, _noise_from_counts(found, rows))
+        prior = _filled(prior, network.n_hidden, _UNUSED_PRIOR, "factors")
+    return _started(network, failure, prior, _noise_from_counts(found))
 
 
 def start_from_features(network: Network, found: FoundFeatures) -> Network:
@@ -69,11 +74,20 @@ def start_from_features(network: Network, found: FoundFeatures) -> Network:
     network : from `convolutional`, with at least as many features as were found and the same
         placements; the others are switched off.
     found : result of `search_features`.
+
+    >>> import noisyor as nor
+    >>> from noisyor.search import search_features
+    >>> images = np.zeros((6, 3, 3))
+    >>> images[:, 1, :2] = 1
+    >>> found = search_features(images, 1, (1, 2), border=False, n_restarts=1)
+    >>> network = nor.convolutional((3, 3), 1, (1, 2))
+    >>> start_from_features(network, found).theta_of("failure").shape
+    (1, 1, 2)
     """
     n_features = len(network.group("failure"))
     failure = _filled(found.failure, n_features, OFF_FAILURE, "features")
     prior = _filled(found.prior, n_features, _UNUSED_PRIOR, "features")
-    noise = np.full(network.n_visible, found.rates.spurious)
+    noise = np.full(network.n_visible, found.rates.false_positive)
     return _started(network, failure, prior, noise)
 
 
@@ -99,72 +113,76 @@ def _filled(found: FloatArray, size: int, rest: float, what: str) -> FloatArray:
     return np.concatenate([found, np.full((size - len(found), *found.shape[1:]), rest)])
 
 
-def counts_say_all(found: FoundFactors, X: Any) -> bool:
-    """Whether training has nothing to add to counts.
+def is_determined_by_counts(found: FoundFactors) -> bool:
+    """True if errors are rare, or if the edges' failure rates differ by no more than chance.
 
-    So it is if there are next to no errors, or if the edges' rates of failure differ by no more
-    than chance would have them.
+    Then training has nothing to add to counts.
     """
     if max(found.rates) < EXACT:
         return True
-    zeros, total = edge_counts(found, Observations.of(X).take(found.rows).to_dense())
+    zeros, total = edge_counts(found)
     edges = found.factors == 1
-    return _rows_of_belief(zeros[edges], total[edges], found.rates.missed) >= _ALIKE
+    return equivalent_sample_size(zeros[edges], total[edges], found.rates.false_negative) >= _ALIKE
 
 
-def failures_from_counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> FloatArray:
-    """Failure probability of each edge, (n_causes, n_visible).
+def failures_from_counts(found: FoundFactors) -> FloatArray:
+    """Failure probability of each edge, (n_components, n_visible).
 
     An edge of a factor: from the rows that it alone explains, and from the rate of all edges, which
-    weighs more the less they differ. Any other: from the rows of the cause in which the column is
+    weighs more the less they differ. Any other: from the rows of the factor in which the column is
     0; if there is none, nothing speaks against the edge, and it is likely to fail but not certain
     to.
-
-    Parameters
-    ----------
-    found : factors and memberships.
-    rows : the searched rows, 0, 1 or NaN, (n_searched, n_visible).
     """
-    zeros, total = edge_counts(found, rows)
-    edges, missed = found.factors == 1, found.rates.missed
-    weight = _rows_of_belief(zeros[edges], total[edges], missed)
-    share = (zeros + weight * missed) / (total + weight)
-    against = found.states.T.astype(np.float32) @ (rows == 0).astype(np.float32)
+    zeros, total = edge_counts(found)
+    edges, pooled = found.factors == 1, found.rates.false_negative
+    weight = equivalent_sample_size(zeros[edges], total[edges], pooled)
+    share = (zeros + weight * pooled) / (total + weight)
+    off = found.matrix.observed & ~found.matrix.ones
+    against = found.states.T.astype(np.float32) @ off.astype(np.float32)
     other = 1.0 - _OFF_ROWS * _OFF_SHARE / (_OFF_ROWS + against)
     failure = np.where(edges, np.clip(share, 1e-5, 0.9), other)
     return np.asarray(failure, dtype=np.float64)
 
 
-def _noise_from_counts(found: FoundFactors, rows: npt.NDArray[np.float32]) -> FloatArray:
+def _noise_from_counts(found: FoundFactors) -> FloatArray:
     """How often each column is 1 though nothing covers it, (n_visible,)."""
     uncovered = (found.states.astype(np.float32) @ found.factors.astype(np.float32)) == 0
-    ones = (uncovered & (rows == 1)).sum(0, dtype=np.float64)
-    total = (uncovered & ~np.isnan(rows)).sum(0, dtype=np.float64)
-    weight = _rows_of_belief(ones, total, found.rates.spurious)
-    share = (ones + weight * found.rates.spurious) / (total + weight)
+    ones = (uncovered & found.matrix.ones).sum(0, dtype=np.float64)
+    total = (uncovered & found.matrix.observed).sum(0, dtype=np.float64)
+    pooled = found.rates.false_positive
+    weight = equivalent_sample_size(ones, total, pooled)
+    share = (ones + weight * pooled) / (total + weight)
     # a column that had no such 1 yet may have one tomorrow
-    return np.asarray(np.maximum(share, np.minimum(found.rates.spurious, 1.0 / (total + 2.0))))
+    return np.asarray(np.maximum(share, np.minimum(pooled, 1.0 / (total + 2.0))))
 
 
-def edge_counts(
-    found: FoundFactors, rows: npt.NDArray[np.float32]
-) -> tuple[FloatArray, FloatArray]:
-    """Rows in which an edge alone decides, (n_causes, n_visible): those with a 0, and all."""
+def edge_counts(found: FoundFactors) -> tuple[FloatArray, FloatArray]:
+    """Rows in which an edge alone decides, (n_components, n_visible): those with a 0, and all."""
     states, factors = found.states.astype(np.float32), found.factors.astype(np.float32)
-    alone = (states @ factors == 1) & ~np.isnan(rows)
-    zeros = states.T @ (alone & (rows == 0)).astype(np.float32)
+    alone = (states @ factors == 1) & found.matrix.observed
+    zeros = states.T @ (alone & ~found.matrix.ones).astype(np.float32)
     return zeros.astype(np.float64), (states.T @ alone.astype(np.float32)).astype(np.float64)
 
 
-def _rows_of_belief(counts: FloatArray, total: FloatArray, mean: float) -> float:
-    """How many rows the mean rate counts for: many if the rates differ by chance only.
+def equivalent_sample_size(counts: FloatArray, total: FloatArray, pooled: float) -> float:
+    """Equivalent sample size of the pooled rate (empirical Bayes): large if the rates are alike.
 
-    The weight under which the counts are most probable when the rates have a beta distribution of
-    this mean.
+    The weight, out of a few, under which the counts are most probable when the rates have a beta
+    distribution with this mean.
+
+    Parameters
+    ----------
+    counts, total : (n,) events and trials of each rate.
+    pooled : mean rate.
+
+    >>> equivalent_sample_size(np.array([10.0, 10.0]), np.array([100.0, 100.0]), 0.1)
+    1024.0
+    >>> equivalent_sample_size(np.array([0.0, 20.0]), np.array([100.0, 100.0]), 0.1) < 10
+    True
     """
     if not len(total):
         return PRIOR_ROWS
     weights = PRIOR_ROWS * 2.0 ** np.arange(10)
-    a, b = weights[:, None] * mean, weights[:, None] * (1.0 - mean)
+    a, b = weights[:, None] * pooled, weights[:, None] * (1.0 - pooled)
     likelihood = (betaln(counts + a, total - counts + b) - betaln(a, b)).sum(axis=1)
     return float(weights[np.argmax(likelihood)])

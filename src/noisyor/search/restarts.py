@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import numpy as np
@@ -10,49 +10,53 @@ import numpy.typing as npt
 
 from noisyor.data.observations import Observations
 
-__all__ = ["best_of_starts", "sample_rows"]
+__all__ = ["best_of_restarts", "sample_rows"]
 
 Result = TypeVar("Result")
 
 
-def best_of_starts(
-    first: Result,
-    improve: Callable[[Result, int], Result],
-    score: Callable[[Result], float],
-    starts: int,
-    patience: int,
+def best_of_restarts(
+    results: Iterable[Result], score: Callable[[Result], float], patience: int
 ) -> tuple[Result, list[float]]:
-    """Improve a result by one start after another, until some in a row have added nothing.
+    """Take results, each at least as good as the last, until some in a row are no better.
 
     Parameters
     ----------
-    first : what start 0 found.
-    improve : from the best result so far and the number of a start to one that is at least as good.
+    results : the best so far after each restart; at least one. No more are asked for than needed.
     score : of a result, larger is better.
-    starts : number of starts at most, the first included.
-    patience : starts in a row without improvement after which the search ends.
+    patience : restarts in a row without improvement after which the search ends.
 
     Returns
     -------
-    The best result, and its score after each start.
+    The last result, and the score after each restart.
+
+    >>> best_of_restarts(iter([1, 3, 3, 3, 9]), float, patience=2)
+    (3, [1.0, 3.0, 3.0, 3.0])
     """
-    best, scores, stale = first, [score(first)], 0
-    for number in range(1, starts):
-        best = improve(best, number)
+    scores: list[float] = []
+    stale = 0
+    for best in results:
         scores.append(score(best))
-        stale = 0 if scores[-1] > scores[-2] + 1e-6 else stale + 1
+        improved = len(scores) == 1 or scores[-1] > scores[-2] + 1e-6
+        stale = 0 if improved else stale + 1
         if stale >= patience:
             break
     return best, scores
 
 
 def sample_rows(
-    observations: Observations, most_entries: int, seed: int
+    observations: Observations, max_entries: int, seed: int
 ) -> tuple[npt.NDArray[np.int64], Observations]:
-    """Numbers of the rows that are searched, and those rows: all, or a sample of large data."""
+    """Numbers of the rows that are searched, and those rows: all, or a sample of large data.
+
+    >>> import noisyor as nor
+    >>> numbers, rows = sample_rows(nor.Observations.of(np.eye(8)), max_entries=16, seed=0)
+    >>> len(numbers), rows.n_rows
+    (2, 2)
+    """
     rows = np.arange(observations.n_rows, dtype=np.int64)
-    most = max(1, most_entries // observations.n_visible)
-    if len(rows) <= most:
+    count = max(1, max_entries // observations.n_visible)
+    if len(rows) <= count:
         return rows, observations
-    rows = np.sort(np.random.default_rng(seed).permutation(len(rows))[:most]).astype(np.int64)
+    rows = np.sort(np.random.default_rng(seed).permutation(len(rows))[:count]).astype(np.int64)
     return rows, observations.take(rows)

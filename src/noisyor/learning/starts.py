@@ -1,0 +1,132 @@
+"""Where recipes start: parameters that took a search, or Gibbs sampling, to find."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Literal
+
+from noisyor._util.validation import check_fields, is_whole_from
+from noisyor.data.observations import Observations
+from noisyor.engines.contract import EngineLike
+from noisyor.inference.mean_field import MeanField
+from noisyor.learning.gibbs_em import learn_by_gibbs
+from noisyor.learning.initialize import initialize
+from noisyor.learning.options import TrainOptions
+from noisyor.learning.pruning import prune_hidden
+from noisyor.learning.train import train
+from noisyor.network.builders import bipartite
+from noisyor.network.graph import Network
+from noisyor.search.factor_start import EXACT, is_determined_by_counts, start_from_factors
+from noisyor.search.factors import search_factors
+from noisyor.search.restarts import sample_rows
+
+__all__ = ["start_by_sampling", "start_by_search"]
+
+_SWEEPS = 40
+"""Rounds of Gibbs sampling after a search or a first training."""
+
+_MAX_ENTRIES = 2**23
+"""Above this many entries, Gibbs sampling uses a random subset of rows."""
+
+_ROWS_TO_COMPARE = 1000
+"""With fewer rows, hidden nodes are better judged by description length than by bound."""
+
+
+def start_by_search(
+    X: Any,
+    n_components: int | Literal["auto"],
+    *,
+    noise: Literal["shared", "per_visible"] = "per_visible",
+    n_restarts: int = 12,
+    n_extra: int = 16,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+    progress: bool | None = None,
+) -> tuple[Network, bool]:
+    """A bipartite network from the factors that a search finds in the data.
+
+    Where counts do not determine the parameters, Gibbs sampling follows; with a thousand rows or
+    more, hidden nodes that are not supported by the data are dropped.
+
+    Parameters
+    ----------
+    X : binary data (n_rows, n_visible).
+    n_components, noise, n_restarts, n_extra : see `learn_factors`.
+    seed, engine, progress : see `search_factors`.
+
+    Returns
+    -------
+    The network, and whether nothing is left to train.
+
+    >>> import numpy as np
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
+    >>> network, settled = start_by_search(X, 2, n_restarts=1, progress=False)
+    >>> network.n_hidden, settled
+    (2, True)
+    """
+    auto = n_components == "auto"
+    check_fields(
+        {"n_components": n_components, "n_extra": n_extra},
+        [
+            ("n_components", auto or is_whole_from(n_components, 1), "at least 1 or 'auto'"),
+            ("n_extra", is_whole_from(n_extra, 0), "0, 1, …"),
+        ],
+    )
+    observations = Observations.of(X)
+    enough = observations.n_rows >= _ROWS_TO_COMPARE
+    limit, sought = observations.n_visible, n_components
+    if not isinstance(n_components, str):
+        limit, sought = n_components, n_components + n_extra if enough else n_components
+    found = search_factors(
+        observations, sought, n_restarts=n_restarts, seed=seed, engine=engine, progress=progress
+    )
+    network = bipartite(observations.n_visible, max(1, len(found.factors)), noise=noise)
+    network = start_from_factors(network, found)
+    settled = max(found.rates) < EXACT if enough else is_determined_by_counts(found)
+    if settled and network.n_hidden <= limit:
+        return network, True
+    _, rows = sample_rows(observations, _MAX_ENTRIES, seed)
+    sample = partial(learn_by_gibbs, sweeps=_SWEEPS, seed=seed, engine=engine, progress=progress)
+    network = sample(network, rows)
+    if enough:
+        network = prune_hidden(network, rows, limit, seed=seed, engine=engine)
+        network = sample(network, rows)
+    return network, False
+
+
+def start_by_sampling(
+    network: Network,
+    X: Any,
+    method: MeanField,
+    *,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+    progress: bool | None = None,
+) -> Network:
+    """Starting parameters for mean-field: a first training by it, then Gibbs sampling.
+
+    Mean-field alone stays with whichever hidden nodes it chose first. Sampling moves them apart,
+    and training goes on from a better place.
+
+    Parameters
+    ----------
+    network : any graph; its free parameters are not used.
+    X : training data.
+    method : of the first training.
+    seed, engine, progress : see `train`.
+    """
+    options = TrainOptions(
+        steps=400,
+        batch_size=1024,
+        learning_rate=0.01,
+        final_learning_rate=2e-3,
+        smoothing=1.0,
+        seed=seed,
+        progress=progress,
+    )
+    network = initialize(network, "paper-3", noise="uniform", seed=seed)
+    network = train(network, X, method, options, engine=engine).network
+    _, rows = sample_rows(Observations.of(X), _MAX_ENTRIES, seed)
+    return learn_by_gibbs(
+        network, rows, sweeps=_SWEEPS, seed=seed, engine=engine, progress=progress
+    )

@@ -1,0 +1,187 @@
+"""What changes in training, what is recorded of it, and both as a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from noisyor._util.arrays import FloatArray
+from noisyor.engines.contract import WarmState
+from noisyor.learning import adam
+from noisyor.learning.checkpoint import Checkpoint
+from noisyor.network.graph import Network
+
+__all__ = [
+    "Callback",
+    "Evaluation",
+    "History",
+    "Recorder",
+    "StepInfo",
+    "TrainingResult",
+    "TrainingState",
+    "capture",
+    "restore",
+]
+
+_CURVE_POINTS = 400
+
+
+class TrainingState(NamedTuple):
+    """All that changes from step to step; a value, never changed in place.
+
+    ``theta`` (n_params,) parameters; ``optimizer`` moments of Adam; ``warm`` where inference of a
+    minibatch may start the next time, by the key of the minibatch: empty unless the method keeps
+    something, as ``MeanField(warm_start=True)`` does. Checkpoints leave ``warm`` out.
+    """
+
+    step: int
+    theta: FloatArray
+    optimizer: adam.AdamState
+    warm: Mapping[Hashable, WarmState] = {}
+
+
+class Evaluation(NamedTuple):
+    """Mean held-out bound after a number of steps."""
+
+    step: int
+    elbo: float
+
+
+@dataclass(frozen=True)
+class History:
+    """What training recorded.
+
+    ``elbo`` (steps,) mean bound of each minibatch before its update, rows counted by their weights;
+    ``seconds`` (steps,) wall time of each update; ``evaluations`` the held-out bounds.
+
+    >>> history = History(elbo=np.array([-9.0, -7.0]), evaluations=(Evaluation(2, -8.0),))
+    >>> history.curve()["elbo"], history.curve()["held_out_elbo"]
+    ([-9.0, -7.0], [-8.0])
+    """
+
+    elbo: FloatArray = field(default_factory=lambda: np.empty(0))
+    seconds: FloatArray = field(default_factory=lambda: np.empty(0))
+    evaluations: tuple[Evaluation, ...] = ()
+
+    def curve(self) -> dict[str, list[float]]:
+        """Bounds in a few hundred means, and the held-out bounds: plain lists for a file."""
+        edges = np.unique(np.linspace(0, len(self.elbo), _CURVE_POINTS + 1).astype(int))
+        return {
+            "step": edges[1:].tolist(),
+            "elbo": [float(self.elbo[a:b].mean()) for a, b in pairwise(edges)],
+            "held_out_step": [int(point.step) for point in self.evaluations],
+            "held_out_elbo": [float(point.elbo) for point in self.evaluations],
+        }
+
+    def followed_by(self, later: History) -> History:
+        """The record of a run and of one that went on from it."""
+        return History(
+            np.concatenate([self.elbo, later.elbo]),
+            np.concatenate([self.seconds, later.seconds]),
+            self.evaluations + later.evaluations,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingResult:
+    """The learned network, the final state (to go on from) and the record of the run.
+
+    ``resumed_at`` is the step of the checkpoint that the run went on from, 0 if it began anew.
+    """
+
+    network: Network
+    state: TrainingState
+    history: History
+    resumed_at: int = 0
+
+
+class StepInfo(NamedTuple):
+    """What a callback is told after a step.
+
+    ``state`` the new state; ``elbo`` the mean bound of the minibatch before the update; ``network``
+    with the new parameters; ``earlier_steps`` those of the phases before this one, see
+    `train_phases`.
+    """
+
+    state: TrainingState
+    elbo: float
+    network: Network
+    earlier_steps: int = 0
+
+
+Callback = Callable[[StepInfo], bool | None]
+"""Called after every update; returning True stops training."""
+
+
+class Recorder:
+    """Collects the history without copying it at every step.
+
+    >>> recorder = Recorder(History())
+    >>> recorder.add(elbo=-3.0, seconds=0.1)
+    >>> recorder.history().elbo
+    array([-3.])
+    """
+
+    def __init__(self, history: History) -> None:
+        self.elbo = history.elbo.tolist()
+        self.seconds = history.seconds.tolist()
+        self.evaluations = list(history.evaluations)
+        self.running: float | None = None
+
+    def add(self, elbo: float, seconds: float) -> None:
+        """Record an update: the mean bound of its minibatch, and how long it took."""
+        self.elbo.append(elbo)
+        self.seconds.append(seconds)
+        self.running = elbo if self.running is None else 0.98 * self.running + 0.02 * elbo
+
+    def show(self, bar: Any, refresh: bool) -> None:
+        """Put the running bound, and the last held-out one, beside a progress bar."""
+        if bar.disable or self.running is None:
+            return
+        shown = {"elbo": f"{self.running:.3f}"}
+        if self.evaluations:
+            shown["held out"] = f"{self.evaluations[-1].elbo:.3f}"
+        bar.set_postfix(shown, refresh=refresh)
+
+    def history(self) -> History:
+        """The record so far."""
+        return History(np.array(self.elbo), np.array(self.seconds), tuple(self.evaluations))
+
+
+def capture(state: TrainingState, history: History, identity: str) -> Checkpoint:
+    """State and record of a run as a checkpoint; ``identity`` says whose they are."""
+    return Checkpoint(
+        identity=identity,
+        step=state.step,
+        arrays={
+            "theta": state.theta,
+            "adam_first": state.optimizer.first,
+            "adam_second": state.optimizer.second,
+            "elbo": history.elbo,
+            "seconds": history.seconds,
+            "evaluation_step": np.array([e.step for e in history.evaluations], dtype=np.int64),
+            "evaluation_elbo": np.array([e.elbo for e in history.evaluations], dtype=np.float64),
+        },
+    )
+
+
+def restore(saved: Checkpoint) -> tuple[TrainingState, History]:
+    """State and record of a run from its checkpoint.
+
+    >>> state = TrainingState(3, np.ones(2), adam.init(2))
+    >>> again, history = restore(capture(state, History(), identity="run"))
+    >>> again.step, again.theta.tolist()
+    (3, [1.0, 1.0])
+    """
+    arrays = saved.arrays
+    optimizer = adam.AdamState(saved.step, arrays["adam_first"], arrays["adam_second"])
+    evaluations = tuple(
+        Evaluation(int(number), float(elbo))
+        for number, elbo in zip(arrays["evaluation_step"], arrays["evaluation_elbo"], strict=True)
+    )
+    history = History(arrays["elbo"], arrays["seconds"], evaluations)
+    return TrainingState(saved.step, arrays["theta"], optimizer), history

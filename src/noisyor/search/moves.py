@@ -1,0 +1,215 @@
+"""Moves that improve a Boolean cover.
+
+`refine` climbs by single flips, `prune` drops factors, `merge` makes one of two, `combine` makes
+one cover of two, `replace` finds better factors for some.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor._util.arrays import BinaryArray, IntArray, SingleArray
+from noisyor.engines.contract import CoverResult, EngineLike, Factors
+from noisyor.engines.registry import get_engine
+from noisyor.search.cover import Cover, Matrix, Objective, error_rates
+
+__all__ = ["combine", "merge", "prune", "refine", "replace"]
+
+_ROUNDS = 30
+
+_SEEDS, _TURNS = 8, 4
+"""Number of seed rows and columns per new factor; number of alternating updates."""
+
+_SIMILAR = 0.5
+"""Overlap of rows or columns from which two factors may be one."""
+
+
+def refine(
+    matrix: Matrix,
+    cover: Cover,
+    *,
+    rounds: int = _ROUNDS,
+    factors: bool = True,
+    engine: EngineLike = "auto",
+) -> Cover:
+    """Flip memberships, then entries of factors, in turn, while the score rises.
+
+    Parameters
+    ----------
+    matrix : the data.
+    cover : of the same rows and columns.
+    rounds : at most.
+    factors : False leaves the factors and the rates as they are.
+    engine : as in `explain`.
+
+    >>> matrix = Matrix(np.array([[1, 1, 0]] * 9 + [[0, 0, 1]]) > 0, np.ones((10, 3)) > 0)
+    >>> start = Cover.of(matrix, states=[[0]] + [[1]] * 9, factors=[[1, 1, 0]])
+    >>> refine(matrix, start).states.T  # the first row belongs to the factor, the last does not
+    array([[1, 1, 1, 1, 1, 1, 1, 1, 1, 0]], dtype=uint8)
+    """
+    states, drawn, counts, rates = cover.states, cover.factors, cover.counts, cover.rates
+    objective = cover.objective
+    for _ in range(rounds):
+        weights = objective.weights(matrix, rates)
+        states, counts, flips = _improve(weights, counts, states, drawn, objective, engine)
+        if factors:
+            columns = np.ascontiguousarray(drawn.T)
+            counts = np.ascontiguousarray(counts.T)
+            across = np.ascontiguousarray(weights.T)
+            columns, counts, more = _improve(across, counts, columns, states.T, objective, engine)
+            drawn, counts = np.ascontiguousarray(columns.T), np.ascontiguousarray(counts.T)
+            flips += more
+            rates = error_rates(matrix, counts)
+        if not flips or not factors:
+            break
+    return Cover(states, drawn, counts, rates, objective)
+
+
+def prune(
+    matrix: Matrix, cover: Cover, max_components: int, *, engine: EngineLike = "auto"
+) -> Cover:
+    """Drop factors until at most ``max_components`` are left, all of them supported by the data.
+
+    The one without which the score loses least goes first.
+    """
+    settled = False
+    while cover.n_components:
+        gain = cover.leave_one_out_gain(matrix)
+        order = np.argsort(gain, kind="stable")
+        excess = cover.n_components - max_components
+        if excess <= 0 and gain[order[0]] > 0:
+            if settled:
+                break
+            cover, settled = refine(matrix, cover, engine=engine), True
+            continue
+        leave = _dissimilar(cover.factors, order, max(1, excess // 8))
+        cover = refine(matrix, cover.without(matrix, leave), rounds=2, engine=engine)
+        settled = False
+    return cover
+
+
+def combine(
+    matrix: Matrix, first: Cover, second: Cover, max_components: int, *, engine: EngineLike = "auto"
+) -> Cover:
+    """The best factors of two covers, at most ``max_components`` of them."""
+    both = first.with_bits(
+        matrix,
+        np.hstack([first.states, second.states]),
+        np.vstack([first.factors, second.factors]),
+    )
+    return prune(matrix, both, max_components, engine=engine)
+
+
+def merge(matrix: Matrix, cover: Cover, *, engine: EngineLike = "auto") -> Cover:
+    """Make one factor of two that share most of their rows or columns, where the score rises."""
+    while True:
+        score, better = cover.score(matrix), None
+        for first, second in _similar_pairs(cover):
+            rest = [k for k in range(cover.n_components) if k not in (first, second)]
+            states = cover.states[:, first] | cover.states[:, second]
+            factor = cover.factors[first] | cover.factors[second]
+            merged = cover.with_bits(
+                matrix,
+                np.column_stack([cover.states[:, rest], states]),
+                np.vstack([cover.factors[rest], factor]),
+            )
+            if merged.score(matrix) > score:
+                better = merged
+                break
+        if better is None:
+            return refine(matrix, cover, engine=engine)
+        cover = better
+
+
+def replace(
+    matrix: Matrix,
+    cover: Cover,
+    dropped: list[int],
+    max_components: int,
+    generator: np.random.Generator,
+    *,
+    engine: EngineLike = "auto",
+) -> Cover:
+    """Drop some factors, seed others from what is not covered then, and refine.
+
+    ``max_components`` is the number of factors afterwards, at most.
+    """
+    cover = cover.without(matrix, dropped)
+    while cover.n_components < max_components:
+        free = cover.counts == 0
+        weights = np.where(free, cover.objective.weights(matrix, cover.rates), np.float32(0))
+        states, factor, gain = _one_factor(weights, matrix.ones & free, generator)
+        if gain <= 0:
+            break
+        cover = cover.with_bits(
+            matrix, np.column_stack([cover.states, states]), np.vstack([cover.factors, factor])
+        )
+    return refine(matrix, cover, engine=engine)
+
+
+def _one_factor(
+    weights: SingleArray,
+    left: npt.NDArray[np.bool_],
+    generator: np.random.Generator,
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], float]:
+    """Memberships (n_rows,), factor (n_columns,) and gain of the best of some single factors.
+
+    Rows and columns of ``left``, ones that nothing covers, drawn by chance, seed them.
+    """
+    rows, columns = (
+        generator.permutation(np.flatnonzero(left.any(axis)))[:_SEEDS] for axis in (1, 0)
+    )
+    if not len(rows):
+        return np.zeros(len(left), dtype=bool), np.zeros(left.shape[1], dtype=bool), 0.0
+    # sums of small whole numbers are exact in float32, in whatever order they are added
+    factors = np.vstack([left[rows], left[:, columns].T.astype(np.float32) @ weights > 0])
+    for _ in range(_TURNS):
+        states = weights @ factors.T.astype(np.float32) > 0
+        gains = states.T.astype(np.float32) @ weights
+        factors = gains > 0
+    total = np.maximum(gains, 0).sum(1)
+    best = int(total.argmax())
+    return states[:, best], factors[best], float(total[best])
+
+
+def _similar_pairs(cover: Cover) -> list[tuple[int, int]]:
+    """Pairs of factors whose rows or columns overlap by half or more, closest first."""
+    closeness = np.zeros((cover.n_components, cover.n_components))
+    for bits in (cover.states.T, cover.factors):
+        plain = bits.astype(np.float32)
+        shared, size = plain @ plain.T, plain.sum(1)
+        either = size[:, None] + size[None, :] - shared
+        closeness = np.maximum(closeness, shared / np.maximum(either, 1.0))
+    first, second = np.nonzero(np.triu(closeness >= _SIMILAR, 1))
+    order = np.argsort(-closeness[first, second], kind="stable")
+    return list(zip(first[order].tolist(), second[order].tolist(), strict=True))
+
+
+def _improve(
+    weights: SingleArray,
+    counts: IntArray,
+    states: BinaryArray,
+    factors: BinaryArray,
+    objective: Objective,
+    engine: EngineLike,
+) -> CoverResult:
+    """Flips of memberships, one pass over all rows."""
+    _, column = np.nonzero(factors)
+    ptr = np.concatenate([[0], np.cumsum(factors.sum(1, dtype=np.int64))])
+    listed = Factors(ptr, column.astype(np.int32))
+    flipper = get_engine(engine, "cover_memberships")
+    return flipper.cover_memberships(weights, listed, states, counts, objective.bit_cost(states))
+
+
+def _dissimilar(factors: BinaryArray, order: npt.NDArray[np.intp], count: int) -> list[int]:
+    """The first ``count`` of ``order`` that share less than half of their columns."""
+    chosen: list[int] = []
+    sizes = factors.sum(1, dtype=np.int64)
+    for candidate in order:
+        shared = (factors[chosen] & factors[candidate]).sum(1, dtype=np.int64)
+        if (2 * shared < np.minimum(sizes[chosen], sizes[candidate]).clip(1)).all():
+            chosen.append(int(candidate))
+            if len(chosen) == count:
+                break
+    return chosen
