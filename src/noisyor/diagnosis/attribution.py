@@ -32,6 +32,13 @@ class Chains(NamedTuple):
     ``row``, ``visible``, ``hidden`` (n_entries,), sorted by row and visible; ``direct`` tells
     whether the hidden node is the visible's own parent, not one further up. ``unexplained``
     (n_rows,) counts the active visibles of each row that are left to noise.
+
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=0.1)
+    >>> found = nor.diagnosis.attribute_findings(network, np.ones((1, 2)), np.ones((1, 1)))
+    >>> found.chains().explained_share
+    1.0
     """
 
     row: LongArray
@@ -61,6 +68,15 @@ class Attribution:
     active_leak : (n_active,) share of each of them that is due to its own leak.
     above : sparse (n_active, n_active) share that is due to each of its parents.
     n_rows, n_hidden : numbers of rows and of hidden nodes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=0.1)
+    >>> found = nor.diagnosis.attribute_findings(network, np.eye(2), np.ones((2, 1)))
+    >>> found.row.tolist(), found.visible.tolist()
+    ([0, 1], [0, 1])
     """
 
     row: LongArray

@@ -30,6 +30,14 @@ class CauseShift:
     """A cause whose probability shifts.
 
     ``explained_away_by`` names a cause that explains it away, or is "".
+
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
+    >>> row = nor.Observations.from_evidence(2, present=[0])
+    >>> present, absent = nor.diagnosis.what_if(network, row, 1)
+    >>> shift = absent.shifts[0]
+    >>> shift.name, shift.after < shift.before
+    ('cause 0', True)
     """
 
     index: int
@@ -41,7 +49,15 @@ class CauseShift:
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """What happens to the causes if one finding were known otherwise."""
+    """What happens to the causes if one finding were known otherwise.
+
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
+    >>> row = nor.Observations.from_evidence(2, present=[0])
+    >>> present, absent = nor.diagnosis.what_if(network, row, 1)
+    >>> absent.finding, absent.before, absent.after
+    ('column 1', 'unknown', 'absent')
+    """
 
     finding: str
     before: FindingState

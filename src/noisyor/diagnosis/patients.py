@@ -17,7 +17,13 @@ __all__ = ["Patients", "naive_bayes", "simulate_patients"]
 
 
 class Patients(NamedTuple):
-    """Simulated patients: what is known of them, and their diseases, sparse (n, n_hidden)."""
+    """Simulated patients: what is known of them, and their diseases, sparse (n, n_hidden).
+
+    >>> import noisyor as nor
+    >>> rows, diseases = nor.diagnosis.simulate_patients(nor.bipartite(4, 2), 3)
+    >>> diseases.shape
+    (3, 2)
+    """
 
     rows: Observations
     diseases: sp.csr_array

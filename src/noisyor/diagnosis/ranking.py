@@ -46,7 +46,15 @@ _FAINT = 0.05
 
 @dataclass(frozen=True)
 class ExplainedFinding:
-    """A finding that is present, and how much of it is due to a cause when that cause is on."""
+    """A finding that is present, and how much of it is due to a cause when that cause is on.
+
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
+    >>> row = nor.Observations.from_evidence(2, present=[0])
+    >>> cause = nor.diagnosis.differential(network, row).causes[0]
+    >>> [(item.name, item.share > 0.9) for item in cause.explains]
+    [('column 0', True)]
+    """
 
     index: int
     name: str
@@ -60,6 +68,13 @@ class Cause:
     ``probability`` given the row; ``error`` its standard error, 0 if exact, None if not known;
     ``base`` probability when nothing is observed; ``in_best`` whether it belongs to the most likely
     explanation; ``explains`` the findings, the largest share first.
+
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
+    >>> row = nor.Observations.from_evidence(2, present=[0])
+    >>> cause = nor.diagnosis.differential(network, row).causes[0]
+    >>> cause.name, round(cause.base, 2), round(cause.probability, 2)
+    ('cause 0', 0.1, 0.91)
     """
 
     index: int
@@ -84,6 +99,15 @@ class Differential:
     method : how the probabilities were found, in words.
     exact : whether they are exact.
     probability : (n_hidden,) of every cause.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
+    >>> row = nor.Observations.from_evidence(2, present=[0])
+    >>> result = nor.diagnosis.differential(network, row)
+    >>> result.best, result.method
+    ((0,), 'exact: all 2 combinations of 1 cause')
     """
 
     causes: tuple[Cause, ...]
@@ -211,7 +235,7 @@ def _enumerated(part: Subnetwork) -> _Belief:
         log_joint=float(log_p[likely[0]]),
         states=states[likely].astype(np.uint8),
         weights=weight[likely] / weight[likely].sum(),
-        words=f"exact: all {2**n_causes:,} combinations of {n_causes} causes",
+        words=f"exact: all {2**n_causes:,} combinations of {n_causes} cause{'s' * (n_causes > 1)}",
         exact=True,
     )
 

@@ -107,7 +107,12 @@ def save_network(
 
 
 class SavedModel(NamedTuple):
-    """What a model file holds: the network, and the metadata that it was saved with."""
+    """What a model file holds: the network, and the metadata that it was saved with.
+
+    >>> import noisyor as nor
+    >>> nor.io.SavedModel(nor.bipartite(3, 2), {"author": "me"}).metadata
+    {'author': 'me'}
+    """
 
     network: Network
     metadata: dict[str, Any]

@@ -19,7 +19,13 @@ _BLOCK_CELLS = 4_000_000
 
 
 class Sample(NamedTuple):
-    """Sparse uint8 states: ``hidden`` (n_rows, n_hidden) and ``visible`` (n_rows, n_visible)."""
+    """Sparse uint8 states: ``hidden`` (n_rows, n_hidden) and ``visible`` (n_rows, n_visible).
+
+    >>> import noisyor as nor
+    >>> hidden, visible = nor.sample(nor.bipartite(3, 2), n_rows=4)
+    >>> visible.shape
+    (4, 3)
+    """
 
     hidden: sp.csr_array
     visible: sp.csr_array

@@ -41,7 +41,12 @@ class Edges(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """A component at a place: the image row and column of its top left pixel, perhaps negative."""
+    """A component at a place: the image row and column of its top left pixel, perhaps negative.
+
+    >>> import noisyor as nor
+    >>> nor.convolutional((4, 4), 2, (3, 3), border=True).layout.placement(0)
+    Placement(component=0, row=-2, column=-2)
+    """
 
     component: int
     row: int
@@ -50,7 +55,12 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True)
 class BipartiteLayout:
-    """One layer of hidden nodes, each a parent of every visible node."""
+    """One layer of hidden nodes, each a parent of every visible node.
+
+    >>> import noisyor as nor
+    >>> nor.bipartite(3, 2).layout
+    BipartiteLayout(n_visible=3, n_hidden=2)
+    """
 
     kind: ClassVar[str] = "bipartite"
 
@@ -169,6 +179,11 @@ class LayeredLayout:
     """Layers of nodes, the visible one first; edges lead from a layer to the one below.
 
     ``layers`` are the sizes; hidden nodes are numbered from the lowest layer up.
+
+    >>> import noisyor as nor
+    >>> layout = nor.network.LayeredLayout((100, 33, 11))
+    >>> layout.n_visible, layout.n_hidden
+    (100, 44)
     """
 
     kind: ClassVar[str] = "layered"
