@@ -248,7 +248,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             causes = self._posterior(rows, self._mean_field()).marginals()
         else:
             causes = self._posterior(rows, self._mode()).states.astype(np.int8)
-        return causes if _is_sparse(X) else causes.toarray()
+        return causes if isinstance(X, Observations) or sp.issparse(X) else causes.toarray()
 
     def inverse_transform(self, X: Any) -> Any:
         """Rows that causes predict.
@@ -270,7 +270,8 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 f"{self.network_.n_hidden}"
             )
         parts = []
-        for begin in range(0, states.shape[0], size := _block(self.network_.n_visible)):
+        size = max(1, _BLOCK_CELLS // self.network_.n_visible)  # so that memory stays bounded
+        for begin in range(0, states.shape[0], size):
             part = visible_probability(self.network_, states[begin : begin + size])
             if self.output == "states":
                 part = (part >= 0.5).astype(np.int8)
@@ -387,12 +388,3 @@ def _with_names(network: Network, names: tuple[str, ...] | None) -> Network:
     if names is None or network.visible_names == names:
         return network
     return replace(network, visible_names=names)
-
-
-def _is_sparse(X: Any) -> bool:
-    return isinstance(X, Observations) or sp.issparse(X)
-
-
-def _block(n_visible: int) -> int:
-    """Rows whose probabilities are looked at together."""
-    return max(1, _BLOCK_CELLS // n_visible)

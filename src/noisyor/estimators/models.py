@@ -99,6 +99,11 @@ class TopicModel(NoisyOrEstimator):
         ``network_``.
     prior_ : (n_topics,) probability of each topic when those above it are off.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
+
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
+    >>> model = TopicModel(n_layers=2, n_parents=1, shrink=2, steps=5).fit(X)
+    >>> model.components_.shape, model.prior_.round(1)
+    ((2, 4), array([0.2, 0.2]))
     """
 
     _kind: ClassVar[Kind] = "topics"
@@ -145,6 +150,14 @@ class BlindDeconvolution(NoisyOrEstimator):
     activation_shape_ : (n_components, rows, columns); ``transform(X).reshape(-1,
         *activation_shape_)`` says which feature lies where.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
+
+    >>> images = np.zeros((12, 5, 5))
+    >>> for number, image in enumerate(images):
+    ...     image[number % 4 : number % 4 + 2, number % 3 : number % 3 + 2] = 1
+    >>> model = BlindDeconvolution(n_components=1, feature_shape=(2, 2), steps=3).fit(images)
+    >>> model.components_.round()
+    array([[[1., 1.],
+            [1., 1.]]])
     """
 
     _kind: ClassVar[Kind] = "features"
@@ -228,6 +241,11 @@ class NoisyOrNetwork(NoisyOrEstimator):
         on by an edge of its own.
     prior_ : (n_hidden,) probability of each cause when those above it are off.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
+
+    >>> import noisyor as nor
+    >>> model = NoisyOrNetwork(nor.bipartite(n_visible=3, n_hidden=2), steps=5).fit(np.eye(3))
+    >>> model.transform(np.zeros((1, 3)))
+    array([[0, 0]], dtype=int8)
     """
 
     _kind: ClassVar[Kind] = "network"

@@ -20,7 +20,11 @@ class AdamState(NamedTuple):
 
 
 def init(n_params: int) -> AdamState:
-    """State before the first update."""
+    """State before the first update.
+
+    >>> init(3).updates
+    0
+    """
     return AdamState(0, np.zeros(n_params), np.zeros(n_params))
 
 

@@ -29,6 +29,9 @@ class Phase(NamedTuple):
 
     ``suffix`` is what the checkpoint of the phase has after the path that all phases share; default
     a dot and the name.
+
+    >>> Phase("mp", MaxProduct(), steps=100).name
+    'mp'
     """
 
     name: str
@@ -43,6 +46,12 @@ class PhasedRun:
 
     ``phases`` as they were asked for; ``results`` of those that were run, in order: all of them
     unless a callback stopped one. ``run["mp"]`` is the result of the phase with that name.
+
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
+    >>> run = train_phases(network, np.eye(2), [Phase("mp", MaxProduct(), 3)], progress=False)
+    >>> "mp" in run, "vi" in run, run["mp"].state.step
+    (True, False, 3)
     """
 
     phases: tuple[Phase, ...]

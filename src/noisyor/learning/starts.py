@@ -114,6 +114,12 @@ def start_by_sampling(
     X : training data.
     method : of the first training.
     seed, engine, progress : see `train`.
+
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
+    >>> graph, method = nor.bipartite(n_visible=4, n_hidden=2), MeanField(tolerance=1e-3)
+    >>> start_by_sampling(graph, X, method, progress=False).failure_probability.shape
+    (2, 4)
     """
     options = TrainOptions(
         steps=400,

@@ -36,6 +36,9 @@ class TrainingState(NamedTuple):
     ``theta`` (n_params,) parameters; ``optimizer`` moments of Adam; ``warm`` where inference of a
     minibatch may start the next time, by the key of the minibatch: empty unless the method keeps
     something, as ``MeanField(warm_start=True)`` does. Checkpoints leave ``warm`` out.
+
+    >>> TrainingState(0, np.ones(2), adam.init(2)).warm
+    {}
     """
 
     step: int
@@ -153,7 +156,11 @@ class Recorder:
 
 
 def capture(state: TrainingState, history: History, identity: str) -> Checkpoint:
-    """State and record of a run as a checkpoint; ``identity`` says whose they are."""
+    """State and record of a run as a checkpoint; ``identity`` says whose they are.
+
+    >>> capture(TrainingState(3, np.ones(2), adam.init(2)), History(), identity="run").step
+    3
+    """
     return Checkpoint(
         identity=identity,
         step=state.step,

@@ -144,12 +144,23 @@ def wrong_entries(matrix: Matrix, counts: IntArray) -> int:
     """Number of observed entries that are covered but 0, or 1 but not covered.
 
     ``counts`` (n_rows, n_columns): how many factors cover each entry.
+
+    >>> matrix = Matrix(np.array([[1, 1, 0]]) > 0, np.array([[1, 1, 1]]) > 0)
+    >>> wrong_entries(matrix, np.array([[1, 0, 2]]))
+    2
     """
     return int((((counts > 0) != matrix.ones) & matrix.observed).sum())
 
 
 def error_rates(matrix: Matrix, counts: IntArray) -> ErrorRates:
-    """Rates of errors when ``counts`` (n_rows, n_columns) factors cover each entry."""
+    """Rates of errors when ``counts`` (n_rows, n_columns) factors cover each entry.
+
+    A pseudo-entry of each kind is added, so that no rate is 0.
+
+    >>> matrix = Matrix(np.array([[1] * 8 + [0] * 8]) > 0, np.ones((1, 16)) > 0)
+    >>> error_rates(matrix, np.array([[1] * 8 + [0] * 8]))
+    ErrorRates(false_negative=0.1, false_positive=0.1)
+    """
     covered = (counts > 0) & matrix.observed
     uncovered = (counts == 0) & matrix.observed
     missed = (int((covered & ~matrix.ones).sum()) + 1) / (int(covered.sum()) + 2)

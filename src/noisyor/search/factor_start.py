@@ -117,6 +117,11 @@ def is_determined_by_counts(found: FoundFactors) -> bool:
     """True if errors are rare, or if the edges' failure rates differ by no more than chance.
 
     Then training has nothing to add to counts.
+
+    >>> import noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
+    >>> is_determined_by_counts(nor.search_factors(X, 2, n_restarts=1))
+    True
     """
     if max(found.rates) < EXACT:
         return True
@@ -157,7 +162,14 @@ def _noise_from_counts(found: FoundFactors) -> FloatArray:
 
 
 def edge_counts(found: FoundFactors) -> tuple[FloatArray, FloatArray]:
-    """Rows in which an edge alone decides, (n_components, n_visible): those with a 0, and all."""
+    """Rows in which an edge alone decides, (n_components, n_visible): those with a 0, and all.
+
+    >>> import noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
+    >>> zeros, total = edge_counts(nor.search_factors(X, 2, n_restarts=1))
+    >>> total[0]  # the other factor covers the last columns, and is on in ten of the twenty rows
+    array([20., 20., 10., 10.])
+    """
     states, factors = found.states.astype(np.float32), found.factors.astype(np.float32)
     alone = (states @ factors == 1) & found.matrix.observed
     zeros = states.T @ (alone & ~found.matrix.ones).astype(np.float32)

@@ -72,6 +72,11 @@ def prune(
     """Drop factors until at most ``max_components`` are left, all of them supported by the data.
 
     The one without which the score loses least goes first.
+
+    >>> matrix = Matrix(np.array([[1, 1, 0]] * 9 + [[0, 0, 0]] * 9) > 0, np.ones((18, 3)) > 0)
+    >>> twice = Cover.of(matrix, states=[[1, 1]] * 9 + [[0, 0]] * 9, factors=[[1, 1, 0]] * 2)
+    >>> prune(matrix, twice, max_components=2).n_components
+    1
     """
     settled = False
     while cover.n_components:
@@ -92,7 +97,14 @@ def prune(
 def combine(
     matrix: Matrix, first: Cover, second: Cover, max_components: int, *, engine: EngineLike = "auto"
 ) -> Cover:
-    """The best factors of two covers, at most ``max_components`` of them."""
+    """The best factors of two covers, at most ``max_components`` of them.
+
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
+    >>> matrix = Matrix(X > 0, np.ones(X.shape) > 0)
+    >>> left, right = Cover.of(matrix, X[:, :1], X[:1]), Cover.of(matrix, X[:, 2:3], X[10:11])
+    >>> left.errors(matrix), combine(matrix, left, right, max_components=2).errors(matrix)
+    (40, 0)
+    """
     both = first.with_bits(
         matrix,
         np.hstack([first.states, second.states]),
@@ -102,7 +114,14 @@ def combine(
 
 
 def merge(matrix: Matrix, cover: Cover, *, engine: EngineLike = "auto") -> Cover:
-    """Make one factor of two that share most of their rows or columns, where the score rises."""
+    """Make one factor of two that share most of their rows or columns, where the score rises.
+
+    >>> X = np.repeat([[1, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0]], 20, axis=0)
+    >>> matrix = Matrix(X > 0, np.ones(X.shape) > 0)
+    >>> halves = Cover.of(matrix, X[:, :2], factors=[[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0]])
+    >>> merge(matrix, halves).factors
+    array([[1, 1, 1, 1, 0, 0]], dtype=uint8)
+    """
     while True:
         score, better = cover.score(matrix), None
         for first, second in _similar_pairs(cover):
@@ -134,6 +153,12 @@ def replace(
     """Drop some factors, seed others from what is not covered then, and refine.
 
     ``max_components`` is the number of factors afterwards, at most.
+
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
+    >>> matrix = Matrix(X > 0, np.ones(X.shape) > 0)
+    >>> poor = Cover.of(matrix, X[:, 1:3], factors=[[1, 1, 0, 0], [0, 1, 1, 0]])
+    >>> replace(matrix, poor, [1], 2, np.random.default_rng(0)).errors(matrix)
+    0
     """
     cover = cover.without(matrix, dropped)
     while cover.n_components < max_components:
