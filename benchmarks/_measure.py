@@ -21,13 +21,42 @@ class Timing(NamedTuple):
     cpu_ms: float
 
 
+class Rounds(NamedTuple):
+    """Times of every case in each round, and the share of the cores that others used at most."""
+
+    timings: list[dict[str, Timing]]
+    share_of_others: float
+
+
 def interleaved(
     cases: Mapping[str, Callable[[], object]],
     rounds: int,
     repeat: int = 1,
     quiet: float | None = None,
 ) -> dict[str, dict[str, float]]:
-    """Median wall and CPU milliseconds of each case over rounds in which every case has its turn.
+    """Median wall and CPU milliseconds of each case over rounds, see `in_rounds`."""
+    used, share = in_rounds(cases, rounds, repeat, quiet)
+    return {name: summary(used, name, share) for name in cases}
+
+
+def summary(used: list[dict[str, Timing]], name: str, share: float) -> dict[str, float]:
+    """Medians of one case, for the JSON file."""
+    return {
+        "wall_ms": significant(median(turn[name].wall_ms for turn in used)),
+        "cpu_ms": significant(median(turn[name].cpu_ms for turn in used)),
+        "fastest_wall_ms": significant(min(turn[name].wall_ms for turn in used)),
+        "rounds": len(used),
+        "share_of_cpu_used_by_others": round(share, 3),
+    }
+
+
+def in_rounds(
+    cases: Mapping[str, Callable[[], object]],
+    rounds: int,
+    repeat: int = 1,
+    quiet: float | None = None,
+) -> Rounds:
+    """Time the cases in rounds in which every case has its turn.
 
     What disturbs the machine for a while then disturbs all cases alike. A case is called
     ``repeat`` times a turn, once without the clock before the first round. With ``quiet``, rounds
@@ -63,16 +92,7 @@ def interleaved(
         if len(used) < rounds:
             used += chunk
             shares.append(share)
-    return {
-        name: {
-            "wall_ms": significant(median(turn[name].wall_ms for turn in used)),
-            "cpu_ms": significant(median(turn[name].cpu_ms for turn in used)),
-            "fastest_wall_ms": significant(min(turn[name].wall_ms for turn in used)),
-            "rounds": len(used),
-            "share_of_cpu_used_by_others": round(max(shares), 3),
-        }
-        for name in cases
-    }
+    return Rounds(used, max(shares))
 
 
 _CHUNK_SECONDS = 1.0  # the system counts in ticks of 10 ms

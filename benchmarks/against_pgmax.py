@@ -18,50 +18,22 @@ is the two-stage one, so states may differ where max-product does not converge.
 
 from __future__ import annotations
 
-import json
-import subprocess
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import noisyor as nor
+from _inference import BatchInference
 from _measure import Machine, Timing, arguments, interleaved, significant, write
 from _problems import bmf_near_truth
-from noisyor.engines.numba import engine
+from _worker import Worker
 
 SIZES = {(100, 20): 100.0, (400, 80): 500.0}
 """Sizes n, r and the ratio aimed at."""
 
 ITERATIONS, DAMPING = 100, 0.5
-
-
-class Worker:
-    """A process of the other environment."""
-
-    def __init__(self, python: str, problem: dict[str, Any]) -> None:
-        script = Path(__file__).with_name("_pgmax_worker.py")
-        self.process = subprocess.Popen(
-            [python, "-W", "ignore", str(script)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.first = self.ask(problem)
-
-    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        self.process.stdin.write(json.dumps(message) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit("the PGMax process ended without an answer")
-        return json.loads(line)
-
-    def close(self) -> None:
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def measure(
@@ -70,11 +42,10 @@ def measure(
     problem = bmf_near_truth(n, r)
     network = problem.network
     batch = problem.batches()[0].take(slice(0, n_rows))
-    prepared = engine.PreparedNetwork(network)
     method = replace(problem.method, temperature=0.0, tolerance=0.0, max_iterations=ITERATIONS)
     prior = float(network.theta_of("prior")[0])
     worker = Worker(
-        python,
+        [python, "-W", "ignore", str(Path(__file__).with_name("_pgmax_worker.py"))],
         {
             "theta": network.theta_of("failure").T.tolist(),
             "noise": float(network.theta_of("noise")[0]),
@@ -88,15 +59,13 @@ def measure(
         "ours": method,
         "ours, early stop": replace(method, tolerance=nor.MaxProduct().tolerance),
     }
-    output = engine.infer(prepared, batch, method._options(0), n_threads=2)
+    ours = {
+        name: BatchInference(network, batch, variant, n_threads=2)
+        for name, variant in methods.items()
+    }
+    output, log_joint = ours["ours"]()
     times = interleaved(
-        {
-            "pgmax": lambda: Timing(**worker.ask({"command": "run"})),
-            **{
-                name: partial(engine.infer, prepared, batch, variant._options(0), n_threads=2)
-                for name, variant in methods.items()
-            },
-        },
+        {"pgmax": lambda: Timing(**worker.ask({"command": "run"})), **ours},
         rounds,
         quiet=quiet,
     )
@@ -124,7 +93,7 @@ def measure(
         "rows_with_the_same_states": int(same.sum()),
         "mean_log_joint": {
             "pgmax": significant(float(bound.mean()), 6),
-            "ours": significant(float(output.log_joint.mean()), 6),
+            "ours": significant(float(log_joint.mean()), 6),
         },
         "versions": worker.first["versions"],
         "device": worker.first["device"],

@@ -19,7 +19,7 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor import datasets
 from noisyor.data.observations import Observations
-from noisyor.experiments.deconvolution import FEATURE_SHAPE, N_FEATURES, TRAIN_SHARE
+from noisyor.experiments.deconvolution import FEATURE_SHAPE, N_COMPONENTS, TRAIN_SHARE
 from noisyor.metrics import (
     features_iou,
     reconstruct_images,
@@ -50,7 +50,7 @@ def run(split: int, options: dict[str, Any]) -> dict[str, Any]:
     images = train.to_dense().reshape(-1, *train.shape)
     began = time.perf_counter()
     learned = nor.learn_features(
-        images, N_FEATURES, FEATURE_SHAPE, seed=split, progress=False, **options
+        images, N_COMPONENTS, FEATURE_SHAPE, seed=split, progress=False, **options
     )
     return {
         "split": split,

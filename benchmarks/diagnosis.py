@@ -24,11 +24,12 @@ import numpy as np
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _problems import data_directory
+from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.datasets import load_hpo
-from noisyor.diagnosis.diseases import Patients, naive_bayes, simulate_patients
+from noisyor.diagnosis.patients import Patients, naive_bayes, simulate_patients
 from noisyor.network.builders import from_edges
-from noisyor.network.graph import FloatArray, Network
+from noisyor.network.graph import Network
 
 CHAINS = 32
 EXACT_PATIENTS = 20

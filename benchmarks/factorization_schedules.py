@@ -19,13 +19,15 @@ import numpy as np
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor.datasets.bmf import generate_bmf
-from noisyor.experiments.bmf import BATCH_SIZE, LEARNING_RATE, NOISE_PROBABILITY, STEPS
+from noisyor.engines.registry import get_engine
+from noisyor.experiments.bmf import PROTOCOL
+from noisyor.experiments.one_layer import NOISE_PROBABILITY
 from noisyor.learning.train import StepInfo, train
 from noisyor.metrics import factorization_error
 
 N, R = 100, 40
 SEEDS = (0, 1, 2)
-WHEN = (4_000, 12_000, STEPS)
+WHEN = (4_000, 12_000, PROTOCOL.steps)
 VARIANTS = [
     (schedule, noise)
     for schedule in ("collapsed", "two-stage")
@@ -48,7 +50,7 @@ def measure(schedule: Any, noise: Any, seed: int) -> dict[str, Any]:
             trained, method = info.network, nor.MaxProduct(schedule=schedule)
             found = nor.explain(trained, data.test, method)
             values = (
-                method.bound(trained, rows, n_threads=1).mean(),
+                method.bounds(trained, rows, engine=get_engine(n_threads=1)).elbo.mean(),
                 found.log_joint.mean(),
                 factorization_error(trained, found.states, data.test),
                 trained.prior_probability[0],
@@ -64,9 +66,9 @@ def measure(schedule: Any, noise: Any, seed: int) -> dict[str, Any]:
         nor.initialize(network, "paper-3", noise=noise, seed=seed),
         rows,
         nor.MaxProduct(temperature=1.0, schedule=schedule),
-        steps=STEPS,
-        batch_size=BATCH_SIZE,
-        learning_rate=LEARNING_RATE,
+        steps=PROTOCOL.steps,
+        batch_size=PROTOCOL.batch_size,
+        learning_rate=PROTOCOL.learning_rate,
         seed=seed,
         callbacks=(look,),
         progress=False,

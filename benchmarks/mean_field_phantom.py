@@ -27,13 +27,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from noisyor.engines.numba.prepared import Prepared
 
 import noisyor as nor
 from noisyor._util.atomic import write_atomically
 from noisyor.data.observations import Observations
 from noisyor.datasets.bmf import generate_bmf
-from noisyor.engines.numba.mean_field import entry as engine
-from noisyor.inference.method import Gradient
+from noisyor.engines.contract import EngineLike, Evidence, MeanFieldResult, WarmState
+from noisyor.engines.registry import get_engine
+from noisyor.inference.method import BatchGradient, Bounds
 from noisyor.inference.posterior import Posterior
 from noisyor.metrics import (
     factorization_error,
@@ -60,12 +62,12 @@ class PhantomMeanField:
 
     method: nor.MeanField
 
-    def prepared(self, network: Network) -> engine.PreparedNetwork:
+    def prepared(self, network: Network) -> Prepared:
         """The network with phantoms in its tables."""
         if network.n_layers != 1:
             raise ValueError("phantoms are for networks of one hidden layer")
-        prepared = engine.PreparedNetwork(network)
-        tables, counts = prepared.tables, np.diff(network.child_ptr)
+        prepared = Prepared(network)
+        tables, counts = prepared.mean_field.tables, np.diff(network.child_ptr)
         missing = (counts.max() - counts).astype(np.float64)
         noise = float(network.theta_of("noise").ravel()[0])
         u = tables.leak + noise / PHANTOM_R
@@ -73,35 +75,58 @@ class PhantomMeanField:
         first = network.n_visible  # hidden nodes: none has a parent of its own
         slope = tables.slope.copy()
         slope[first:] *= 1.0 - PHANTOM_R * missing[first:]
-        prepared.tables = tables._replace(
+        prepared.mean_field.tables = tables._replace(
             log_odds=tables.log_odds + missing * (noise + gain),
             slope=slope,
             total_leak=tables.total_leak + float(missing.sum()) * noise,
         )
         return prepared
 
+    @property
+    def name(self) -> str:
+        return "mean-field with phantom parents"
+
     def settings(self) -> dict[str, object]:
-        return {**self.method.settings(), "method": "mean-field with phantom parents"}
+        return {**self.method.settings(), "method": self.name}
 
     def gradient(
-        self, network: Network, observations: Observations, *, seed: int, step: int, n_threads: int
-    ) -> Gradient:
-        total, gradient = engine.gradient(
-            self.prepared(network), observations, self.method._options(), n_threads=n_threads
+        self,
+        network: Network,
+        observations: Observations,
+        *,
+        seed: int,
+        step: int,
+        warm: WarmState | None = None,
+        engine: EngineLike = "auto",
+    ) -> BatchGradient:
+        total, _ = get_engine(engine).mean_field_gradient(
+            self.prepared(network), Evidence.of(network, observations), self.method._options()
         )
-        return Gradient(total / observations.n_rows, gradient / observations.n_rows)
+        return BatchGradient(total)
 
-    def bound(
-        self, network: Network, observations: Observations, *, n_threads: int
-    ) -> npt.NDArray[np.float64]:
-        options = self.method._options()
-        return engine.infer(self.prepared(network), observations, options, n_threads=n_threads).elbo
+    def bounds(
+        self,
+        network: Network,
+        observations: Observations,
+        *,
+        engine: EngineLike = "auto",
+        progress: bool | None = False,
+    ) -> Bounds:
+        found = self._infer(network, observations, engine)
+        states = (found.q >= 0.5).astype(np.uint8)
+        return Bounds(nor.log_joint(network, states, observations), found.elbo)
 
     def states(self, network: Network, observations: Observations) -> npt.NDArray[np.uint8]:
         """Causes that are on, q >= 1/2, shape (n_rows, n_hidden)."""
-        options = self.method._options()
-        q = engine.infer(self.prepared(network), observations, options, with_q=True).q
-        return (q >= 0.5).astype(np.uint8)
+        return (self._infer(network, observations, "auto").q >= 0.5).astype(np.uint8)
+
+    def _infer(
+        self, network: Network, observations: Observations, engine: EngineLike
+    ) -> MeanFieldResult:
+        evidence = Evidence.of(network, observations)
+        return get_engine(engine).mean_field(
+            self.prepared(network), evidence, self.method._options(), with_q=True
+        )
 
     def posterior(self, *_: Any, **__: Any) -> Posterior:
         raise NotImplementedError("training does not ask for it")
@@ -153,7 +178,7 @@ def scores(task: Task, network: Network, published: nor.MeanField) -> dict[str, 
         "elbo_vi": float(correct.elbo_vi.mean()),
         "elbo_mp_of_mode": float(correct.log_joint.mean()),
         "reconstruction_error_pct": _error(task, network, correct.states.toarray()),
-        "phantom_elbo_vi": float(phantom.bound(network, test, n_threads=1).mean()),
+        "phantom_elbo_vi": float(phantom.bounds(network, test).elbo.mean()),
         "phantom_elbo_mp_of_mode": float(nor.log_joint(network, phantom_states, test).mean()),
         "phantom_reconstruction_error_pct": _error(task, network, phantom_states),
         "mean_q": float(correct.q.mean()),
@@ -212,7 +237,7 @@ def run(given: argparse.Namespace, variant: str, seed: int) -> None:
         callbacks=[watch],
         checkpoint=checkpoint,
         resume=True,
-        n_threads=given.threads,
+        engine=get_engine(n_threads=given.threads),
         progress=None,
     )
     content = {

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import noisyor as nor
 from _measure import Machine, arguments, interleaved, significant, write
 from _problems import Problem, blind_deconvolution, bmf, data_directory, imdb, tiny20
+from noisyor.engines.registry import get_engine
 from noisyor.learning import train as training
 from noisyor.network.graph import Network
 
@@ -67,10 +68,11 @@ def methods_of(case: Case, problem: Problem) -> dict[str, nor.MeanField | nor.Ma
 def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> dict[str, Any]:
     """Times of all variants of a case from one trained state, and what they lose of the bound."""
     methods, batches = methods_of(case, problem), problem.batches()
+    stop = methods["stop"]
     trained = nor.train(
         problem.network,
         problem.rows,
-        methods["stop"],
+        stop,
         steps=case.warm_up,
         batch_size=problem.batch_size,
         learning_rate=problem.learning_rate,
@@ -79,7 +81,7 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
     network, start = trained.network, trained.state
 
     def updates(method: nor.MeanField | nor.MaxProduct, n_threads: int, count: int) -> float:
-        state, value = start, 0.0
+        state, value, engine = start, 0.0, get_engine("numba", n_threads=n_threads)
         for _ in range(count):
             state, value = training.step(
                 state,
@@ -88,7 +90,7 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
                 method,
                 learning_rate=problem.learning_rate,
                 seed=0,
-                n_threads=n_threads,
+                engine=engine,
             )
         return value
 
@@ -102,13 +104,22 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
             entry[key] = significant(entry[key] / case.updates)
     passes = max(2, round(20 / len(batches)))
     visits = min(passes * len(batches), 40)
-    ahead = {
-        name: partial(updates, method, 2, visits)
-        for name, method in {
-            "cold": methods["stop"],
-            "warm": replace(methods["stop"], warm_start=True),
-        }.items()
-    }
+
+    def ahead_with(warm_start: bool) -> float:
+        """The bound of the last batch: only training remembers what a batch found before."""
+        result = nor.train(
+            network,
+            problem.rows,
+            replace(stop, warm_start=warm_start),
+            steps=visits,
+            batch_size=problem.batch_size,
+            learning_rate=problem.learning_rate,
+            engine=get_engine("numba", n_threads=2),
+            progress=False,
+        )
+        return float(result.history.elbo[-1])
+
+    ahead = {"cold": partial(ahead_with, False), "warm": partial(ahead_with, True)}
     if len(batches) <= visits // 2:
         along = interleaved(ahead, max(2, rounds // 5), quiet=quiet)
         warm_start = {

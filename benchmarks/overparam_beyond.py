@@ -1,6 +1,6 @@
 """How many of the eight true causes of the OVPM data sets are found, with room to spare or without.
 
-    python benchmarks/overparam_beyond.py [--dataset NAME ...] [--latents K ...] [--seeds 3]
+    python benchmarks/overparam_beyond.py [--dataset NAME ...] [--components K ...] [--seeds 3]
         [--json results/overparam_beyond.json]
 
 `learn_factors` with its defaults, asked for K causes. The rows, the split and the measure are the
@@ -20,17 +20,16 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor import datasets
 from noisyor.data.observations import Observations
-from noisyor.engines.threads import resolve_threads
-from noisyor.experiments.overparam import DATASETS, LATENTS, TRAIN_SHARE
+from noisyor.experiments.overparam import COMPONENTS, DATASETS, TRAIN_SHARE
 from noisyor.experiments.results.paper import paper_cells
 from noisyor.metrics import recovered_parameters
 
 
-def run(name: str, latents: int, seed: int) -> dict[str, Any]:
+def run(name: str, n_components: int, seed: int) -> dict[str, Any]:
     data = datasets.load_ovpm(name)
     rows, test = Observations.of(data.observations).split(TRAIN_SHARE, seed)
     wall, cpu = time.perf_counter(), time.process_time()
-    network = nor.learn_factors(rows, latents, seed=seed, progress=False).network
+    network = nor.learn_factors(rows, n_components, seed=seed, progress=False).network
     seconds = {
         "wall_s": significant(time.perf_counter() - wall, 3),
         "cpu_s": significant(time.process_time() - cpu, 3),
@@ -38,10 +37,10 @@ def run(name: str, latents: int, seed: int) -> dict[str, Any]:
     recovery = recovered_parameters(
         network.theta_of("failure"), network.prior_probability, data.failure
     )
-    bound = nor.MaxProduct().bound(network, test, n_threads=resolve_threads(None))
+    bound = nor.MaxProduct().bounds(network, test).elbo
     return {
         "dataset": name,
-        "latents": latents,
+        "latents": n_components,
         "seed": seed,
         "recovered": recovery.n_recovered,
         "largest_cost": significant(float(np.minimum(recovery.cost, 99.0).max()), 3),
@@ -51,9 +50,9 @@ def run(name: str, latents: int, seed: int) -> dict[str, Any]:
     }
 
 
-def paper_says(name: str, latents: int, metric: str) -> float:
+def paper_says(name: str, n_components: int, metric: str) -> float:
     """The paper's mean by max-product."""
-    cells = [c for c in paper_cells("overparam") if c.case == f"{name},{latents}"]
+    cells = [c for c in paper_cells("overparam") if c.case == f"{name},{n_components}"]
     return next(c.mean for c in cells if c.method == "mp" and c.metric == metric)
 
 
@@ -65,17 +64,17 @@ def table(runs: list[dict[str, Any]]) -> str:
         "| --- " * 9 + "|",
     ]
     for name in DATASETS:
-        for latents in LATENTS:
-            cell = [r for r in runs if r["dataset"] == name and r["latents"] == latents]
+        for n_components in COMPONENTS:
+            cell = [r for r in runs if r["dataset"] == name and r["latents"] == n_components]
             if cell:
                 found = np.array([r["recovered"] for r in cell])
                 mean = {key: np.mean([r[key] for r in cell]) for key in ("causes", "cpu_s")}
                 lines.append(
-                    f"| {name} | {latents} | {len(cell)} | {found.mean():.2f} "
+                    f"| {name} | {n_components} | {len(cell)} | {found.mean():.2f} "
                     f"| {100 * np.mean(found == 8):.0f} % "
                     f"| {max(r['largest_cost'] for r in cell):.2f} | {mean['causes']:.1f} "
-                    f"| {paper_says(name, latents, 'recovered'):.2f}, "
-                    f"{paper_says(name, latents, 'full_recovery_pct'):.0f} % "
+                    f"| {paper_says(name, n_components, 'recovered'):.2f}, "
+                    f"{paper_says(name, n_components, 'full_recovery_pct'):.0f} % "
                     f"| {mean['cpu_s']:.0f} |"
                 )
     return "\n".join(lines)
@@ -84,7 +83,7 @@ def table(runs: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--dataset", nargs="+", default=list(DATASETS), choices=DATASETS)
-    parser.add_argument("--latents", nargs="+", type=int, default=list(LATENTS))
+    parser.add_argument("--components", nargs="+", type=int, default=list(COMPONENTS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--table", action="store_true", help="print --json as a table and stop")
     options = parser.parse_args()
@@ -99,10 +98,10 @@ def main() -> None:
     machine = Machine()
     for seed in range(options.seeds):
         for name in options.dataset:
-            for latents in sorted(options.latents):
-                if (name, latents, seed) in done:
+            for n_components in sorted(options.components):
+                if (name, n_components, seed) in done:
                     continue
-                runs.append(run(name, latents, seed))
+                runs.append(run(name, n_components, seed))
                 print(runs[-1], flush=True)
                 write(path, {"machine": machine.describe(), "runs": runs})
     print(table(runs))

@@ -23,9 +23,10 @@ import numpy as np
 
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
+from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.inference.marginals import METHODS, MarginalMethod
-from noisyor.network.graph import FloatArray, Network
+from noisyor.network.graph import Network
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from random_networks import random_network, random_rows

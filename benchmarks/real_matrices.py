@@ -30,7 +30,7 @@ from _measure import Machine, arguments, significant, write
 from _problems import data_directory
 from _sceptics import grecond, ten_lines, thirty_lines
 from noisyor.datasets import load_tiny20
-from noisyor.metrics import factorization_error, independent_elbo
+from noisyor.metrics import factorization_error, independent_score
 from noisyor.search.cover import Cover
 from noisyor.search.factor_start import start_from_factors
 from noisyor.search.objectives import Matrix
@@ -167,7 +167,7 @@ def run(method: str, parts: Parts, causes: int, seed: int, python: str | None) -
         "test_error_pct": drawing_error(test, factors),
         "elbo_counts": bound(by_counts, test),
         "elbo_trained": bound(trained(by_counts, train), test),
-        "elbo_independent": independent_elbo(*map(nor.Observations.of, parts)),
+        "elbo_independent": independent_score(*map(nor.Observations.of, parts)).mean,
         **result,
     }
 

@@ -12,7 +12,6 @@ against its active edges; 1 means proportional. Sizes are measured in turns.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import noisyor as nor
+from _inference import BatchInference
 from _measure import Machine, arguments, interleaved, significant, write
 from _problems import active_edges
 from noisyor.data.observations import Observations
-from noisyor.engines.numba import engine
 from noisyor.network.graph import Network
 
 ITERATIONS = 50
@@ -102,11 +101,8 @@ FAMILIES: dict[str, Callable[[], Iterator[Point]]] = {
 
 
 def measure(points: list[Point], rounds: int, quiet: float | None) -> list[dict[str, Any]]:
-    options = nor.MaxProduct(tolerance=0.0, max_iterations=ITERATIONS)._options(0)
-    cases = {}
-    for point in points:
-        prepared = engine.PreparedNetwork(point.network)
-        cases[point.text] = partial(engine.infer, prepared, point.rows, options)
+    method = nor.MaxProduct(tolerance=0.0, max_iterations=ITERATIONS)
+    cases = {point.text: BatchInference(point.network, point.rows, method) for point in points}
     times = interleaved(cases, rounds, quiet=quiet)
     result = []
     for point in points:

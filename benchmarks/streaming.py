@@ -20,7 +20,8 @@ import scipy.sparse as sp
 
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
-from noisyor.network.graph import probability_from_theta
+from noisyor.engines.registry import get_engine
+from noisyor.network.parameters import probability_from_theta
 
 N_VISIBLE, N_HIDDEN = 10_000, 1_000
 CHILDREN = 40
@@ -139,7 +140,7 @@ def main() -> None:
         batch_size=options.batch,
         learning_rate=0.003,
         n_rows=options.rows,
-        n_threads=options.threads,
+        engine=get_engine(n_threads=options.threads),
     )
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
     held_out = next(chunks(truth, 2_000))

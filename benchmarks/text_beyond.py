@@ -24,12 +24,13 @@ from noisyor import datasets
 from noisyor.data.observations import Observations
 from noisyor.data.vocabulary import TextData, vectorize
 from noisyor.datasets.download import data_folder
+from noisyor.engines.registry import get_engine
 from noisyor.experiments.text import LOADERS
 from noisyor.inference.evaluate import evaluate
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.train import train
-from noisyor.metrics import independent_elbo
+from noisyor.metrics import independent_score
 from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network
 from noisyor.search.count_start import start_from_counts
@@ -98,7 +99,7 @@ def learned(arm: Arm, rows: Observations, threads: int) -> Network:
             final_learning_rate=arm.learning_rate * arm.final_share,
             relative=arm.relative,
             smoothing=1.0,
-            n_threads=threads,
+            engine=get_engine(n_threads=threads),
             progress=False,
         ).network
     return network
@@ -112,7 +113,7 @@ def run(
     network = learned(ARMS[name], train_rows, threads)
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
     methods = (MAX_PRODUCT, MeanField(local=True))
-    result = evaluate(network, score_rows, methods, n_threads=threads)
+    result = evaluate(network, score_rows, methods, engine=get_engine(n_threads=threads))
     assert result.elbo_vi is not None
     return {
         "arm": name,
@@ -122,7 +123,7 @@ def run(
         "cpu_seconds": round(cpu, 1),
         "elbo_mp": result.elbo_mp.mean,
         "elbo_vi": result.elbo_vi.mean,
-        "independent": independent_elbo(train_rows, score_rows),
+        "independent": independent_score(train_rows, score_rows).mean,
     }
 
 

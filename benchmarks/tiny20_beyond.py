@@ -24,13 +24,14 @@ from _measure import Machine, earlier, idea_arguments, write
 from _problems import use_data
 from noisyor import datasets
 from noisyor.data.observations import Observations
+from noisyor.engines.registry import get_engine
 from noisyor.inference.evaluate import evaluate
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.initialize import initialize
 from noisyor.learning.recipes import start_by_sampling
 from noisyor.learning.train import train
-from noisyor.metrics import independent_elbo
+from noisyor.metrics import independent_score
 from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network
 from noisyor.search.count_start import start_from_counts
@@ -101,12 +102,13 @@ WINNER = "sampling"
 
 def learned(arm: Arm, rows: Observations, threads: int) -> Network:
     """The network that an arm learns from rows."""
+    engine = get_engine(n_threads=threads)
     network = layered(rows, 3, **arm.graph)
     if arm.init == "data":
         network = start_from_counts(network, rows)
     elif arm.init == "sampling":
         method = MeanField(tolerance=1e-4)
-        network = start_by_sampling(network, rows, method, n_threads=threads, progress=False)
+        network = start_by_sampling(network, rows, method, engine=engine, progress=False)
     else:
         network = initialize(network, arm.init, noise="uniform" if arm.noise else "none")
     phases = ((MaxProduct(polish=3), arm.mp_steps), (MeanField(tolerance=1e-4), arm.steps))
@@ -120,7 +122,7 @@ def learned(arm: Arm, rows: Observations, threads: int) -> Network:
             learning_rate=arm.learning_rate,
             final_learning_rate=arm.final_learning_rate,
             smoothing=arm.smoothing,
-            n_threads=threads,
+            engine=engine,
             progress=False,
         ).network
     return network
@@ -128,7 +130,7 @@ def learned(arm: Arm, rows: Observations, threads: int) -> Network:
 
 def bounds(network: Network, rows: Observations, threads: int) -> dict[str, float]:
     """The paper's test Elbo, the larger of two means, and both of them."""
-    result = evaluate(network, rows, n_threads=threads)
+    result = evaluate(network, rows, engine=get_engine(n_threads=threads))
     assert result.elbo_vi is not None
     return {
         "elbo": result.elbo.mean,
@@ -154,7 +156,7 @@ def run(name: str, split: int, kept: bool, all_rows: Observations, threads: int)
         "cpu_seconds": round(cpu, 1),
         "test": bounds(network, test_rows, threads),
         "validation": None if validation is None else bounds(network, validation, threads),
-        "independent": independent_elbo(train_rows, test_rows),
+        "independent": independent_score(train_rows, test_rows).mean,
     }
 
 
@@ -195,7 +197,7 @@ def main() -> None:
     machine = Machine()
     found = earlier(options.json, {"paper": PAPER, "ablation": [], "confirmation": []})
     found["independent"] = [
-        independent_elbo(*rows.split(TRAIN_SHARE, split)) for split in range(N_INDEPENDENT)
+        independent_score(*rows.split(TRAIN_SHARE, split)).mean for split in range(N_INDEPENDENT)
     ]
     wanted = [("confirmation", WINNER, split) for split in range(options.splits)]
     wanted += [("ablation", n, 0) for n in (ARMS if options.only is None else options.only)]

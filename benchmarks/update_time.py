@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import noisyor as nor
+from _inference import BatchInference
 from _measure import Machine, arguments, interleaved, significant, write
 from _problems import (
     BMF_SIZES,
@@ -37,9 +38,10 @@ from _problems import (
     imdb,
     tiny20,
 )
-from noisyor.engines.numba import engine
+from noisyor.engines.registry import get_engine
 from noisyor.learning import adam
 from noisyor.learning import train as training
+from noisyor.network.graph import Network
 
 WARM_UP = 200
 PAPER_BMF = {(100, 20): 0.09, (200, 120): 0.26, (400, 80): 0.35, (400, 240): 0.86}
@@ -92,7 +94,7 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
         methods = {"100 iterations": replace(problem.method, tolerance=0.0), **methods}
 
     def updates(method: nor.MaxProduct, n_threads: int) -> None:
-        state = start
+        state, engine = start, get_engine("numba", n_threads=n_threads)
         for _ in range(case.updates):
             state, _ = training.step(
                 state,
@@ -101,7 +103,7 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
                 method,
                 learning_rate=problem.learning_rate,
                 seed=0,
-                n_threads=n_threads,
+                engine=engine,
             )
 
     cases: dict[str, Callable[[], object]] = {
@@ -132,22 +134,27 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
 
 def _parts(network, batch, method, state) -> tuple[dict[str, Callable[[], object]], float]:
     """The parts of an update on two threads, and the mean number of iterations."""
-    prepared = engine.PreparedNetwork(network)
-    options = method._options(0, state.step)
-    output = engine.infer(prepared, batch, options, n_threads=2)
-    gradient = engine.gradient(prepared, batch, output.states, 2)[1]
+    inference = BatchInference(network, batch, method, n_threads=2, step=state.step)
+    found = inference.max_product()
+    gradient = inference.gradient(found).gradient
+    moments = adam.update(adam.init(network.n_params), gradient, 1e-3)[0]
 
-    def optimise() -> None:
-        ascent = adam.update(state.optimiser, gradient, 1e-3)[1]
+    def optimize() -> None:
+        ascent = adam.update(moments, gradient, 1e-3)[1]
         np.where(network.free, np.maximum(state.theta + ascent, 1e-5), state.theta)
 
     parts: dict[str, Callable[[], object]] = {
-        "prepare": lambda: engine.PreparedNetwork(network.with_theta(state.theta)),
-        "infer": lambda: engine.infer(prepared, batch, options, n_threads=2),
-        "gradient": lambda: engine.gradient(prepared, batch, output.states, 2),
-        "adam and clip": optimise,
+        "prepare": lambda: _prepare(inference, network.with_theta(state.theta)),
+        "infer": inference.max_product,
+        "gradient": lambda: inference.gradient(found),
+        "adam and clip": optimize,
     }
-    return parts, round(float(output.iterations.mean()), 1)
+    return parts, round(float(found.iterations.mean()), 1)
+
+
+def _prepare(inference: BatchInference, network: Network) -> object:
+    """Parameters are spread over the edges when they are first asked for."""
+    return inference.engine.prepare(network).parameters
 
 
 def _build_to_file(name: str, data: Path, file: Path) -> None:

@@ -10,8 +10,7 @@ import sys
 
 import noisyor as nor
 from noisyor.datasets import load_hpo
-from noisyor.diagnosis.diseases import read_finding_names
-from noisyor.diagnosis.ranking import Differential
+from noisyor.diagnosis import Differential, read_finding_names
 
 PRESENT = {
     "HP:0001166": "Arachnodactyly",

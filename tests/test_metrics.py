@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -8,31 +9,38 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noisyor.data.observations import Observations
 from noisyor.datasets.deconvolution import generate_deconvolution, true_features
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.metrics import (
+    confidence_of_mean,
+    confidence_of_share,
+    factorization_error,
     features_iou,
+    full_recovery,
+    independent_score,
     match_features,
     reconstruct_images,
     reconstruction_error,
+    recovered_parameters,
     threshold_features,
     trivial_reference,
 )
 from noisyor.network.boolean import boolean_convolution
 from noisyor.network.builders import bipartite, convolutional
-from noisyor.network.graph import theta_from_failure
+from noisyor.network.parameters import theta_from_failure
 
 
 def convolution_by_definition(activations, features, border):
     """``1 - prod (1 - S[f, y - a, x - b] W[f, a, b])``, written out pixel by pixel."""
-    n, n_features, rows, columns = activations.shape
+    n, n_components, rows, columns = activations.shape
     _, height, width = features.shape
     shift = (height - 1, width - 1) if border else (0, 0)
     grow = -1 if border else 1
     shape = (rows + grow * (height - 1), columns + grow * (width - 1))
     images = np.zeros((n, *shape), dtype=np.uint8)
     for image, f, i, j, a, b in itertools.product(
-        *map(range, (n, n_features, rows, columns, height, width))
+        *map(range, (n, n_components, rows, columns, height, width))
     ):
         y, x = i + a - shift[0], j + b - shift[1]
         if 0 <= y < shape[0] and 0 <= x < shape[1]:
@@ -49,12 +57,12 @@ class TestBooleanConvolution:
     )
     @settings(deadline=None)
     def test_it_is_its_definition(self, seed, sizes, extra, border):
-        n, n_features, height, width = sizes
+        n, n_components, height, width = sizes
         smallest = (2 * height - 1, 2 * width - 1) if border else (1, 1)
         rows, columns = smallest[0] + extra[0], smallest[1] + extra[1]
         random = np.random.default_rng(seed)
-        activations = (random.random((n, n_features, rows, columns)) < 0.3).astype(np.uint8)
-        features = (random.random((n_features, height, width)) < 0.5).astype(np.uint8)
+        activations = (random.random((n, n_components, rows, columns)) < 0.3).astype(np.uint8)
+        features = (random.random((n_components, height, width)) < 0.5).astype(np.uint8)
         images = boolean_convolution(activations, features, border)
         assert images.dtype == np.uint8
         np.testing.assert_array_equal(
@@ -70,7 +78,7 @@ class TestBooleanConvolution:
     @pytest.mark.parametrize(
         ("activations", "features", "border", "message"),
         [
-            (np.zeros((1, 2, 3, 3)), np.zeros((1, 2, 2)), False, "2 features, but there are 1"),
+            (np.zeros((1, 2, 3, 3)), np.zeros((1, 2, 2)), False, "2 components, but there are 1"),
             (np.zeros((2, 3, 3)), np.zeros((1, 2, 2)), False, "activations has 4 axes"),
             (np.zeros((1, 1, 3, 3)), np.full((1, 2, 2), 0.5), False, "features is binary"),
             (np.full((1, 1, 3, 3), np.nan), np.zeros((1, 2, 2)), False, "activations is binary"),
@@ -211,3 +219,153 @@ class TestTrivialReference:
     def test_noise_must_be_a_probability(self):
         with pytest.raises(InvalidSettingError, match="between 0 and 1"):
             trivial_reference(np.zeros((2, 2)), noise=0.0)
+
+
+class TestFactorizationError:
+    def test_threshold_and_product(self):
+        log2 = math.log(2.0)
+        network = bipartite(
+            3,
+            2,
+            failure_probability=np.exp(
+                -np.array([[log2 + 1e-9, log2 - 1e-6, 3.0], [0.0, 5.0, 0.0]])
+            ),
+        )
+        # the factor is 101 / 010
+        X = np.array([[1, 1, 1], [0, 0, 0], [0, 1, 0]])
+        states = sp.csr_array(np.array([[1, 1], [0, 1], [1, 0]]))
+        # reconstructed 111, 010, 101: 0 + 1 + 3 entries of 9 differ
+        assert factorization_error(network, states, X) == pytest.approx(100 * 4 / 9)
+
+    def test_other_networks_are_refused(self):
+        with pytest.raises(InvalidNetworkError, match="bipartite"):
+            factorization_error(
+                convolutional((3, 3), 1, (2, 2)), np.zeros((1, 4)), np.zeros((1, 9))
+            )
+
+
+def recovered_by_definition(theta, prior, true_failure):
+    """All assignments tried; the counts of those with the smallest sum of costs."""
+    kept = [k for k in range(len(theta)) if prior[k] > 0.02]
+    true = -np.log(true_failure)
+    cost = {
+        (g, k): max(abs(theta[k][j] - true[g][j]) for j in range(true.shape[1]))
+        for g in range(len(true))
+        for k in kept
+    }
+    size = min(len(true), len(kept))
+    best: dict[float, set[int]] = {}
+    for chosen in itertools.combinations(range(len(true)), size):
+        for partners in itertools.permutations(kept, size):
+            pairs = [cost[g, k] for g, k in zip(chosen, partners, strict=True)]
+            best.setdefault(round(sum(pairs), 9), set()).add(sum(c <= 1.0 for c in pairs))
+    return best[min(best)] if best else {0}
+
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+class TestRecovery:
+    @given(SEEDS)
+    @settings(max_examples=40, deadline=None)
+    def test_by_definition(self, seed):
+        generator = np.random.default_rng(seed)
+        n_true, n_learned = generator.integers(1, 5), generator.integers(1, 6)
+        true = generator.choice([1.0, 0.1, 0.3], (n_true, 4))
+        near = -np.log(true[generator.integers(0, n_true, n_learned)])
+        theta = np.abs(near + generator.normal(0, 0.8, near.shape))
+        prior = generator.choice([0.01, 0.02, 0.021, 0.3], n_learned)
+        found = recovered_parameters(theta, prior, true)
+        assert found.n_recovered in recovered_by_definition(theta, prior, true)
+        for g, k in enumerate(found.learned):
+            if k < 0:
+                assert np.isinf(found.cost[g])
+            else:
+                assert prior[k] > 0.02
+                assert found.cost[g] == pytest.approx(np.abs(theta[k] + np.log(true[g])).max())
+
+    def test_the_truth_in_another_order(self):
+        failure = np.where(np.eye(8, 12) > 0, 0.1, 1.0)
+        order = np.random.default_rng(0).permutation(8)
+        found = recovered_parameters(-np.log(failure)[order], np.full(8, 0.2), failure)
+        assert found.n_recovered == 8
+        assert (order[found.learned] == np.arange(8)).all()
+
+    def test_a_cost_of_exactly_one_counts(self):
+        assert recovered_parameters([[1.0]], [0.5], [[1.0]]).n_recovered == 1
+        assert recovered_parameters([[1.0 + 1e-9]], [0.5], [[1.0]]).n_recovered == 0
+
+    def test_rare_causes_are_left_out(self):
+        failure = np.array([[0.1, 1.0]])
+        assert recovered_parameters(-np.log(failure), [0.02], failure).n_recovered == 0
+        assert recovered_parameters(-np.log(failure), [0.0201], failure).n_recovered == 1
+
+    def test_the_smallest_sum_decides_not_the_count(self):
+        # costs 0 and 1.5 one way, 0.9 and 0.9 the other: the smaller sum recovers only one
+        true = np.exp(-np.array([[0.0, 0.0], [0.9, 0.0]]))
+        learned = np.array([[0.0, 0.0], [0.9, 1.5]])
+        assert recovered_parameters(learned, [0.5, 0.5], true).n_recovered == 1
+
+    @pytest.mark.parametrize(
+        ("theta", "prior", "true"),
+        [([[1.0]], [0.1], [[1.0, 1.0]]), ([[1.0]], [0.1, 0.1], [[1.0]]), ([[1.0]], [0.1], [[0.0]])],
+    )
+    def test_errors(self, theta, prior, true):
+        with pytest.raises(InvalidDataError):
+            recovered_parameters(theta, prior, true)
+
+    def test_full_recovery(self):
+        assert full_recovery([8, 7, 8, 0]) == 50.0
+        assert full_recovery([3], n_true=3) == 100.0
+        with pytest.raises(InvalidDataError):
+            full_recovery([])
+
+
+class TestIntervals:
+    @pytest.mark.parametrize(
+        ("percent", "n_runs", "printed"),
+        [(26.0, 50, 12.1), (72.0, 50, 12.5), (29.6, 500, 4.0), (98.0, 50, 3.9), (100.0, 50, 0.0)],
+    )
+    def test_shares_as_the_paper_prints_them(self, percent, n_runs, printed):
+        assert confidence_of_share(percent, n_runs) == pytest.approx(printed, abs=0.06)
+
+    def test_mean(self):
+        # deviations -1, 0, 1: standard deviation 1
+        assert confidence_of_mean([6, 7, 8]) == pytest.approx(1.96 / math.sqrt(3))
+        assert math.isnan(confidence_of_mean([7]))
+
+    @pytest.mark.parametrize(("percent", "n_runs"), [(-1.0, 5), (101.0, 5), (50.0, 0)])
+    def test_not_a_share(self, percent, n_runs):
+        with pytest.raises(InvalidSettingError):
+            confidence_of_share(percent, n_runs)
+
+
+class TestIndependentScore:
+    def test_columns_count_by_themselves(self):
+        train = Observations.of(np.array([[1, 0], [1, 0], [0, 0]]))
+        test = Observations.of(np.array([[1, 0], [0, 1]]))
+        first, second = 2.5 / 4, 0.5 / 4
+        rows = [
+            math.log(first) + math.log(1 - second),
+            math.log(1 - first) + math.log(second),
+        ]
+        score = independent_score(train, test)
+        np.testing.assert_allclose(score.per_row, rows)
+        assert score.mean == pytest.approx(sum(rows) / 2)
+
+    def test_unobserved_entries_do_not_count(self):
+        train = Observations.of(np.array([[1, 0], [1, np.nan]]))
+        rows = Observations.of(np.array([[1, 1], [np.nan, 0]]))
+        on = np.array([2.5 / 3, 0.5 / 2])
+        expected = [np.log(on[0]) + np.log(on[1]), np.log1p(-on[1])]
+        np.testing.assert_allclose(independent_score(train, rows).per_row, expected)
+
+    def test_a_weight_stands_for_so_many_rows(self):
+        rows = np.array([[1, 0, 1], [0, np.nan, 1], [1, 1, np.nan]])
+        copies = np.array([3, 1, 2])
+        weighted = Observations.of(rows).weighted(copies)
+        repeated = Observations.of(np.repeat(rows, copies, axis=0))
+        found, expected = (independent_score(data, data) for data in (weighted, repeated))
+        np.testing.assert_allclose(np.repeat(found.per_row, copies), expected.per_row)
+        assert found.mean == pytest.approx(expected.mean)
+        assert found.standard_error == pytest.approx(expected.standard_error)

@@ -35,3 +35,7 @@ class DatasetNotFoundError(NoisyOrError, FileNotFoundError):
 
 class MissingExtraError(NoisyOrError, ImportError):
     """An optional dependency is needed and not installed."""
+
+
+class SweepError(NoisyOrError, RuntimeError):
+    """A process of a sweep of experiments ended in a way that it should not have."""

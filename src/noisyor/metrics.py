@@ -1,6 +1,6 @@
 """How good a result is: reconstruction, recovered features, and the trivial reference beside them.
 
-Images are binary stacks (n_images, height, width); features (n_features, height, width).
+Images are binary stacks (n_images, height, width); features are (n_components, height, width).
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
+from noisyor.inference.evaluate import Score
 from noisyor.network.boolean import binary_array, boolean_convolution, boolean_product
-from noisyor.network.builders import activation_shape
 from noisyor.network.graph import Network
+from noisyor.network.layout import ConvolutionalLayout
 
 __all__ = [
     "FeatureMatch",
@@ -27,7 +29,7 @@ __all__ = [
     "factorization_error",
     "features_iou",
     "full_recovery",
-    "independent_elbo",
+    "independent_score",
     "match_features",
     "reconstruct_images",
     "reconstruction_error",
@@ -73,7 +75,12 @@ class TrivialReference(NamedTuple):
 
 
 def threshold_features(theta: npt.ArrayLike) -> BinaryArray:
-    """Pixels that a feature is more likely to switch on than not: ``theta > log 2``, uint8."""
+    """Pixels that a feature is more likely to switch on than not: ``theta > log 2``, uint8.
+
+    >>> import noisyor as nor
+    >>> nor.metrics.threshold_features([[0.1, 0.7], [2.0, 0.6]]).tolist()
+    [[0, 1], [1, 0]]
+    """
     likely: BoolArray = np.asarray(theta, dtype=np.float64) > np.log(2.0)
     return likely.astype(np.uint8)
 
@@ -89,31 +96,37 @@ def reconstruct_images(network: Network, states: Any) -> BinaryArray:
     Returns
     -------
     uint8 (n_images, height, width).
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.convolutional((2, 3), 1, (2, 2), failure_probability=0.1)
+    >>> nor.metrics.reconstruct_images(network, [[0, 1]]).tolist()
+    [[[0, 1, 1], [0, 1, 1]]]
     """
-    features = threshold_features(network.theta_of("failure"))
-    image_shape = network.visible_shape
-    if features.ndim != 3 or len(image_shape) != 2:
+    layout = network.layout
+    if not isinstance(layout, ConvolutionalLayout):
         raise InvalidNetworkError(
-            "only a convolutional network draws images; this one has parameters 'failure' of "
-            f"shape {features.shape} and observations of shape {image_shape}"
-        )
-    border = not _fits(network, False)
-    if border and not _fits(network, True):
-        raise InvalidNetworkError(
-            f"{network.n_hidden} hidden nodes are not the positions of features of shape "
-            f"{features.shape} in images of shape {image_shape}"
+            "only a convolutional network draws images, the layout of this one is "
+            + ("unknown" if layout is None else layout.kind)
         )
     dense = states.toarray() if sp.issparse(states) else np.asarray(states)
     if dense.ndim != 2 or dense.shape[1] != network.n_hidden:
         raise InvalidDataError(
             f"states have shape (n_images, {network.n_hidden}) for this network, got {dense.shape}"
         )
-    positions = activation_shape(image_shape, features.shape[1:], border)
-    return boolean_convolution(dense.reshape(-1, len(features), *positions), features, border)
+    activations = dense.reshape(-1, layout.n_components, *layout.activation_shape)
+    features = threshold_features(network.theta_of("failure"))
+    return boolean_convolution(activations, features, layout.border)
 
 
 def reconstruction_error(X_reconstructed: npt.ArrayLike, X: npt.ArrayLike) -> float:
-    """Entries that differ, in percent. Both binary and of one shape."""
+    """Entries that differ, in percent. Both binary and of one shape.
+
+    >>> import noisyor as nor
+    >>> nor.metrics.reconstruction_error([[1, 0], [0, 0]], [[1, 1], [0, 0]])
+    25.0
+    """
     reconstructed, given = binary_array("X_reconstructed", X_reconstructed), binary_array("X", X)
     if reconstructed.shape != given.shape:
         raise InvalidDataError(
@@ -129,7 +142,14 @@ def trivial_reference(X: npt.ArrayLike, noise: float = 0.01) -> TrivialReference
     Parameters
     ----------
     X : binary, first axis the observations.
-    noise : probability that a visible is on without a cause. Hidden causes cost nothing here.
+    noise : probability that a visible is on without a cause. Hidden nodes cost nothing here.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> reference = nor.metrics.trivial_reference([[1, 0], [0, 0]], noise=0.5)
+    >>> reference.reconstruction_error, round(reference.elbo, 3)
+    (25.0, -1.386)
     """
     if not 0.0 < noise < 1.0:
         raise InvalidSettingError(f"noise lies between 0 and 1, got {noise}")
@@ -147,8 +167,15 @@ def factorization_error(network: Network, states: Any, X: npt.ArrayLike) -> floa
     ----------
     network : built by `noisyor.bipartite`; its factor is ``theta >= log 2``, where a cause is at
         least as likely to switch a visible on as not.
-    states : binary (n, n_hidden), dense or SciPy sparse: the inferred causes.
+    states : binary (n, n_hidden), dense or SciPy sparse: the inferred hidden states.
     X : binary (n, n_visible).
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.1]])
+    >>> nor.metrics.factorization_error(network, [[1], [0]], [[1, 1], [0, 1]])
+    25.0
     """
     theta = network.theta_of("failure")
     if theta.shape != (network.n_hidden, network.n_visible):
@@ -160,20 +187,27 @@ def factorization_error(network: Network, states: Any, X: npt.ArrayLike) -> floa
     return reconstruction_error(boolean_product(dense, theta >= np.log(2.0)), X)
 
 
-def independent_elbo(X_train: Any, X: Any) -> float:
-    """Mean log-probability of rows if every visible were on by itself, as often as in training.
+def independent_score(train: Observations, rows: Observations) -> Score:
+    """Log-probability of every row if each column were on by itself, as often as in training.
 
-    The reference for networks whose noise is learned. One row is added in which every visible is
-    half on, so that a visible never seen does not cost infinity.
+    The reference for networks whose noise is learned. One row is added to the training rows in
+    which every column is half on, so that a column never seen does not cost infinity. Unobserved
+    entries do not count; a training row of weight w counts as w rows.
 
-    Parameters
-    ----------
-    X_train, X : `noisyor.Observations` without unobserved entries.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> rows = nor.Observations.of(np.array([[1, 0], [0, 1]]))
+    >>> round(nor.metrics.independent_score(rows, rows).mean, 3)
+    -1.386
     """
-    share = (X_train.column_counts() + 0.5) / (X_train.n_rows + 1.0)
-    counts = X.column_counts()
-    total = counts @ np.log(share) + (X.n_rows - counts) @ np.log1p(-share)
-    return float(total / X.n_rows)
+    weight = train.row_weights
+    seen = train.total_weight - train.missing_csr().T @ weight
+    share = (train.to_csr().T @ weight + 0.5) / (seen + 1.0)
+    on, off = np.log(share), np.log1p(-share)
+    total = off.sum() + rows.to_csr() @ (on - off) - rows.missing_csr() @ off
+    return Score(np.asarray(total, dtype=np.float64), weights=rows.weights)
 
 
 def recovered_parameters(
@@ -196,6 +230,13 @@ def recovered_parameters(
     theta : (n_learned, n_visible) learned parameters of the edges.
     prior_probability : (n_learned,) probability of each learned cause.
     true_failure : (n_true, n_visible) failure probabilities, 1 where there is no edge.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> theta = [[2.3, 0.0], [0.0, 2.3]]
+    >>> nor.metrics.recovered_parameters(theta, [0.2, 0.2], [[0.1, 1.0]]).n_recovered
+    1
     """
     learned, true = np.asarray(theta, np.float64), np.asarray(true_failure, np.float64)
     prior = np.asarray(prior_probability, np.float64)
@@ -220,7 +261,12 @@ def recovered_parameters(
 
 
 def full_recovery(recovered: npt.ArrayLike, n_true: int = 8) -> float:
-    """Share of the runs that recovered every true cause, in percent."""
+    """Share of the runs that recovered every true cause, in percent.
+
+    >>> import noisyor as nor
+    >>> nor.metrics.full_recovery([8, 7, 8, 8])
+    75.0
+    """
     counts = np.asarray(recovered)
     if not counts.size:
         raise InvalidDataError("there are no runs")
@@ -228,13 +274,23 @@ def full_recovery(recovered: npt.ArrayLike, n_true: int = 8) -> float:
 
 
 def confidence_of_mean(values: npt.ArrayLike) -> float:
-    """Half width of the 95 % confidence interval of a mean over runs; NaN for a single run."""
+    """Half width of the 95 % confidence interval of a mean over runs; NaN for a single run.
+
+    >>> import noisyor as nor
+    >>> round(nor.metrics.confidence_of_mean([1.0, 2.0, 3.0]), 3)
+    1.132
+    """
     runs = np.asarray(values, dtype=np.float64)
     return _Z95 * float(runs.std(ddof=1) / np.sqrt(runs.size)) if runs.size > 1 else float("nan")
 
 
 def confidence_of_share(percent: float, n_runs: int) -> float:
-    """Half width of the 95 % confidence interval of a share of runs, both in percent."""
+    """Half width of the 95 % confidence interval of a share of runs, both in percent.
+
+    >>> import noisyor as nor
+    >>> round(nor.metrics.confidence_of_share(50.0, 100), 1)
+    9.8
+    """
     if not 0.0 <= percent <= 100.0 or n_runs < 1:
         raise InvalidSettingError(f"{percent} % of {n_runs} runs is not a share")
     share = percent / 100.0
@@ -245,6 +301,10 @@ def features_iou(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> float:
     """Mean intersection over union of the true features with the learned ones matched to them.
 
     See `match_features` for the arguments; true features without a partner count as 0.
+
+    >>> import noisyor as nor
+    >>> nor.metrics.features_iou([[[1, 1], [0, 1]]], [[[1, 1], [1, 1]]])
+    0.75
     """
     return float(match_features(learned_binary, true).iou.mean())
 
@@ -259,6 +319,14 @@ def match_features(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> Featur
     ----------
     learned_binary : binary (n_learned, height, width), see `threshold_features`.
     true : binary (n_true, true_height, true_width), none larger than the learned, none empty.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> learned = [[[0, 1, 1]], [[1, 0, 0]]]
+    >>> match = nor.metrics.match_features(learned, [[[1, 0]], [[1, 1]]])
+    >>> match.learned.tolist(), match.iou.tolist()
+    ([1, 0], [1.0, 1.0])
     """
     learned, targets = (
         binary_array("learned_binary", learned_binary, 3),
@@ -287,20 +355,6 @@ def match_features(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> Featur
     place = iou.argmax(axis=2)[chosen, partner]
     match.offset[chosen] = np.stack(np.divmod(place, columns), axis=1)
     return match
-
-
-def _fits(network: Network, border: bool) -> bool:
-    """Whether the hidden nodes are the positions of the features, with or without border."""
-    n_features, *feature_shape = network.group("failure").shape
-    try:
-        rows, columns = activation_shape(
-            (network.visible_shape[0], network.visible_shape[1]),
-            (feature_shape[0], feature_shape[1]),
-            border,
-        )
-    except InvalidNetworkError:
-        return False
-    return bool(n_features * rows * columns == network.n_hidden)
 
 
 def _not_empty(array: BoolArray) -> None:

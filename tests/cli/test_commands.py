@@ -14,11 +14,7 @@ import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor.cli.fit_job import independent_reference
 from noisyor.cli.main import main
-from noisyor.cli.options import row_numbers
-from noisyor.data.observations import Observations
-from noisyor.errors import InvalidSettingError
 from noisyor.io.model_file import read_metadata
 from noisyor.tables import ReadOptions, read_table
 
@@ -85,7 +81,7 @@ class TestFit:
         assert told["data"]["source"] == "patients.csv"
         assert told["reading"] == {"id_column": "patient"}
         assert told["settings"]["steps"] == 300
-        assert told["settings"]["n_hidden"] == 3
+        assert told["settings"]["n_components"] == 3
         assert told["metrics"]["held_out_elbo"] > told["metrics"]["held_out_independent"]
         assert told["curve"]["held_out_elbo"]
         assert told["versions"]["noisyor"] == nor.__version__
@@ -163,7 +159,7 @@ class TestFit:
             y, x = random.integers(0, 5, 2)
             image[y : y + 2, x : x + 2] = 1
         np.save("images.npy", images)
-        arguments = ["--features", "1", "--feature-shape", "2x2", "--steps", "200"]
+        arguments = ["--components", "1", "--feature-shape", "2x2", "--steps", "200"]
         assert main(["fit", "images.npy", *arguments]) in (0, 1)
         network = nor.load_network("images.safetensors")
         assert network.visible_shape == (6, 6)
@@ -233,7 +229,7 @@ class TestStops:
         finally:
             process.kill()
         assert process.returncode == 130
-        assert "to go on: noisyor resume m.safetensors" in errors
+        assert "to continue: noisyor resume m.safetensors" in errors
         assert "Traceback" not in errors
         assert Path("m.safetensors.checkpoint").exists()
 
@@ -281,6 +277,17 @@ class TestExplain:
                 exact = expected.marginals[number, cause["index"]]
                 assert cause["probability"] == pytest.approx(exact)
 
+    @pytest.mark.parametrize("command", ["explain", "evaluate"])
+    def test_the_model_file_is_read_once(self, capsys, monkeypatch, command):
+        import noisyor.io.model_file as model_file
+
+        opened, content = [], model_file._content
+        monkeypatch.setattr(
+            model_file, "_content", lambda path: opened.append(path) or content(path)
+        )
+        run(capsys, command, "patients.safetensors", "patients.csv")
+        assert len(opened) == 1
+
     def test_findings(self, capsys):
         arguments = ["--observe", "fever,cough", "--absent", "rash", "--what-if", "Red Eyes"]
         text = run(capsys, "explain", "patients.safetensors", *arguments)
@@ -317,13 +324,6 @@ class TestEvaluate:
         assert "Elbo^VI" not in text
         assert "independent columns" in text
 
-    def test_the_reference(self):
-        train = Observations.of(np.array([[1, 0], [1, np.nan]]))
-        rows = Observations.of(np.array([[1, 1], [np.nan, 0]]))
-        on = np.array([2.5 / 3, 0.5 / 2])
-        expected = [np.log(on[0]) + np.log(on[1]), np.log1p(-on[1])]
-        np.testing.assert_allclose(independent_reference(train, rows).per_row, expected)
-
 
 class TestSample:
     @pytest.mark.parametrize("ending", ["csv", "jsonl", "npz", "npy"])
@@ -351,7 +351,7 @@ class TestExportAndInfo:
 
     def test_info(self, capsys):
         text = run(capsys, "info", "patients.safetensors", "--top", "1")
-        for word in ("factors", "12 visible", "3 hidden", "120 rows", "held_out_elbo", "2 more"):
+        for word in ("factors", "12 findings", "3 causes", "120 rows", "held_out_elbo", "2 more"):
             assert word in text
         record = json.loads(run(capsys, "info", "patients.safetensors", "--json"))
         assert record["metadata"]["kind"] == "factors"
@@ -359,7 +359,7 @@ class TestExportAndInfo:
 
     def test_any_model_of_the_library(self, capsys):
         nor.save_network("bare", nor.bipartite(4, 2), metadata={"data": "strange", "metrics": 3})
-        assert "4 visible" in run(capsys, "info", "bare")
+        assert "4 findings, 2 causes" in run(capsys, "info", "bare")
 
     @pytest.mark.skipif(os.name == "nt", reason="pipes differ")
     def test_a_reader_that_stops_early(self):
@@ -377,14 +377,3 @@ class TestExportAndInfo:
         process.stderr.close()
         process.wait(timeout=60)
         assert errors == ""
-
-
-class TestRows:
-    def test_lists(self):
-        assert row_numbers("0-2,5, 7 - 8", 10) == [0, 1, 2, 5, 7, 8]
-        assert row_numbers("3,3,2", 4) == [3, 2]
-
-    @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "2-1", "10", "1,,2"])
-    def test_what_is_no_list(self, text):
-        with pytest.raises(InvalidSettingError, match="--rows"):
-            row_numbers(text, 10)

@@ -8,26 +8,13 @@ import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor.datasets.hpo import HpoData, load_hpo
-from noisyor.diagnosis.diseases import naive_bayes, read_finding_names, simulate_patients
+from noisyor.datasets.hpo import load_hpo
+from noisyor.diagnosis.diseases import read_finding_names
+from noisyor.diagnosis.patients import simulate_patients
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "diagnosis.py"
-
-
-@pytest.fixture
-def annotations():
-    findings = ["HP:1", "HP:2", "HP:3"]
-    rows = nor.Observations.from_indices([[0, 1], [1, 2], [2]], 3, column_names=findings)
-    names = ("flu", "measles", "nothing")
-    return HpoData("2025", rows, ("D:1", "D:2", "D:3"), names, np.array([0.8, np.nan, 1.0, 0.5, 0]))
-
-
-@pytest.fixture
-def network(annotations):
-    names = {"HP:1": "Cough", "HP:2": "Fever"}
-    return nor.disease_network(annotations, finding_names=names, prior_probability=[0.1, 0.02, 0.5])
 
 
 def test_frequencies_become_failure_probabilities(annotations, network):
@@ -75,31 +62,6 @@ def test_names_from_an_ontology(tmp_path):
     file.write_text("no ontology\n")
     with pytest.raises(InvalidDataError, match="OBO"):
         read_finding_names(file)
-
-
-def test_simulated_patients(network):
-    patients = simulate_patients(network, 30, n_present=1, n_absent=1, seed=1)
-    assert patients.diseases.sum(axis=1).tolist() == [1] * 30
-    assert (np.diff(patients.rows.ptr) == 1).all()
-    assert (np.diff(patients.rows.missing_ptr) >= 1).all()
-    again = simulate_patients(network, 10, n_present=1, n_absent=1, seed=1)
-    assert (again.diseases.toarray() == patients.diseases[:10].toarray()).all()
-    assert again.rows.fingerprint() == patients.rows.take(slice(0, 10)).fingerprint()
-    by_prior = simulate_patients(network, 30, n_diseases=None, seed=1)
-    assert set(by_prior.diseases.sum(axis=1).tolist()) <= {1, 2}
-    assert by_prior.diseases.sum(axis=0)[0] > by_prior.diseases.sum(axis=0)[1]  # flu is common
-    with pytest.raises(InvalidSettingError, match="one layer"):
-        simulate_patients(nor.from_edges(1, 2, [(0, 0)], [(1, 0)]), 1)
-
-
-def test_naive_bayes_is_the_posterior_if_one_cause_is_on(network):
-    rows = nor.Observations.of(np.array([[1, 0, np.nan], [0, 1, 1]]))
-    states = np.eye(2)
-    expected = np.stack(
-        [nor.log_joint(network, np.tile(state, (2, 1)), rows) for state in states], axis=1
-    )
-    expected = np.exp(expected) / np.exp(expected).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(naive_bayes(network, rows), expected)
 
 
 @pytest.fixture(scope="module")

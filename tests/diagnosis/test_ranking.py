@@ -5,40 +5,10 @@ import pytest
 
 import noisyor as nor
 from noisyor.data.observations import Observations
-from noisyor.diagnosis.ranking import differential, evidence_of, find_visible, what_if
+from noisyor.diagnosis.ranking import differential
+from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import enumerate_posterior
-
-FINDINGS = ["fever", "cough", "sneezing", "rash", "wheezing", "red eyes"]
-
-
-@pytest.fixture(scope="module")
-def clinic() -> nor.Network:
-    return nor.from_edges(
-        6,
-        4,
-        [(0, 0), (0, 1), (1, 0), (1, 2), (2, 0), (2, 3), (3, 4), (3, 1), (2, 5)],
-        failure_probability=[0.1, 0.2, 0.3, 0.3, 0.05, 0.02, 0.1, 0.5, 0.2],
-        prior_probability=[0.05, 0.1, 0.01, 0.02],
-        noise_probability=0.01,
-        visible_names=FINDINGS,
-        hidden_names=["flu", "cold", "measles", "asthma"],
-    )
-
-
-@pytest.fixture(scope="module")
-def deep() -> nor.Network:
-    """Two layers: hidden 3 and 4 stand above 0, 1, 2."""
-    random = np.random.default_rng(3)
-    return nor.from_edges(
-        6,
-        5,
-        [(0, 0), (0, 1), (1, 1), (1, 2), (1, 3), (2, 4), (2, 5)],
-        [(3, 0), (3, 1), (4, 1), (4, 2)],
-        failure_probability=random.uniform(0.1, 0.6, 11),
-        prior_probability=random.uniform(0.05, 0.3, 5),
-        noise_probability=0.02,
-    )
 
 
 def row(present=(), absent=(), n_visible=6) -> Observations:
@@ -124,51 +94,27 @@ class TestWhatIsExplained:
         assert found.best == ()
 
 
-class TestWhatIf:
-    def test_explaining_away(self, clinic):
-        present, absent = what_if(clinic, row([0, 1]), find_visible(clinic, "rash"))
-        assert (present.before, present.after) == ("unknown", "present")
-        assert (absent.before, absent.after) == ("unknown", "absent")
-        moves = {move.name: move for move in present.moves}
-        assert moves["measles"].after > 0.4 > moves["measles"].before
-        assert moves["flu"].after < moves["flu"].before
-        assert moves["flu"].away == "measles"
-        expected = enumerate_posterior(clinic, row([0, 1, 3])).marginals[0]
-        assert moves["flu"].after == pytest.approx(expected[0])
+class TestWork:
+    """Max-product runs twice for a sampled row, and not at all for an enumerated one."""
 
-    def test_what_is_known_is_forgotten_or_turned(self, clinic):
-        changes = what_if(clinic, row([0, 1]), 1)
-        assert [(c.before, c.after) for c in changes] == [
-            ("present", "unknown"),
-            ("present", "absent"),
-        ]
-        assert all(move.away == "" for change in changes for move in change.moves)
-        changes = what_if(clinic, row([0], [1]), 1)
-        assert [c.after for c in changes] == ["unknown", "present"]
+    @staticmethod
+    def counted(network, **options) -> int:
+        calls = []
 
-    def test_evidence(self):
-        evidence = row([2], [4])
-        assert [evidence_of(evidence, k) for k in (2, 4, 0)] == ["present", "absent", "unknown"]
+        class Counting(type(get_engine("numba"))):
+            def max_product(self, *arguments, **settings):
+                calls.append(arguments)
+                return super().max_product(*arguments, **settings)
 
-
-class TestNames:
-    def test_found_in_any_case_or_by_number(self, clinic, deep):
-        assert find_visible(clinic, "Red Eyes") == 5
-        assert find_visible(clinic, "2") == 2
-        assert find_visible(deep, "column 3") == 3
+        differential(network, row([0, 1], [4]), engine=Counting(), **options)
+        return len(calls)
 
     @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            ("fevr", "'fevr'.*did you mean 'fever'"),
-            ("eyes", "did you mean 'red eyes'"),
-            ("xyz", "'xyz'"),
-        ],
+        ("method", "expected"), [("auto", 0), ("exact", 0), ("chains", 2), ("samples", 2)]
     )
-    def test_near_matches(self, clinic, text, message):
-        with pytest.raises(InvalidDataError, match=message):
-            find_visible(clinic, text)
+    def test_max_product_runs(self, clinic, method, expected):
+        assert self.counted(clinic, method=method) == expected
 
-    def test_numbers_where_there_are_no_names(self, deep):
-        with pytest.raises(InvalidDataError, match=r"have no names.*0 to 5"):
-            find_visible(deep, "6")
+    def test_an_unknown_method(self, clinic):
+        with pytest.raises(InvalidSettingError, match="method is one of"):
+            differential(clinic, row([0]), method="guess")

@@ -8,15 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from noisyor.cli.main import main
-from noisyor.experiments import NAMES, experiment
-from noisyor.experiments.arrays import pack, unpack
-from noisyor.experiments.protocol import Choice, RunSpec
+from noisyor.experiments import experiment
+from noisyor.experiments.protocol import RunSpec
 from noisyor.experiments.records import find_runs
 from noisyor.experiments.runner import Sweep, run_sweep
 
@@ -70,7 +70,7 @@ class TestEveryExperiment:
 
     def test_overparam(self):
         result = reproduce(
-            *("overparam", "--dataset", "IMG", "--dataset", "PLNT", "--latents", "8"),
+            *("overparam", "--dataset", "IMG", "--dataset", "PLNT", "--components", "8"),
             *("--steps", "3", "--seeds", "2", "--validation-seeds", "0"),
         )
         check_schema(result, {"recovered", "full_recovery_pct", "test_elbo", "trivial_recovered"})
@@ -142,15 +142,16 @@ class TestEveryExperiment:
             check_schema(result, {"test_elbo", "test_elbo_vi", "test_elbo_mp", "test_re_pct"})
 
     def test_the_same_seed_gives_the_same_numbers(self):
-        arguments = ["overparam", "--dataset=CON8", "--latents=9", "--steps=5", "--seeds=0"]
+        arguments = ["overparam", "--dataset=CON8", "--components=9", "--steps=5", "--seeds=0"]
         first = reproduce(*arguments)
         again = reproduce(*arguments, "--no-resume")
         assert metrics_of(first) == metrics_of(again)
 
     def test_page_and_figures_from_the_runs(self, capsys, monkeypatch):
-        monkeypatch.setattr("noisyor.experiments.deconvolution.STEPS", 3)
+        short = replace(experiment("deconvolution"), steps=lambda method: 3)
+        monkeypatch.setattr("noisyor.experiments.deconvolution.EXPERIMENT", short)
         reproduce("deconvolution", "--seeds", "0", "--init=paper-3")
-        reproduce("overparam", "--dataset=IMG", "--latents=8", "--steps=2", "--seeds=0-1")
+        reproduce("overparam", "--dataset=IMG", "--components=8", "--steps=2", "--seeds=0-1")
         assert main(["reproduce-report", "results", "--out", "docs/page.md"]) == 0
         page = Path("docs/page.md").read_text()
         assert "| BD | mp | 3 | paper-3 (the only one run) | 1 | test Elbo |" in page
@@ -172,7 +173,7 @@ class TestEveryExperiment:
         assert Path("mine.md").read_text() == "# Mine"
 
     def test_run_files_are_small(self):
-        reproduce("overparam", "--dataset=IMG", "--latents=32", "--steps=1", "--seeds=0")
+        reproduce("overparam", "--dataset=IMG", "--components=32", "--steps=1", "--seeds=0")
         sizes = [path.stat().st_size for path in Path("results").rglob("runs/*.json")]
         assert max(sizes) < 100_000
 
@@ -215,10 +216,10 @@ class TestInterruption:
         assert len(find_runs(Path("out"))) == 1
 
     def test_a_damaged_record_is_named(self, capsys):
-        reproduce("overparam", "--dataset=IMG", "--latents=8", "--steps=1", "--seeds=0")
+        reproduce("overparam", "--dataset=IMG", "--components=8", "--steps=1", "--seeds=0")
         path = next(Path("results/overparam/runs").iterdir())
         path.write_text(path.read_text()[:50])
-        arguments = ["overparam", "--dataset=IMG", "--latents=8", "--steps=1", "--seeds=0"]
+        arguments = ["overparam", "--dataset=IMG", "--components=8", "--steps=1", "--seeds=0"]
         assert main(["reproduce", *arguments, "--quiet"]) == 2
         error = capsys.readouterr().err
         assert str(path) in error
@@ -302,7 +303,7 @@ class TestProcesses:
     def test_an_error_in_a_process_is_one_line(self):
         Path("data").mkdir()
         Path("data/ovpm_IMG.npz").write_bytes(b"rubbish")
-        arguments = "overparam --dataset IMG --latents 8 --seeds 0-1 --jobs 2 --steps 1 --quiet"
+        arguments = "overparam --dataset IMG --components 8 --seeds 0-1 --jobs 2 --steps 1 --quiet"
         done = subprocess.run(
             [*COMMAND, "reproduce", *arguments.split()],
             capture_output=True,
@@ -314,80 +315,3 @@ class TestProcesses:
         assert done.stderr.count("\n") == 1
         assert "ovpm_IMG.npz" in done.stderr
         assert not list(Path("results/overparam/runs").iterdir())
-
-
-class TestArguments:
-    @pytest.mark.parametrize(
-        ("arguments", "word"),
-        [
-            (["nonsense"], "nonsense"),
-            (["bmf", "--size", "100"], "n,r"),
-            (["bmf", "--size", "0,3"], "n,r"),
-            (["bmf", "--dataset", "IMG"], "--size"),
-            (["bmf", "--seeds", "a"], "--seeds"),
-            (["bmf", "--seeds", "5-2"], "--seeds"),
-            (["bmf", "--seeds", ""], "--seeds"),
-            (["bmf", "--init", "mine"], "mine"),
-            (["bmf", "--method", "local-vi"], "local-vi"),
-            (["overparam", "--dataset", "nonsense"], "IMG-FLIP"),
-            (["overparam", "--latents", "0"], "--latents"),
-            (["overparam", "--method", "vi"], "vi"),
-            (["text", "--dataset", "nonsense"], "IMDB"),
-            (["tiny20", "--size", "3,2"], "tiny20"),
-            (["deconvolution", "--latents", "3"], "BD"),
-            (["tiny20", "--steps", "0"], "--steps"),
-            (["tiny20", "--jobs", "0"], "--jobs"),
-        ],
-    )
-    def test_errors_are_one_line_and_leave_nothing(self, capsys, arguments, word):
-        assert main(["reproduce", *arguments]) == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert captured.err.count("\n") == 1
-        assert word in captured.err
-        assert not list(Path().iterdir())
-
-    def test_out_is_a_file(self, capsys):
-        Path("file").touch()
-        assert main(["reproduce", "bmf", "--size", "2,1", "--out", "file", "--quiet"]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
-
-    @pytest.mark.parametrize("command", ["figures", "reproduce-report"])
-    def test_results_that_do_not_exist(self, capsys, command):
-        assert main([command, "nowhere"]) == 2
-        assert "nowhere" in capsys.readouterr().err
-
-    def test_the_papers_lists_are_the_defaults(self):
-        specs = {
-            name: experiment(name).specs((), Choice(), (), range(10), None, 0) for name in NAMES
-        }
-        sizes = {name: len(found) for name, found in specs.items()}
-        assert sizes == {
-            "tiny20": 40,
-            "text": 5 * 40,
-            "bmf": 9 * 40,
-            "overparam": 7 * 4 * 2 * 10,
-            "deconvolution": 40,
-        }
-        assert {spec.steps for spec in specs["overparam"]} == {45_000}
-        assert {spec.steps for spec in specs["bmf"]} == {40_000}
-        names = [spec.name for found in specs.values() for spec in found]
-        assert len(set(names)) == len(names)
-
-
-class TestArrays:
-    @pytest.mark.parametrize(
-        "values",
-        [np.eye(3, dtype=np.uint8), np.array([[0, 5], [300, 1]]), np.array([0.5, -2.25, 1e-3])],
-    )
-    def test_back_and_forth(self, values):
-        found = unpack(json.loads(json.dumps(pack(values))))
-        assert found.shape == values.shape
-        np.testing.assert_allclose(found, values, rtol=1e-3)
-
-    def test_damaged(self):
-        from noisyor.errors import InvalidDataError
-
-        for damaged in ({}, {"shape": [9], "kind": "float16", "base64": "AAAA"}, None):
-            with pytest.raises(InvalidDataError):
-                unpack(damaged)

@@ -22,6 +22,7 @@ from noisyor.io.model_file import (
     _digest,
     _header,
     _seal,
+    load_model,
     load_network,
     read_metadata,
     save_network,
@@ -58,7 +59,14 @@ NETWORKS = {
 
 
 def assert_same(left: Network, right: Network) -> None:
-    for name in ("n_visible", "n_hidden", "visible_names", "hidden_names", "visible_shape"):
+    for name in (
+        "n_visible",
+        "n_hidden",
+        "visible_names",
+        "hidden_names",
+        "visible_shape",
+        "layout",
+    ):
         assert getattr(left, name) == getattr(right, name)
     for name in ("child_ptr", "parent", "param", "leak_param", "theta", "free"):
         mine, other = getattr(left, name), getattr(right, name)
@@ -120,6 +128,16 @@ class TestRoundTrip:
         metadata = {"seed": 1, "note": "ü\n", "nested": {"list": [1.5, None, True]}}
         save_network(str(model), NETWORKS["bipartite"], metadata=metadata)
         assert read_metadata(str(model)) == metadata
+
+    def test_network_and_metadata_in_one_read(self, model, monkeypatch):
+        hashed = []
+        monkeypatch.setattr(
+            "noisyor.io.model_file._seal", lambda told: hashed.append(1) or _seal(told)
+        )
+        network, metadata = load_model(model)
+        assert_same(network, NETWORKS["convolutional"])
+        assert metadata == {"seed": 3}
+        assert len(hashed) == 1
 
     def test_same_content_same_bytes(self, tmp_path):
         for name in ("a", "b"):
@@ -198,8 +216,8 @@ class TestDamage:
         refused(path, "not a model file of noisyor")
 
     def test_another_version(self, model):
-        forge(model, description={"format": "noisyor-model-2"})
-        refused(model, f"'noisyor-model-2'.*{FORMAT}")
+        forge(model, description={"format": "noisyor-model-1"})
+        refused(model, f"'noisyor-model-1'.*{FORMAT}")
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
     def test_impossible_parameters(self, model, value):
@@ -262,6 +280,9 @@ class TestDamage:
             ({"hidden_names": ["a", "b"]}, "hidden_names"),
             ({"groups": ["failure"]}, "its arrays are"),
             ({"groups": None}, "malformed"),
+            ({"layout": 3}, "kind among"),
+            ({"layout": {"kind": "bipartite", "n_visible": 20, "n_hidden": 18}}, "not those of"),
+            ({"layout": {"kind": "layered", "layers": [20, 10**15]}}, "n_hidden=10"),
         ],
     )
     def test_descriptions_that_make_no_sense(self, model, network, message):

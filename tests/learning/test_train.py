@@ -13,7 +13,7 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.learning import adam
 from noisyor.learning import train as training
-from noisyor.network.graph import THETA_MIN
+from noisyor.network.parameters import THETA_MIN
 
 
 @pytest.fixture

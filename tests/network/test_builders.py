@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
-from noisyor.network.builders import activation_shape, bipartite, convolutional, from_edges
-from noisyor.network.graph import THETA_MIN, Network
+from noisyor.network.builders import bipartite, convolutional, from_edges
+from noisyor.network.graph import Network
+from noisyor.network.layout import activation_shape
+from noisyor.network.parameters import THETA_MIN
 
 
 def parents(network: Network, node: int) -> list[int]:
@@ -78,9 +80,13 @@ class TestBipartite:
         [
             ({"n_visible": 0}, InvalidNetworkError, "n_visible is a positive whole number, got 0"),
             ({"n_hidden": 2.5}, InvalidNetworkError, "n_hidden is a positive whole number"),
-            ({"prior": "per_hidden"}, InvalidSettingError, "prior is one of.*got 'per_hidden'"),
-            ({"noise": "none"}, InvalidSettingError, "noise is one of.*got 'none'"),
-            ({"fixed": ("leak",)}, InvalidSettingError, "fixed is one of.*got 'leak'"),
+            (
+                {"prior": "per_hidden"},
+                InvalidSettingError,
+                "prior must be .*got 'per_hidden'",
+            ),
+            ({"noise": "none"}, InvalidSettingError, "noise must be .* or .*got 'none'"),
+            ({"fixed": ("leak",)}, InvalidSettingError, "fixed must be .* or .*got 'leak'"),
             (
                 {"failure_probability": np.ones((3, 2))},
                 InvalidNetworkError,
@@ -106,13 +112,13 @@ class TestBipartite:
 class TestConvolutional:
     @pytest.mark.parametrize("border", [False, True])
     def test_edges_are_those_of_stamping_features_one_by_one(self, border):
-        image, n_features, feature = (5, 4), 2, (3, 2)
-        network = convolutional(image, n_features, feature, border=border)
+        image, n_components, feature = (5, 4), 2, (3, 2)
+        network = convolutional(image, n_components, feature, border=border)
         rows, columns = activation_shape(image, feature, border)
         shift = (feature[0] - 1, feature[1] - 1) if border else (0, 0)
         expected = {}
         hidden = 0
-        for f, i, j in itertools.product(range(n_features), range(rows), range(columns)):
+        for f, i, j in itertools.product(range(n_components), range(rows), range(columns)):
             for a, b in itertools.product(range(feature[0]), range(feature[1])):
                 y, x = i + a - shift[0], j + b - shift[1]
                 if 0 <= y < image[0] and 0 <= x < image[1]:
@@ -162,11 +168,11 @@ class TestConvolutional:
             ({"feature_shape": (6, 2)}, "do not fit into images.*border=True"),
             ({"image_shape": (5, 5, 1)}, r"image_shape is \(height, width\)"),
             ({"feature_shape": (0, 2)}, r"feature_shape\[0\] is a positive whole number"),
-            ({"n_features": 0}, "n_features is a positive"),
+            ({"n_components": 0}, "n_components is a positive"),
         ],
     )
     def test_rejected(self, arguments, message):
-        defaults = {"image_shape": (5, 5), "n_features": 1, "feature_shape": (2, 2)}
+        defaults = {"image_shape": (5, 5), "n_components": 1, "feature_shape": (2, 2)}
         with pytest.raises(InvalidNetworkError, match=message):
             convolutional(**{**defaults, **arguments})
 
@@ -276,5 +282,5 @@ class TestFromEdges:
             from_edges(2, 2, **{**defaults, **arguments})
 
     def test_unknown_group_to_fix(self):
-        with pytest.raises(InvalidSettingError, match=r"fixed is one of.*'leak'"):
+        with pytest.raises(InvalidSettingError, match=r"fixed must be .* or .*'leak'"):
             from_edges(1, 1, [(0, 0)], fixed="leak")

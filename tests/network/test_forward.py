@@ -54,3 +54,32 @@ def test_wrong_arguments():
         nor.sample(network, 0)
     with pytest.raises(InvalidDataError, match=r"\(n_rows, 2\)"):
         nor.visible_probability(network, [[1, 0, 1]])
+
+
+def test_prior_marginals_are_how_often_hidden_nodes_are_on():
+    network = nor.from_edges(
+        2,
+        5,
+        [(0, 0), (1, 1)],
+        [(2, 0), (3, 0), (3, 1), (4, 3)],
+        failure_probability=[0.5, 0.5, 0.2, 0.6, 0.3, 0.4],
+        prior_probability=[0.1, 0.2, 0.3, 0.1, 0.5],
+    )
+    found = nor.network.prior_marginals(network)
+    drawn = np.asarray(nor.sample(network, 20_000, seed=5).hidden.mean(axis=0)).ravel()
+    np.testing.assert_allclose(found, drawn, atol=0.015)
+    # Of a node whose probability is known, only what it leads to follows.
+    known = nor.network.prior_marginals(network, np.array([3]), np.array([1.0]))
+    assert known[[2, 3, 4]].tolist() == pytest.approx([0.3, 1.0, 0.5])
+    assert known[1] == pytest.approx(1 - 0.8 * 0.3)
+
+
+def test_the_edge_matrix_holds_every_edge_once():
+    network = random_network(3)
+    theta = nor.network.edge_matrix(network)
+    assert theta.shape == (network.n_nodes, network.n_hidden)
+    for edge in range(network.n_edges):
+        child, parent = network.edge_child[edge], network.parent[edge]
+        assert theta[child, parent] == network.theta[network.param[edge]]
+    success = nor.network.edge_matrix(network, probability=True)
+    np.testing.assert_allclose(success.toarray(), 1 - np.exp(-theta.toarray()))

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import noisyor as nor
+from noisyor.diagnosis.attribution import attribute_findings
 from noisyor.network.labels import hidden_names
-from noisyor.report.attribution import attribute
 from noisyor.report.explorer import Caps, Words, cause_names, explorer_data, reach_of
-from noisyor.report.health import expected_rate
 from noisyor.report.quality import explain_rows
 
 WORDS = Words("topic", "topics", "word", "words", "document", "documents")
@@ -28,9 +27,9 @@ def explorer(example, **caps) -> dict:
         WORDS,
         cause_names(network, "topics", False, reach_of(network)),
         reach_of(network),
-        expected_rate(network),
+        nor.network.prior_marginals(network),
         rows,
-        attribute(network, rows.observations, rows.states),
+        attribute_findings(network, rows.observations, rows.states).chains(),
         None,
         Caps(**caps),
     )
@@ -89,9 +88,9 @@ class TestNames:
 
 def test_documents_are_those_with_most_explained(topics, data):
     rows = explain_rows(topics.network, topics.observations, 1000)
-    links = attribute(topics.network, rows.observations, rows.states)
+    links = attribute_findings(topics.network, rows.observations, rows.states).chains()
     for cause, best in enumerate(data["best"]):
-        counts = np.bincount(links.row[links.cause == cause], minlength=300)
+        counts = np.bincount(links.row[links.hidden == cause], minlength=300)
         shown = [len(words) for _, *words in best]
         assert shown == sorted(counts, reverse=True)[: len(shown)]
         assert len(shown) == min(5, np.count_nonzero(counts))

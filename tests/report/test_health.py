@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import noisyor as nor
 from noisyor.report.health import (
-    expected_rate,
     find_dead,
     find_duplicates,
     groups_of,
@@ -14,12 +12,6 @@ from noisyor.report.health import (
     similar_features,
     success_matrix,
 )
-
-
-def test_the_expected_rate_is_how_often_causes_are_on(topics):
-    drawn = nor.sample(topics.network, 5_000, seed=5).hidden
-    found = np.asarray(drawn.mean(axis=0)).ravel()
-    np.testing.assert_allclose(expected_rate(topics.network), found, atol=0.025)
 
 
 class TestDead:

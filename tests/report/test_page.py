@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -11,7 +12,7 @@ from report_examples import NASTY, QUOTES
 import noisyor as nor
 from noisyor.cli.main import main
 from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
-from noisyor.report.inputs import kind_of, positions_of, read_model, rows_for
+from noisyor.report.inputs import kind_of, read_model, rows_for
 from noisyor.report.page import model_page, write_report
 
 VOID = {"meta", "input", "br"}
@@ -184,11 +185,10 @@ class TestKinds:
         nor.save_network(path, topics.network, metadata={"kind": "network"})
         assert "6 causes in 2 layers above 12 findings" in model_page(read_model(path)).html
 
-    def test_positions_with_and_without_border(self, features):
-        assert positions_of(features.network) == (2, 11, 11, True)
-        inside = nor.convolutional((9, 8), 2, (3, 3))
-        assert positions_of(inside) == (2, 7, 6, False)
-        assert positions_of(nor.bipartite(9, 2)) is None
+    def test_the_kind_comes_from_the_layout(self, features):
+        assert kind_of(features.network) == "features"
+        assert kind_of(replace(features.network, layout=None)) == "factors"
+        assert kind_of(nor.bipartite(9, 2)) == "factors"
 
     def test_one_cause_one_column_one_row(self, tmp_path):
         path = tmp_path / "tiny.safetensors"

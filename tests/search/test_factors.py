@@ -225,7 +225,7 @@ def test_wrong_factors(factors, message):
         cover_rows(np.eye(3), factors)
 
 
-@pytest.mark.parametrize("prior", ["per_latent", "shared"])
+@pytest.mark.parametrize("prior", ["per_component", "shared"])
 @pytest.mark.parametrize("noise", ["per_visible", "shared"])
 def test_start_has_the_factors_and_keeps_what_is_fixed(data, found, prior, noise):
     network = nor.bipartite(
@@ -237,7 +237,7 @@ def test_start_has_the_factors_and_keeps_what_is_fixed(data, found, prior, noise
     assert not learned[8:].any()
     np.testing.assert_allclose(start.theta_of("noise"), -np.log1p(-0.02))
     share = found.states.mean(0)
-    expected = share if prior == "per_latent" else share.mean(keepdims=True)
+    expected = share if prior == "per_component" else share.mean(keepdims=True)
     probability = -np.expm1(-start.theta_of("prior"))
     np.testing.assert_allclose(probability[: len(expected)], expected, atol=0.02)
 

@@ -11,7 +11,8 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.metrics import features_iou, threshold_features
 from noisyor.network.boolean import boolean_convolution
-from noisyor.network.builders import activation_shape, convolutional
+from noisyor.network.builders import convolutional
+from noisyor.network.layout import activation_shape
 from noisyor.search.factor_start import start_from_features
 from noisyor.search.features import FoundFeatures, search_features
 

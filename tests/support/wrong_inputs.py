@@ -190,7 +190,7 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
     "a truncated parquet": (truncated_parquet, ["fit", "data.parquet"], ("data.parquet",)),
     "a truncated png": (
         pictures((8, 8), cut=True),
-        ["fit", "pictures", "--features", "1", "--feature-shape", "2,2"],
+        ["fit", "pictures", "--components", "1", "--feature-shape", "2,2"],
         ("0.png", "damaged"),
     ),
     "a truncated xz": (
@@ -240,13 +240,13 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
     "mixed kinds": (nothing, [*FIT, "--layers", "3"], ("--components belongs to factors",)),
     "features of a table": (
         nothing,
-        ["fit", "data.csv", "--features", "2", "--feature-shape", "2,2"],
+        ["fit", "data.csv", "--components", "2", "--feature-shape", "2,2"],
         ("features are learned from images",),
     ),
     "images without a shape": (
         array("data.npy", np.zeros((3, 4, 4))),
         ["fit", "data.npy"],
-        ("--features", "--feature-shape"),
+        ("--components", "--feature-shape"),
     ),
     "a strange shape": (nothing, ["fit", "data.csv", "--feature-shape", "5"], ("HEIGHT,WIDTH",)),
     "an unknown command": (nothing, ["fir", "data.csv"], ("fir",)),

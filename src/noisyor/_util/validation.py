@@ -1,12 +1,44 @@
-"""Checks that the settings of all methods share."""
+"""Checks of settings: one wording for what was expected and what came."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from noisyor.errors import InvalidSettingError
+
+__all__ = [
+    "BELOW_ONE",
+    "COUNT",
+    "COUNT_OR_ZERO",
+    "NOT_NEGATIVE",
+    "Rule",
+    "check_choice",
+    "check_count",
+    "check_positive",
+    "check_seed",
+    "check_settings",
+    "choice",
+    "count",
+    "is_finite",
+    "is_whole",
+    "or_none",
+]
+
+
+class Rule(NamedTuple):
+    """What a setting must be: ``valid`` decides, ``expected`` says it in words."""
+
+    valid: Callable[[Any], bool]
+    expected: str
+
+    def check(self, name: str, value: object) -> None:
+        """Raise `InvalidSettingError` unless the value of the named setting is valid."""
+        if not self.valid(value):
+            raise InvalidSettingError(f"{name} must be {self.expected}, got {value!r}")
 
 
 def is_finite(value: object) -> bool:
@@ -19,8 +51,57 @@ def is_whole(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def check_seed(seed: int) -> int:
+def count(least: int = 1) -> Rule:
+    """The rule that a setting is a whole number from ``least`` on."""
+    return Rule(lambda value: is_whole(value) and value >= least, f"{least}, {least + 1}, …")
+
+
+COUNT, COUNT_OR_ZERO = count(), count(0)
+NOT_NEGATIVE = Rule(lambda value: is_finite(value) and value >= 0, "at least 0")
+BELOW_ONE = Rule(lambda value: is_finite(value) and 0 <= value < 1, "in [0, 1)")
+_POSITIVE = Rule(lambda value: is_finite(value) and value > 0, "positive")
+_SEED = Rule(
+    lambda value: is_whole(value) and 0 <= value < 2**63, "a whole number of 0 .. 2**63 - 1"
+)
+
+
+def choice(*allowed: str) -> Rule:
+    """The rule that a setting is one of a few words."""
+    words = ", ".join(repr(word) for word in allowed[:-1])
+    listed = f"{words} or {allowed[-1]!r}" if words else repr(allowed[-1])
+    return Rule(lambda value: isinstance(value, str) and value in allowed, listed)
+
+
+def or_none(rule: Rule) -> Rule:
+    """The rule that a setting is None, or as another rule says."""
+    return Rule(lambda value: value is None or rule.valid(value), f"None or {rule.expected}")
+
+
+def check_settings(instance: object, rules: Mapping[str, Rule]) -> None:
+    """Check attributes of an object, each by its rule; the first that fails is named."""
+    for name, rule in rules.items():
+        rule.check(name, getattr(instance, name))
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """A whole number that is at least ``least``, as a plain integer."""
+    count(least).check(name, value)
+    return int(value)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """A finite number above 0, as a plain float."""
+    _POSITIVE.check(name, value)
+    return float(value)
+
+
+def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """One of a few words."""
+    choice(*allowed).check(name, value)
+    return str(value)
+
+
+def check_seed(seed: Any) -> int:
     """A seed as a plain integer of 0 .. 2**63 - 1."""
-    if not is_whole(seed) or not 0 <= seed < 2**63:
-        raise InvalidSettingError(f"seed must be a whole number of 0 .. 2**63 - 1, got {seed!r}")
+    _SEED.check("seed", seed)
     return int(seed)

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import re
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 
-from noisyor.errors import InvalidSettingError
+from noisyor.cli.options import (
+    json_file_option,
+    number_ranges,
+    out_option,
+    printable,
+    quiet_option,
+    results_argument,
+    steps_option,
+    threads_option,
+)
+from noisyor.errors import InvalidSettingError, SweepError
 
 __all__ = ["figures", "reproduce", "reproduce_report"]
 
 _NAMES = ("tiny20", "text", "bmf", "overparam", "deconvolution")
 _METHODS = ("mp", "vi", "local-vi", "hybrid", "pmp", "mp-two-stage", "hybrid-two-stage")
-_MOST_SEEDS = 10_000
+_FLAGS = {
+    "datasets": "--dataset",
+    "sizes": "--size",
+    "n_components": "--components",
+    "jobs": "--jobs",
+}
+_MAX_SEEDS = 10_000
 
 
 @click.command()
@@ -32,7 +50,7 @@ _MOST_SEEDS = 10_000
     "datasets",
     multiple=True,
     metavar="NAME",
-    help="Repeatable, for text and overparam. By default all of the paper.",
+    help="Repeatable, for text and overparam. By default all of the paper's.",
 )
 @click.option(
     "--size",
@@ -42,11 +60,11 @@ _MOST_SEEDS = 10_000
     help="Repeatable, for bmf: rows and causes. By default the paper's nine.",
 )
 @click.option(
-    "--latents",
+    "--components",
     multiple=True,
     type=click.IntRange(min=1),
     metavar="K",
-    help="Repeatable, for overparam. By default 8, 10, 16, 32.",
+    help="Repeatable, for overparam: number of causes. By default 8, 10, 16, 32.",
 )
 @click.option(
     "--seeds", default="0-9", show_default=True, metavar="LIST", help="Such as 0-9 or 0,3,5."
@@ -58,12 +76,7 @@ _MOST_SEEDS = 10_000
     metavar="NAME",
     help="Repeatable: paper-1 .. paper-4. By default the paper's list.",
 )
-@click.option(
-    "--steps",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Updates, instead of the paper's number.",
-)
+@steps_option("Updates, instead of the paper's number.")
 @click.option(
     "--validation-seeds",
     type=click.IntRange(min=0),
@@ -72,39 +85,30 @@ _MOST_SEEDS = 10_000
     metavar="N",
     help="Seeds with which the start is chosen on held-out training rows; 0 for none.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
 @click.option(
-    "--threads",
+    "--jobs",
     type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
     metavar="N",
-    help="Threads of each run; by default the cores divided by the jobs.",
+    help="Number of processes.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder for the runs.  [default: results/EXPERIMENT]",
-)
-@click.option(
-    "--json",
-    "record",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Also write all results as JSON.",
-)
+@threads_option("Threads of each run; by default the cores divided by the jobs.")
+@out_option("Folder for the runs.  [default: results/EXPERIMENT]", metavar="DIR")
+@json_file_option("Also write all results as JSON.")
 @click.option(
     "--resume/--no-resume",
     default=True,
     show_default=True,
-    help="Leave out finished runs, or do all of them again.",
+    help="Skip finished runs, or repeat them.",
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@quiet_option
 def reproduce(
     name: str,
     methods: tuple[str, ...],
     datasets: tuple[str, ...],
     sizes: tuple[str, ...],
-    latents: tuple[int, ...],
+    components: tuple[int, ...],
     seeds: str,
     inits: tuple[str, ...],
     steps: int | None,
@@ -119,19 +123,20 @@ def reproduce(
     """Run an experiment of the paper and print its numbers beside the paper's.
 
     EXPERIMENT is tiny20, text, bmf, overparam or deconvolution. Every finished run is a file in
-    DIR/runs; a stopped sweep goes on where it was when the command is given again.
+    DIR/runs; give the same command again to continue a sweep that was stopped.
     """
     from noisyor._util.atomic import write_atomically
     from noisyor.experiments import experiment
     from noisyor.experiments.protocol import Choice
-    from noisyor.experiments.records import check_replaceable, find_runs, to_json
+    from noisyor.experiments.records import check_replaceable, find_runs, to_text
     from noisyor.experiments.results.comparison import build_summary, entries
     from noisyor.experiments.results.terminal import table_text
     from noisyor.experiments.runner import Sweep, run_sweep
 
     about = experiment(name)
-    choice = Choice(datasets, sizes, latents)
-    specs = about.specs(methods, choice, inits, _seeds(seeds), steps, validation_seeds)
+    choice = Choice(datasets, sizes, components)
+    with _flags_in_errors():
+        specs = about.specs(methods, choice, inits, _seeds(seeds), steps, validation_seeds)
     out = out or Path("results") / name
     for path in filter(None, (out / "results.json", record)):
         check_replaceable(path, name)
@@ -143,18 +148,19 @@ def reproduce(
     def collect() -> list[dict[str, Any]]:
         """Write what is finished, also after an interrupt."""
         runs = find_runs(out, name)
-        result = to_json(build_summary(about, runs)).encode()
+        result = to_text(build_summary(about, runs)).encode()
         for path in filter(None, (out / "results.json", record)):
             write_atomically(path, result)
         return runs
 
     try:
-        run_sweep(sweep)
+        with _flags_in_errors():
+            run_sweep(sweep)
     except KeyboardInterrupt:
         collect()
         click.echo(
             f"noisyor: finished runs and checkpoints are in {out}; "
-            "give the same command again to go on",
+            "give the same command again to continue",
             err=True,
         )
         raise
@@ -164,43 +170,31 @@ def reproduce(
         lines = [
             line for line in entries(about, runs) if (line.case, line.method, line.steps) in asked
         ]
-        click.echo(_printable(table_text(lines)))
+        click.echo(printable(table_text(lines)))
+
+
+@contextmanager
+def _flags_in_errors() -> Iterator[None]:
+    """Errors of the library name its parameters; here they become the flags that set them."""
+    try:
+        yield
+    except (InvalidSettingError, SweepError) as error:
+        words = re.compile("|".join(rf"\b{name}\b" for name in _FLAGS))
+        raise type(error)(words.sub(lambda match: _FLAGS[match[0]], str(error))) from error
 
 
 def _seeds(text: str) -> list[int]:
     """Seeds from a list such as ``0-9`` or ``0,3,5-7``."""
-    seeds: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,18})\s*(?:-\s*(\d{1,18})\s*)?", part)
-        if match is None:
-            raise InvalidSettingError(f"--seeds is a list such as 0-9 or 0,3,5, got {text!r}")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if not first <= last < first + _MOST_SEEDS:
-            raise InvalidSettingError(f"--seeds: {part.strip()} is not a range of seeds")
-        seeds += [seed for seed in range(first, last + 1) if seed not in seeds]
-    return seeds
-
-
-def _printable(text: str) -> str:
-    """The text without characters that the terminal's encoding does not have."""
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return text.replace("–", "-").encode("ascii", "replace").decode("ascii")
-    return text
+    ranges = number_ranges("--seeds", text)
+    if any(len(found) > _MAX_SEEDS for found in ranges):
+        raise InvalidSettingError(f"--seeds: more than {_MAX_SEEDS:,} seeds in {text!r}")
+    return list(dict.fromkeys(chain.from_iterable(ranges)))
 
 
 @click.command()
-@click.argument("results", type=click.Path(path_type=Path), metavar="RESULTS")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("figures"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder for the pictures.",
-)
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@results_argument
+@out_option("Folder for the pictures.", metavar="DIR", default="figures")
+@quiet_option
 def figures(results: Path, out: Path, quiet: bool) -> None:
     """Draw the paper's figures from the runs in a folder, as PNG and SVG."""
     from noisyor.experiments.records import find_runs
@@ -213,15 +207,8 @@ def figures(results: Path, out: Path, quiet: bool) -> None:
 
 
 @click.command("reproduce-report")
-@click.argument("results", type=click.Path(path_type=Path), metavar="RESULTS")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("docs/reproduction.md"),
-    show_default=True,
-    metavar="FILE",
-    help="The page.",
-)
+@results_argument
+@out_option("The page.", default="docs/reproduction.md")
 def reproduce_report(results: Path, out: Path) -> None:
     """Write the page that sets all results beside the paper's."""
     from noisyor._util.atomic import write_atomically

@@ -8,26 +8,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noisyor.cli.options import (
+    NOTHING_FOUND,
     engine_with,
     json_option,
     model_argument,
+    optional_data_argument,
     print_json,
     printable,
     reading_options,
-    row_numbers,
     seed_option,
     threads_option,
+    top_option,
 )
+from noisyor.cli.rows import read_for, row_numbers
 from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
     from noisyor.data.observations import Observations
-    from noisyor.diagnosis.ranking import Change, Differential
+    from noisyor.diagnosis.counterfactual import Counterfactual
+    from noisyor.diagnosis.ranking import Differential
+    from noisyor.io.model_file import SavedModel
     from noisyor.network.graph import Network
 
 __all__ = ["explain"]
-
-NOTHING_FOUND = 1
 
 _DEFAULT_ROWS = 10
 _SHOWN_FINDINGS = 8
@@ -36,7 +39,7 @@ _FAINT = 0.01
 
 @click.command()
 @model_argument
-@click.argument("data", type=click.Path(path_type=Path), metavar="[DATA]", required=False)
+@optional_data_argument
 @click.option("--rows", metavar="LIST", help="Rows of DATA, such as 0-9 or 0,3,5.  [default: 0-9]")
 @click.option("--observe", multiple=True, metavar="NAMES", help="Findings that are present.")
 @click.option("--absent", multiple=True, metavar="NAMES", help="Findings that are known absent.")
@@ -46,16 +49,14 @@ _FAINT = 0.01
     metavar="NAME",
     help="Also show what changes if this finding were known otherwise. Repeatable.",
 )
-@click.option(
-    "--top", type=click.IntRange(min=1), default=5, show_default=True, help="Causes to list."
-)
+@top_option(5, least=1)
 @click.option(
     "--method",
     type=click.Choice(["auto", "exact", "chains", "samples"]),
     default="auto",
     show_default=True,
     help="exact: enumerate; chains: sampling with error bars; samples: perturb-and-max-product; "
-    "auto: exact where few causes are concerned, else chains.",
+    "auto: exact if few causes are involved, otherwise chains.",
 )
 @click.option(
     "--samples",
@@ -66,7 +67,7 @@ _FAINT = 0.01
     help="Chains or samples.",
 )
 @seed_option
-@threads_option
+@threads_option()
 @reading_options
 @json_option
 def explain(
@@ -105,16 +106,18 @@ def explain(
     if data is None and rows is not None:
         raise InvalidSettingError("--rows chooses rows of DATA, and there is no DATA")
 
-    from noisyor.diagnosis.ranking import differential, find_visible
-    from noisyor.diagnosis.ranking import what_if as suppose
-    from noisyor.io.model_file import load_network
+    from noisyor.diagnosis.counterfactual import what_if as suppose
+    from noisyor.diagnosis.findings import find_visible
+    from noisyor.diagnosis.ranking import differential
+    from noisyor.io.model_file import load_model
 
-    network = load_network(model)
+    saved = load_model(model)
+    network = saved.network
     supposed = [find_visible(network, name) for name in what_if]
     if data is None:
         labels, chosen, note = ["findings"], _evidence(network, observe, absent), ""
     else:
-        labels, chosen, note = _rows(model, network, data, rows, reading)
+        labels, chosen, note = _rows(saved, data, rows, reading)
     options: dict[str, Any] = {
         "top": top,
         "method": method,
@@ -145,7 +148,7 @@ def explain(
 
 def _evidence(network: Network, observe: tuple[str, ...], absent: tuple[str, ...]) -> Observations:
     from noisyor.data.observations import Observations
-    from noisyor.diagnosis.ranking import find_visible
+    from noisyor.diagnosis.findings import find_visible
 
     def indices(texts: tuple[str, ...]) -> list[int]:
         names = network.visible_names or ()
@@ -169,12 +172,10 @@ def _evidence(network: Network, observe: tuple[str, ...], absent: tuple[str, ...
 
 
 def _rows(
-    model: Path, network: Network, data: Path, rows: str | None, reading: dict[str, Any]
+    saved: SavedModel, data: Path, rows: str | None, reading: dict[str, Any]
 ) -> tuple[list[str], Observations, str]:
     """Labels and rows to explain, and a note if there are more."""
-    from noisyor.cli.model import read_for
-
-    table = read_for(model, network, data, reading)
+    table = read_for(saved, data, reading)
     n_rows = table.observations.n_rows
     numbers = list(range(min(n_rows, _DEFAULT_ROWS)))
     if rows is not None:
@@ -202,7 +203,11 @@ def _few(items: list[str], shown: int = _SHOWN_FINDINGS) -> str:
 
 
 def _text(
-    network: Network, label: str, row: Observations, result: Differential, changes: list[Change]
+    network: Network,
+    label: str,
+    row: Observations,
+    result: Differential,
+    changes: list[Counterfactual],
 ) -> list[str]:
     from noisyor.network.labels import hidden_label
 
@@ -229,16 +234,21 @@ def _text(
     lines.append(f"  {result.method}")
     for change in changes:
         lines.append(f"  if {change.finding!r} were {change.after} (now {change.before}):")
-        for move in change.moves:
-            away = f"  explained away by {move.away}" if move.away else ""
-            lines.append(f"    {move.before:.3f} -> {move.after:.3f}  {move.name}{away}")
-        if not change.moves:
+        for shift in change.shifts:
+            rival = shift.explained_away_by
+            away = f"  explained away by {rival}" if rival else ""
+            lines.append(f"    {shift.before:.3f} -> {shift.after:.3f}  {shift.name}{away}")
+        if not change.shifts:
             lines.append("    nothing changes by more than 0.01")
     return lines
 
 
 def _record(
-    network: Network, label: str, row: Observations, result: Differential, changes: list[Change]
+    network: Network,
+    label: str,
+    row: Observations,
+    result: Differential,
+    changes: list[Counterfactual],
 ) -> dict[str, Any]:
     from dataclasses import asdict
 

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noisyor.cli.options import (
+    NOTHING_FOUND,
+    PATH,
     check_output,
     data_argument,
     engine_with,
+    force_option,
     json_option,
+    out_option,
     print_json,
     printable,
     quiet_option,
     reading_options,
     seed_option,
+    steps_option,
     threads_option,
 )
 from noisyor.errors import InvalidSettingError
@@ -28,9 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = ["fit", "resume"]
 
-NOTHING_FOUND = 1
-
 _SHOWN = 8
+_STRUCTURE = {
+    "factors": {"n_components"},
+    "topics": {"n_layers"},
+    "features": {"n_components", "feature_shape"},
+}
 
 
 def _count(context: Any, option: Any, value: str | None) -> int | str | None:
@@ -54,23 +62,18 @@ def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | No
 
 @click.command()
 @data_argument
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="MODEL",
-    help="Model file to write.  [default: name of DATA with .safetensors]",
-)
+@out_option("Model file to write.  [default: name of DATA with .safetensors]", metavar="MODEL")
 @click.option(
     "--kind",
     type=click.Choice(["factors", "topics", "features"]),
     help="What to learn: causes of columns (any table), a hierarchy of topics (documents), or "
-    "features of images.  [default: what DATA is]",
+    "features of images.  [default: depends on DATA]",
 )
 @click.option(
     "--components",
     callback=_count,
     metavar="K",
-    help="Factors: number of causes, or auto.  [default: auto]",
+    help="Number of causes (factors, features), or auto (factors).  [default: auto]",
 )
 @click.option(
     "--layers",
@@ -78,31 +81,31 @@ def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | No
     metavar="N",
     help="Topics: layers, words included.  [default: 3]",
 )
-@click.option(
-    "--features", type=click.IntRange(min=1), metavar="F", help="Features: number of features."
-)
 @click.option("--feature-shape", callback=_shape, metavar="H,W", help="Features: their size.")
 @click.option(
     "--held-out",
     type=click.FloatRange(min=0.0, max=1.0, max_open=True),
     metavar="SHARE",
-    help="Share of the rows to judge the model by.  [default: 0.1 if there are 20 rows]",
+    help="Share of the rows to evaluate on.  [default: 0.1, or 0 below 20 rows]",
 )
-@click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Updates.")
+@steps_option("Number of updates.")
 @click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help="Rows per update.")
 @click.option(
-    "--learning-rate", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Of Adam."
+    "--learning-rate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="X",
+    help="Learning rate of Adam.",
 )
 @click.option("--init", metavar="NAME", help="Where training starts, such as data or paper-3.")
 @seed_option
-@threads_option
+@threads_option()
 @click.option(
     "--checkpoint",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="State of the run while it lasts.  [default: MODEL.checkpoint]",
 )
-@click.option("--force", is_flag=True, help="Replace MODEL if it exists.")
+@force_option("Replace MODEL if it exists.")
 @reading_options
 @json_option
 @quiet_option
@@ -112,7 +115,6 @@ def fit(
     kind: str | None,
     components: int | str | None,
     layers: int | None,
-    features: int | None,
     feature_shape: tuple[int, int] | None,
     held_out: float | None,
     steps: int | None,
@@ -133,19 +135,19 @@ def fit(
     folder of .png images, or a list of baskets (--format baskets). Entries are 0, 1 or missing
     (empty, NA, ?).
 
-    Ctrl-C keeps the state of the run; `noisyor resume MODEL` goes on. Exit code 1: the model was
-    written, but finds no cause in any row it was judged by.
+    Ctrl-C keeps the state of the run; `noisyor resume MODEL` continues it. Exit code 1: the model
+    was written, but no row it was evaluated on has an active cause.
 
     \b
     Examples:
       noisyor fit zoo.csv --id-column animal --components 8
       noisyor fit mails.jsonl --out mails.safetensors --layers 3 --vocabulary 1000
-      noisyor fit scans/ --features 5 --feature-shape 6,6
+      noisyor fit scans/ --components 5 --feature-shape 6,6
       noisyor fit shop.csv --format baskets --out shop.safetensors
     """
     out = out or Path(data.name.split(".")[0] + ".safetensors")
     checkpoint = checkpoint or Path(f"{out}.checkpoint")
-    chosen = _structure(kind, components, layers, features, feature_shape)
+    chosen, structure = _structure(kind, components, layers, feature_shape)
     _check_places(data, out, checkpoint, force)
 
     from noisyor.cli.fit_job import Plan
@@ -161,9 +163,9 @@ def fit(
         data=str(data),
         out=str(out),
         checkpoint=str(checkpoint),
-        kind=chosen[0],
+        kind=chosen,
         reading=ReadOptions(**reading).to_json(),
-        structure=chosen[1],
+        structure=structure,
         training={name: value for name, value in options.items() if value is not None},
         held_out=held_out,
         seed=seed,
@@ -174,27 +176,14 @@ def fit(
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path), metavar="MODEL_OR_CHECKPOINT")
+@click.argument("model", type=PATH, metavar="MODEL_OR_CHECKPOINT")
+@steps_option("Finished model: further updates. Stopped run: updates in total.")
 @click.option(
-    "--steps",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Of a finished model: further updates. Of a stopped run: updates in total.",
+    "--data", type=PATH, metavar="DATA", help="The data, if they are no longer where they were."
 )
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    metavar="DATA",
-    help="The data, if they are no longer where they were.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="MODEL",
-    help="Of a finished model: where the new one goes.  [default: in its place]",
-)
-@click.option("--force", is_flag=True, help="Replace the file of --out if it exists.")
-@threads_option
+@out_option("Finished model: where to write the new one.  [default: in its place]", metavar="MODEL")
+@force_option("Replace the file of --out if it exists.")
+@threads_option()
 @json_option
 @quiet_option
 def resume(
@@ -207,7 +196,7 @@ def resume(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Go on with a run that was stopped, or train a finished model further.
+    """Continue a run that was stopped, or train a finished model further.
 
     A stopped run ends as if it had never been stopped, to the last bit.
 
@@ -252,27 +241,22 @@ def _structure(
     kind: str | None,
     components: int | str | None,
     layers: int | None,
-    features: int | None,
     feature_shape: tuple[int, int] | None,
 ) -> tuple[Any, dict[str, Any]]:
-    """Kind and arguments of the learning function; options must belong to one kind."""
-    own: dict[str, dict[str, Any]] = {
-        "factors": {"n_hidden": components},
-        "topics": {"n_layers": layers},
-        "features": {"n_features": features, "feature_shape": feature_shape},
-    }
-    given = {
-        name: {key: value for key, value in options.items() if value is not None}
-        for name, options in own.items()
-    }
-    used = [name for name, options in given.items() if options]
-    if len(used) > 1 or (kind is not None and used and used != [kind]):
+    """Kind, None if the data decide, and arguments of the learning function; none may be idle."""
+    given = {"n_components": components, "n_layers": layers, "feature_shape": feature_shape}
+    given = {name: value for name, value in given.items() if value is not None}
+    fitting = [name for name, own in _STRUCTURE.items() if set(given) <= own]
+    if not fitting or (kind is not None and kind not in fitting):
         raise InvalidSettingError(
-            "--components belongs to factors, --layers to topics, --features and --feature-shape "
-            f"to features; they cannot be mixed{f' with --kind {kind}' if kind else ''}"
+            "--components belongs to factors and features, --layers to topics, --feature-shape to "
+            f"features; they cannot be mixed{f' with --kind {kind}' if kind else ''}"
         )
-    chosen = kind or (used[0] if used else None)
-    return chosen, given[chosen] if chosen else {}
+    if kind is None and len(fitting) == 1:
+        kind = fitting[0]
+    if kind == "features" and components == "auto":
+        raise InvalidSettingError("--components auto is for factors; features need a number")
+    return kind, given
 
 
 def _check_places(data: Path, out: Path, checkpoint: Path, force: bool) -> None:
@@ -325,7 +309,7 @@ def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: b
         if Path(plan.checkpoint).exists():
             click.echo(
                 f"noisyor: the run is kept in {plan.checkpoint}; "
-                f"to go on: noisyor resume {plan.out}",
+                f"to continue: noisyor resume {plan.out}",
                 err=True,
             )
         else:
@@ -336,7 +320,7 @@ def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: b
 
 def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> int:
     """Print what was learned; the exit code says whether any cause was found."""
-    network, data = fitted.learned.network, fitted.table.observations
+    network, data, judgement = fitted.learned.network, fitted.table.observations, fitted.judgement
     if as_json:
         print_json(
             {
@@ -347,20 +331,20 @@ def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> int:
                 "hidden": network.n_hidden,
                 "layers": network.n_layers,
                 "edges": network.n_edges,
-                "held_out_rows": fitted.n_held_out,
-                "elbo": fitted.score.mean,
-                "elbo_standard_error": fitted.score.standard_error,
-                "independent": fitted.reference.mean,
-                "active_causes": fitted.n_active,
+                "held_out_rows": judgement.n_held_out,
+                "elbo": judgement.score.mean,
+                "elbo_standard_error": judgement.score.standard_error,
+                "independent": judgement.reference.mean,
+                "active_causes": judgement.n_active,
                 "settings": fitted.learned.settings,
             }
         )
     elif not quiet:
         click.echo(printable("\n".join(_lines(fitted, out))))
-    if fitted.n_active:
+    if judgement.n_active:
         return 0
     click.echo(
-        "noisyor: nothing found: the model puts every row down to noise; "
+        "noisyor: nothing found: the model explains every row by noise; "
         "try another --init, more --steps or fewer causes",
         err=True,
     )
@@ -370,16 +354,16 @@ def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> int:
 def _lines(fitted: Fitted, out: Path) -> list[str]:
     from noisyor.network.labels import hidden_label
 
-    network, data = fitted.learned.network, fitted.table.observations
+    network, data, judgement = fitted.learned.network, fitted.table.observations, fitted.judgement
     share = data.n_active / max(1, data.n_rows * data.n_visible - data.n_missing)
-    where = f"{fitted.n_held_out} held-out rows" if fitted.n_held_out else "the training rows"
+    where = f"{judgement.n_held_out} held-out rows" if judgement.n_held_out else "the training rows"
     lines = [
         f"data    {data.n_rows:,} rows, {data.n_visible:,} columns, {100 * share:.1f} % ones"
         + (f", {data.n_missing:,} missing" if data.n_missing else ""),
-        f"model   {fitted.kind}, {network.n_hidden:,} hidden nodes in {network.n_layers} "
+        f"model   {fitted.kind}, {network.n_hidden:,} causes in {network.n_layers} "
         f"layer{'s' * (network.n_layers > 1)}: {out}",
-        f"bound   {fitted.score.mean:.3f} nats a row on {where}",
-        f"        {fitted.reference.mean:.3f} if all columns were independent",
+        f"bound   {judgement.score.mean:.3f} nats a row on {where}",
+        f"        {judgement.reference.mean:.3f} if all columns were independent",
     ]
     prior = network.prior_probability
     if fitted.kind != "features":

@@ -12,20 +12,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from noisyor._util.atomic import write_atomically
+from noisyor._util.json import plain
 from noisyor._util.kinds import Kind
 from noisyor._util.paths import real_path
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
-from noisyor.inference.evaluate import Score
-from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
-from noisyor.inference.objective import elbo_mp
-from noisyor.io.model_file import load_network, read_metadata, save_network
+from noisyor.io.model_file import load_model, save_network
 from noisyor.io.provenance import provenance
+from noisyor.learning.judge import Judgement, hold_out, judge
 from noisyor.learning.recipes import (
     Learned,
     learn_factors,
@@ -33,14 +30,12 @@ from noisyor.learning.recipes import (
     learn_network,
     learn_topics,
 )
-from noisyor.network.graph import Network
-from noisyor.network.labels import hidden_names
+from noisyor.network.labels import named_after
 from noisyor.tables import ReadOptions, Table, read_table
 
-__all__ = ["Fitted", "Plan", "independent_reference", "more_steps", "read_plan", "run"]
+__all__ = ["Fitted", "Plan", "more_steps", "read_plan", "run"]
 
-FORMAT = "noisyor-run-1"
-_FEW_ROWS = 20
+PLAN_FORMAT = "noisyor-fit-plan-1"
 _LARGEST_PLAN = 2**20
 
 
@@ -71,7 +66,7 @@ class Plan:
         """Keep the plan, with paths that hold from any folder."""
         paths = {name: str(Path(getattr(self, name)).absolute()) for name in ("data", "out")}
         paths["checkpoint"] = str(Path(self.checkpoint).absolute())
-        record = {"format": FORMAT, **asdict(self), **paths}
+        record = {"format": PLAN_FORMAT, **asdict(self), **paths}
         write_atomically(self.path(), (json.dumps(record, indent=1) + "\n").encode())
 
     def forget(self) -> None:
@@ -86,7 +81,7 @@ def read_plan(path: Path) -> Plan:
         if path.stat().st_size > _LARGEST_PLAN:
             raise ValueError("too large")
         record = json.loads(path.read_bytes())
-        if record.pop("format") != FORMAT:
+        if record.pop("format") != PLAN_FORMAT:
             raise ValueError("another version")
         return Plan(**record)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -95,20 +90,12 @@ def read_plan(path: Path) -> Plan:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A finished run: the table, the learned network, its record, and the scores.
-
-    ``score`` is of held-out rows if ``n_held_out`` is not 0, otherwise of the training rows;
-    ``reference`` what independent columns score on the same rows; ``n_active`` how many causes
-    are on in the explanations of these rows together.
-    """
+    """A finished run: the table, the learned network with its record, and how good it is."""
 
     table: Table
     kind: Kind
     learned: Learned
-    n_held_out: int
-    score: Score
-    reference: Score
-    n_active: int
+    judgement: Judgement
 
 
 def run(
@@ -124,10 +111,10 @@ def run(
     ``announce`` is called with the data before learning begins.
     """
     table = read_table(plan.data, ReadOptions.from_json(plan.reading))
-    kind = plan.kind or _kind_of(table)
+    kind = plan.kind or _kind_of(table, plan.structure)
     if kind == "features":
         _check_images(table.observations, plan.structure)
-    train, held = _split(table.observations, plan.held_out, plan.seed)
+    train, held = hold_out(table.observations, plan.held_out, plan.seed)
     announce(table)
     plan.write()
     options: dict[str, Any] = {
@@ -149,8 +136,7 @@ def run(
         if not Path(plan.checkpoint).exists():
             plan.path().unlink(missing_ok=True)
         raise
-    learned = replace(learned, network=_named(learned.network, table.observations, kind))
-    fitted = _scored(table, kind, learned, train, held, engine)
+    fitted = _judged(table, kind, _named(learned, table, kind), train, held, engine)
     _save(plan, fitted)
     plan.forget()
     return fitted
@@ -167,14 +153,14 @@ def more_steps(
     progress: bool | None,
 ) -> Fitted:
     """Go on training a finished model on its own data, or on others of the same columns."""
-    network, metadata = load_network(model), read_metadata(model)
+    network, metadata = load_model(model)
     source = _source(model, metadata) if data is None else data
     stored = metadata.get("reading", {})
     table = read_table(source, ReadOptions.from_json({**stored, **reading}), network)
     settings = metadata.get("settings", {})
     kind: Kind = metadata.get("kind", "network")
     seed = int(settings.get("seed", 0))
-    train, held = _split(table.observations, settings.get("held_out"), seed)
+    train, held = hold_out(table.observations, settings.get("held_out"), seed)
     learned = learn_network(
         network,
         train,
@@ -189,8 +175,8 @@ def more_steps(
         progress=progress,
     )
     if kind in ("factors", "topics") and metadata.get("named", False):
-        learned = replace(learned, network=_named(learned.network, table.observations, kind))
-    fitted = _scored(table, kind, learned, train, held, engine)
+        learned = _named(learned, table, kind)
+    fitted = _judged(table, kind, learned, train, held, engine)
     plan = Plan(str(source), str(out), "", None, {**stored, **reading}, {}, {}, None, seed)
     _save(replace(plan, held_out=settings.get("held_out")), fitted, earlier=settings)
     return fitted
@@ -202,39 +188,11 @@ def _last_rate(settings: dict[str, Any]) -> float:
     return float(settings.get("learning_rate", 0.01) if rate is None else rate)
 
 
-def independent_reference(train: Observations, rows: Observations) -> Score:
-    """Log-probability of rows if every column were on by itself, as often as in training.
-
-    One row is added in which every column is half on, so that a column never seen does not cost
-    infinity. Unobserved entries do not count.
-    """
-    seen = train.n_rows - np.bincount(
-        train.missing_columns[train.missing_ptr[0] : train.missing_ptr[-1]],
-        minlength=train.n_visible,
-    )
-    share = (train.column_counts() + 0.5) / (seen + 1.0)
-    on, off = np.log(share), np.log1p(-share)
-    total = off.sum() + rows.to_csr() @ (on - off)
-    if rows.n_missing:
-        total = total - rows.missing_csr() @ off
-    return Score(np.asarray(total, dtype=np.float64))
-
-
-def _kind_of(table: Table) -> Literal["factors", "topics", "features"]:
-    if table.documents:
-        return "topics"
-    return "features" if len(table.observations.shape) == 2 else "factors"
-
-
-def _split(
-    data: Observations, share: float | None, seed: int
-) -> tuple[Observations, Observations | None]:
-    """Rows to learn from and rows held out, if any."""
-    if share is None:
-        share = 0.1 if data.n_rows >= _FEW_ROWS else 0.0
-    if share == 0:
-        return data, None
-    return data.split(1.0 - share, seed)
+def _kind_of(table: Table, structure: dict[str, Any]) -> Literal["factors", "topics", "features"]:
+    """What the data are, where the user did not say; topics have no number of causes."""
+    if len(table.observations.shape) == 2:
+        return "features"
+    return "topics" if table.documents and "n_components" not in structure else "factors"
 
 
 def _learn(
@@ -245,8 +203,8 @@ def _learn(
     if kind == "features":
         images = train.to_dense().reshape(train.n_rows, *train.shape)
         shape = tuple(structure["feature_shape"])
-        return learn_features(images, **{**structure, "feature_shape": shape}, **options)
-    return learn_factors(train, **{"n_hidden": "auto", **structure}, **options)
+        return learn_features(images, structure["n_components"], shape, **options)
+    return learn_factors(train, structure.get("n_components", "auto"), **options)
 
 
 def _check_images(data: Observations, structure: dict[str, Any]) -> None:
@@ -255,22 +213,18 @@ def _check_images(data: Observations, structure: dict[str, Any]) -> None:
             "features are learned from images: an array (n, height, width) or a folder of "
             f"PNG files; the rows here have {data.n_visible} columns"
         )
-    if not {"n_features", "feature_shape"} <= set(structure):
+    if not {"n_components", "feature_shape"} <= set(structure):
         raise InvalidSettingError(
-            "images need --features N and --feature-shape HEIGHT,WIDTH "
+            "images need --components N and --feature-shape HEIGHT,WIDTH "
             "(or --kind factors to ignore where pixels lie)"
         )
 
 
-def _named(network: Network, data: Observations, kind: Kind) -> Network:
-    """The network with the names of the columns, and causes named by what they switch on."""
-    network = replace(network, visible_names=data.column_names, hidden_names=None)
-    if len(network.visible_shape) == 1 and len(data.shape) == 2:
-        network = replace(network, visible_shape=data.shape)
-    return replace(network, hidden_names=hidden_names(network, kind))
+def _named(learned: Learned, table: Table, kind: Kind) -> Learned:
+    return replace(learned, network=named_after(learned.network, table.observations, kind))
 
 
-def _scored(
+def _judged(
     table: Table,
     kind: Kind,
     learned: Learned,
@@ -278,35 +232,25 @@ def _scored(
     held: Observations | None,
     engine: EngineLike,
 ) -> Fitted:
-    rows = train if held is None else held
-    method = MaxProduct(polish=20, ancestors_only=kind == "topics")
-    posterior = explain(learned.network, rows, method, engine=engine)
-    return Fitted(
-        table,
-        kind,
-        learned,
-        n_held_out=0 if held is None else held.n_rows,
-        score=Score(elbo_mp(posterior)),
-        reference=independent_reference(train, rows),
-        n_active=int(posterior.states.nnz),
-    )
+    local = kind == "topics"
+    judgement = judge(learned.network, train, held, ancestors_only=local, engine=engine)
+    return Fitted(table, kind, learned, judgement)
 
 
 def _save(plan: Plan, fitted: Fitted, earlier: dict[str, Any] | None = None) -> None:
-    prefix = "held_out" if fitted.n_held_out else "training"
+    judgement = fitted.judgement
+    prefix = "held_out" if judgement.n_held_out else "training"
     metrics = {
-        f"{prefix}_elbo": fitted.score.mean,
-        f"{prefix}_elbo_standard_error": fitted.score.standard_error,
-        f"{prefix}_independent": fitted.reference.mean,
+        f"{prefix}_elbo": judgement.score.mean,
+        f"{prefix}_elbo_standard_error": judgement.score.standard_error,
+        f"{prefix}_independent": judgement.reference.mean,
     }
     settings = {
         **fitted.learned.settings,
-        **{name: value for name, value in plan.structure.items() if name != "feature_shape"},
+        **plain(plan.structure),
         "held_out": plan.held_out,
         "seed": plan.seed,
     }
-    if "feature_shape" in plan.structure:
-        settings["feature_shape"] = list(plan.structure["feature_shape"])
     if earlier is not None:
         settings["earlier"] = {"steps": earlier.get("steps"), "earlier": earlier.get("earlier")}
     metadata = provenance(

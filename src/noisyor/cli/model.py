@@ -8,56 +8,40 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noisyor.cli.options import (
+    PATH,
     check_output,
     data_argument,
     engine_with,
+    force_option,
     json_option,
     model_argument,
+    out_option,
     print_json,
     printable,
     quiet_option,
     reading_options,
     seed_option,
     threads_option,
+    top_option,
 )
+from noisyor.cli.rows import read_for
 from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
     from noisyor.inference.evaluate import Score
-    from noisyor.network.graph import Network
-    from noisyor.tables import Table
 
-__all__ = ["evaluate", "export", "info", "read_for", "sample"]
+__all__ = ["evaluate", "export", "info", "sample"]
 
-# How a file of the same kind is to be read: what belongs to one file only is not carried over.
-_CARRIED = ("text_field", "id_column", "max_tokens", "above", "invert", "encoding")
 _ENDINGS = {".csv": "csv", ".jsonl": "jsonl", ".npz": "npz", ".npy": "npy"}
 _TARGETS = ("graphml", "json", "bif", "csv")
 _SHOWN = 20
-
-
-def read_for(model: Path, network: Network, data: Path, reading: dict[str, Any]) -> Table:
-    """DATA in the columns of a model, read as the model's own data were unless told otherwise."""
-    from noisyor.io.model_file import read_metadata
-    from noisyor.tables import ReadOptions, read_table
-
-    stored = read_metadata(model).get("reading")
-    stored = stored if isinstance(stored, dict) else {}
-    carried = {name: stored[name] for name in _CARRIED if name in stored}
-    options = ReadOptions.from_json({**carried, **reading, "id_required": "id_column" in reading})
-    table = read_table(data, options, network)
-    if table.ignored:
-        click.echo(
-            f"note: {table.ignored:,} columns or items of {data} are not in the model", err=True
-        )
-    return table
 
 
 @click.command()
 @model_argument
 @data_argument
 @click.option("--quick", is_flag=True, help="Max-product only; the mean-field bound takes longer.")
-@threads_option
+@threads_option()
 @reading_options
 @json_option
 def evaluate(
@@ -78,14 +62,15 @@ def evaluate(
       noisyor evaluate zoo.safetensors zoo-test.csv
       noisyor evaluate mails.safetensors new-mails.jsonl --quick --json
     """
-    from noisyor.cli.fit_job import independent_reference
     from noisyor.inference.evaluate import evaluate as bounds
     from noisyor.inference.max_product import MaxProduct
     from noisyor.inference.mean_field import MeanField
-    from noisyor.io.model_file import load_network
+    from noisyor.io.model_file import load_model
+    from noisyor.metrics import independent_score
 
-    network = load_network(model)
-    rows = read_for(model, network, data, reading).observations
+    saved = load_model(model)
+    network = saved.network
+    rows = read_for(saved, data, reading).observations
     deep = network.n_layers > 1
     methods: list[MaxProduct | MeanField] = [MaxProduct(polish=20, ancestors_only=deep)]
     if not quick:
@@ -97,7 +82,7 @@ def evaluate(
         engine=engine_with(threads),
         progress=False if as_json else None,
     )
-    reference = independent_reference(rows, rows)
+    reference = independent_score(rows, rows)
     if as_json:
         print_json(
             {
@@ -138,20 +123,14 @@ def _score(score: Score) -> dict[str, float]:
     metavar="N",
     help="Rows to draw.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="FILE",
-    help="Where they go: .csv, .jsonl, .npz (sparse) or .npy.",
-)
+@out_option("Where they go: .csv, .jsonl, .npz (sparse) or .npy.", required=True)
 @click.option(
     "--causes",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Also write the causes of the rows, in the same formats.",
 )
-@click.option("--force", is_flag=True, help="Replace the files if they exist.")
+@force_option("Replace the files if they exist.")
 @seed_option
 @json_option
 @quiet_option
@@ -241,10 +220,8 @@ def _rows_as(path: Path, matrix: Any, names: list[str], shape: tuple[int, ...] |
 @click.command()
 @model_argument
 @click.option("--to", type=click.Choice(_TARGETS), required=True, help="Format.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write."
-)
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@out_option("File to write.", required=True)
+@force_option()
 @json_option
 @quiet_option
 def export(model: Path, to: Any, out: Path, force: bool, as_json: bool, quiet: bool) -> None:
@@ -275,14 +252,7 @@ def export(model: Path, to: Any, out: Path, force: bool, as_json: bool, quiet: b
 
 @click.command()
 @model_argument
-@click.option(
-    "--top",
-    type=click.IntRange(min=0),
-    default=_SHOWN,
-    show_default=True,
-    metavar="N",
-    help="Causes to list.",
-)
+@top_option(_SHOWN, least=0)
 @json_option
 def info(model: Path, top: int, as_json: bool) -> None:
     """What MODEL is: its size, origin and quality, and its causes.
@@ -295,10 +265,10 @@ def info(model: Path, top: int, as_json: bool) -> None:
       noisyor info zoo.safetensors
       noisyor info zoo.safetensors --top 100 --json
     """
-    from noisyor.io.model_file import load_network, read_metadata
+    from noisyor.io.model_file import load_model
     from noisyor.network.labels import hidden_label, strongest_visibles, visible_label
 
-    network, metadata = load_network(model), read_metadata(model)
+    network, metadata = load_model(model)
     prior = network.prior_probability
     strongest = strongest_visibles(network)
     causes = [
@@ -337,7 +307,7 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
     data, metrics = told.get("data") or {}, told.get("metrics") or {}
     lines = [
         f"{record['model']}: {told.get('kind', 'network')}, {record['bytes']:,} bytes",
-        f"nodes     {record['visible']:,} visible, {record['hidden']:,} hidden in "
+        f"nodes     {record['visible']:,} findings, {record['hidden']:,} causes in "
         f"{record['layers']} layer{'s' * (record['layers'] > 1)}, {record['edges']:,} edges",
         f"parameters {record['parameters']:,}, of which {record['free']:,} are free; "
         f"mean noise {record['mean_noise']:.4f}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import shlex
@@ -21,35 +20,116 @@ from noisyor.errors import InvalidSettingError
 from noisyor.tables.formats import FORMATS
 
 __all__ = [
+    "NOTHING_FOUND",
+    "PATH",
     "as_flags",
     "check_output",
     "data_argument",
     "engine_with",
+    "force_option",
+    "json_file_option",
     "json_option",
     "model_argument",
+    "number_ranges",
+    "optional_data_argument",
+    "out_option",
     "print_json",
     "printable",
     "quiet_option",
     "reading_options",
-    "row_numbers",
+    "results_argument",
     "seed_option",
+    "steps_option",
     "threads_option",
+    "top_option",
 ]
 
 Function = Callable[..., Any]
+Decorator = Callable[[Function], Function]
 
-model_argument = click.argument("model", type=click.Path(path_type=Path), metavar="MODEL")
-data_argument = click.argument("data", type=click.Path(path_type=Path), metavar="DATA")
+NOTHING_FOUND = 1
+"""Exit code of a command that worked and found no cause."""
+
+PATH = click.Path(path_type=Path)
+
+model_argument = click.argument("model", type=PATH, metavar="MODEL")
+data_argument = click.argument("data", type=PATH, metavar="DATA")
+optional_data_argument = click.argument("data", type=PATH, metavar="[DATA]", required=False)
+results_argument = click.argument("results", type=PATH, metavar="RESULTS")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+
+
+def _checked_seed(context: Any, option: Any, value: int) -> int:
+    """Refuse large seeds here and not by the type, whose range would clutter the help."""
+    if value >= 2**63:
+        raise click.BadParameter(f"{value} is too large, seeds are below 2**63")
+    return value
+
+
 seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0),
+    callback=_checked_seed,
     default=0,
     show_default=True,
     metavar="N",
     help="Seed; the same seed gives the same result.",
 )
+
+
+def threads_option(help: str = "Threads; by default all cores.") -> Decorator:
+    """``--threads N``, see `engine_with`."""
+    return click.option("--threads", type=click.IntRange(min=1), metavar="N", help=help)
+
+
+def out_option(
+    help: str, *, metavar: str = "FILE", default: str | None = None, required: bool = False
+) -> Decorator:
+    """``--out``: where the result goes."""
+    return click.option(
+        "--out",
+        type=PATH,
+        metavar=metavar,
+        default=default,
+        show_default=default is not None,
+        required=required,
+        help=help,
+    )
+
+
+def force_option(help: str = "Replace the file if it exists.") -> Decorator:
+    """``--force``, see `check_output`."""
+    return click.option("--force", is_flag=True, help=help)
+
+
+def json_file_option(help: str) -> Decorator:
+    """``--json FILE``: a record beside the other results; the command gets it as ``record``."""
+    return click.option("--json", "record", type=PATH, metavar="FILE", help=help)
+
+
+def steps_option(help: str, default: int | None = None) -> Decorator:
+    """``--steps``: number of updates."""
+    return click.option(
+        "--steps",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=default is not None,
+        metavar="N",
+        help=help,
+    )
+
+
+def top_option(default: int, least: int) -> Decorator:
+    """``--top``: how many causes are listed."""
+    return click.option(
+        "--top",
+        type=click.IntRange(min=least),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help="Causes to list.",
+    )
 
 
 def engine_with(threads: int | None) -> Engine:
@@ -59,20 +139,16 @@ def engine_with(threads: int | None) -> Engine:
     return get_engine(n_threads=threads)
 
 
-threads_option = click.option(
-    "--threads", type=click.IntRange(min=1), metavar="N", help="Threads; by default all cores."
-)
-
 _READING = (
     click.option(
         "--format",
         type=click.Choice(tuple(FORMATS)),
-        help="Format of DATA, where name and content do not tell.",
+        help="Format of DATA, if its name and content do not show it.",
     ),
     click.option(
         "--header/--no-header",
         default=None,
-        help="Whether the first line names the columns; told from its content by default.",
+        help="Whether the first line names the columns.  [default: guessed from its content]",
     ),
     click.option(
         "--id-column",
@@ -184,41 +260,31 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
     check_folder(parent)
 
 
-def row_numbers(text: str, n_rows: int) -> list[int]:
-    """Rows from a list such as ``0-9`` or ``0,3,5-7``; all of them must exist."""
-    rows: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        last = last.strip() if dash else first
-        if not (first.strip().isdecimal() and last.isdecimal()):
-            raise InvalidSettingError(f"--rows is a list such as 0-9 or 0,3,5, got {text!r}")
-        low, high = int(first), int(last)
-        if low > high:
-            raise InvalidSettingError(f"--rows: {part.strip()} runs backwards")
-        if high >= n_rows:
-            raise InvalidSettingError(
-                f"--rows: row {high} does not exist, there are rows 0 to {n_rows - 1}"
-            )
-        rows += [row for row in range(low, high + 1) if row not in rows[-1:]]
-    return list(dict.fromkeys(rows))
-
-
 def print_json(value: Any) -> None:
     """One JSON document on standard output; what is no number becomes null."""
-    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=True))
+    from noisyor._util.json import to_json
 
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return None
-    return value
+    click.echo(to_json(value, indent=2, ascii_only=True))
 
 
 def printable(text: str) -> str:
-    """The text without characters that the terminal's encoding does not have."""
+    """The text with what the terminal's encoding does not have replaced."""
     encoding = sys.stdout.encoding or "ascii"
-    return text.encode(encoding, "replace").decode(encoding)
+    try:
+        return text.encode(encoding).decode(encoding)
+    except UnicodeEncodeError:
+        return text.replace("–", "-").encode(encoding, "replace").decode(encoding)
+
+
+def number_ranges(option: str, text: str) -> list[range]:
+    """The ranges of a list such as ``0-9`` or ``0,3,5-7``, given as the value of an option."""
+    ranges = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:-\s*([0-9]{1,18})\s*)?", part)
+        if match is None:
+            raise InvalidSettingError(f"{option} is a list such as 0-9 or 0,3,5, got {text!r}")
+        found = range(int(match[1]), int(match[2] or match[1]) + 1)
+        if not found:
+            raise InvalidSettingError(f"{option}: {part.strip()} runs backwards")
+        ranges.append(found)
+    return ranges

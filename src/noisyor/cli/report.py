@@ -9,8 +9,11 @@ import click
 
 from noisyor.cli.options import (
     engine_with,
+    force_option,
     json_option,
     model_argument,
+    optional_data_argument,
+    out_option,
     print_json,
     quiet_option,
     reading_options,
@@ -22,15 +25,8 @@ __all__ = ["report"]
 
 @click.command()
 @model_argument
-@click.argument("data", type=click.Path(path_type=Path), metavar="[DATA]", required=False)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("report.html"),
-    show_default=True,
-    metavar="FILE",
-    help="The page.",
-)
+@optional_data_argument
+@out_option("The page.", default="report.html")
 @click.option(
     "--max-rows",
     type=click.IntRange(min=1),
@@ -39,9 +35,9 @@ __all__ = ["report"]
     metavar="N",
     help="Rows of DATA to explain at most, spread evenly.",
 )
-@click.option("--force", is_flag=True, help="Replace a file that is no report.")
+@force_option("Replace a file that is no report.")
 @reading_options
-@threads_option
+@threads_option()
 @json_option
 @quiet_option
 def report(

@@ -50,7 +50,9 @@ def prepare_files(out: Path, record: Path | None) -> DemoFiles:
     check_folder(out)
     if record is not None:
         if real_path(record) in (real_path(files.page), real_path(files.model)):
-            raise InvalidSettingError(f"--json {record} is also the name of another result")
+            raise InvalidSettingError(
+                f"{record} cannot hold the record, it is the name of another result"
+            )
         check_target(record, _is_record, _AUTHOR)
         check_folder(record.parent)
     return files

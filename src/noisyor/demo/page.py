@@ -153,17 +153,17 @@ def _chart(result: DemoResult) -> str:
 
 def _settings(result: DemoResult) -> list[tuple[str, str]]:
     """What a reader needs to do the same, in words."""
-    told = result.settings()
-    image, feature = told["image_shape"], told["feature_shape"]
+    settings = result.settings()
+    image, feature = settings["image_shape"], settings["feature_shape"]
     return [
         (
             "Images",
-            f"{told['n_train']} to learn from, {told['n_test']} to test, "
+            f"{settings['n_train']} to learn from, {settings['n_test']} to test, "
             f"{image[0]} × {image[1]} pixels",
         ),
         (
             "Network",
-            f"{told['n_features']} features of {feature[0]} × {feature[1]} pixels at "
+            f"{settings['n_components']} features of {feature[0]} × {feature[1]} pixels at "
             f"{result.states.shape[2]} × {result.states.shape[3]} positions: "
             f"{result.network.n_hidden} possible causes, "
             f"{int(result.network.free.sum())} parameters",
@@ -171,20 +171,23 @@ def _settings(result: DemoResult) -> list[tuple[str, str]]:
         (
             "Noise",
             f"a pixel lights up without a cause with probability "
-            f"{told['noise_probability']}, fixed",
+            f"{settings['noise_probability']}, fixed",
         ),
-        ("Start", f"{told['initialization']}: failure 0.9, prior 0.1, uniform noise on failures"),
+        (
+            "Start",
+            f"{settings['initialization']}: failure 0.9, prior 0.1, uniform noise on failures",
+        ),
         ("Inference", "max-product, perturbed (temperature 1) in training, the mode in the test"),
         (
             "Training",
-            f"{told['steps']} updates on all {told['n_train']} images, "
-            f"Adam, learning rate {told['learning_rate']}",
+            f"{settings['steps']} updates on all {settings['n_train']} images, "
+            f"Adam, learning rate {settings['learning_rate']}",
         ),
         ("Seed", str(result.seed)),
         (
             "Time",
             f"{result.training_seconds:.1f} s of training, "
             f"{1000 * result.update_median:.0f} ms per update (median), "
-            f"{told['threads']} threads",
+            f"{settings['threads']} threads",
         ),
     ]

@@ -35,6 +35,7 @@ from noisyor.metrics import (
 )
 from noisyor.network.builders import convolutional
 from noisyor.network.graph import Network
+from noisyor.network.layout import activation_shape
 
 __all__ = ["DEFAULT_STEPS", "EXPERIMENT", "SHAPES", "DemoResult", "run_demo"]
 
@@ -52,7 +53,7 @@ FOUND = 0.95
 
 N_IMAGES = 100
 N_TRAIN = 80
-N_FEATURES = 5
+N_COMPONENTS = 5
 FEATURE_SHAPE = (6, 6)
 NOISE_PROBABILITY = 0.01
 INITIALIZATION = "paper-3"
@@ -71,7 +72,7 @@ class DemoResult:
     network : the learned network.
     history : record of the training.
     match : which learned feature stands for which true one.
-    states : (n_test, n_features, rows, columns) uint8, inferred causes of the test images.
+    states : (n_test, n_components, rows, columns) uint8, inferred causes of the test images.
     reconstruction : (n_test, 14, 14) uint8, what these causes draw.
     test_re_pct : pixels of the test images that the reconstruction gets wrong, in percent.
     test_elbo : mean bound of the test images, in nats.
@@ -115,13 +116,13 @@ class DemoResult:
 
     @property
     def binary_features(self) -> npt.NDArray[np.uint8]:
-        """Learned features, thresholded, (N_FEATURES, height, width)."""
+        """Learned features, thresholded, (N_COMPONENTS, height, width)."""
         return threshold_features(self.network.theta_of("failure"))
 
     @property
     def spare_features(self) -> list[int]:
         """Learned features that match no true one."""
-        return [f for f in range(N_FEATURES) if f not in self.match.learned]
+        return [f for f in range(N_COMPONENTS) if f not in self.match.learned]
 
     @property
     def update_median(self) -> float:
@@ -135,7 +136,7 @@ class DemoResult:
             "n_train": N_TRAIN,
             "n_test": N_IMAGES - N_TRAIN,
             "image_shape": list(self.data.images.shape[1:]),
-            "n_features": N_FEATURES,
+            "n_components": N_COMPONENTS,
             "feature_shape": list(FEATURE_SHAPE),
             "noise_probability": NOISE_PROBABILITY,
             "initialization": INITIALIZATION,
@@ -203,7 +204,7 @@ def run_demo(
     start = initialize(
         convolutional(
             image_shape,
-            N_FEATURES,
+            N_COMPONENTS,
             FEATURE_SHAPE,
             noise_probability=NOISE_PROBABILITY,
             fixed=("noise",),
@@ -231,9 +232,6 @@ def run_demo(
     network = result.network
     posterior = explain(network, test_images, method.at_test_time(), engine=runner)
     reconstruction = reconstruct_images(network, posterior.states)
-    rows, columns = (
-        image - feature + 1 for image, feature in zip(image_shape, FEATURE_SHAPE, strict=True)
-    )
     return DemoResult(
         seed=seed,
         steps=steps,
@@ -242,7 +240,9 @@ def run_demo(
         network=network,
         history=result.history,
         match=match_features(threshold_features(network.theta_of("failure")), data.features),
-        states=posterior.states.toarray().reshape(-1, N_FEATURES, rows, columns),
+        states=posterior.states.toarray().reshape(
+            -1, N_COMPONENTS, *activation_shape(image_shape, FEATURE_SHAPE)
+        ),
         reconstruction=reconstruction,
         test_re_pct=reconstruction_error(reconstruction, test_images),
         test_elbo=float(posterior.log_joint.mean()),

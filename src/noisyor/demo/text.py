@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from noisyor.demo.run import N_FEATURES, SHAPES, DemoResult
+from noisyor.demo.run import N_COMPONENTS, SHAPES, DemoResult
 
 __all__ = ["Marks", "demo_text", "marks_for"]
 
@@ -60,7 +60,7 @@ def demo_text(result: DemoResult, page: Path, model: Path, marks: Marks = BLOCKS
 
 def _shapes(result: DemoResult, marks: Marks) -> list[str]:
     """True shapes in one row of pictures, what was learned in the next, matched by column."""
-    order = [*(int(f) for f in result.match.learned), *result.spare_features][:N_FEATURES]
+    order = [*(int(f) for f in result.match.learned), *result.spare_features][:N_COMPONENTS]
     width = 2 * result.binary_features.shape[2]
     true = [_picture(feature, marks) for feature in result.data.features]
     learned = [_picture(result.binary_features[f], marks) for f in order]

@@ -1,67 +1,233 @@
-"""Who explains what: the shares of present findings that are due to each cause."""
+"""Who explains what: how much of each active visible node is due to each hidden node.
+
+In a configuration of hidden states an active node is due to its active parents and to its leak in
+proportion to theta: with parents of theta 2 and 1 and a leak of theta 1, half of it is due to the
+first parent. What is due to a hidden node is passed on to that node's own parents in the same way.
+This is the one definition; explanations of a row and reports of many rows both use it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from noisyor._util.arrays import BoolArray, FloatArray, LongArray
+from noisyor.data.observations import Observations
+from noisyor.errors import InvalidDataError
 from noisyor.network.graph import Network
 
-__all__ = ["shares_of_findings"]
+__all__ = ["Attribution", "Chains", "attribute_findings"]
+
+_BLOCK_EDGES = 4_000_000
+_NOBODY = -1
 
 
-def shares_of_findings(
-    network: Network,
-    present: npt.NDArray[np.int32],
-    states: Sequence[LongArray],
-    weights: FloatArray,
-) -> tuple[dict[int, dict[int, float]], dict[int, float]]:
-    """For each cause the share of each present finding due to it, given that it is on.
+class Chains(NamedTuple):
+    """The hidden nodes that explain each cell, one entry per cell and hidden node.
 
-    Within a configuration an active node is due to its active parents and its leak in proportion
-    to theta; the share of a hidden node is passed on to its own parents too. Also returned: the
-    share of each finding that is due to its leak.
+    ``row``, ``visible``, ``hidden`` (n_entries,), sorted by row and visible; ``direct`` tells
+    whether the hidden node is the visible's own parent, not one further up. ``unexplained``
+    (n_rows,) counts the active visibles of each row that are left to noise.
     """
-    total: dict[int, dict[int, float]] = {}
-    on_weight: dict[int, float] = {}
-    leaked = {int(i): 0.0 for i in present}
-    all_weight = float(sum(weights))
-    for active, weight in zip(states, weights, strict=True):
-        on = np.zeros(network.n_hidden, dtype=np.bool_)
-        on[active] = True
-        for k in active.tolist():
-            on_weight[k] = on_weight.get(k, 0.0) + float(weight)
-        upwards = {k: _due(network, network.n_visible + k, on) for k in active.tolist()}
-        bottom_up = sorted(active.tolist(), key=lambda k: -network.hidden_levels[k])
-        for i in leaked:
-            direct, leak = _due(network, i, on)
-            leaked[i] += leak * float(weight) / all_weight
-            share = dict(direct)
-            for k in bottom_up:
-                if k in share:
-                    for parent, part in upwards[k][0]:
-                        share[parent] = share.get(parent, 0.0) + share[k] * part
-            for k, value in share.items():
-                of_cause = total.setdefault(k, {})
-                of_cause[i] = of_cause.get(i, 0.0) + value * float(weight)
-    for k, of_cause in total.items():
-        for i in of_cause:
-            of_cause[i] /= on_weight[k]
-    return total, leaked
+
+    row: LongArray
+    visible: LongArray
+    hidden: LongArray
+    direct: BoolArray
+    unexplained: LongArray
+
+    @property
+    def explained_share(self) -> float:
+        """Share of the active visibles that have a cause, NaN if none is active."""
+        caused = int(self.direct.sum())
+        total = caused + int(self.unexplained.sum())
+        return caused / total if total else float("nan")
 
 
-def _due(network: Network, node: int, on: BoolArray) -> tuple[list[tuple[int, float]], float]:
-    """Shares of an active node due to its active parents, and to its leak."""
-    edges = slice(network.child_ptr[node], network.child_ptr[node + 1])
-    parents = network.parent[edges]
-    acting = on[parents]
-    theta = network.theta[network.param[edges]][acting]
-    leak = float(network.theta[network.leak_param[node]])
-    whole = leak + float(theta.sum())
-    if whole <= 0:
-        return [], 1.0
-    pairs = zip(parents[acting].tolist(), (theta / whole).tolist(), strict=True)
-    return list(pairs), leak / whole
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """Shares of all active visible nodes (cells), and of the active hidden nodes above them.
+
+    Attributes
+    ----------
+    row, visible : (n_cells,) where each cell is, sorted.
+    leak : (n_cells,) share of the cell that is due to noise.
+    own : sparse (n_cells, n_active) share that is due to each parent, by its own edge.
+    active_row, active_hidden : (n_active,) the hidden nodes that are on, sorted.
+    active_leak : (n_active,) share of each of them that is due to its own leak.
+    above : sparse (n_active, n_active) share that is due to each of its parents.
+    n_rows, n_hidden : numbers of rows and of hidden nodes.
+    """
+
+    row: LongArray
+    visible: LongArray
+    leak: FloatArray
+    own: sp.csr_array
+    active_row: LongArray
+    active_hidden: LongArray
+    active_leak: FloatArray
+    above: sp.csr_array
+    n_rows: int
+    n_hidden: int
+
+    def shares(self) -> sp.csr_array:
+        """Share of each cell due to each hidden node, by itself or through others.
+
+        Sparse (n_cells, n_hidden). A hidden node takes credit for what its children explain, so
+        only shares within one layer, with those of the leaks, add up to one.
+        """
+        total, passed = self.own, self.own @ self.above
+        while passed.nnz:
+            total = total + passed
+            passed = passed @ self.above
+        # The active nodes of a cell are those of its row, so none of them meets another here.
+        return sp.csr_array(
+            (total.data, self.active_hidden[total.indices], total.indptr),
+            shape=(len(self.row), self.n_hidden),
+        )
+
+    def chains(self) -> Chains:
+        """The cause of each cell, and the cause of that cause, to the top.
+
+        The cause of a node is the parent with the largest share, unless the share of the leak is
+        at least as large; of equal shares that of the lower number counts.
+        """
+        cause, further = _largest(self.own, self.leak), _largest(self.above, self.active_leak)
+        unexplained = np.bincount(self.row[cause == _NOBODY], minlength=self.n_rows)
+        cell, parts = np.flatnonzero(cause != _NOBODY), []
+        direct = True
+        while len(cell):
+            place = cause[cell]
+            parts.append((cell, self.active_hidden[place], np.full(len(cell), direct)))
+            cause[cell], direct = further[place], False
+            cell = cell[cause[cell] != _NOBODY]
+        if not parts:
+            empty = np.empty(0, dtype=np.int64)
+            return Chains(empty, empty, empty, np.empty(0, dtype=np.bool_), unexplained)
+        cells, hidden, own = (np.concatenate(part) for part in zip(*parts, strict=True))
+        order = np.argsort(cells, kind="stable")
+        cells = cells[order]
+        return Chains(self.row[cells], self.visible[cells], hidden[order], own[order], unexplained)
+
+
+def attribute_findings(network: Network, X: Any, states: Any) -> Attribution:
+    """Shares of all active visible nodes, given the hidden states of each row.
+
+    Parameters
+    ----------
+    network : the network.
+    X : (n_rows, n_visible) in any form that `Observations.of` takes.
+    states : (n_rows, n_hidden) of 0 and 1, dense or SciPy sparse, such as ``Posterior.states``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     1, 2, failure_probability=[[0.25], [0.5]], noise_probability=0.5)
+    >>> found = nor.diagnosis.attribute_findings(network, np.array([[1]]), [[1, 1]])
+    >>> found.shares().toarray().round(2).tolist(), found.leak.round(2).tolist()
+    ([[0.5, 0.25]], [0.25])
+    >>> found.chains().hidden.tolist()
+    [0]
+    """
+    ones = Observations.of(X, n_visible=network.n_visible).to_csr()
+    on = sp.csr_array(states)
+    if on.shape != (ones.shape[0], network.n_hidden):
+        raise InvalidDataError(
+            f"states have shape ({ones.shape[0]}, {network.n_hidden}) for these rows, "
+            f"got {on.shape}"
+        )
+    on.eliminate_zeros()
+    on.sort_indices()
+    active_row = np.repeat(np.arange(on.shape[0]), np.diff(on.indptr))
+    active_hidden = on.indices.astype(np.int64)
+    keys = active_row * network.n_hidden + active_hidden  # rising: rows, then hidden nodes
+    above, active_leak = _due(network, active_row, network.n_visible + active_hidden, keys)
+    row = np.repeat(np.arange(ones.shape[0]), np.diff(ones.indptr))
+    visible = ones.indices.astype(np.int64)
+    own, leak = _due(network, row, visible, keys)
+    return Attribution(
+        row=row,
+        visible=visible,
+        leak=leak,
+        own=own,
+        active_row=active_row,
+        active_hidden=active_hidden,
+        active_leak=active_leak,
+        above=above,
+        n_rows=ones.shape[0],
+        n_hidden=network.n_hidden,
+    )
+
+
+def _due(
+    network: Network, row: LongArray, node: LongArray, keys: LongArray
+) -> tuple[sp.csr_array, FloatArray]:
+    """Shares of active nodes due to their active parents, sparse (n, n_active), and their leaks."""
+    begin, end = network.child_ptr[node], network.child_ptr[node + 1]
+    ends = np.cumsum(end - begin)
+    theta, place, counts = [], [], []
+    first = 0
+    while first < len(row):  # dense networks have far more edges than active ones
+        budget = (ends[first - 1] if first else 0) + _BLOCK_EDGES
+        last = max(first + 1, int(np.searchsorted(ends, budget, side="right")))
+        block = slice(first, last)
+        found = _active_edges(network, row[block], begin[block], end[block], keys)
+        theta.append(network.theta[network.param[found.edge]])
+        place.append(found.place)
+        counts.append(found.counts)
+        first = last
+    n_active = len(keys)
+    ptr = np.r_[0, np.cumsum(np.concatenate(counts))] if counts else np.zeros(1, np.int64)
+    parts = sp.csr_array(
+        (_joined(theta, np.float64), _joined(place, np.int64), ptr), shape=(len(row), n_active)
+    )
+    leak = network.theta[network.leak_param[node]]
+    whole = leak + np.asarray(parts.sum(axis=1)).ravel()
+    # A node without any theta cannot be on; its leak takes the blame.
+    scale = np.divide(1.0, whole, out=np.zeros_like(whole), where=whole > 0)
+    parts.data *= np.repeat(scale, np.diff(parts.indptr))
+    return parts, np.where(whole > 0, leak * scale, 1.0)
+
+
+class _ActiveEdges(NamedTuple):
+    """Edges from active parents, node by node: the edge, the parent's place, and their number."""
+
+    edge: LongArray
+    place: LongArray
+    counts: LongArray
+
+
+def _active_edges(
+    network: Network, row: LongArray, begin: LongArray, end: LongArray, keys: LongArray
+) -> _ActiveEdges:
+    counts = end - begin
+    entry = np.repeat(np.arange(len(row)), counts)
+    edge = np.arange(counts.sum()) + np.repeat(begin - np.cumsum(counts) + counts, counts)
+    wanted = row[entry] * network.n_hidden + network.parent[edge]
+    place = np.searchsorted(keys, wanted)
+    active = np.zeros(len(wanted), dtype=np.bool_)
+    inside = place < len(keys)
+    active[inside] = keys[place[inside]] == wanted[inside]
+    return _ActiveEdges(edge[active], place[active], np.bincount(entry[active], minlength=len(row)))
+
+
+def _largest(shares: sp.csr_array, leak: FloatArray) -> LongArray:
+    """Column of the largest share in each row, or nobody if that of the leak is as large."""
+    result = np.full(shares.shape[0], _NOBODY, dtype=np.int64)
+    entry = np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr))
+    order = np.lexsort((-shares.indices, shares.data, entry))  # the last of each row is the largest
+    last = np.flatnonzero(np.diff(entry[order], append=shares.shape[0]))
+    best = order[last] if len(order) else order
+    best = best[shares.data[best] > leak[entry[best]]]
+    result[entry[best]] = shares.indices[best]
+    return result
+
+
+def _joined(parts: list[npt.NDArray[Any]], dtype: type) -> npt.NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)

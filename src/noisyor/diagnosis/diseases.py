@@ -1,7 +1,7 @@
 """Diagnosis with a network of diseases and findings, as in QMR, built from the HPO annotations.
 
-A disease brings a finding about with the frequency that the annotations state. What they do not
-state is an assumption, and an argument: how common diseases are, how often a finding occurs
+A disease causes a finding with the frequency that the annotations state. What they do not state is
+an assumption, and therefore an argument: how common diseases are, how often a finding occurs
 without any of them, and the frequency where none is given.
 """
 
@@ -9,30 +9,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
-from noisyor._util.arrays import FloatArray
 from noisyor._util.compression import existing, open_binary
 from noisyor.data.observations import Observations
 from noisyor.datasets.hpo import HpoData
-from noisyor.diagnosis.ranking import Differential, differential, find_visible
+from noisyor.diagnosis.findings import find_visibles
+from noisyor.diagnosis.ranking import Differential, differential
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.builders import from_edges
-from noisyor.network.graph import Network, probability_from_theta
+from noisyor.network.graph import Network
 from noisyor.tables.lines import text_lines
 
 __all__ = [
-    "Patients",
     "diagnose",
     "disease_network",
-    "naive_bayes",
     "read_finding_names",
-    "simulate_patients",
 ]
 
 
@@ -63,6 +58,17 @@ def disease_network(
     Returns
     -------
     Network with hidden names ``"Marfan syndrome (OMIM:154700)"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> from noisyor.datasets.hpo import HpoData
+    >>> rows = nor.Observations.from_indices([[0, 1]], 2, column_names=["HP:1", "HP:2"])
+    >>> data = HpoData("2025", rows, ("D:1",), ("flu",), np.array([0.8, np.nan]))
+    >>> network = nor.disease_network(data, finding_names={"HP:1": "fever"})
+    >>> network.hidden_names, network.visible_names
+    (('flu (D:1)',), ('fever', 'HP:2'))
     """
     for name, value in [
         ("unknown_frequency", unknown_frequency),
@@ -91,7 +97,15 @@ def disease_network(
 
 
 def read_finding_names(source: str | os.PathLike[str]) -> dict[str, str]:
-    """Names by identifier from an ontology in OBO format, such as ``hp.obo`` of the HPO."""
+    """Names by identifier from an ontology in OBO format, such as ``hp.obo`` of the HPO.
+
+    >>> import tempfile, pathlib
+    >>> import noisyor as nor
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "small.obo"
+    >>> _ = path.write_text("[Term]\\nid: HP:1\\nname: Fever\\n")
+    >>> nor.diagnosis.read_finding_names(path)
+    {'HP:1': 'Fever'}
+    """
     path = existing(source)
     names: dict[str, str] = {}
     identifier, in_term = "", False
@@ -131,100 +145,18 @@ def diagnose(
     n_samples : sampling chains.
     seed : key of the samples.
     engine : as in `explain`.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.from_edges(
+    ...     2, 2, [("flu", "fever"), ("cold", "cough")], failure_probability=0.1,
+    ...     visible_names=["fever", "cough"], hidden_names=["flu", "cold"])
+    >>> result = nor.diagnose(network, present=["Fever"], absent=["cough"])
+    >>> [(cause.name, round(cause.probability, 2)) for cause in result.causes]
+    [('flu', 0.91), ('cold', 0.01)]
     """
     row = Observations.from_evidence(
-        network.n_visible, _findings(network, present), _findings(network, absent)
+        network.n_visible, find_visibles(network, present), find_visibles(network, absent)
     )
     return differential(network, row, top=top, n_samples=n_samples, seed=seed, engine=engine)
-
-
-class Patients(NamedTuple):
-    """Simulated patients: what is known of them, and their diseases, sparse (n, n_hidden)."""
-
-    rows: Observations
-    diseases: sp.csr_array
-
-
-def simulate_patients(
-    network: Network,
-    n_patients: int,
-    *,
-    n_diseases: int | None = 1,
-    n_present: int = 5,
-    n_absent: int = 3,
-    seed: int = 0,
-) -> Patients:
-    """Patients whose findings follow the model, of which a handful is known.
-
-    Each has ``n_diseases`` different diseases, drawn by their priors, and at least one finding;
-    with None every disease is drawn by itself, and there is at least one. Known are up to
-    ``n_present`` findings drawn from those present, and up to ``n_absent`` from those that are
-    absent although another disease with one of the known findings may show them: the questions a
-    physician would ask. Patient i depends on (seed, i) alone.
-    """
-    if np.diff(network.child_ptr)[network.n_visible :].any():
-        raise InvalidSettingError("patients are simulated from networks of one layer of causes")
-    works = probability_from_theta(network.theta[network.param])
-    matrix = sp.csr_array(
-        (works, network.parent, network.child_ptr[: network.n_visible + 1]),
-        shape=(network.n_visible, network.n_hidden),
-    )
-    by_disease = matrix.T.tocsr()
-    prior = network.prior_probability
-    share = prior / prior.sum()
-    present, missing, truth = [], [], []
-    for patient in range(n_patients):
-        generator = np.random.default_rng((seed, patient))
-        findings = np.empty(0, dtype=np.int64)
-        while not len(findings):
-            if n_diseases is not None:
-                diseases = generator.choice(network.n_hidden, n_diseases, replace=False, p=share)
-            else:
-                diseases = np.flatnonzero(generator.random(network.n_hidden) < prior)
-                if not len(diseases):
-                    continue
-            spared = (1.0 - network.noise_probability) * np.prod(
-                1.0 - by_disease[diseases].toarray(), axis=0
-            )
-            findings = np.flatnonzero(generator.random(network.n_visible) > spared)
-        shown = generator.choice(findings, min(n_present, len(findings)), replace=False)
-        rivals = np.unique(matrix[shown].indices)
-        askable = np.setdiff1d(by_disease[rivals].indices, findings)
-        asked = generator.choice(askable, min(n_absent, len(askable)), replace=False)
-        present.append(shown.tolist())
-        missing.append(np.setdiff1d(np.arange(network.n_visible), np.append(shown, asked)))
-        truth.append(diseases)
-    rows = Observations.from_indices(present, network.n_visible, missing=missing)
-    diseases = Observations.from_indices(truth, network.n_hidden).to_csr()
-    return Patients(rows, diseases)
-
-
-def naive_bayes(network: Network, rows: Observations) -> FloatArray:
-    """Probability of each cause if exactly one is on, (n_rows, n_hidden): the usual comparison."""
-    ones, missing = rows.to_csr().astype(np.float64), rows.missing_csr().astype(np.float64)
-    theta = sp.csr_array(
-        (network.theta[network.param], network.parent, network.child_ptr),
-        shape=(network.n_nodes, network.n_hidden),
-    )[: network.n_visible]
-    leak = network.theta[network.leak_param[: network.n_visible]]
-    # log p(on) - log p(off) of a finding: with the cause, on top of what it is without.
-    total = theta.copy()
-    total.data += np.repeat(leak, np.diff(theta.indptr))
-    gain = total.copy()
-    without = np.repeat(np.log(np.expm1(leak)), np.diff(theta.indptr))
-    gain.data = total.data + np.log(-np.expm1(-total.data)) - without
-    all_off = np.asarray(theta.sum(axis=0))
-    prior = network.prior_probability
-    score = ones @ gain + missing @ theta - all_off + np.log(prior / (1.0 - prior))
-    score = np.asarray(score)
-    weight = np.exp(score - score.max(axis=1, keepdims=True))
-    return np.asarray(weight / weight.sum(axis=1, keepdims=True))
-
-
-def _findings(network: Network, named: Iterable[str | int]) -> list[int]:
-    if isinstance(named, str):
-        raise InvalidDataError(f"findings are a list of names, got the text {named!r}")
-    return [
-        find_visible(network, item) if isinstance(item, str) else network.visible_index(item)
-        for item in named
-    ]

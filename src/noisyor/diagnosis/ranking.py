@@ -1,4 +1,4 @@
-"""Explanations in words: likely causes with probabilities, what each explains, and what if.
+"""Ranked causes of one row: with probabilities, and with what each of them explains.
 
 Probabilities are exact where the causes that matter can be enumerated, otherwise estimated by
 sampling; every result says which.
@@ -7,48 +7,45 @@ sampling; every result says which.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+import scipy.sparse as sp
 
-from noisyor._util.arrays import FloatArray, LongArray
-from noisyor.data.columns import suggest
+from noisyor._util.arrays import BinaryArray, FloatArray, LongArray
+from noisyor._util.validation import check_choice
 from noisyor.data.observations import Observations
-from noisyor.diagnosis.attribution import shares_of_findings
+from noisyor.diagnosis.attribution import attribute_findings
+from noisyor.diagnosis.findings import present_findings
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.inference.evidence import find_starts
 from noisyor.inference.exact import MAX_HIDDEN, hidden_configurations, log_joint_table
-from noisyor.inference.explain import explain
 from noisyor.inference.marginals import marginals
-from noisyor.inference.max_product import MaxProduct
+from noisyor.network.forward import prior_marginals
 from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_label, visible_label
-from noisyor.network.subnetwork import Concerned, concerned_by, forwards
+from noisyor.network.subnetwork import Subnetwork, relevant_subnetwork
 
-__all__ = [
-    "Cause",
-    "Change",
-    "Differential",
-    "Explained",
-    "differential",
-    "find_visible",
-    "what_if",
-]
+__all__ = ["Cause", "Differential", "ExplainedFinding", "RankingMethod", "differential"]
 
-Method = Literal["auto", "exact", "chains", "samples"]
-Evidence = Literal["present", "absent", "unknown"]
+RankingMethod = Literal["auto", "exact", "chains", "samples"]
+_METHODS: tuple[RankingMethod, ...] = ("auto", "exact", "chains", "samples")
 
-_MOST_ENUMERATED = 14
-_MOST_CELLS = 4_000_000
+_WORDS = {
+    "chains": "sampling chains, with standard errors",
+    "samples": "perturb-and-max-product samples",
+}
+_MAX_ENUMERATED = 14
+_MAX_CELLS = 4_000_000
 _WEIGHTED_STATES = 200
-_SHARE_SAMPLES = 24
+_START_SAMPLES = 16  # explanations from which chains start, and by which findings are attributed
+_WEIGHT_OF_BEST = 0.01  # so that causes of the best explanation always have something to explain
 _FAINT = 0.05
-_MOVED = 0.01
 
 
 @dataclass(frozen=True)
-class Explained:
+class ExplainedFinding:
     """A finding that is present, and how much of it is due to a cause when that cause is on."""
 
     index: int
@@ -61,8 +58,8 @@ class Cause:
     """A cause of a row.
 
     ``probability`` given the row; ``error`` its standard error, 0 if exact, None if not known;
-    ``base`` probability when nothing is observed; ``in_best`` whether
-    it belongs to the most likely explanation; ``explains`` the findings, the largest share first.
+    ``base`` probability when nothing is observed; ``in_best`` whether it belongs to the most likely
+    explanation; ``explains`` the findings, the largest share first.
     """
 
     index: int
@@ -71,7 +68,7 @@ class Cause:
     error: float | None
     base: float
     in_best: bool
-    explains: tuple[Explained, ...]
+    explains: tuple[ExplainedFinding, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,33 +95,12 @@ class Differential:
     probability: FloatArray
 
 
-@dataclass(frozen=True)
-class Move:
-    """A cause whose probability changes; ``away`` names a cause that explains it away, or is ""."""
-
-    index: int
-    name: str
-    before: float
-    after: float
-    away: str
-
-
-@dataclass(frozen=True)
-class Change:
-    """What happens to the causes if one finding were known otherwise."""
-
-    finding: str
-    before: Evidence
-    after: Evidence
-    moves: tuple[Move, ...]
-
-
 def differential(
     network: Network,
     row: Observations,
     *,
     top: int = 10,
-    method: Method = "auto",
+    method: RankingMethod = "auto",
     n_samples: int = 64,
     seed: int = 0,
     engine: EngineLike = "auto",
@@ -141,127 +117,51 @@ def differential(
         runs chains elsewhere.
     n_samples : chains or samples.
     seed, engine : as in `explain`.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     2, 2, failure_probability=[[0.1, 0.99], [0.1, 0.1]], prior_probability=[0.2, 0.05])
+    >>> result = nor.diagnosis.differential(network, nor.Observations.from_evidence(2, [0], [1]))
+    >>> [(cause.name, round(cause.probability, 2)) for cause in result.causes]
+    [('cause 0', 0.94), ('cause 1', 0.03)]
     """
     if row.n_rows != 1:
         raise InvalidDataError(f"a differential is of one row, got {row.n_rows}")
-    part = concerned_by(network, row)
+    check_choice("method", method, _METHODS)
+    part = relevant_subnetwork(network, row)
     if _enumerable(part) if method == "auto" else method == "exact":
         belief = _enumerated(part)
     else:
         belief = _sampled(part, method, n_samples, seed, engine)
-    mode = explain(part.network, part.row, engine=engine)
-    best = belief.states[0] if belief.exact else mode.active(0).astype(np.int64)
-    shares, leaked = shares_of_findings(
-        part.network, _present(part.row), [*belief.states, best], np.append(belief.weights, 0.01)
-    )
-    chosen = set(part.causes[best].tolist())
-    base = forwards(network, np.empty(0, dtype=np.int64), np.empty(0))
+    shares = _shares(part, belief)
+    best = part.hidden[np.flatnonzero(belief.best)].tolist()
+    base = prior_marginals(network)
     causes = tuple(
         Cause(
-            index=int(part.causes[k]),
-            name=hidden_label(network, int(part.causes[k])),
+            index=int(part.hidden[k]),
+            name=hidden_label(network, int(part.hidden[k])),
             probability=float(belief.probability[k]),
             error=None if np.isnan(belief.error[k]) else float(belief.error[k]),
-            base=float(base[part.causes[k]]),
-            in_best=int(part.causes[k]) in chosen,
-            explains=_explained(network, part, shares.get(int(k), {})),
+            base=float(base[part.hidden[k]]),
+            in_best=int(part.hidden[k]) in best,
+            explains=_explained(network, shares, int(k)),
         )
         for k in np.argsort(-belief.probability, kind="stable")[:top]
     )
     return Differential(
         causes=causes,
-        best=tuple(sorted(chosen)),
-        log_joint=float(mode.log_joint[0]),
+        best=tuple(best),
+        log_joint=belief.log_joint,
         unexplained=tuple(
-            visible_label(network, int(part.visibles[i]))
-            for i, share in leaked.items()
+            visible_label(network, i)
+            for i, share in zip(shares.visible.tolist(), shares.leak, strict=True)
             if share > 0.5
         ),
         method=belief.words,
         exact=belief.exact,
-        probability=forwards(network, part.causes, belief.probability),
-    )
-
-
-def what_if(
-    network: Network,
-    row: Observations,
-    finding: int,
-    *,
-    before: Differential | None = None,
-    most: int = 8,
-    **options: object,
-) -> list[Change]:
-    """What the causes of a row would be if one finding were known otherwise.
-
-    A finding that is not known is supposed present and absent; one that is known is forgotten, and
-    supposed the other way round.
-
-    Parameters
-    ----------
-    network, row : as in `differential`.
-    finding : index of a visible.
-    before : the differential of the row, if it is at hand.
-    most : number of causes to list.
-    options : as of `differential`.
-    """
-    if before is None:
-        before = differential(network, row, **options)  # type: ignore[arg-type]
-    now = evidence_of(row, finding)
-    every: tuple[Evidence, ...] = ("unknown", "present", "absent")
-    others = [evidence for evidence in every if evidence != now]
-    changes = []
-    for after in others:
-        other = differential(network, _with(row, finding, after), **options)  # type: ignore[arg-type]
-        rivals = after == "present"  # a finding that is forgotten explains nothing away
-        moves = _moves(network, row, before.probability, other.probability, most, rivals)
-        changes.append(Change(visible_label(network, finding), now, after, moves))
-    return changes
-
-
-def find_visible(network: Network, text: str) -> int:
-    """Index of a visible from its name, in any case if that is not ambiguous, or its number."""
-    names = network.visible_names
-    if names is not None:
-        if text in names:
-            return names.index(text)
-        folded = [k for k, name in enumerate(names) if name.casefold() == text.casefold()]
-        if len(folded) == 1:
-            return folded[0]
-    number = text.removeprefix("column ")
-    if number.isdecimal() and int(number) < network.n_visible:
-        return int(number)
-    if names is None:
-        raise InvalidDataError(
-            f"no finding {text!r}: the columns of this model have no names, give their numbers "
-            f"0 to {network.n_visible - 1}"
-        )
-    raise InvalidDataError(f"no finding {text!r} in this model{suggest(text, names)}")
-
-
-def evidence_of(row: Observations, finding: int) -> Evidence:
-    """What is known of a finding in one row."""
-    if finding in _present(row):
-        return "present"
-    hidden = row.missing_columns[row.missing_ptr[0] : row.missing_ptr[1]]
-    return "unknown" if finding in hidden else "absent"
-
-
-def _present(row: Observations) -> npt.NDArray[np.int32]:
-    return row.columns[row.ptr[0] : row.ptr[1]]
-
-
-def _with(row: Observations, finding: int, evidence: Evidence) -> Observations:
-    """The row with one finding known otherwise."""
-    ones = {int(k) for k in _present(row)} - {finding}
-    missing = {int(k) for k in row.missing_columns[row.missing_ptr[0] : row.missing_ptr[1]]}
-    missing -= {finding}
-    if evidence == "present":
-        ones |= {finding}
-    elif evidence == "unknown":
-        missing |= {finding}
-    return Observations.from_indices(
-        [sorted(ones)], row.n_visible, missing=[sorted(missing)], row_ids=row.row_ids
+        probability=prior_marginals(network, part.hidden, belief.probability),
     )
 
 
@@ -269,24 +169,30 @@ def _with(row: Observations, finding: int, evidence: Evidence) -> Observations:
 
 
 class _Belief(NamedTuple):
-    """What is known of the causes of a part: probabilities, and configurations with weights."""
+    """What is known of the hidden nodes of a part: probabilities, and weighted configurations.
+
+    ``best`` (n_hidden,) is the most likely configuration, ``log_joint`` its log p(h, x);
+    ``states`` (n, n_hidden) are likely ones, with ``weights`` (n,) that add up to one.
+    """
 
     probability: FloatArray
     error: FloatArray
-    states: list[LongArray]
+    best: BinaryArray
+    log_joint: float
+    states: BinaryArray
     weights: FloatArray
     words: str
     exact: bool
 
 
-def _enumerable(part: Concerned) -> bool:
-    n_causes = len(part.causes)
-    return n_causes <= _MOST_ENUMERATED and part.network.n_nodes * 2**n_causes <= _MOST_CELLS
+def _enumerable(part: Subnetwork) -> bool:
+    n_causes = len(part.hidden)
+    return n_causes <= _MAX_ENUMERATED and part.network.n_nodes * 2**n_causes <= _MAX_CELLS
 
 
-def _enumerated(part: Concerned) -> _Belief:
-    """Exact probabilities; the most likely configurations, the first of them the best."""
-    n_causes = len(part.causes)
+def _enumerated(part: Subnetwork) -> _Belief:
+    """Exact probabilities, and the most likely configurations."""
+    n_causes = len(part.hidden)
     if n_causes > MAX_HIDDEN:
         raise InvalidSettingError(
             f"{n_causes} causes bear on what was observed, at most {MAX_HIDDEN} can be enumerated; "
@@ -301,7 +207,9 @@ def _enumerated(part: Concerned) -> _Belief:
     return _Belief(
         probability=weight @ states,
         error=np.zeros(n_causes),
-        states=[np.flatnonzero(states[s]) for s in likely],
+        best=states[likely[0]].astype(np.uint8),
+        log_joint=float(log_p[likely[0]]),
+        states=states[likely].astype(np.uint8),
         weights=weight[likely] / weight[likely].sum(),
         words=f"exact: all {2**n_causes:,} combinations of {n_causes} causes",
         exact=True,
@@ -309,79 +217,73 @@ def _enumerated(part: Concerned) -> _Belief:
 
 
 def _sampled(
-    part: Concerned, method: Method, n_samples: int, seed: int, engine: EngineLike
+    part: Subnetwork, method: RankingMethod, n_samples: int, seed: int, engine: EngineLike
 ) -> _Belief:
-    """Estimated probabilities; perturb-and-max-product samples of equal weight."""
-    common: dict[str, Any] = {"n_samples": n_samples, "seed": seed, "engine": engine}
-    if method == "samples":
-        found = marginals(part.network, part.row, "samples", **common)
-        words = f"estimated: {n_samples} perturb-and-max-product samples"
-    else:
-        found = marginals(part.network, part.row, **common)
-        words = f"estimated: {n_samples} sampling chains, with standard errors"
-    sampler = MaxProduct(temperature=1.0, n_samples=_SHARE_SAMPLES)
-    drawn = explain(part.network, part.row, sampler, seed=seed, engine=engine)
+    """Estimated probabilities, and perturb-and-max-product samples of equal weight.
+
+    Max-product runs twice, for the mode and for the samples. Chains start from both.
+    """
+    by_samples = method == "samples"
+    n_drawn = n_samples if by_samples else _START_SAMPLES
+    starts = find_starts(part.network, part.row, n_drawn, seed=seed, engine=engine)
+    found = marginals(
+        part.network,
+        part.row,
+        "samples" if by_samples else "chains",
+        n_samples=n_samples,
+        starts=starts,
+        seed=seed,
+        engine=engine,
+    )
+    states = starts.states()
     return _Belief(
         probability=found.probability[0],
         error=found.error[0],
-        states=[drawn.active(0, s).astype(np.int64) for s in range(_SHARE_SAMPLES)],
-        weights=np.full(_SHARE_SAMPLES, 1.0 / _SHARE_SAMPLES),
-        words=words,
+        best=states[0],
+        log_joint=float(starts.mode.log_joint[0]),
+        states=states[1:],
+        weights=np.full(n_drawn, 1.0 / n_drawn),
+        words=f"estimated: {n_samples} {_WORDS[found.method]}",
         exact=False,
     )
 
 
-# ---- in words
+# ---- who explains what
 
 
-def _explained(
-    network: Network, part: Concerned, shares: dict[int, float]
-) -> tuple[Explained, ...]:
-    ranked = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(
-        Explained(i, visible_label(network, i), share)
-        for i, share in ((int(part.visibles[k]), share) for k, share in ranked)
-        if share >= _FAINT
+class _Shares(NamedTuple):
+    """Shares of the present findings, averaged over the configurations of a belief.
+
+    ``visible`` (n_present,) of the whole network; ``of_hidden`` sparse (n_hidden, n_present) due to
+    each hidden node of the part when it is on; ``leak`` (n_present,) due to noise.
+    """
+
+    visible: LongArray
+    of_hidden: sp.csr_array
+    leak: FloatArray
+
+
+def _shares(part: Subnetwork, belief: _Belief) -> _Shares:
+    states = np.concatenate([belief.states, belief.best[None]])
+    weights = np.append(belief.weights, _WEIGHT_OF_BEST)
+    found = attribute_findings(part.network, part.row.take([0] * len(states)), states)
+    present = present_findings(part.row)
+    finding = np.tile(np.arange(len(present)), len(states))  # of each cell, row by row
+    average = sp.csr_array(
+        (weights[found.row], (finding, np.arange(len(finding)))),
+        shape=(len(present), len(finding)),
     )
+    total = (average @ found.shares()).T.tocsr()
+    on = np.maximum(weights @ states, np.finfo(np.float64).tiny)  # weights may underflow to 0
+    total.data /= np.repeat(on, np.diff(total.indptr))
+    return _Shares(part.visible[present], total, average @ found.leak / weights.sum())
 
 
-def _moves(
-    network: Network,
-    row: Observations,
-    before: FloatArray,
-    after: FloatArray,
-    most: int,
-    rivalry: bool,
-) -> tuple[Move, ...]:
-    moved = after - before
-    order = np.argsort(-np.abs(moved), kind="stable")[:most]
-    order = order[np.abs(moved[order]) >= _MOVED]
-    reach = {int(k): _findings_below(network, row, int(k)) for k in order}
-    result = []
-    for k in order.tolist():
-        away = ""
-        if rivalry and moved[k] < 0:
-            rivals = [j for j in order.tolist() if moved[j] > 0 and reach[j] & reach[k]]
-            away = hidden_label(network, rivals[0]) if rivals else ""
-        result.append(Move(k, hidden_label(network, k), float(before[k]), float(after[k]), away))
-    return tuple(result)
-
-
-def _findings_below(network: Network, row: Observations, cause: int) -> set[int]:
-    """Present findings that a cause can bring about, through at most a few nodes in between."""
-    present = {int(i) for i in _present(row)}
-    ptr, edges = network.outgoing
-    found: set[int] = set()
-    waiting, seen = [cause], {cause}
-    while waiting:
-        k = waiting.pop()
-        for edge in edges[ptr[k] : ptr[k + 1]].tolist():
-            if network.theta[network.param[edge]] < _FAINT:
-                continue
-            child = int(network.edge_child[edge])
-            if child in present:
-                found.add(child)
-            elif child >= network.n_visible and child - network.n_visible not in seen:
-                seen.add(child - network.n_visible)
-                waiting.append(child - network.n_visible)
-    return found
+def _explained(network: Network, shares: _Shares, hidden: int) -> tuple[ExplainedFinding, ...]:
+    part = slice(*shares.of_hidden.indptr[hidden : hidden + 2])
+    visible, share = shares.visible[shares.of_hidden.indices[part]], shares.of_hidden.data[part]
+    return tuple(
+        ExplainedFinding(int(visible[i]), visible_label(network, int(visible[i])), float(share[i]))
+        for i in np.lexsort((visible, -share))
+        if share[i] >= _FAINT
+    )

@@ -33,8 +33,8 @@ from noisyor.io.provenance import provenance
 from noisyor.learning.recipes import Learned
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream
 from noisyor.learning.train import History
-from noisyor.network.forward import visible_probability
-from noisyor.network.graph import Network, probability_from_theta
+from noisyor.network.forward import edge_matrix, visible_probability
+from noisyor.network.graph import Network
 
 __all__ = ["NoisyOrEstimator"]
 
@@ -232,14 +232,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _components(self, network: Network) -> Any:
         """Sparse (n_hidden, n_visible): only the edges, of which deep networks have few."""
-        edges = sp.csr_array(
-            (
-                probability_from_theta(network.theta[network.param]),
-                network.parent,
-                network.child_ptr,
-            ),
-            shape=(network.n_nodes, network.n_hidden),
-        )
+        edges = edge_matrix(network, probability=True)
         return sp.csr_array(edges[: network.n_visible].T)
 
     # ---- using what was learned

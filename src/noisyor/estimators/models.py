@@ -11,7 +11,7 @@ import numpy as np
 from noisyor._util.kinds import Kind
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
-from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
+from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError, NoisyOrError
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.inference.method import Method
 from noisyor.learning.recipes import (
@@ -21,8 +21,9 @@ from noisyor.learning.recipes import (
     learn_network,
     learn_topics,
 )
-from noisyor.network.builders import activation_shape
-from noisyor.network.graph import Network, probability_from_theta
+from noisyor.network.graph import Network
+from noisyor.network.layout import ConvolutionalLayout
+from noisyor.network.parameters import probability_from_theta
 
 __all__ = ["BlindDeconvolution", "BooleanMatrixFactorization", "NoisyOrNetwork", "TopicModel"]
 
@@ -273,13 +274,9 @@ class BlindDeconvolution(NoisyOrEstimator):
 
     def _describe(self, network: Network) -> None:
         super()._describe(network)
-        height, width = network.visible_shape
-        self.image_shape_ = (height, width)
-        n_features, *feature = self.components_.shape
-        hanging = activation_shape(self.image_shape_, tuple(feature), border=True)
-        inside = network.n_hidden != n_features * hanging[0] * hanging[1]
-        places = activation_shape(self.image_shape_, tuple(feature)) if inside else hanging
-        self.activation_shape_ = (n_features, *places)
+        layout = _convolutional(network)
+        self.image_shape_ = layout.image_shape
+        self.activation_shape_ = (layout.n_components, *layout.activation_shape)
         self.prior_ = probability_from_theta(network.theta_of("prior"))
 
     def _components(self, network: Network) -> Any:
@@ -287,8 +284,8 @@ class BlindDeconvolution(NoisyOrEstimator):
 
     @classmethod
     def _params_of(cls, network: Network) -> dict[str, Any]:
-        n_features, height, width = network.group("failure").shape
-        return {"n_features": n_features, "feature_shape": (height, width)}
+        layout = _convolutional(network)
+        return {"n_features": layout.n_components, "feature_shape": layout.feature_shape}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -379,6 +376,12 @@ class NoisyOrNetwork(NoisyOrEstimator):
     @classmethod
     def _params_of(cls, network: Network) -> dict[str, Any]:
         return {"structure": network}
+
+
+def _convolutional(network: Network) -> ConvolutionalLayout:
+    if not isinstance(network.layout, ConvolutionalLayout):
+        raise InvalidNetworkError("the network is not convolutional, so it holds no features")
+    return network.layout
 
 
 def _check_count(name: str, value: object, or_auto: bool = False) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from noisyor._util.json import plain
 from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
-from noisyor.io.model_file import load_network, read_metadata, save_network
+from noisyor.io.model_file import load_model, save_network
 from noisyor.learning.train import Evaluation, History
 from noisyor.network.graph import Network
 
@@ -44,7 +44,7 @@ def read_model(
 
     Files that the command line wrote have no parameters of an estimator; the defaults then apply.
     """
-    metadata = read_metadata(path)
+    network, metadata = load_model(path)
     found = metadata.get("kind")
     if found != kind and kind != "network":
         raise ModelFileError(
@@ -54,11 +54,8 @@ def read_model(
     entry = metadata.get("estimator")
     params = entry.get("params") if isinstance(entry, dict) else None
     given = params if isinstance(params, dict) else {}
-    return (
-        load_network(path),
-        metadata,
-        {name: _revived(value) for name, value in given.items() if name in names},
-    )
+    kept = {name: _revived(value) for name, value in given.items() if name in names}
+    return network, metadata, kept
 
 
 def method_of(settings: Any) -> Method:
@@ -86,11 +83,9 @@ def _plain(value: Any) -> Any:
     """The value as JSON holds it, None if it cannot."""
     if isinstance(value, (MaxProduct, MeanField)):
         return value.settings()
-    if isinstance(value, np.generic):
-        value = value.item()
     try:
-        return json.loads(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError):
+        return plain(value)
+    except TypeError:
         return None
 
 

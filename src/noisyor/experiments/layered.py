@@ -10,7 +10,7 @@ from noisyor.experiments.arrays import pack
 from noisyor.experiments.phases import elbos, learn, phases_of, split_for
 from noisyor.experiments.protocol import MP_PHASE, Context, Outcome, RunSpec
 from noisyor.learning.initialize import initialize
-from noisyor.metrics import independent_elbo
+from noisyor.metrics import independent_score
 from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network
 
@@ -88,7 +88,7 @@ def run_layered(
     metrics |= {f"{MP_PHASE}test_{name}": value for name, value in halfway.items()}
     if halfway:
         metrics[MP_PHASE + "steps"] = float(phases[0].steps)
-    metrics["trivial_elbo"] = independent_elbo(train_rows, score_rows)
+    metrics["trivial_elbo"] = independent_score(train_rows, score_rows).mean
     metrics["n_edges"] = float(start.n_edges + start.n_nodes)  # with leaks, as the paper counts
     return learned.outcome(metrics, _stored(learned.network) if protocol.keep_network else None)
 

@@ -11,7 +11,6 @@ from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.errors import CheckpointError
 from noisyor.experiments.protocol import Context, Outcome, RunSpec
-from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
@@ -20,12 +19,10 @@ from noisyor.network.graph import Network
 
 __all__ = [
     "VALIDATION_SHARE",
-    "Learned",
     "Phase",
+    "PhasedRun",
     "elbos",
     "learn",
-    "learn_and_bound",
-    "modes",
     "phases_of",
     "split_for",
 ]
@@ -42,7 +39,7 @@ class Phase(NamedTuple):
     steps: int
 
 
-class Learned(NamedTuple):
+class PhasedRun(NamedTuple):
     """Result of all ``phases``.
 
     ``networks`` after each phase; ``update_seconds`` of each phase, (steps,); ``earlier_seconds``
@@ -117,8 +114,8 @@ def learn(
     context: Context,
     batch_size: int | None,
     learning_rate: float,
-) -> Learned:
-    """Train phase by phase; only the parameters are handed on, the optimiser starts afresh.
+) -> PhasedRun:
+    """Train phase by phase; only the parameters are handed on, Adam starts afresh.
 
     Every phase has a checkpoint in the context's folder and goes on from it.
     """
@@ -163,44 +160,7 @@ def learn(
         networks.append(network)
         seconds.append(result.history.seconds)
         done += phase.steps
-    return Learned(tuple(phases), tuple(networks), tuple(seconds), earlier)
-
-
-def learn_and_bound(
-    start: Network,
-    train_rows: Observations,
-    score_rows: Observations,
-    *,
-    spec: RunSpec,
-    context: Context,
-    batch_size: int | None,
-    learning_rate: float,
-) -> tuple[Learned, dict[str, float]]:
-    """Train at temperature 1 with one method, as all experiments on a graph of their own do.
-
-    Returns
-    -------
-    what was learned, and the `elbos` of ``score_rows``: both where mean field was trained, Elbo^MP
-    alone where max-product was.
-    """
-    learned = learn(
-        start,
-        train_rows,
-        phases_of(spec, temperature=1.0),
-        spec=spec,
-        context=context,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-    )
-    kinds = ("mp",) if spec.kind == "mp" else ("mp", "vi")
-    last = learned.phases[-1]
-    return learned, elbos(learned.network, score_rows, context, kinds=kinds, last=last)
-
-
-def modes(network: Network, X: Observations, spec: RunSpec, context: Context) -> Any:
-    """States (n_rows, n_hidden), sparse, at the mode that the method of a run finds."""
-    method = MaxProduct(schedule=spec.schedule) if spec.kind == "mp" else MeanField()
-    return explain(network, X, method, engine=context.engine).states
+    return PhasedRun(tuple(phases), tuple(networks), tuple(seconds), earlier)
 
 
 def elbos(

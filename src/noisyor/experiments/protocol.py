@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -22,6 +22,7 @@ __all__ = [
     "Outcome",
     "RunSpec",
     "StopRequested",
+    "known_datasets",
     "paper_method",
 ]
 
@@ -34,7 +35,7 @@ METHODS = {
     "mp-two-stage": "max-product with the messages in the order of the authors' software",
     "hybrid-two-stage": "the same, then variational inference",
 }
-"""Short names of the methods, as the command line and the result files have them."""
+"""Short names of the methods, as the result files have them."""
 
 _TWO_STAGE = "-two-stage"
 
@@ -122,11 +123,24 @@ class Outcome:
 
 
 class Choice(NamedTuple):
-    """What the user asked for, empty where nothing was said."""
+    """What the user asked for, empty where nothing was said.
+
+    ``datasets`` by name; ``sizes`` such as ``"100,20"``; ``n_components``, numbers of causes.
+    """
 
     datasets: Sequence[str] = ()
     sizes: Sequence[str] = ()
-    latents: Sequence[int] = ()
+    n_components: Sequence[int] = ()
+
+
+def known_datasets(experiment: str, choice: Choice, known: Collection[str]) -> list[str]:
+    """The data sets that were asked for; the experiment must have each of them."""
+    for name in choice.datasets:
+        if name not in known:
+            raise InvalidSettingError(
+                f"{experiment} has no data set {name!r}; there are {', '.join(known)}"
+            )
+    return list(choice.datasets)
 
 
 @dataclass(frozen=True)
@@ -139,6 +153,7 @@ class Experiment:
     methods : those that the paper or the issue of comparison asks for, the default first.
     main_metric : the one by which the paper chooses the initialisation.
     metrics : those that tables show, in order, with whether larger is better.
+    takes : fields of `Choice` that this experiment has a choice of.
     cases : from what the user chose to the list of cases; raises on a choice that does not exist.
     inits : the paper's list for a method.
     steps : the paper's number of updates for a method.
@@ -153,6 +168,7 @@ class Experiment:
     methods: tuple[str, ...]
     main_metric: str
     metrics: dict[str, bool]
+    takes: tuple[str, ...]
     cases: Callable[[Choice], list[str]]
     inits: Callable[[str], tuple[str, ...]]
     steps: Callable[[str], int]
@@ -176,6 +192,11 @@ class Experiment:
             if method not in self.methods:
                 raise InvalidSettingError(
                     f"{self.name} has no method {method!r}; there are {', '.join(self.methods)}"
+                )
+        for name, values in choice._asdict().items():
+            if values and name not in self.takes:
+                raise InvalidSettingError(
+                    f"{self.name} takes {' and '.join(self.takes)}, not {name}"
                 )
         cases = self.cases(choice)
         result = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import platform
 import re
@@ -16,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from noisyor._util.atomic import write_atomically
+from noisyor._util.json import to_json
 from noisyor._version import __version__
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.experiments.protocol import MP_PHASE, Context, Outcome, RunSpec
 
 __all__ = [
-    "FORMAT",
+    "RUN_FORMAT",
     "check_replaceable",
     "environment",
     "find_runs",
@@ -29,12 +29,12 @@ __all__ = [
     "read_run",
     "run_path",
     "run_record",
-    "to_json",
+    "to_text",
     "with_mp_phase",
     "write_run",
 ]
 
-FORMAT = "noisyor-run-1"
+RUN_FORMAT = "noisyor-run-1"
 MAX_BYTES = 100_000
 """No run file is larger; arrays that would not fit are left out."""
 
@@ -51,7 +51,7 @@ def run_record(spec: RunSpec, outcome: Outcome, context: Context, seconds: float
     )
     median = float(np.median(updates)) if len(updates) else None
     return {
-        "format": FORMAT,
+        "format": RUN_FORMAT,
         "experiment": spec.experiment,
         "part": spec.part,
         "case": spec.case,
@@ -73,9 +73,9 @@ def run_record(spec: RunSpec, outcome: Outcome, context: Context, seconds: float
 
 def write_run(out: Path, spec: RunSpec, record: dict[str, Any]) -> None:
     """Write a run's record in one step."""
-    content = to_json(record).encode()
+    content = to_text(record).encode()
     if len(content) > MAX_BYTES:
-        content = to_json({**record, "arrays": {}}).encode()
+        content = to_text({**record, "arrays": {}}).encode()
     write_atomically(run_path(out, spec), content)
 
 
@@ -83,7 +83,7 @@ def read_run(path: Path) -> dict[str, Any]:
     """Read a run's record; an error names the file."""
     try:
         record = json.loads(path.read_bytes())
-        if not isinstance(record, dict) or record.get("format") != FORMAT:
+        if not isinstance(record, dict) or record.get("format") != RUN_FORMAT:
             raise InvalidDataError(f"{path} is not the record of a run")
         for key, kind in (("metrics", dict), ("seconds", dict), ("seed", int), ("case", str)):
             if not isinstance(record.get(key), kind):
@@ -184,21 +184,9 @@ def _key(record: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(record[name] for name in ("experiment", "case", "method", "steps", "init", "seed"))
 
 
-def to_json(value: Any) -> str:
-    """Readable JSON; numbers that JSON does not have become null."""
-    return json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def to_text(value: Any) -> str:
+    """Readable JSON that ends in an end of line; numbers that JSON does not have become null."""
+    return to_json(value, indent=1) + "\n"
 
 
 def environment(n_threads: int) -> dict[str, Any]:

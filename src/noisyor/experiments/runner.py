@@ -22,18 +22,14 @@ from typing import Any
 from noisyor._util.progress import progress_bar
 from noisyor.engines.registry import get_engine
 from noisyor.engines.threads import resolve_threads
-from noisyor.errors import NoisyOrError
+from noisyor.errors import SweepError
 from noisyor.experiments import experiment
 from noisyor.experiments.protocol import Context, RunSpec, StopRequested
 from noisyor.experiments.records import read_run, run_path, run_record, write_run
 
-__all__ = ["Sweep", "SweepError", "run_sweep"]
+__all__ = ["Sweep", "run_sweep"]
 
 _GRACE_SECONDS = 60.0  # for runs under way to write a checkpoint after an interrupt
-
-
-class SweepError(NoisyOrError, RuntimeError):
-    """A process of the sweep ended in a way that it should not have."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,7 @@ def _run_in_processes(sweep: Sweep, specs: Sequence[RunSpec], bar: Any) -> None:
     except BrokenProcessPool as error:
         raise SweepError(
             "a process ended unexpectedly, perhaps for lack of memory; finished runs are kept: "
-            "go on with the same command and fewer --jobs"
+            "run the same sweep again with fewer jobs"
         ) from error
     finally:
         stop.set()

@@ -13,7 +13,6 @@ from typing import Any
 
 from noisyor import datasets
 from noisyor.data.observations import Observations
-from noisyor.errors import InvalidSettingError
 from noisyor.experiments.layered import LayeredProtocol, run_layered
 from noisyor.experiments.protocol import (
     ALL_INITS,
@@ -22,6 +21,7 @@ from noisyor.experiments.protocol import (
     Experiment,
     Outcome,
     RunSpec,
+    known_datasets,
     paper_method,
 )
 
@@ -65,14 +65,8 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
 
 
 def _cases(choice: Choice) -> list[str]:
-    if choice.sizes or choice.latents:
-        raise InvalidSettingError("text takes --dataset, not --size or --latents")
-    for name in choice.datasets:
-        if name not in LOADERS:
-            raise InvalidSettingError(
-                f"text has no data set {name!r}; there are {', '.join(LOADERS)}"
-            )
-    return list(choice.datasets) or [name for name in LOADERS if name not in SUBSTITUTES]
+    paper = [name for name in LOADERS if name not in SUBSTITUTES]
+    return known_datasets("text", choice, LOADERS) or paper
 
 
 EXPERIMENT = Experiment(
@@ -81,6 +75,7 @@ EXPERIMENT = Experiment(
     methods=("mp", "local-vi", "hybrid", "mp-two-stage", "hybrid-two-stage"),
     main_metric="test_elbo",
     metrics={"test_elbo": True, "test_elbo_mp": True, "test_elbo_vi": True},
+    takes=("datasets",),
     cases=_cases,
     inits=lambda method: ALL_INITS,
     steps=lambda method: STEPS[paper_method(method)],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from noisyor import datasets
 from noisyor.data.observations import Observations
-from noisyor.errors import InvalidSettingError
 from noisyor.experiments.layered import LayeredProtocol, run_layered
 from noisyor.experiments.protocol import (
     ALL_INITS,
@@ -17,6 +16,7 @@ from noisyor.experiments.protocol import (
     Experiment,
     Outcome,
     RunSpec,
+    known_datasets,
     paper_method,
 )
 
@@ -44,9 +44,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
 
 
 def _cases(choice: Choice) -> list[str]:
-    if choice.sizes or choice.latents or set(choice.datasets) - {"tiny20"}:
-        raise InvalidSettingError("tiny20 has one data set, tiny20, and one size")
-    return ["tiny20"]
+    return known_datasets("tiny20", choice, ("tiny20",)) or ["tiny20"]
 
 
 EXPERIMENT = Experiment(
@@ -55,6 +53,7 @@ EXPERIMENT = Experiment(
     methods=("mp", "hybrid", "vi", "local-vi", "mp-two-stage", "hybrid-two-stage"),
     main_metric="test_elbo",
     metrics={"test_elbo": True, "test_elbo_mp": True, "test_elbo_vi": True},
+    takes=("datasets",),
     cases=_cases,
     inits=lambda method: ALL_INITS,
     steps=lambda method: STEPS[paper_method(method)],

@@ -6,13 +6,13 @@ These are extras beside the paper's Elbo, which `evaluate` reports.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.validation import check_seed, is_whole
+from noisyor._util.validation import check_count, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import (
     AnnealingOptions,
@@ -22,11 +22,11 @@ from noisyor.engines.contract import (
     NoiseKey,
 )
 from noisyor.engines.registry import Runner
-from noisyor.errors import InvalidSettingError
 from noisyor.inference.blocks import row_blocks
 from noisyor.inference.evaluate import Score
 from noisyor.inference.explain import hidden_evidence
 from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.posterior import Posterior
 from noisyor.network.graph import Network
 
 _POLISH = 20
@@ -34,6 +34,21 @@ _BLOCK_ROWS = 256
 _N_STAY = 4
 
 Clamp = npt.NDArray[np.uint8] | None
+
+
+class Starts(NamedTuple):
+    """Where exploring starts: the polished mode of every row, and posterior samples or None."""
+
+    mode: Posterior
+    samples: Posterior | None
+
+    def states(self) -> npt.NDArray[np.uint8]:
+        """Mode and samples of each row in turn, (n_rows * (1 + n_samples), n_hidden)."""
+        found = [self.mode] if self.samples is None else [self.mode, self.samples]
+        n_hidden = self.mode.n_hidden
+        by_row = [part.states.toarray().reshape(part.n_rows, -1, n_hidden) for part in found]
+        starts = np.concatenate(by_row, axis=1).reshape(-1, n_hidden)
+        return np.ascontiguousarray(starts, dtype=np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,56 +216,69 @@ def explore_configurations(
     method: MaxProduct | None = None,
     hidden: Any = None,
     with_probability: bool = False,
+    starts: Starts | None = None,
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> AnnealingResult:
-    """Sets of likely configurations of every row, and chains outside them."""
-    _check_count("n_samples", n_samples, 0)
-    _check_count("n_expansions", n_expansions, 0)
-    _check_count("n_steps", n_steps, 1)
+    """Sets of likely configurations of every row, and chains outside them.
+
+    ``starts`` are those of `find_starts` for all rows, if they are at hand; ``n_samples`` and
+    ``method`` then have no effect.
+    """
+    check_count("n_samples", n_samples, 0)
+    check_count("n_expansions", n_expansions, 0)
+    check_count("n_steps", n_steps, 1)
     if n_chains != 0:
-        _check_count("n_chains", n_chains, 2)
+        check_count("n_chains", n_chains, 2)
     key = NoiseKey(check_seed(seed))
-    method = MaxProduct() if method is None else method
     clamp = hidden_evidence(network, hidden, observations.n_rows)
     runner = Runner(engine, network)
     annealer, prepared = runner.on("anneal")
     options = AnnealingOptions(int(n_expansions), int(n_chains), int(n_steps), int(n_stay))
-    row_bytes, parts = network.n_hidden * (1 + n_samples), []
+    given = None
+    if starts is not None:
+        given = starts.states().reshape(observations.n_rows, -1, network.n_hidden)
+    row_bytes, done, parts = network.n_hidden * (1 + n_samples), 0, []
     for rows, fixed in row_blocks(
         observations, clamp, row_bytes, progress, task="explore", max_rows=_BLOCK_ROWS
     ):
-        starts = _starts(network, rows, method, n_samples, fixed, key.seed, engine)
+        if given is None:
+            found = find_starts(
+                network, rows, n_samples, method=method, clamp=fixed, seed=key.seed, engine=engine
+            )
+            states = found.states()
+        else:
+            states = given[done : done + rows.n_rows].reshape(-1, network.n_hidden)
+        done += rows.n_rows
         evidence = Evidence.of(network, rows, fixed)
         parts.append(
             annealer.anneal(
-                prepared, evidence, starts, options, key, with_probability=with_probability
+                prepared, evidence, states, options, key, with_probability=with_probability
             )
         )
     return AnnealingResult(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def _starts(
+def find_starts(
     network: Network,
-    rows: Observations,
-    method: MaxProduct,
+    observations: Observations,
     n_samples: int,
-    clamp: Clamp,
-    seed: int,
-    engine: EngineLike,
-) -> npt.NDArray[np.uint8]:
-    """The polished mode and the samples of every row, (n_rows * (1 + n_samples), n_hidden)."""
+    *,
+    method: MaxProduct | None = None,
+    clamp: Clamp = None,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+) -> Starts:
+    """The polished mode and posterior samples of every row: one max-product run for each.
+
+    ``clamp`` is evidence on hidden nodes as in `MaxProduct.posterior`.
+    """
+    method = MaxProduct() if method is None else method
     mode = replace(method.at_test_time(), polish=max(method.polish, _POLISH))
-    found = [mode.posterior(network, rows, clamp=clamp, engine=engine)]
-    if n_samples:
-        sampler = replace(method, temperature=1.0, n_samples=n_samples, keep_beliefs=False)
-        found.append(sampler.posterior(network, rows, seed=seed, clamp=clamp, engine=engine))
-    by_row = [part.states.toarray().reshape(rows.n_rows, -1, network.n_hidden) for part in found]
-    starts = np.concatenate(by_row, axis=1).reshape(-1, network.n_hidden)
-    return np.ascontiguousarray(starts, dtype=np.uint8)
-
-
-def _check_count(name: str, value: int, least: int) -> None:
-    if not is_whole(value) or value < least:
-        raise InvalidSettingError(f"{name} must be {least}, {least + 1}, …, got {value!r}")
+    found = mode.posterior(network, observations, clamp=clamp, engine=engine)
+    if not n_samples:
+        return Starts(found, None)
+    sampler = replace(method, temperature=1.0, n_samples=n_samples, keep_beliefs=False)
+    drawn = sampler.posterior(network, observations, seed=seed, clamp=clamp, engine=engine)
+    return Starts(found, drawn)

@@ -17,14 +17,22 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray, FloatArray, SingleArray
 from noisyor._util.progress import progress_bar
-from noisyor._util.validation import check_seed, is_finite, is_whole
+from noisyor._util.validation import (
+    BELOW_ONE,
+    COUNT,
+    NOT_NEGATIVE,
+    check_seed,
+    check_settings,
+    is_finite,
+    is_whole,
+)
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, JointOptions, JointResult, JointUnaries
 from noisyor.engines.noise import combine, logistic
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.boolean import boolean_convolution
-from noisyor.network.builders import activation_shape
+from noisyor.network.layout import activation_shape
 
 __all__ = ["Factorization", "JointMaxProduct", "deconvolve", "factorize"]
 
@@ -65,14 +73,13 @@ class JointMaxProduct:
     keep_beliefs: bool = False
 
     def __post_init__(self) -> None:
-        for name, valid, expected in [
-            ("iterations", is_whole(self.iterations) and self.iterations >= 1, "1, 2, …"),
-            ("damping", is_finite(self.damping) and 0 <= self.damping < 1, "in [0, 1)"),
-            ("temperature", is_finite(self.temperature) and self.temperature >= 0, "at least 0"),
-            ("tolerance", is_finite(self.tolerance) and self.tolerance >= 0, "at least 0"),
-        ]:
-            if not valid:
-                raise InvalidSettingError(f"{name} must be {expected}, got {getattr(self, name)!r}")
+        rules = {
+            "iterations": COUNT,
+            "damping": BELOW_ONE,
+            "temperature": NOT_NEGATIVE,
+            "tolerance": NOT_NEGATIVE,
+        }
+        check_settings(self, rules)
 
     def settings(self) -> dict[str, object]:
         """Everything that determines the results."""

@@ -9,15 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.validation import is_whole
+from noisyor._util.validation import check_choice, check_count
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
-from noisyor.errors import InvalidSettingError
-from noisyor.inference.evidence import explore_configurations
+from noisyor.inference.evidence import Starts, explore_configurations
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.network.assembly import one_of
 from noisyor.network.graph import Network
 
 MarginalMethod = Literal["chains", "set", "weighted", "samples", "mean-field"]
@@ -66,6 +64,7 @@ def marginals(
     *,
     n_samples: int = 64,
     hidden: Any = None,
+    starts: Starts | None = None,
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: bool | None = False,
@@ -84,6 +83,8 @@ def marginals(
     n_samples : chains, samples, and for ``"chains"`` and ``"set"`` also the number of members
         whose single flips are added.
     hidden : evidence on hidden nodes as in `explain`.
+    starts : mode and samples of the rows from `find_starts`, if they are at hand; they are found
+        here by default. ``"samples"`` takes its shares from them.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
@@ -103,15 +104,16 @@ def marginals(
     >>> nor.marginals(network, np.array([[1, 1, np.nan]])).probability.round(2)
     array([[1. , 0.3]])
     """
-    one_of("method", method, METHODS)
-    if not is_whole(n_samples) or n_samples < 2:
-        raise InvalidSettingError(f"n_samples must be 2, 3, …, got {n_samples!r}")
+    check_choice("method", method, METHODS)
+    check_count("n_samples", n_samples, 2)
     observations = Observations.of(X, n_visible=network.n_visible)
     common: dict[str, Any] = {"seed": seed, "engine": engine, "progress": progress}
     if method == "samples":
-        sampler = MaxProduct(temperature=1.0, n_samples=n_samples)
-        share = explain(network, observations, sampler, hidden=hidden, **common).marginals()
-        probability = share.toarray()
+        drawn = None if starts is None else starts.samples
+        if drawn is None:
+            sampler = MaxProduct(temperature=1.0, n_samples=n_samples)
+            drawn = explain(network, observations, sampler, hidden=hidden, **common)
+        probability, n_samples = drawn.marginals().toarray(), drawn.n_samples
         return Marginals(probability, np.sqrt(probability * (1 - probability) / n_samples), method)
     if method == "mean-field":
         q = explain(network, observations, MeanField(), hidden=hidden, **common).q
@@ -123,7 +125,13 @@ def marginals(
         "weighted": {"n_expansions": 0, "n_samples": n_samples},
     }[method]
     found = explore_configurations(
-        network, observations, hidden=hidden, with_probability=True, **settings, **common
+        network,
+        observations,
+        hidden=hidden,
+        with_probability=True,
+        starts=starts,
+        **settings,
+        **common,
     )
     error = found.error if method == "chains" else np.full_like(found.error, np.nan)
     return Marginals(found.probability, error, method)

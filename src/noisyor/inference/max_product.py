@@ -8,7 +8,14 @@ from typing import Literal
 import scipy.sparse as sp
 
 from noisyor._util.arrays import BinaryArray
-from noisyor._util.validation import is_finite, is_whole
+from noisyor._util.validation import (
+    BELOW_ONE,
+    COUNT,
+    COUNT_OR_ZERO,
+    NOT_NEGATIVE,
+    check_settings,
+    choice,
+)
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import (
     EngineLike,
@@ -19,7 +26,6 @@ from noisyor.engines.contract import (
     WarmState,
 )
 from noisyor.engines.registry import Runner
-from noisyor.errors import InvalidSettingError
 from noisyor.inference.blocks import row_blocks
 from noisyor.inference.method import BatchGradient, Bounds
 from noisyor.inference.posterior import Posterior, concatenate
@@ -74,30 +80,17 @@ class MaxProduct:
     schedule: Literal["collapsed", "two-stage"] = "collapsed"
 
     def __post_init__(self) -> None:
-        for name, valid, expected in [
-            ("temperature", is_finite(self.temperature) and self.temperature >= 0, "at least 0"),
-            (
-                "max_iterations",
-                is_whole(self.max_iterations) and self.max_iterations >= 1,
-                "1, 2, …",
-            ),
-            ("damping", is_finite(self.damping) and 0 <= self.damping < 1, "in [0, 1)"),
-            ("tolerance", is_finite(self.tolerance) and self.tolerance >= 0, "at least 0"),
-            ("polish", is_whole(self.polish) and self.polish >= 0, "0, 1, 2, …"),
-            ("n_samples", is_whole(self.n_samples) and self.n_samples >= 1, "1, 2, …"),
-            (
-                "unobserved",
-                self.unobserved in ("marginalize", "maximize"),
-                "'marginalize' or 'maximize'",
-            ),
-            (
-                "schedule",
-                self.schedule in ("collapsed", "two-stage"),
-                "'collapsed' or 'two-stage'",
-            ),
-        ]:
-            if not valid:
-                raise InvalidSettingError(f"{name} must be {expected}, got {getattr(self, name)!r}")
+        rules = {
+            "temperature": NOT_NEGATIVE,
+            "max_iterations": COUNT,
+            "damping": BELOW_ONE,
+            "tolerance": NOT_NEGATIVE,
+            "polish": COUNT_OR_ZERO,
+            "n_samples": COUNT,
+            "unobserved": choice("marginalize", "maximize"),
+            "schedule": choice("collapsed", "two-stage"),
+        }
+        check_settings(self, rules)
 
     def at_test_time(self) -> MaxProduct:
         """The same settings for evaluation: the mode, one explanation per row."""

@@ -9,11 +9,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from noisyor._util.arrays import BinaryArray
-from noisyor._util.validation import is_finite, is_whole
+from noisyor._util.validation import (
+    COUNT,
+    COUNT_OR_ZERO,
+    NOT_NEGATIVE,
+    check_settings,
+    choice,
+    or_none,
+)
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, MeanFieldOptions, WarmState
 from noisyor.engines.registry import Runner
-from noisyor.errors import InvalidSettingError
 from noisyor.inference.blocks import row_blocks
 from noisyor.inference.method import BatchGradient, Bounds
 from noisyor.inference.posterior import Posterior, concatenate
@@ -73,23 +79,14 @@ class MeanField:
     keep_q: bool = True
 
     def __post_init__(self) -> None:
-        for name, valid, expected in [
-            ("outer", is_whole(self.outer) and self.outer >= 1, "1, 2, …"),
-            ("inner", is_whole(self.inner) and self.inner >= 1, "1, 2, …"),
-            ("r_iterations", is_whole(self.r_iterations) and self.r_iterations >= 0, "0, 1, 2, …"),
-            (
-                "tolerance",
-                self.tolerance is None or (is_finite(self.tolerance) and self.tolerance >= 0),
-                "None or at least 0",
-            ),
-            (
-                "r_update",
-                self.r_update in ("fixed_point", "newton"),
-                "'fixed_point' or 'newton'",
-            ),
-        ]:
-            if not valid:
-                raise InvalidSettingError(f"{name} must be {expected}, got {getattr(self, name)!r}")
+        rules = {
+            "outer": COUNT,
+            "inner": COUNT,
+            "r_iterations": COUNT_OR_ZERO,
+            "tolerance": or_none(NOT_NEGATIVE),
+            "r_update": choice("fixed_point", "newton"),
+        }
+        check_settings(self, rules)
 
     @property
     def name(self) -> str:

@@ -13,16 +13,17 @@ import numpy as np
 
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.io.networkx import to_networkx
-from noisyor.network.graph import Network, failure_from_theta, probability_from_theta
+from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_label, visible_label
+from noisyor.network.parameters import failure_from_theta, probability_from_theta
 
 __all__ = ["TARGETS", "export_network"]
 
 Target = Literal["graphml", "json", "bif", "csv"]
 TARGETS: tuple[Target, ...] = ("graphml", "json", "bif", "csv")
 
-_MOST_PARENTS = 12
-_MOST_LINES = 500_000
+_MAX_PARENTS = 12
+_MAX_LINES = 500_000
 # What XML 1.0 cannot hold in any form.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -38,6 +39,13 @@ def export_network(network: Network, to: Target) -> bytes:
         Bayesian networks; only where no node has more than 12 parents. ``"csv"``: a line for each
         edge and each leak, for spreadsheets. GraphML and JSON keep everything: what
         `from_networkx` makes of them is the same network.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.from_edges(1, 1, [(0, 0)], failure_probability=0.5)
+    >>> print(nor.export_network(network, "csv").decode().splitlines()[0])
+    role,cause,effect,theta,probability,parameter,free
     """
     writers = {"graphml": _graphml, "json": _json, "bif": _bif, "csv": _csv}
     if to not in writers:
@@ -77,9 +85,19 @@ def _csv(network: Network) -> bytes:
 
     def line(role: str, cause: str, effect: str, entry: int) -> None:
         theta = float(network.theta[entry])
-        told = failure_from_theta(theta) if role == "failure" else probability_from_theta(theta)
+        probability = (
+            failure_from_theta(theta) if role == "failure" else probability_from_theta(theta)
+        )
         writer.writerow(
-            [role, cause, effect, repr(theta), repr(float(told)), entry, int(network.free[entry])]
+            [
+                role,
+                cause,
+                effect,
+                repr(theta),
+                repr(float(probability)),
+                entry,
+                int(network.free[entry]),
+            ]
         )
 
     for edge in range(network.n_edges):
@@ -95,11 +113,11 @@ def _bif(network: Network) -> bytes:
     parents = np.diff(network.child_ptr)
     widest = int(parents.argmax())
     names = _names(network)
-    if parents[widest] > _MOST_PARENTS or int((2.0**parents).sum()) > _MOST_LINES:
+    if parents[widest] > _MAX_PARENTS or int((2.0**parents).sum()) > _MAX_LINES:
         raise InvalidNetworkError(
             f"BIF lists every combination of parents, and {names[widest]!r} has "
-            f"{int(parents[widest])} parents; at most {_MOST_PARENTS} can be written, and "
-            f"{_MOST_LINES:,} lines in all. GraphML, JSON and CSV have no such limit"
+            f"{int(parents[widest])} parents; at most {_MAX_PARENTS} can be written, and "
+            f"{_MAX_LINES:,} lines in all. GraphML, JSON and CSV have no such limit"
         )
     keys = _identifiers(names)
     lines = ["network noisyor {", "}"]
@@ -123,8 +141,8 @@ def _bif(network: Network) -> bytes:
         lines.append(f"probability ( {key} | {causes} ) {{")
         for states in itertools.product((0, 1), repeat=len(theta)):
             off = float(np.exp(-(leak + theta @ np.array(states))))
-            told = ", ".join("on" if state else "off" for state in states)
-            lines.append(f"  ({told}) {off!r}, {1 - off!r};")
+            listed = ", ".join("on" if state else "off" for state in states)
+            lines.append(f"  ({listed}) {off!r}, {1 - off!r};")
         lines.append("}")
     return ("\n".join(lines) + "\n").encode()
 

@@ -1,9 +1,9 @@
 """Networks in a file: one ``.safetensors`` of arrays and a checked description, nothing to execute.
 
 The header's only metadata entry, ``"noisyor"``, is a JSON object: ``format``, ``network`` (sizes,
-names, names of the parameter groups), ``user`` (whatever the caller wants to keep), ``tensors``
-(sha256 of each array, with its type and shape) and ``sha256`` (of all of the above). A file is
-believed only if everything in it agrees.
+names, names of the parameter groups, layout), ``user`` (whatever the caller wants to keep),
+``tensors`` (sha256 of each array, with its type and shape) and ``sha256`` (of all of the above). A
+file is believed only if everything in it agrees.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,18 @@ from safetensors.numpy import load, save
 from noisyor._util.atomic import write_atomically
 from noisyor.errors import InvalidNetworkError, InvalidSettingError, ModelFileError
 from noisyor.network.graph import Network
+from noisyor.network.layout import layout_from_json, layout_to_json
 
-__all__ = ["FORMAT", "load_network", "read_metadata", "save_network"]
+__all__ = [
+    "FORMAT",
+    "SavedModel",
+    "load_model",
+    "load_network",
+    "read_metadata",
+    "save_network",
+]
 
-FORMAT = "noisyor-model-1"
+FORMAT = "noisyor-model-2"
 
 _ENTRY = "noisyor"
 _GROUP = "group."
@@ -56,7 +64,16 @@ def save_network(
     ----------
     path : file to write, by custom ending in ``.safetensors``; its folder must exist.
     network : the network.
-    metadata : what else to keep, anything that JSON can hold; see `read_metadata`.
+    metadata : what else to keep, anything that JSON can hold; `load_model` returns it.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import noisyor as nor
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
+    >>> nor.save_network(path, nor.bipartite(3, 2))
+    >>> path.exists()
+    True
     """
     user = _json_object(metadata)
     arrays: Arrays = {name: getattr(network, name) for name in _DTYPES}
@@ -70,6 +87,7 @@ def save_network(
             "visible_names": network.visible_names,
             "hidden_names": network.hidden_names,
             "groups": list(network.groups),
+            "layout": layout_to_json(network.layout),
         },
         "tensors": {name: _digest(array) for name, array in arrays.items()},
         "user": user,
@@ -88,15 +106,33 @@ def save_network(
         raise ModelFileError(f"cannot write the model file {_name(path)}: {error}") from error
 
 
-def load_network(path: PathLike) -> Network:
-    """Read a network that `save_network` wrote.
+class SavedModel(NamedTuple):
+    """What a model file holds: the network, and the metadata that it was saved with."""
 
-    Sizes, types, checksums, parameters and the graph are checked; a file with any fault raises
+    network: Network
+    metadata: dict[str, Any]
+
+
+def load_model(path: PathLike) -> SavedModel:
+    """Read a network that `save_network` wrote, and its metadata, in one go.
+
+    Sizes, types, checksums, parameters, graph and layout are checked; a file with any fault raises
     `ModelFileError`, and nothing in a file is ever executed.
+
+    >>> import tempfile, pathlib
+    >>> import noisyor as nor
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
+    >>> nor.save_network(path, nor.bipartite(3, 2), metadata={"author": "me"})
+    >>> network, metadata = nor.io.load_model(path)
+    >>> network.n_visible, metadata
+    (3, {'author': 'me'})
     """
     description, arrays = _read(path)
+    metadata = description["user"]
     try:
-        return _network(description["network"], arrays)
+        if not isinstance(metadata, dict):
+            raise _DamagedError("metadata is no mapping")
+        return SavedModel(_network(description["network"], arrays), metadata)
     except _DamagedError as error:
         raise ModelFileError(f"the model file {_name(path)} is damaged: {error}") from error
     except InvalidNetworkError as error:
@@ -109,13 +145,30 @@ def load_network(path: PathLike) -> Network:
         ) from error
 
 
+def load_network(path: PathLike) -> Network:
+    """The network of a model file; see `load_model`, which also returns the metadata.
+
+    >>> import tempfile, pathlib
+    >>> import noisyor as nor
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
+    >>> nor.save_network(path, nor.bipartite(3, 2))
+    >>> nor.load_network(path).n_hidden
+    2
+    """
+    return load_model(path).network
+
+
 def read_metadata(path: PathLike) -> dict[str, Any]:
-    """What was given as ``metadata`` when the file was written; the whole file is checked."""
-    description, _ = _read(path)
-    user = description["user"]
-    if not isinstance(user, dict):
-        raise ModelFileError(f"the model file {_name(path)} is damaged: metadata is no mapping")
-    return user
+    """What was given as ``metadata`` when the file was written; see `load_model`.
+
+    >>> import tempfile, pathlib
+    >>> import noisyor as nor
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
+    >>> nor.save_network(path, nor.bipartite(3, 2), metadata={"seed": 7})
+    >>> nor.io.read_metadata(path)
+    {'seed': 7}
+    """
+    return load_model(path).metadata
 
 
 # What crafted or damaged content can provoke in the parsers and conversions below.
@@ -223,15 +276,21 @@ def _network(fields: dict[str, Any], arrays: Arrays) -> Network:
     ptr = arrays["child_ptr"]
     if ptr.size and (ptr.min() < 0 or ptr.max() > len(arrays["parent"])):
         raise InvalidNetworkError("child_ptr must rise from 0 to the number of edges")
-    return Network(
+    network = Network(
         n_visible=_size(fields["n_visible"]),
         n_hidden=_size(fields["n_hidden"]),
         groups={name: arrays[_GROUP + name] for name in groups},
         visible_names=_names(fields["visible_names"]),
         hidden_names=_names(fields["hidden_names"]),
         visible_shape=tuple(_size(size) for size in fields["visible_shape"]),
+        layout=layout_from_json(fields["layout"]),
         **{name: arrays[name] for name in _DTYPES},
     )
+    if network.layout is not None and not network.layout.describes(
+        network.child_ptr, network.parent
+    ):
+        raise InvalidNetworkError(f"its edges are not those of a {network.layout.kind} layout")
+    return network
 
 
 def _size(value: object) -> int:

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import IntArray, LongArray
 from noisyor.errors import InvalidNetworkError, MissingExtraError
-from noisyor.network.graph import (
-    Network,
+from noisyor.network.graph import Network
+from noisyor.network.layout import Layout, layout_from_json, layout_to_json
+from noisyor.network.parameters import (
     failure_from_theta,
     probability_from_theta,
     theta_from_failure,
@@ -39,6 +41,13 @@ def to_networkx(network: Network) -> Any:
     networkx.DiGraph. Node attributes: ``kind`` (``"visible"`` or ``"hidden"``), ``index`` among its
     kind, ``name`` if it has one, and of its leak ``theta``, ``probability``, ``leak_param``,
     ``free``. Edge attributes: ``index``, ``theta``, ``failure_probability``, ``param``, ``free``.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> graph = nor.to_networkx(nor.from_edges(2, 1, [(0, 0), (0, 1)]))
+    >>> sorted(graph.edges)
+    [('h0', 'v0'), ('h0', 'v1')]
     """
     graph = _networkx().DiGraph()
     keys = _keys(network)
@@ -76,6 +85,7 @@ def to_networkx(network: Network) -> Any:
             "theta": network.theta.tolist(),
             "free": network.free.tolist(),
             "groups": {name: index.tolist() for name, index in network.groups.items()},
+            "layout": layout_to_json(network.layout),
         }
     )
     return graph
@@ -108,6 +118,15 @@ def from_networkx(
     Network. Nodes are numbered by their attribute ``index`` if present, otherwise in the order of
     the graph; their names are the attribute ``name``, or the node's key. A plain graph gets groups
     ``"failure"`` (n_edges,), ``"prior"`` (n_hidden,) and ``"noise"`` (n_visible,).
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> import noisyor as nor
+    >>> graph = nx.DiGraph()
+    >>> graph.add_edge("flu", "fever", failure_probability=0.2)
+    >>> nor.from_networkx(graph, prior_probability=0.1, noise_probability=0.01).hidden_names
+    ('flu',)
     """
     _networkx()
     if not graph.is_directed() or graph.is_multigraph():
@@ -135,10 +154,12 @@ def from_networkx(
         theta = _theta(where, graph.nodes[node], "probability", default)
         leak_param.append(entries.number(where, graph.nodes[node], "leak_param", theta))
 
+    layout: Layout | None = None
     groups: dict[str, npt.NDArray[np.int32]]
     shape = () if meta is None else tuple(meta["visible_shape"])
     if intact:
         groups = {name: np.array(i, dtype=np.int32) for name, i in meta["groups"].items()}
+        layout = _layout(meta.get("layout"), np.array(child_ptr), np.array(parent, np.int32))
     else:
         groups = {
             "failure": np.array(param, dtype=np.int32),
@@ -158,7 +179,16 @@ def from_networkx(
         visible_names=_names(graph, visible, meta),
         hidden_names=_names(graph, hidden, meta),
         visible_shape=shape if int(np.prod(shape)) == len(visible) else (),
+        layout=layout,
     )
+
+
+def _layout(plain: object, child_ptr: LongArray, parent: IntArray) -> Layout | None:
+    """The layout of a converted network, None if its edges were moved since."""
+    layout = layout_from_json(plain)
+    if layout is None or layout.n_visible + layout.n_hidden != len(child_ptr) - 1:
+        return None
+    return layout if layout.describes(child_ptr, parent) else None
 
 
 def _is_intact(graph: Any, meta: dict[str, Any]) -> bool:

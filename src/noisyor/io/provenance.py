@@ -42,6 +42,15 @@ def provenance(
     metrics : such as ``held_out_elbo``.
     curve : of the training, see `noisyor.learning.train.History.curve`.
     source : name of the file that the data came from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> from noisyor.io.provenance import provenance
+    >>> rows = nor.Observations.of(np.eye(3))
+    >>> provenance("factors", rows, settings={}, metrics={})["data"]["rows"]
+    3
     """
     return {
         "kind": kind,

@@ -21,7 +21,8 @@ from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
-from noisyor.network.graph import THETA_MIN, Network, probability_from_theta, theta_from_probability
+from noisyor.network.graph import Network
+from noisyor.network.parameters import THETA_MIN, probability_from_theta, theta_from_probability
 
 __all__ = ["learn_by_gibbs"]
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor.errors import InvalidSettingError
-from noisyor.network.graph import Network, theta_from_failure, theta_from_probability
+from noisyor.network.graph import Network
+from noisyor.network.parameters import theta_from_failure, theta_from_probability
 
 
 class Setting(NamedTuple):

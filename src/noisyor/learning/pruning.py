@@ -125,7 +125,7 @@ def _without(network: Network, causes: list[int], by_noise: list[int]) -> Networ
     return bipartite(
         network.n_visible,
         len(kept),
-        prior="shared" if one_prior else "per_latent",
+        prior="shared" if one_prior else "per_component",
         noise="shared" if shared else "per_visible",
         failure_probability=failure[kept],
         prior_probability=prior[0] if one_prior else prior[kept],

@@ -26,7 +26,8 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.learning import adam
 from noisyor.learning.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from noisyor.network.graph import THETA_MIN, Network
+from noisyor.network.graph import Network
+from noisyor.network.parameters import THETA_MIN
 
 EDGE_ROWS, EDGE_SHARE = 0.1, 0.1
 """Prior of an edge: rows for each row of smoothing, and the share in which the cause succeeds."""

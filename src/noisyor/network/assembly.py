@@ -3,68 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray, LongArray
-from noisyor.errors import InvalidNetworkError, InvalidSettingError
-from noisyor.network.graph import Network, theta_from_failure, theta_from_probability
+from noisyor._util.validation import check_choice
+from noisyor.errors import InvalidNetworkError
+from noisyor.network.graph import Network
+from noisyor.network.layout import Layout
+from noisyor.network.parameters import theta_from_failure, theta_from_probability
+
+__all__ = ["Given", "Wiring", "assemble", "renumbered"]
 
 
-def assemble(
-    n_visible: int,
-    n_hidden: int,
-    *,
-    child_ptr: LongArray,
-    parent: npt.NDArray[np.integer],
-    failure: LongArray,
-    edge_failure: LongArray,
-    hidden_prior: LongArray,
-    visible_noise: LongArray,
-    failure_probability: npt.ArrayLike,
-    prior_probability: npt.ArrayLike,
-    noise_probability: npt.ArrayLike,
-    fixed: str | Sequence[str],
-    visible_names: Sequence[str] | None = None,
-    hidden_names: Sequence[str] | None = None,
-    visible_shape: tuple[int, ...] = (),
-    per_node_groups: bool = False,
-) -> Network:
-    """Common last step of the builders: lay out theta as failures, then priors, then noise.
+@dataclass(frozen=True)
+class Wiring:
+    """The graph of a builder, and which nodes and edges share a parameter.
 
-    `failure` is the group's index array, `edge_failure`, `hidden_prior` and `visible_noise` give
-    the entry of each edge and node, all counted from 0 within their own group. The groups
-    ``"prior"`` and ``"noise"`` have one member per distinct entry, or per node with
-    `per_node_groups`.
+    ``failure`` is the index array of that group; ``edge_failure``, ``hidden_prior`` and
+    ``visible_noise`` give the entry of each edge and node, all counted from 0 within their own
+    group. The groups ``"prior"`` and ``"noise"`` have one member per distinct entry, or per node
+    with ``per_node_groups``.
     """
-    prior = hidden_prior if per_node_groups else np.arange(int(hidden_prior.max()) + 1)
-    noise = visible_noise if per_node_groups else np.arange(int(visible_noise.max()) + 1)
+
+    n_visible: int
+    n_hidden: int
+    child_ptr: LongArray
+    parent: npt.NDArray[np.integer]
+    failure: LongArray
+    edge_failure: npt.NDArray[np.integer]
+    hidden_prior: LongArray
+    visible_noise: LongArray
+    visible_shape: tuple[int, ...] = ()
+    layout: Layout | None = None
+    per_node_groups: bool = False
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the caller of a builder says beside the graph: values, what is fixed, and names."""
+
+    failure_probability: npt.ArrayLike
+    prior_probability: npt.ArrayLike
+    noise_probability: npt.ArrayLike
+    fixed: str | Sequence[str] = ()
+    visible_names: Sequence[str] | None = None
+    hidden_names: Sequence[str] | None = None
+
+
+def assemble(wiring: Wiring, given: Given) -> Network:
+    """Common last step of the builders: lay out theta as failures, then priors, then noise."""
+    hidden_prior, visible_noise = wiring.hidden_prior, wiring.visible_noise
+    prior, noise = hidden_prior, visible_noise
+    if not wiring.per_node_groups:
+        prior = np.arange(int(hidden_prior.max()) + 1)
+        noise = np.arange(int(visible_noise.max()) + 1)
     values = [
-        theta_from_failure(_spread("failure_probability", failure_probability, failure)),
-        theta_from_probability(_spread("prior_probability", prior_probability, prior)),
-        theta_from_probability(_spread("noise_probability", noise_probability, noise)),
+        theta_from_failure(
+            _spread("failure_probability", given.failure_probability, wiring.failure)
+        ),
+        theta_from_probability(_spread("prior_probability", given.prior_probability, prior)),
+        theta_from_probability(_spread("noise_probability", given.noise_probability, noise)),
     ]
     first_prior, first_noise = len(values[0]), len(values[0]) + len(values[1])
-    groups = {"failure": failure, "prior": prior + first_prior, "noise": noise + first_noise}
+    groups = {"failure": wiring.failure, "prior": prior + first_prior, "noise": noise + first_noise}
     theta = np.concatenate(values)
     free = np.ones(len(theta), dtype=np.bool_)
-    for name in (fixed,) if isinstance(fixed, str) else tuple(fixed):
-        one_of("fixed", name, tuple(groups))
+    for name in (given.fixed,) if isinstance(given.fixed, str) else tuple(given.fixed):
+        check_choice("fixed", name, tuple(groups))
         free[groups[name]] = False
     return Network(
-        n_visible=n_visible,
-        n_hidden=n_hidden,
-        child_ptr=child_ptr,
-        parent=parent.astype(np.int32),
-        param=edge_failure.astype(np.int32),
+        n_visible=wiring.n_visible,
+        n_hidden=wiring.n_hidden,
+        child_ptr=wiring.child_ptr,
+        parent=wiring.parent.astype(np.int32),
+        param=wiring.edge_failure.astype(np.int32),
         leak_param=np.r_[visible_noise + first_noise, hidden_prior + first_prior].astype(np.int32),
         theta=theta,
         free=free,
         groups={name: index.astype(np.int32) for name, index in groups.items()},
-        visible_names=None if visible_names is None else tuple(visible_names),
-        hidden_names=None if hidden_names is None else tuple(hidden_names),
-        visible_shape=visible_shape,
+        visible_names=None if given.visible_names is None else tuple(given.visible_names),
+        hidden_names=None if given.hidden_names is None else tuple(given.hidden_names),
+        visible_shape=wiring.visible_shape,
+        layout=wiring.layout,
     )
 
 
@@ -74,12 +97,6 @@ def renumbered(labels: npt.NDArray[np.integer]) -> LongArray:
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[inverse]
-
-
-def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """The value of a setting is among those allowed."""
-    if value not in allowed:
-        raise InvalidSettingError(f"{name} is one of {allowed}, got {value!r}")
 
 
 def _spread(what: str, probability: npt.ArrayLike, index: LongArray) -> FloatArray:

@@ -12,7 +12,12 @@ __all__ = ["binary_array", "boolean_convolution", "boolean_product"]
 
 
 def boolean_product(U: npt.ArrayLike, V: npt.ArrayLike) -> BinaryArray:
-    """``1[U V >= 1]`` of binary U (n, r) and V (r, p), uint8 (n, p)."""
+    """``1[U V >= 1]`` of binary U (n, r) and V (r, p), uint8 (n, p).
+
+    >>> import noisyor as nor
+    >>> nor.network.boolean_product([[1, 1], [0, 1]], [[1, 0, 0], [1, 1, 0]]).tolist()
+    [[1, 1, 0], [1, 1, 0]]
+    """
     left, right = binary_array("U", U, 2), binary_array("V", V, 2)
     if left.shape[1] != len(right):
         raise InvalidDataError(f"U has {left.shape[1]} columns, but V has {len(right)} rows")
@@ -23,31 +28,37 @@ def boolean_product(U: npt.ArrayLike, V: npt.ArrayLike) -> BinaryArray:
 def boolean_convolution(
     activations: npt.ArrayLike, features: npt.ArrayLike, border: bool = False
 ) -> BinaryArray:
-    """Images in which features are stamped at the active positions, overlaps counted once.
+    """Images with the features drawn at the active positions, overlaps counted once.
 
     Parameters
     ----------
-    activations : binary (n_images, n_features, rows, columns).
-    features : binary (n_features, height, width).
+    activations : binary (n_images, n_components, rows, columns).
+    features : binary (n_components, height, width).
     border : positions include those where the feature hangs over the border of the image, as in
-        `noisyor.network.builders.activation_shape`.
+        `noisyor.network.activation_shape`.
 
     Returns
     -------
     uint8 (n_images, rows + height - 1, columns + width - 1), or with `border`
     (n_images, rows - height + 1, columns - width + 1).
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> nor.network.boolean_convolution([[[[1, 0], [0, 0]]]], [[[1, 1], [0, 1]]]).tolist()
+    [[[1, 1, 0], [0, 1, 0], [0, 0, 0]]]
     """
-    stamped = binary_array("activations", activations, 4)
-    stamps = binary_array("features", features, 3)
-    n_images, n_features, rows, columns = stamped.shape
-    if len(stamps) != n_features:
+    active = binary_array("activations", activations, 4)
+    patterns = binary_array("features", features, 3)
+    n_images, n_components, rows, columns = active.shape
+    if len(patterns) != n_components:
         raise InvalidDataError(
-            f"activations are of {n_features} features, but there are {len(stamps)} features"
+            f"activations are of {n_components} components, but there are {len(patterns)} features"
         )
-    height, width = stamps.shape[1:]
+    height, width = patterns.shape[1:]
     images = np.zeros((n_images, rows + height - 1, columns + width - 1), dtype=np.bool_)
-    for f, a, b in zip(*np.nonzero(stamps), strict=True):
-        images[:, a : a + rows, b : b + columns] |= stamped[:, f]
+    for f, a, b in zip(*np.nonzero(patterns), strict=True):
+        images[:, a : a + rows, b : b + columns] |= active[:, f]
     if border:
         if rows < 2 * height - 1 or columns < 2 * width - 1:
             raise InvalidDataError(
@@ -59,7 +70,12 @@ def boolean_convolution(
 
 
 def binary_array(name: str, values: npt.ArrayLike, ndim: int | None = None) -> BoolArray:
-    """``values`` as a Boolean array; ``name`` is what errors call it."""
+    """``values`` as a Boolean array; ``name`` is what errors call it.
+
+    >>> import noisyor as nor
+    >>> nor.network.binary_array("X", [[0, 1]], ndim=2).tolist()
+    [[False, True]]
+    """
     array = np.asarray(values)
     if ndim is not None and array.ndim != ndim:
         raise InvalidDataError(f"{name} has {ndim} axes, got an array of shape {array.shape}")

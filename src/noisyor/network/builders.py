@@ -1,4 +1,4 @@
-"""Ways to lay out a network: all edges, tied image features, or a list of edges.
+"""Ways to lay out a network: all edges, features at all places of an image, a list of edges.
 
 Every builder returns a `Network` with three parameter groups, ``"failure"`` (the edges),
 ``"prior"`` (the leaks of the hidden nodes) and ``"noise"`` (the leaks of the visible nodes).
@@ -15,11 +15,13 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import LongArray
 from noisyor._util.csr import pointers
+from noisyor._util.validation import check_choice
 from noisyor.errors import InvalidNetworkError
-from noisyor.network.assembly import assemble, one_of, renumbered
+from noisyor.network.assembly import Given, Wiring, assemble, renumbered
 from noisyor.network.graph import Network
+from noisyor.network.layout import BipartiteLayout, ConvolutionalLayout, check_positive
 
-__all__ = ["activation_shape", "bipartite", "convolutional", "from_edges"]
+__all__ = ["bipartite", "convolutional", "from_edges"]
 
 NodeLabel = int | str
 Edges = Iterable[tuple[NodeLabel, NodeLabel]] | npt.NDArray[np.integer]
@@ -29,7 +31,7 @@ def bipartite(
     n_visible: int,
     n_hidden: int,
     *,
-    prior: Literal["per_latent", "shared"] = "per_latent",
+    prior: Literal["per_component", "shared"] = "per_component",
     noise: Literal["shared", "per_visible"] = "shared",
     failure_probability: npt.ArrayLike = 0.9,
     prior_probability: npt.ArrayLike = 0.1,
@@ -38,7 +40,7 @@ def bipartite(
     visible_names: Sequence[str] | None = None,
     hidden_names: Sequence[str] | None = None,
 ) -> Network:
-    """One layer of hidden causes, each a parent of every visible node.
+    """One layer of hidden nodes, each a parent of every visible node.
 
     The paper's Boolean matrix factorisation is ``bipartite(p, r, prior="shared",
     fixed=("noise",))``.
@@ -46,9 +48,10 @@ def bipartite(
     Parameters
     ----------
     n_visible, n_hidden : numbers of nodes.
-    prior : one prior for each hidden node, or one that all share.
-    noise : one noise probability that all visible nodes share, or one for each.
-    failure_probability : probability that an active cause fails to switch a visible node on,
+    prior : ``"per_component"``: one prior for each hidden node; ``"shared"``: one for all.
+    noise : ``"shared"``: one noise probability for all visible nodes; ``"per_visible"``: one for
+        each.
+    failure_probability : probability that an active hidden node fails to switch a visible one on,
         scalar or broadcastable to (n_hidden, n_visible).
     prior_probability : scalar or (n_hidden,); scalar or (1,) if shared.
     noise_probability : scalar or (n_visible,); scalar or (1,) if shared.
@@ -61,61 +64,47 @@ def bipartite(
     Network with groups ``"failure"`` (n_hidden, n_visible), ``"prior"`` (n_hidden,) or (1,) and
     ``"noise"`` (n_visible,) or (1,). The parents of every visible node are 0 .. n_hidden - 1, in
     that order.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 0.9], [0.9, 0.1, 0.1]])
+    >>> network.failure_probability.round(1).tolist()
+    [[0.1, 0.1, 0.9], [0.9, 0.1, 0.1]]
     """
-    _positive(n_visible=n_visible, n_hidden=n_hidden)
-    one_of("prior", prior, ("per_latent", "shared"))
-    one_of("noise", noise, ("shared", "per_visible"))
+    layout = BipartiteLayout(n_visible, n_hidden)
+    _check_sharing(prior, noise)
     failure = np.arange(n_hidden * n_visible).reshape(n_hidden, n_visible)
     return assemble(
-        n_visible,
-        n_hidden,
-        child_ptr=pointers(np.r_[np.full(n_visible, n_hidden), np.zeros(n_hidden, np.int64)]),
-        parent=np.tile(np.arange(n_hidden), n_visible),
-        failure=failure,
-        edge_failure=failure.T.ravel(),
-        hidden_prior=np.arange(n_hidden) * (prior != "shared"),
-        visible_noise=np.arange(n_visible) * (noise != "shared"),
-        failure_probability=failure_probability,
-        prior_probability=prior_probability,
-        noise_probability=noise_probability,
-        fixed=fixed,
-        visible_names=visible_names,
-        hidden_names=hidden_names,
+        Wiring(
+            n_visible,
+            n_hidden,
+            child_ptr=pointers(np.r_[np.full(n_visible, n_hidden), np.zeros(n_hidden, np.int64)]),
+            parent=np.tile(np.arange(n_hidden), n_visible),
+            failure=failure,
+            edge_failure=failure.T.ravel(),
+            hidden_prior=np.arange(n_hidden) * (prior != "shared"),
+            visible_noise=np.arange(n_visible) * (noise != "shared"),
+            layout=layout,
+        ),
+        Given(
+            failure_probability,
+            prior_probability,
+            noise_probability,
+            fixed,
+            visible_names,
+            hidden_names,
+        ),
     )
-
-
-def activation_shape(
-    image_shape: tuple[int, int], feature_shape: tuple[int, int], border: bool = False
-) -> tuple[int, int]:
-    """Number of positions (rows, columns) of a feature in an image.
-
-    Hidden states of a `convolutional` network have shape
-    ``states.reshape(-1, n_features, *activation_shape(image_shape, feature_shape, border))``.
-
-    Parameters
-    ----------
-    image_shape, feature_shape : (height, width).
-    border : False counts the positions with the whole feature inside the image, True those where
-        it covers at least one pixel.
-    """
-    image, feature = _plane("image_shape", image_shape), _plane("feature_shape", feature_shape)
-    if border:
-        return image[0] + feature[0] - 1, image[1] + feature[1] - 1
-    if feature[0] > image[0] or feature[1] > image[1]:
-        raise InvalidNetworkError(
-            f"features of shape {feature} do not fit into images of shape {image}; "
-            "use smaller features, or border=True to let them hang over the border"
-        )
-    return image[0] - feature[0] + 1, image[1] - feature[1] + 1
 
 
 def convolutional(
     image_shape: tuple[int, int],
-    n_features: int,
+    n_components: int,
     feature_shape: tuple[int, int],
     *,
     border: bool = False,
-    prior: Literal["per_feature", "shared"] = "per_feature",
+    prior: Literal["per_component", "shared"] = "per_component",
     noise: Literal["shared", "per_visible"] = "shared",
     failure_probability: npt.ArrayLike = 0.9,
     prior_probability: npt.ArrayLike = 0.1,
@@ -126,66 +115,65 @@ def convolutional(
 ) -> Network:
     """Features stamped into a binary image: blind deconvolution.
 
-    Hidden node ``(f, i, j)``, numbered row-major, says that feature ``f`` lies at position
-    ``(i, j)``; it is a parent of the pixels ``(i + a, j + b)`` for ``(a, b)`` inside the feature,
-    shifted by ``(1 - height, 1 - width)`` of the feature if `border`. All positions of a feature
-    share its failure probabilities. The paper's blind deconvolution is
+    Every component has a feature, a small image. Hidden node ``(k, i, j)``, numbered row-major,
+    says that the feature of component ``k`` lies at position ``(i, j)``; it is a parent of the
+    pixels ``(i + a, j + b)`` for ``(a, b)`` inside the feature, shifted by ``(1 - height,
+    1 - width)`` of the feature if `border`. All positions of a component share its failure
+    probabilities. The paper's blind deconvolution is
     ``convolutional((14, 14), 5, (6, 6), fixed=("noise",))``.
 
     Parameters
     ----------
     image_shape, feature_shape : (height, width).
-    n_features : number of features.
+    n_components : number of components.
     border : let features hang over the border of the image (see `activation_shape`).
-    prior : one prior for each feature, shared over its positions, or one for all.
-    noise : one noise probability that all pixels share, or one for each.
-    failure_probability : scalar or broadcastable to (n_features, height, width) of the features.
-    prior_probability : scalar or (n_features,); scalar or (1,) if shared.
+    prior : ``"per_component"``: one prior for each component, shared over its positions;
+        ``"shared"``: one for all.
+    noise : ``"shared"``: one noise probability for all pixels; ``"per_visible"``: one for each.
+    failure_probability : scalar or broadcastable to (n_components, height, width) of the features.
+    prior_probability : scalar or (n_components,); scalar or (1,) if shared.
     noise_probability : scalar or (n_visible,), pixels row-major; scalar or (1,) if shared.
     fixed : parameter groups that training must not change.
     visible_names, hidden_names : optional names of the nodes.
 
     Returns
     -------
-    Network with groups ``"failure"`` (n_features, height, width), ``"prior"`` (n_features,) or
+    Network with groups ``"failure"`` (n_components, height, width), ``"prior"`` (n_components,) or
     (1,) and ``"noise"`` (n_visible,) or (1,), and ``visible_shape == image_shape``.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.convolutional(image_shape=(4, 4), n_components=2, feature_shape=(3, 3))
+    >>> network.n_hidden, network.layout.activation_shape
+    (8, (2, 2))
     """
-    _positive(n_features=n_features)
-    one_of("prior", prior, ("per_feature", "shared"))
-    one_of("noise", noise, ("shared", "per_visible"))
-    rows, columns = activation_shape(image_shape, feature_shape, border)
-    height, width = _plane("feature_shape", feature_shape)
-    image = _plane("image_shape", image_shape)
-    n_visible, n_hidden = image[0] * image[1], n_features * rows * columns
-
-    # Axes (pixel row, pixel column, feature, feature row, feature column); feature offsets fall
-    # along an axis, so positions rise: flattening lists each pixel's parents in rising order.
-    y, x, f, a, b = np.ogrid[: image[0], : image[1], :n_features, :height, :width]
-    a, b = height - 1 - a, width - 1 - b
-    i, j = (y - a, x - b) if not border else (y - a + height - 1, x - b + width - 1)
-    inside = (i >= 0) & (i < rows) & (j >= 0) & (j < columns)
-    shape = (*image, n_features, height, width)
-    inside = np.broadcast_to(inside, shape)
-    parent = np.broadcast_to((f * rows + i) * columns + j, shape)[inside]
-    entry = np.broadcast_to((f * height + a) * width + b, shape)[inside]
-    counts = inside.reshape(n_visible, -1).sum(axis=1)
-
+    layout = ConvolutionalLayout(image_shape, feature_shape, n_components, border)
+    _check_sharing(prior, noise)
+    edges = layout.edges()
+    features = (n_components, *layout.feature_shape)
     return assemble(
-        n_visible,
-        n_hidden,
-        child_ptr=pointers(np.r_[counts, np.zeros(n_hidden, np.int64)]),
-        parent=parent,
-        failure=np.arange(n_features * height * width).reshape(n_features, height, width),
-        edge_failure=entry,
-        hidden_prior=np.repeat(np.arange(n_features), rows * columns) * (prior != "shared"),
-        visible_noise=np.arange(n_visible) * (noise != "shared"),
-        failure_probability=failure_probability,
-        prior_probability=prior_probability,
-        noise_probability=noise_probability,
-        fixed=fixed,
-        visible_names=visible_names,
-        hidden_names=hidden_names,
-        visible_shape=image,
+        Wiring(
+            layout.n_visible,
+            layout.n_hidden,
+            child_ptr=np.r_[edges.ptr, np.full(layout.n_hidden, edges.ptr[-1])],
+            parent=edges.parent,
+            failure=np.arange(np.prod(features)).reshape(features),
+            edge_failure=edges.entry,
+            hidden_prior=np.repeat(np.arange(n_components), layout.n_positions)
+            * (prior != "shared"),
+            visible_noise=np.arange(layout.n_visible) * (noise != "shared"),
+            visible_shape=layout.image_shape,
+            layout=layout,
+        ),
+        Given(
+            failure_probability,
+            prior_probability,
+            noise_probability,
+            fixed,
+            visible_names,
+            hidden_names,
+        ),
     )
 
 
@@ -230,11 +218,14 @@ def from_edges(
 
     Examples
     --------
-    >>> network = from_edges(
+    >>> import noisyor as nor
+    >>> network = nor.from_edges(
     ...     2, 1, [("flu", "fever"), ("flu", "cough")], failure_probability=[0.2, 0.4],
     ...     visible_names=["fever", "cough"], hidden_names=["flu"])
+    >>> network.failure_probability.round(1).tolist()
+    [0.2, 0.4]
     """
-    _positive(n_visible=n_visible, n_hidden=n_hidden)
+    check_positive(n_visible=n_visible, n_hidden=n_hidden)
     sizes = {"visible": n_visible, "hidden": n_hidden}
     names = {
         "visible": {str(name): i for i, name in enumerate(visible_names or ())},
@@ -256,22 +247,31 @@ def from_edges(
             "different groups; use different labels"
         )
     return assemble(
-        n_visible,
-        n_hidden,
-        child_ptr=pointers(np.bincount(child, minlength=n_visible + n_hidden)),
-        parent=parent[order],
-        failure=failure,
-        edge_failure=failure[order],
-        hidden_prior=renumbered(leak[n_visible:]),
-        visible_noise=renumbered(leak[:n_visible]),
-        failure_probability=failure_probability,
-        prior_probability=prior_probability,
-        noise_probability=noise_probability,
-        fixed=fixed,
-        visible_names=visible_names,
-        hidden_names=hidden_names,
-        per_node_groups=True,
+        Wiring(
+            n_visible,
+            n_hidden,
+            child_ptr=pointers(np.bincount(child, minlength=n_visible + n_hidden)),
+            parent=parent[order],
+            failure=failure,
+            edge_failure=failure[order],
+            hidden_prior=renumbered(leak[n_visible:]),
+            visible_noise=renumbered(leak[:n_visible]),
+            per_node_groups=True,
+        ),
+        Given(
+            failure_probability,
+            prior_probability,
+            noise_probability,
+            fixed,
+            visible_names,
+            hidden_names,
+        ),
     )
+
+
+def _check_sharing(prior: str, noise: str) -> None:
+    check_choice("prior", prior, ("per_component", "shared"))
+    check_choice("noise", noise, ("shared", "per_visible"))
 
 
 def _tie(what: str, labels: npt.ArrayLike | None, size: int) -> LongArray:
@@ -338,17 +338,3 @@ def _number(
     else:
         reason = f"is a {other} node; list its edges in {other}_edges"
     raise InvalidNetworkError(f"{where}: {label!r} {reason}")
-
-
-def _positive(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            raise InvalidNetworkError(f"{name} is a positive whole number, got {size!r}")
-
-
-def _plane(name: str, shape: Sequence[int]) -> tuple[int, int]:
-    sides = tuple(shape)
-    if len(sides) != 2:
-        raise InvalidNetworkError(f"{name} is (height, width), got {sides!r}")
-    _positive(**{f"{name}[0]": sides[0], f"{name}[1]": sides[1]})
-    return int(sides[0]), int(sides[1])

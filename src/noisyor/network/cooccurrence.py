@@ -20,9 +20,11 @@ from tqdm import tqdm
 
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.csr import pointers
+from noisyor._util.validation import is_whole
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network.assembly import assemble, renumbered
+from noisyor.network.assembly import Given, Wiring, assemble, renumbered
 from noisyor.network.graph import Network
+from noisyor.network.layout import LayeredLayout
 
 __all__ = ["layer_sizes", "layered"]
 
@@ -42,7 +44,7 @@ def layered(
     visible_names: Sequence[str] | None = None,
     progress: bool = False,
 ) -> Network:
-    """Several layers of hidden causes, laid out from the co-occurrences in binary data.
+    """Several layers of hidden nodes, laid out from the co-occurrences in binary data.
 
     The distance of two variables is ``exp(-lift)``, where lift is the number of rows that contain
     both over the number expected if they were independent; it is 1 for a pair that never occurs
@@ -82,13 +84,21 @@ def layered(
     Notes
     -----
     Time and memory grow with ``n_visible**2``: 10,000 variables take 15 seconds and 1.5 GB.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> X = np.repeat(np.eye(4, dtype=int), [3, 3, 3, 3], axis=1)  # 4 rows, 12 columns
+    >>> nor.layered(X, n_layers=2, n_parents=1).layout
+    LayeredLayout(layers=(12, 4))
     """
     for name, value, least in (
         ("n_layers", n_layers, 2),
         ("n_parents", n_parents, 1),
         ("shrink", shrink, 2),
     ):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        if not is_whole(value) or value < least:
             raise InvalidSettingError(
                 f"{name} is a whole number and at least {least}, got {value!r}"
             )
@@ -117,24 +127,28 @@ def layered(
     parent = np.concatenate([p + start for p, start in zip(parents, first, strict=False)])
     edges = np.arange(len(parent))
     return assemble(
-        n_visible,
-        n_hidden,
-        child_ptr=pointers(degree),
-        parent=parent,
-        failure=edges,
-        edge_failure=edges,
-        hidden_prior=np.arange(n_hidden),
-        visible_noise=np.arange(n_visible),
-        failure_probability=failure_probability,
-        prior_probability=prior_probability,
-        noise_probability=noise_probability,
-        fixed=fixed,
-        visible_names=visible_names,
+        Wiring(
+            n_visible,
+            n_hidden,
+            child_ptr=pointers(degree),
+            parent=parent,
+            failure=edges,
+            edge_failure=edges,
+            hidden_prior=np.arange(n_hidden),
+            visible_noise=np.arange(n_visible),
+            layout=LayeredLayout(tuple(sizes)),
+        ),
+        Given(failure_probability, prior_probability, noise_probability, fixed, visible_names),
     )
 
 
 def layer_sizes(n_visible: int, n_layers: int, shrink: int = 3) -> list[int]:
-    """Sizes of the layers, the visible one first, shape (n_layers,)."""
+    """Sizes of the layers, the visible one first, shape (n_layers,).
+
+    >>> import noisyor as nor
+    >>> nor.network.layer_sizes(100, 3)
+    [100, 33, 11]
+    """
     sizes = [n_visible]
     while len(sizes) < n_layers and sizes[-1] >= shrink:
         sizes.append(sizes[-1] // shrink)

@@ -1,4 +1,4 @@
-"""Run the model forwards: ancestral samples, and what causes predict about the visibles."""
+"""Run the model forwards: edge matrix, prior marginals, ancestral samples, predictions."""
 
 from __future__ import annotations
 
@@ -8,29 +8,105 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor._util.arrays import FloatArray
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network.graph import Network, probability_from_theta
+from noisyor.network.graph import Network
+from noisyor.network.parameters import probability_from_theta
+
+__all__ = ["Sample", "edge_matrix", "prior_marginals", "sample", "visible_probability"]
 
 _BLOCK_CELLS = 4_000_000
 
 
 class Sample(NamedTuple):
-    """Causes, sparse (n_rows, n_hidden), and visibles, sparse (n_rows, n_visible), both uint8."""
+    """Sparse uint8 states: ``hidden`` (n_rows, n_hidden) and ``visible`` (n_rows, n_visible)."""
 
     hidden: sp.csr_array
     visible: sp.csr_array
+
+
+def edge_matrix(network: Network, *, probability: bool = False) -> sp.csr_array:
+    """All edges as a sparse matrix (n_nodes, n_hidden), children by parents.
+
+    Parameters
+    ----------
+    network : the network.
+    probability : False for theta; True for the probability ``1 - exp(-theta)`` that the parent,
+        when on, switches the child on.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.from_edges(
+    ...     2, 2, [(0, 0), (1, 1)], [(1, 0)], failure_probability=[0.2, 0.4, 0.5])
+    >>> nor.network.edge_matrix(network, probability=True).toarray().round(1).tolist()
+    [[0.8, 0.0], [0.0, 0.6], [0.0, 0.5], [0.0, 0.0]]
+    """
+    theta = network.theta[network.param]
+    return sp.csr_array(
+        (
+            probability_from_theta(theta) if probability else theta,
+            network.parent,
+            network.child_ptr,
+        ),
+        shape=(network.n_nodes, network.n_hidden),
+    )
+
+
+def prior_marginals(
+    network: Network, known: LongArray | None = None, probability: FloatArray | None = None
+) -> FloatArray:
+    """Probability of every hidden node before anything below it is observed, (n_hidden,).
+
+    Exact where the parents of a node are independent, as in a tree; elsewhere an approximation,
+    since parents are taken as independent.
+
+    Parameters
+    ----------
+    network : the network.
+    known, probability : (n,) hidden nodes whose probability is known already, and what it is; the
+        others follow from them.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.from_edges(
+    ...     1, 2, [(0, 0)], [(1, 0)], failure_probability=[0.1, 0.5], prior_probability=[0.1, 0.4])
+    >>> nor.network.prior_marginals(network).round(2).tolist()
+    [0.28, 0.4]
+    """
+    result = network.prior_probability
+    below = np.diff(network.child_ptr)[network.n_visible :] > 0
+    if known is not None:
+        result[known] = probability
+        below[known] = False
+    edges = edge_matrix(network, probability=True)[network.n_visible :]
+    for level in range(1, network.n_layers):
+        nodes = np.flatnonzero(below & (network.hidden_levels == level))
+        if not len(nodes):
+            continue
+        part = edges[nodes]
+        fails = np.multiply.reduceat(1.0 - part.data * result[part.indices], part.indptr[:-1])
+        result[nodes] = 1.0 - (1.0 - result[nodes]) * fails
+    return result
 
 
 def sample(network: Network, n_rows: int, seed: int = 0) -> Sample:
     """Draw rows from the model, parents before children.
 
     Row r depends on (seed, r) alone: asking for more rows leaves the first ones as they are.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> drawn = nor.sample(nor.bipartite(3, 2, prior_probability=0.5), n_rows=4, seed=1)
+    >>> drawn.hidden.shape, drawn.visible.shape
+    ((4, 2), (4, 3))
     """
     if n_rows < 1:
         raise InvalidSettingError(f"the number of rows must be at least 1, got {n_rows}")
     hidden, visible = [], []
-    weights = _weights(network)
+    weights = edge_matrix(network)
     for begin, end in _blocks(n_rows, network.n_nodes):
         uniform = np.stack(
             [
@@ -46,25 +122,27 @@ def sample(network: Network, n_rows: int, seed: int = 0) -> Sample:
 
 
 def visible_probability(network: Network, states: Any) -> FloatArray:
-    """Probability of every visible given the causes, dense (n_rows, n_visible).
+    """Probability of every visible node given the hidden states, dense (n_rows, n_visible).
 
-    ``states`` (n_rows, n_hidden) of 0/1, dense or sparse.
+    Parameters
+    ----------
+    network : the network.
+    states : (n_rows, n_hidden) of 0 and 1, dense or SciPy sparse.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=[[0.2, 0.5]], noise_probability=0.1)
+    >>> nor.visible_probability(network, [[0], [1]]).round(2).tolist()
+    [[0.1, 0.1], [0.82, 0.55]]
     """
     dense = states.toarray() if sp.issparse(states) else np.asarray(states)
     if dense.ndim != 2 or dense.shape[1] != network.n_hidden:
         raise InvalidDataError(
             f"states must have shape (n_rows, {network.n_hidden}), got {dense.shape}"
         )
-    totals = _totals(network, _weights(network), dense.astype(np.uint8), visible=True)
+    totals = _totals(network, edge_matrix(network), dense.astype(np.uint8), visible=True)
     return probability_from_theta(totals)
-
-
-def _weights(network: Network) -> sp.csr_array:
-    """theta of the edges, sparse (n_nodes, n_hidden)."""
-    return sp.csr_array(
-        (network.theta[network.param], network.parent, network.child_ptr),
-        shape=(network.n_nodes, network.n_hidden),
-    )
 
 
 def _totals(

@@ -19,63 +19,39 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray
 from noisyor.errors import InvalidNetworkError
+from noisyor.network.layout import ConvolutionalLayout, Layout
+from noisyor.network.parameters import failure_from_theta, probability_from_theta
 
-THETA_MIN = 1e-5
-"""Smallest parameter: the paper's epsilon, below which log-likelihood gradients explode."""
-
-
-def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:
-    """Parameter of an edge whose parent fails to switch the child on with this probability."""
-    failure = _probability(probability, "failure probability")
-    with np.errstate(divide="ignore"):
-        return np.clip(-np.log(failure), THETA_MIN, -np.log(np.finfo(np.float64).tiny))
-
-
-def failure_from_theta(theta: npt.ArrayLike) -> FloatArray:
-    """Failure probability ``exp(-theta)`` of an edge."""
-    return np.exp(-np.asarray(theta, dtype=np.float64))
-
-
-def theta_from_probability(probability: npt.ArrayLike) -> FloatArray:
-    """Leak parameter of a node that is on with this probability when all its parents are off."""
-    on = _probability(probability, "probability")
-    with np.errstate(divide="ignore"):
-        return np.clip(-np.log1p(-on), THETA_MIN, -np.log(np.finfo(np.float64).tiny))
-
-
-def probability_from_theta(theta: npt.ArrayLike) -> FloatArray:
-    """Probability ``1 - exp(-theta)`` that a leak alone switches its node on."""
-    return -np.expm1(-np.asarray(theta, dtype=np.float64))
-
-
-def _probability(value: npt.ArrayLike, what: str) -> FloatArray:
-    array = np.asarray(value, dtype=np.float64)
-    bad = ~((array >= 0) & (array <= 1))
-    if bad.any():
-        raise InvalidNetworkError(
-            f"a {what} lies between 0 and 1, got {float(array[bad].flat[0])} "
-            f"({int(bad.sum())} such values)"
-        )
-    return array
+__all__ = ["Network"]
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A noisy-OR Bayesian network. Build one with `bipartite`, `layered`, `from_edges` and friends.
+    """A noisy-OR Bayesian network, from `bipartite`, `convolutional`, `layered` or `from_edges`.
 
     Attributes
     ----------
-    n_visible, n_hidden : number of observed leaves and of hidden causes.
+    n_visible, n_hidden : numbers of visible and of hidden nodes.
     child_ptr : (n_nodes + 1,) edges of node ``i`` are ``child_ptr[i]:child_ptr[i + 1]``.
     parent : (n_edges,) hidden index (0 .. n_hidden - 1) of the edge's parent.
     param : (n_edges,) entry of ``theta`` that the edge uses.
     leak_param : (n_nodes,) entry of ``theta`` that the node's leak uses.
-    theta : (n_params,) parameters, at least ``THETA_MIN`` after training.
+    theta : (n_params,) parameters, at least `parameters.THETA_MIN` after training.
     free : (n_params,) True where training may change the entry.
     groups : named views on ``theta``: name -> array of entries, of any shape. The builders provide
         ``"failure"``, ``"prior"`` and ``"noise"``.
     visible_names, hidden_names : optional names of the nodes.
     visible_shape : shape of one observation, ``(n_visible,)`` or that of an image.
+    layout : how the builder laid the network out, None for any other graph.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(n_visible=3, n_hidden=2, failure_probability=0.2)
+    >>> network
+    Network(n_visible=3, n_hidden=2, layers=1, edges=6, parameters=9, free=9)
+    >>> network.failure_probability.shape
+    (2, 3)
     """
 
     n_visible: int
@@ -90,6 +66,7 @@ class Network:
     visible_names: tuple[str, ...] | None = None
     hidden_names: tuple[str, ...] | None = None
     visible_shape: tuple[int, ...] = ()
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -108,6 +85,7 @@ class Network:
         _check_shapes(self)
         _check_theta(self.theta, len(self.theta))
         _check_graph(self)
+        _check_layout(self)
         self.engine_cache  # noqa: B018  created here so that copies share it
 
     # ---- sizes
@@ -168,7 +146,7 @@ class Network:
     def failure_probability(self) -> FloatArray:
         """Failure probabilities of the edges, in the shape of the group ``"failure"``.
 
-        Bipartite: (n_hidden, n_visible). Convolutional: (n_features, height, width). Others:
+        Bipartite: (n_hidden, n_visible). Convolutional: (n_components, height, width). Others:
         one value per edge.
         """
         index = self.groups.get("failure", self.param)
@@ -181,7 +159,7 @@ class Network:
 
     @property
     def noise_probability(self) -> FloatArray:
-        """Probability of each visible node when all causes are off, shape (n_visible,)."""
+        """Probability of each visible node when all hidden nodes are off, shape (n_visible,)."""
         return probability_from_theta(self.theta[self.leak_param[: self.n_visible]])
 
     @cached_property
@@ -344,6 +322,29 @@ def _check_graph(network: Network) -> None:
             f"{unreachable.size} hidden nodes have no visible descendant, so data cannot "
             f"inform them: {unreachable[:5].tolist()}; remove them"
         )
+
+
+def _check_layout(network: Network) -> None:
+    layout = network.layout
+    if layout is None:
+        return
+    for name, came, wanted in (
+        ("n_visible", layout.n_visible, network.n_visible),
+        ("n_hidden", layout.n_hidden, network.n_hidden),
+    ):
+        if came != wanted:
+            raise InvalidNetworkError(
+                f"the {layout.kind} layout has {name}={came}, but the network has {wanted}"
+            )
+    if isinstance(layout, ConvolutionalLayout):
+        shape = network.groups["failure"].shape if "failure" in network.groups else None
+        expected = (layout.n_components, *layout.feature_shape)
+        if shape != expected or network.visible_shape != layout.image_shape:
+            raise InvalidNetworkError(
+                f"the convolutional layout has features of shape {expected} in images of "
+                f"{layout.image_shape}, but the group 'failure' has shape {shape} and an "
+                f"observation {network.visible_shape}"
+            )
 
 
 def _describe(network: Network, node: int) -> str:

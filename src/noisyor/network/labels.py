@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from noisyor._util.kinds import Kind
-from noisyor.network.builders import activation_shape
-from noisyor.network.graph import Network, failure_from_theta
+from noisyor.data.observations import Observations
+from noisyor.errors import InvalidNetworkError
+from noisyor.network.graph import Network
+from noisyor.network.layout import ConvolutionalLayout
+from noisyor.network.parameters import probability_from_theta
 
-__all__ = ["hidden_label", "hidden_names", "strongest_visibles", "visible_label"]
+__all__ = ["hidden_label", "hidden_names", "named_after", "strongest_visibles", "visible_label"]
 
 _WORDS = 3
 _KEPT = 12
@@ -18,7 +22,12 @@ _FAINT = 0.05
 
 
 def visible_label(network: Network, index: int) -> str:
-    """Name of a visible node; without names its number, or of an image the pixel's place."""
+    """Name of a visible node; without names its number, or of an image the pixel's place.
+
+    >>> import noisyor as nor
+    >>> nor.network.visible_label(nor.convolutional((4, 5), 1, (2, 2)), 7)
+    'pixel 1,2'
+    """
     if network.visible_names is not None:
         return network.visible_names[index]
     if len(network.visible_shape) == 2:
@@ -28,19 +37,29 @@ def visible_label(network: Network, index: int) -> str:
 
 
 def hidden_label(network: Network, index: int) -> str:
-    """Name of a hidden node, or its number."""
+    """Name of a hidden node, or its number.
+
+    >>> import noisyor as nor
+    >>> nor.network.hidden_label(nor.bipartite(3, 2), 1)
+    'cause 1'
+    """
     if network.hidden_names is not None:
         return network.hidden_names[index]
     return f"cause {index}"
 
 
 def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:
-    """For each hidden node the visibles that it switches on most surely, with the chance.
+    """For each hidden node the visible nodes that it is most likely to switch on, with probability.
 
-    Of a node above others the chance is that of the surest path down. At most twelve, the surest
-    first, none below 5 percent.
+    For a node above other hidden nodes it is the probability of the likeliest path down. At most
+    twelve are listed, the likeliest first, none below 5 percent.
+
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(3, 1, failure_probability=[[0.5, 0.99, 0.25]])
+    >>> [(i, round(p, 2)) for i, p in nor.network.strongest_visibles(network)[0]]
+    [(2, 0.75), (0, 0.5)]
     """
-    chance = 1.0 - failure_from_theta(network.theta[network.param])
+    chance = probability_from_theta(network.theta[network.param])
     ptr, edges = network.outgoing
     found: list[list[tuple[int, float]]] = [[] for _ in range(network.n_hidden)]
     for k in np.argsort(-network.hidden_levels, kind="stable").tolist():
@@ -63,6 +82,12 @@ def hidden_names(network: Network, kind: Kind) -> tuple[str, ...]:
 
     Topics: ``"layer1-12: word, word, word"``, layer 1 next to the words. Factors:
     ``"cause 3: column, column, column"``. Features: ``"feature 0 at 3,4"``.
+
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     2, 1, failure_probability=[[0.1, 0.2]], visible_names=["fever", "cough"])
+    >>> nor.network.hidden_names(network, "factors")
+    ('cause 0: fever, cough',)
     """
     if kind == "features":
         return tuple(_placements(network))
@@ -88,13 +113,19 @@ def _numbers(network: Network, kind: Kind) -> Iterable[str]:
 
 
 def _placements(network: Network) -> Iterable[str]:
-    n_features, *feature_shape = network.group("failure").shape
-    image, feature = network.visible_shape, (feature_shape[0], feature_shape[1])
-    border = n_features * np.prod(activation_shape((image[0], image[1]), feature, True))
-    hanging = int(border) == network.n_hidden
-    _, columns = activation_shape((image[0], image[1]), feature, hanging)
-    shift = (feature[0] - 1, feature[1] - 1) if hanging else (0, 0)
+    layout = network.layout
+    if not isinstance(layout, ConvolutionalLayout):
+        raise InvalidNetworkError(
+            "only the hidden nodes of a convolutional network are features at a place"
+        )
     for k in range(network.n_hidden):
-        number, place = divmod(k, network.n_hidden // n_features)
-        row, column = divmod(place, columns)
-        yield f"feature {number} at {row - shift[0]},{column - shift[1]}"
+        component, row, column = layout.placement(k)
+        yield f"feature {component} at {row},{column}"
+
+
+def named_after(network: Network, data: Observations, kind: Kind) -> Network:
+    """The network with names and shape of the columns, and causes named by what they switch on."""
+    network = replace(network, visible_names=data.column_names, hidden_names=None)
+    if len(network.visible_shape) == 1 and len(data.shape) == 2:
+        network = replace(network, visible_shape=data.shape)
+    return replace(network, hidden_names=hidden_names(network, kind))

@@ -14,11 +14,11 @@ import scipy.sparse as sp
 
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.kinds import Kind
+from noisyor.diagnosis.attribution import Chains
 from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_names, visible_label
-from noisyor.report.attribution import Attribution
 from noisyor.report.health import rank_within, success_matrix
-from noisyor.report.quality import Explained
+from noisyor.report.quality import ExplainedRows
 
 __all__ = ["Caps", "Words", "cause_names", "explorer_data", "label_of", "reach_of", "visible_names"]
 
@@ -65,7 +65,7 @@ def cause_names(
 
     ``generated`` tells that the names in the network were made by
     `noisyor.network.labels.hidden_names`; a network without names gets the same ones. Causes whose
-    effects are too faint for a name are told by what they reach at all, ``reach`` see `reach_of`.
+    effects are too faint for a name are labelled by what they reach at all (`reach_of`).
     """
     names = network.hidden_names
     if names is not None and not generated:
@@ -133,8 +133,8 @@ def explorer_data(
     names: tuple[list[str], list[str]],
     reach: Any,
     rate: FloatArray,
-    explained: Explained | None,
-    attribution: Attribution | None,
+    explained: ExplainedRows | None,
+    chains: Chains | None,
     row_names: tuple[str, ...] | None,
     caps: Caps,
 ) -> dict[str, Any]:
@@ -166,10 +166,8 @@ def explorer_data(
         "cut": n_cut,
         "far": _far_words(network, reach),
     }
-    if explained is not None and attribution is not None:
-        data["documents"], data["best"] = _documents(
-            network, explained, attribution, row_names, caps
-        )
+    if explained is not None and chains is not None:
+        data["documents"], data["best"] = _documents(network, explained, chains, row_names, caps)
     return data
 
 
@@ -224,13 +222,13 @@ def _far_words(network: Network, reach: Any) -> dict[str, list[int]]:
 
 def _documents(
     network: Network,
-    explained: Explained,
-    attribution: Attribution,
+    explained: ExplainedRows,
+    chains: Chains,
     row_names: tuple[str, ...] | None,
     caps: Caps,
 ) -> tuple[list[dict[str, Any]], list[list[Any]]]:
     """Rows shown, and for each cause those that it explains best with what it explains there."""
-    key = attribution.cause * np.int64(len(explained.number)) + attribution.row
+    key = chains.hidden * np.int64(len(explained.number)) + chains.row
     order = np.argsort(key, kind="stable")
     pair, start, count = np.unique(key[order], return_index=True, return_counts=True)
     cause, row = np.divmod(pair, len(explained.number))
@@ -260,7 +258,7 @@ def _documents(
                     "more": max(0, len(active) - caps.row_length),
                 }
             )
-        words = attribution.visible[order[start[place] : start[place] + count[place]]]
+        words = chains.visible[order[start[place] : start[place] + count[place]]]
         result[int(cause[place])].append([number_of[r], *words[: caps.row_length].tolist()])
     return documents, result
 

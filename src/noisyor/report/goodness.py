@@ -11,7 +11,7 @@ from noisyor.inference.evaluate import Score
 from noisyor.report.explorer import Words
 from noisyor.report.inputs import Model
 from noisyor.report.metadata import metrics_of, same_data, training_curve
-from noisyor.report.quality import Calibration, Explained, nothing_elbo
+from noisyor.report.quality import Calibration, ExplainedRows, nothing_elbo
 from noisyor.report.svg import Curve, Interval, calibration_chart, line_chart
 
 __all__ = ["fit_section"]
@@ -27,7 +27,7 @@ _REFERENCES = ("held_out_independent", "independent_elbo", "trivial_elbo")
 
 
 def fit_section(
-    model: Model, words: Words, explained: Explained | None, calibration: Calibration | None
+    model: Model, words: Words, explained: ExplainedRows | None, calibration: Calibration | None
 ) -> dict[str, Any]:
     """Values for the section on quality."""
     metrics = metrics_of(model.metadata)
@@ -44,7 +44,7 @@ def fit_section(
 
 
 def _main(
-    model: Model, explained: Explained | None, metrics: dict[str, float]
+    model: Model, explained: ExplainedRows | None, metrics: dict[str, float]
 ) -> dict[str, Any] | None:
     """The one bound that the page leads with, and its reference."""
     if "held_out_elbo" in metrics:
@@ -60,7 +60,7 @@ def _main(
 
 
 def _bounds(
-    model: Model, words: Words, explained: Explained | None, metrics: dict[str, float]
+    model: Model, words: Words, explained: ExplainedRows | None, metrics: dict[str, float]
 ) -> list[dict[str, Any]]:
     """Lines of the table of bounds, in nats per row, the model's own first."""
     lines = []
@@ -107,15 +107,15 @@ def _bounds(
 
 
 def _curve(model: Model, words: Words, metrics: dict[str, float]) -> dict[str, Any] | None:
-    told = training_curve(model.metadata)
-    if told is None:
+    record = training_curve(model.metadata)
+    if record is None:
         return None
     reference = next((metrics[name] for name in _REFERENCES if name in metrics), None)
     curves = [
-        Curve("train", *_smooth(told.step, told.elbo)),
-        Curve("held-out", told.held_out_step, told.held_out_elbo, dots=True),
+        Curve("train", *_smooth(record.step, record.elbo)),
+        Curve("held-out", record.held_out_step, record.held_out_elbo, dots=True),
     ]
-    values = np.concatenate([curves[0].y, told.held_out_elbo])
+    values = np.concatenate([curves[0].y, record.held_out_elbo])
     last = float(values[-1])
     label = (
         f"Bound over {int(max(c.x.max() for c in curves if len(c.x)))} updates, ends at {last:.2f}"
@@ -136,8 +136,8 @@ def _curve(model: Model, words: Words, metrics: dict[str, float]) -> dict[str, A
             reference=None if reference is None else (reference, "reference"),
             floor=floor,
         ),
-        "has_held_out": bool(len(told.held_out_step)),
-        "has_train": bool(len(told.step)),
+        "has_held_out": bool(len(record.held_out_step)),
+        "has_train": bool(len(record.step)),
     }
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor._util.arrays import FloatArray, IntArray, LongArray
-from noisyor.network.graph import Network, failure_from_theta
+from noisyor._util.arrays import FloatArray, LongArray
+from noisyor.network.forward import edge_matrix
+from noisyor.network.graph import Network
 
 __all__ = [
     "Fault",
-    "expected_rate",
     "find_dead",
     "find_duplicates",
     "groups_of",
@@ -31,7 +31,7 @@ RARE = 1e-3
 ALIKE = 0.97
 """Two causes whose edges have this cosine similarity count as one."""
 
-_MOST_PAIRS = 200
+_MAX_PAIRS = 200
 _COMPARED = 100
 
 
@@ -40,22 +40,6 @@ class Fault(NamedTuple):
 
     cause: int
     reason: str
-
-
-def expected_rate(network: Network) -> FloatArray:
-    """How often each cause is on according to the model, shape (n_hidden,).
-
-    Exact where the parents of a node are independent, a good guess elsewhere.
-    """
-    rate = np.zeros(network.n_hidden)
-    off = 1.0 - network.prior_probability
-    success = 1.0 - failure_from_theta(network.theta[network.param])
-    for level in range(network.n_layers):
-        for k in np.flatnonzero(network.hidden_levels == level):
-            node = network.n_visible + k
-            edges = slice(network.child_ptr[node], network.child_ptr[node + 1])
-            rate[k] = 1.0 - off[k] * np.prod(1.0 - rate[network.parent[edges]] * success[edges])
-    return rate
 
 
 def find_dead(
@@ -122,7 +106,7 @@ def find_duplicates(success: Any, skip: set[int]) -> list[tuple[int, int, float]
         found += zip(
             first[alike].tolist(), second[alike].tolist(), similar.data[alike].tolist(), strict=True
         )
-    return sorted(found, key=lambda pair: -pair[2])[:_MOST_PAIRS]
+    return sorted(found, key=lambda pair: -pair[2])[:_MAX_PAIRS]
 
 
 def similar_features(success: FloatArray, skip: set[int]) -> list[tuple[int, int, float]]:
@@ -161,11 +145,8 @@ def groups_of(pairs: list[tuple[int, int, float]], n: int) -> list[list[int]]:
 
 
 def success_matrix(network: Network) -> Any:
-    """Success probabilities ``1 - failure`` of all edges, sparse (n_hidden, n_nodes)."""
-    ptr, edge = network.outgoing
-    child: IntArray = network.edge_child[edge]
-    success = 1.0 - failure_from_theta(network.theta[network.param[edge]])
-    return sp.csr_array((success, child, ptr), shape=(network.n_hidden, network.n_nodes))
+    """Probability that a cause switches a child on, of all edges, sparse (n_hidden, n_nodes)."""
+    return edge_matrix(network, probability=True).T.tocsr()
 
 
 def rank_within(group: npt.NDArray[Any], value: FloatArray) -> LongArray:

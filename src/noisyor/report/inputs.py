@@ -10,13 +10,12 @@ from typing import Any, NamedTuple, get_args
 from noisyor._util.kinds import Kind
 from noisyor.data.columns import align
 from noisyor.data.observations import Observations
-from noisyor.errors import InvalidNetworkError
-from noisyor.io.model_file import load_network, read_metadata
-from noisyor.network.builders import activation_shape
+from noisyor.io.model_file import load_model
 from noisyor.network.graph import Network
+from noisyor.network.layout import ConvolutionalLayout
 from noisyor.tables import ReadOptions, read_table
 
-__all__ = ["Model", "Positions", "Rows", "kind_of", "positions_of", "read_model", "rows_for"]
+__all__ = ["Model", "Rows", "kind_of", "read_model", "rows_for"]
 
 
 class Model(NamedTuple):
@@ -35,19 +34,9 @@ class Rows(NamedTuple):
     names: tuple[str, ...] | None = None
 
 
-class Positions(NamedTuple):
-    """Hidden node (f, i, j), row-major: feature f at position (i, j), perhaps over the border."""
-
-    n_features: int
-    rows: int
-    columns: int
-    border: bool
-
-
 def read_model(path: Path) -> Model:
     """Read a model file; the kind comes from its metadata, else from the network."""
-    network = load_network(path)
-    metadata = read_metadata(path)
+    network, metadata = load_model(path)
     kind = kind_of(network)
     for known in get_args(Kind):
         # A file may claim anything; images can only be drawn of what has them.
@@ -58,29 +47,9 @@ def read_model(path: Path) -> Model:
 
 def kind_of(network: Network) -> Kind:
     """What a network is, from its structure alone."""
-    if positions_of(network) is not None:
+    if isinstance(network.layout, ConvolutionalLayout):
         return "features"
     return "topics" if network.n_layers > 1 else "factors"
-
-
-def positions_of(network: Network) -> Positions | None:
-    """Where the features of a convolutional network can lie, None for any other network."""
-    failure = network.groups.get("failure")
-    if len(network.visible_shape) != 2 or failure is None or failure.ndim != 3:
-        return None
-    n_features, *feature_shape = failure.shape
-    for border in (False, True):
-        try:
-            rows, columns = activation_shape(
-                (network.visible_shape[0], network.visible_shape[1]),
-                (feature_shape[0], feature_shape[1]),
-                border,
-            )
-        except InvalidNetworkError:
-            continue
-        if n_features * rows * columns == network.n_hidden:
-            return Positions(n_features, rows, columns, border)
-    return None
 
 
 def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) -> Rows:

@@ -1,4 +1,4 @@
-"""What a model file tells about itself, in words; nothing in it is taken for granted."""
+"""What a model file says about itself, in words; nothing in it is taken for granted."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def same_data(metadata: Mapping[str, Any], fingerprint: str) -> bool:
 
 def training_curve(metadata: Mapping[str, Any]) -> TrainingCurve | None:
     """The record of the training, or None if there is none that can be drawn."""
-    told = _mapping(metadata.get("curve"))
-    train = _pairs(told.get("step"), told.get("elbo"))
-    held_out = _pairs(told.get("held_out_step"), told.get("held_out_elbo"))
+    record = _mapping(metadata.get("curve"))
+    train = _pairs(record.get("step"), record.get("elbo"))
+    held_out = _pairs(record.get("held_out_step"), record.get("held_out_elbo"))
     if not len(train[0]) and not len(held_out[0]):
         return None
     return TrainingCurve(*train, *held_out)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +18,12 @@ from noisyor._util.paths import (
 )
 from noisyor._version import __version__
 from noisyor.data.observations import Observations
+from noisyor.diagnosis.attribution import Chains, attribute_findings
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
+from noisyor.network.forward import prior_marginals
 from noisyor.network.graph import Network
-from noisyor.report.attribution import Attribution, attribute
+from noisyor.network.layout import ConvolutionalLayout
 from noisyor.report.explorer import (
     Caps,
     Words,
@@ -36,7 +35,6 @@ from noisyor.report.explorer import (
 )
 from noisyor.report.goodness import fit_section
 from noisyor.report.health import (
-    expected_rate,
     find_dead,
     find_duplicates,
     groups_of,
@@ -44,17 +42,23 @@ from noisyor.report.health import (
     success_matrix,
 )
 from noisyor.report.images import (
-    MOST_FEATURES,
+    MAX_FEATURES,
     feature_entries,
     feature_rate,
     feature_uses,
     image_entries,
 )
-from noisyor.report.inputs import Model, Rows, positions_of, read_model, rows_for
+from noisyor.report.inputs import Model, Rows, read_model, rows_for
 from noisyor.report.metadata import metrics_of, provenance_rows, same_data
-from noisyor.report.quality import Explained, calibrate, explain_rows
+from noisyor.report.quality import ExplainedRows, calibrate, explain_rows
 from noisyor.report.residuals import EXTRA, MISSED, Residuals, matrix_data, residuals
-from noisyor.report.templating import asset, environment, require_templates
+from noisyor.report.templating import (
+    asset,
+    embedded_json,
+    environment,
+    require_templates,
+    script_hash,
+)
 
 __all__ = ["GENERATOR", "model_page", "write_report"]
 
@@ -109,6 +113,16 @@ def write_report(
     Returns
     -------
     The main numbers of the page, for JSON.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import noisyor as nor
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> nor.save_network(folder / "model.safetensors", nor.bipartite(3, 2))
+    >>> summary = nor.report.write_report(folder / "model.safetensors", folder / "report.html")
+    >>> summary["hidden"], (folder / "report.html").exists()
+    (2, True)
     """
     require_templates()
     if max_rows < 1:
@@ -147,9 +161,9 @@ def model_page(
     links = None
     share = None
     if explained is not None and left is not None:
-        links = attribute(network, explained.observations, explained.states)
+        links = attribute_findings(network, explained.observations, explained.states).chains()
         # Few words of a topic are more likely on than off: there it counts who pushed hardest.
-        share = links.share if network.n_layers > 1 else left.recall
+        share = links.explained_share if network.n_layers > 1 else left.recall
     fit = fit_section(model, words, explained, calibration)
     section = _features(model, explained) if model.kind == "features" else None
     if section is None:
@@ -180,8 +194,8 @@ def model_page(
             version=__version__,
             style=asset("base.css") + asset("report.css"),
             script=scripts,
-            script_hash=_csp_hash(scripts),
-            data=_embedded(section.pop("data")),
+            script_hash=script_hash(scripts),
+            data=embedded_json(section.pop("data")),
             model=model,
             words=words,
             headline=headline(model),
@@ -204,13 +218,13 @@ def headline(model: Model) -> str:
     """What the model is, in a few words."""
     network, words = model.network, WORDS[model.kind]
     visibles = f"{network.n_visible:,} {words.visibles}"
-    if model.kind == "features":
-        n_features, *feature = network.group("failure").shape
+    if isinstance(network.layout, ConvolutionalLayout):
         # Sizes stay in one line: no-break spaces.
         small, large = (
-            "\u00a0×\u00a0".join(map(str, shape)) for shape in (feature, network.visible_shape)
+            "\u00a0×\u00a0".join(map(str, shape))
+            for shape in (network.layout.feature_shape, network.layout.image_shape)
         )
-        return f"{n_features:,} features of {small} pixels, in images of {large}"
+        return f"{network.layout.n_components:,} features of {small} pixels, in images of {large}"
     causes = _count(network.n_hidden, words.cause, words.causes)
     if network.n_layers > 1:
         return f"{causes} in {network.n_layers} layers above {visibles}"
@@ -221,15 +235,15 @@ def _causes(
     model: Model,
     words: Words,
     rows: Rows | None,
-    explained: Explained | None,
+    explained: ExplainedRows | None,
     left: Residuals | None,
-    links: Attribution | None,
+    links: Chains | None,
     caps: Caps,
 ) -> dict[str, Any]:
     """Parts of the page for everything but images."""
     network = model.network
     names = rows.names if rows is not None else None
-    reach, rate = reach_of(network), expected_rate(network)
+    reach, rate = reach_of(network), prior_marginals(network)
     called = cause_names(network, model.kind, model.metadata.get("named") is True, reach)
     uses = None
     if explained is not None:
@@ -245,7 +259,7 @@ def _causes(
     titles = [label_of(name, label) for name, label in zip(*called, strict=True)]
     n_rows = None if explained is None else len(explained.number)
     success = success_matrix(network)
-    strength = _row_maxima(success)
+    strength = success.max(axis=1).toarray().ravel()  # 0 for a cause without edges
     dead = find_dead(strength, rate, uses, n_rows, words.rows)
     pairs = find_duplicates(success, {fault.cause for fault in dead})
     often = rate if uses is None else uses
@@ -276,17 +290,17 @@ def _causes(
     }
 
 
-def _features(model: Model, explained: Explained | None) -> dict[str, Any] | None:
+def _features(model: Model, explained: ExplainedRows | None) -> dict[str, Any] | None:
     """Parts of the page for features of images."""
     network = model.network
-    positions = positions_of(network)
-    if positions is None:
+    layout = network.layout
+    if not isinstance(layout, ConvolutionalLayout):
         return None
-    uses = None if explained is None else feature_uses(explained, positions)
-    rate = feature_rate(network, positions)
+    uses = None if explained is None else feature_uses(explained, layout)
+    rate = feature_rate(network, layout)
     success = 1.0 - network.failure_probability
     n_images = None if explained is None else len(explained.number)
-    titles = [f"feature {number}" for number in range(positions.n_features)]
+    titles = [f"feature {number}" for number in range(layout.n_components)]
     dead = find_dead(success.max(axis=(1, 2)), rate, uses, n_images, "images")
     pairs = similar_features(success, {fault.cause for fault in dead})
     return {
@@ -296,8 +310,8 @@ def _features(model: Model, explained: Explained | None) -> dict[str, Any] | Non
         "has_matrix": False,
         "matrix_shape": None,
         "is_layered": False,
-        "features": feature_entries(network, positions, uses),
-        "images": None if explained is None else image_entries(network, positions, explained),
+        "features": feature_entries(network, layout, uses),
+        "images": None if explained is None else image_entries(network, layout, explained),
         "worst": None,
         "rates": [
             {
@@ -305,9 +319,9 @@ def _features(model: Model, explained: Explained | None) -> dict[str, Any] | Non
                 "prior": float(rate[f]),
                 "share": None if uses is None or not n_images else float(uses[f]) / n_images,
             }
-            for f in range(min(positions.n_features, MOST_FEATURES))
+            for f in range(min(layout.n_components, MAX_FEATURES))
         ],
-        "n_rates": positions.n_features,
+        "n_rates": layout.n_components,
         "per_image": True,
         "n_cut": 0,
         "health": _health(titles, dead, pairs),
@@ -373,25 +387,8 @@ def _noise(network: Network, observations: Observations | None) -> dict[str, Any
     }
 
 
-def _row_maxima(matrix: Any) -> Any:
-    """Largest entry of each row of a sparse matrix, 0 for an empty one."""
-    return matrix.max(axis=1).toarray().ravel()
-
-
 def _count(number: int, singular: str, plural: str) -> str:
     return f"{number:,} {singular if number == 1 else plural}"
-
-
-def _embedded(data: dict[str, Any]) -> str:
-    """JSON that cannot end the script element it stands in."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
-
-
-def _csp_hash(script: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _is_page(path: Path) -> bool:

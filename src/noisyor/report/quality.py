@@ -13,11 +13,12 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
-from noisyor.metrics import independent_elbo
+from noisyor.metrics import independent_score
 from noisyor.network.forward import visible_probability
-from noisyor.network.graph import THETA_MIN, Network
+from noisyor.network.graph import Network
+from noisyor.network.parameters import THETA_MIN
 
-__all__ = ["Bin", "Calibration", "Explained", "calibrate", "explain_rows", "nothing_elbo"]
+__all__ = ["Bin", "Calibration", "ExplainedRows", "calibrate", "explain_rows", "nothing_elbo"]
 
 _HIDDEN_SHARE = 0.2
 _SAMPLES = 10
@@ -25,11 +26,11 @@ _CALIBRATION_CELLS = 2_000_000
 _CALIBRATION_ROWS = 500
 _CALIBRATION_EDGES = 300_000_000
 _CALIBRATION_ONES = 30_000
-_MOST_ONES = 300_000
+_MAX_ONES = 300_000
 _EDGES = np.array([0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
 
 
-class Explained(NamedTuple):
+class ExplainedRows(NamedTuple):
     """Rows and their most likely causes.
 
     ``observations`` the rows that were explained, ``number`` (n,) their numbers in the data,
@@ -83,13 +84,13 @@ def explain_rows(
     max_rows: int,
     engine: EngineLike = "auto",
     progress: bool | None = False,
-) -> Explained:
+) -> ExplainedRows:
     """Most likely causes of all rows, or of ``max_rows`` rows spread evenly over the data.
 
     Of rows with very many ones fewer are taken, so that a report never takes minutes.
     """
     n_rows = observations.n_rows
-    number = _spread(observations, max_rows, _MOST_ONES)
+    number = _spread(observations, max_rows, _MAX_ONES)
     chosen = observations if len(number) == n_rows else observations.take(number)
     posterior = explain(
         network,
@@ -98,8 +99,8 @@ def explain_rows(
         engine=engine,
         progress=progress,
     )
-    independent = None if observations.n_missing else independent_elbo(observations, chosen)
-    return Explained(chosen, number, n_rows, posterior.states, posterior.log_joint, independent)
+    independent = None if observations.n_missing else independent_score(observations, chosen).mean
+    return ExplainedRows(chosen, number, n_rows, posterior.states, posterior.log_joint, independent)
 
 
 def nothing_elbo(network: Network, observations: Observations) -> float:
@@ -113,7 +114,7 @@ def nothing_elbo(network: Network, observations: Observations) -> float:
 
 
 def calibrate(
-    network: Network, rows: Explained, seed: int = 0, engine: EngineLike = "auto"
+    network: Network, rows: ExplainedRows, seed: int = 0, engine: EngineLike = "auto"
 ) -> Calibration | None:
     """Hide a fifth of the entries, infer causes from the others, predict what was hidden.
 
@@ -122,8 +123,8 @@ def calibrate(
     """
     by_cells = _CALIBRATION_CELLS // network.n_visible
     by_edges = _CALIBRATION_EDGES // (_SAMPLES * max(1, network.n_edges))
-    most = min(_CALIBRATION_ROWS, max(20, min(by_cells, by_edges)))
-    given = rows.observations.take(_spread(rows.observations, most, _CALIBRATION_ONES))
+    max_rows = min(_CALIBRATION_ROWS, max(20, min(by_cells, by_edges)))
+    given = rows.observations.take(_spread(rows.observations, max_rows, _CALIBRATION_ONES))
     draw = np.random.default_rng(seed).random((given.n_rows, given.n_visible))
     known = ~np.isnan(given.to_dense())
     hide: BoolArray = (draw < _HIDDEN_SHARE) & known
@@ -142,11 +143,11 @@ def calibrate(
     return Calibration(bins, given.n_rows, len(truth), gap)
 
 
-def _spread(observations: Observations, most_rows: int, most_ones: int) -> LongArray:
+def _spread(observations: Observations, max_rows: int, max_ones: int) -> LongArray:
     """Numbers of rows spread evenly, few enough to hold at most about so many ones."""
     n_rows = observations.n_rows
-    by_ones = n_rows * most_ones // max(1, observations.n_active)
-    kept = max(1, min(n_rows, most_rows, by_ones))
+    by_ones = n_rows * max_ones // max(1, observations.n_active)
+    kept = max(1, min(n_rows, max_rows, by_ones))
     return np.unique(np.linspace(0, n_rows - 1, kept).round().astype(np.int64))
 
 

@@ -12,15 +12,15 @@ from noisyor.network.forward import visible_probability
 from noisyor.network.graph import Network
 from noisyor.report.explorer import visible_names
 from noisyor.report.health import success_matrix
-from noisyor.report.quality import Explained
+from noisyor.report.quality import ExplainedRows
 
 __all__ = ["Residuals", "matrix_data", "residuals"]
 
 OFF, EXPLAINED, MISSED, EXTRA, UNKNOWN = range(5)
 """Codes of a cell: rightly off, rightly on, on without a cause, off in spite of one, unobserved."""
 
-_MOST_ROWS = 400
-_MOST_COLUMNS = 250
+_MAX_ROWS = 400
+_MAX_COLUMNS = 250
 _BLOCK_CELLS = 4_000_000
 
 
@@ -43,7 +43,7 @@ class Residuals(NamedTuple):
         return float((self.total[MISSED] + self.total[EXTRA]) / seen) if seen else float("nan")
 
 
-def residuals(network: Network, explained: Explained) -> Residuals:
+def residuals(network: Network, explained: ExplainedRows) -> Residuals:
     """Compare the rows with what their causes make more likely on than off."""
     columns = np.zeros((5, network.n_visible), dtype=np.int64)
     block = max(1, _BLOCK_CELLS // network.n_visible)
@@ -54,7 +54,7 @@ def residuals(network: Network, explained: Explained) -> Residuals:
     return Residuals(columns.sum(axis=1), columns)
 
 
-def cells(network: Network, explained: Explained, rows: LongArray) -> npt.NDArray[np.uint8]:
+def cells(network: Network, explained: ExplainedRows, rows: LongArray) -> npt.NDArray[np.uint8]:
     """Codes of the cells of some rows, (n, n_visible)."""
     drawn = visible_probability(network, explained.states[rows]) >= 0.5
     given = explained.observations.take(rows).to_dense()
@@ -64,16 +64,16 @@ def cells(network: Network, explained: Explained, rows: LongArray) -> npt.NDArra
 
 
 def matrix_data(
-    network: Network, explained: Explained, row_names: tuple[str, ...] | None
+    network: Network, explained: ExplainedRows, row_names: tuple[str, ...] | None
 ) -> dict[str, Any]:
     """The matrix as JSON: codes as digits row by row, the order by causes, who is on where.
 
     Rows beyond 400 are left out evenly, of the columns the 250 most often on are kept.
     """
     n_rows = len(explained.number)
-    rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MOST_ROWS)).round().astype(np.int64))
+    rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MAX_ROWS)).round().astype(np.int64))
     counts = explained.observations.column_counts()
-    columns = np.sort(np.argsort(-counts, kind="stable")[:_MOST_COLUMNS])
+    columns = np.sort(np.argsort(-counts, kind="stable")[:_MAX_COLUMNS])
     codes = cells(network, explained, rows)[:, columns]
     states = explained.states[rows].toarray().astype(np.bool_)
     success = success_matrix(network)[:, columns].toarray()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from importlib import resources
 from typing import Any
 
 from noisyor.errors import MissingExtraError
 
-__all__ = ["asset", "environment", "require_templates"]
+__all__ = ["asset", "embedded_json", "environment", "require_templates", "script_hash"]
 
 
 def require_templates() -> Any:
@@ -41,3 +44,16 @@ def environment() -> Any:
 def asset(name: str) -> str:
     """Text of a style sheet or script in the folder of templates."""
     return (resources.files("noisyor.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def embedded_json(data: dict[str, Any]) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def script_hash(script: str) -> str:
+    """What the content security policy of a page calls its script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -11,7 +11,8 @@ from scipy.special import betaln
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
-from noisyor.network.graph import Network, theta_from_failure, theta_from_probability
+from noisyor.network.graph import Network
+from noisyor.network.parameters import theta_from_failure, theta_from_probability
 from noisyor.search.cover import PRIOR_ROWS
 from noisyor.search.factors import FoundFactors
 from noisyor.search.features import FoundFeatures

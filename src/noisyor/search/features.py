@@ -22,7 +22,7 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve
-from noisyor.network.builders import activation_shape
+from noisyor.network.layout import activation_shape
 from noisyor.search.objectives import Matrix, Rates
 from noisyor.search.placements import Drawing, Plane, prune_drawing, to_corner
 from noisyor.search.restarts import best_of_starts, sample_rows

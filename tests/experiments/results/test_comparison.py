@@ -6,7 +6,7 @@ import math
 import pytest
 
 from noisyor.experiments import NAMES, experiment
-from noisyor.experiments.records import FORMAT, merge_runs, with_mp_phase
+from noisyor.experiments.records import RUN_FORMAT, merge_runs, with_mp_phase
 from noisyor.experiments.results.comparison import Stat, build_summary, compare, entries, stat
 from noisyor.experiments.results.page import document
 from noisyor.experiments.results.paper import PaperCell, paper_cells
@@ -297,7 +297,7 @@ def test_a_run_by_either_schedule_counts_and_stands_beside_the_papers_number(tmp
     folder.mkdir()
     for method in ("mp", "mp-two-stage"):
         record = run(0, case="100,20", method=method, steps=40_000, init="paper-3", test_elbo=-17.0)
-        record = {**record, "experiment": "bmf", "format": FORMAT}
+        record = {**record, "experiment": "bmf", "format": RUN_FORMAT}
         (folder / f"{method}.json").write_text(json.dumps(record))
     text = document(tmp_path)
     assert "* mp on 100,20: 39 of 40 runs" in text

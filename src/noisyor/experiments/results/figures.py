@@ -78,9 +78,9 @@ def write_figures(runs: Sequence[Run], out: Path) -> list[Path]:
 
 
 def overparam_curves(runs: Sequence[Run]) -> Figure | None:
-    """Recovered causes and full recovery over the number of latents, with 95 % bands.
+    """Recovered causes and full recovery over the number of causes, with 95 % bands.
 
-    For every number of latents the initialisation with the most recovered causes is shown, as in
+    For every number of causes the initialisation with the most recovered causes is shown, as in
     the paper; the paper's max-product and variational numbers are drawn beside it.
     """
     datasets = [name for name in DATASETS if any(run["case"].split(",")[0] == name for run in runs)]
@@ -93,7 +93,7 @@ def overparam_curves(runs: Sequence[Run]) -> Figure | None:
             axes = grid[row, column]
             _paper_curves(axes, dataset, metric)
             points = _own_points(runs, dataset, metric)
-            x = np.array([latents for latents, _, _ in points])
+            x = np.array([n_components for n_components, _, _ in points])
             mean = np.array([value for _, value, _ in points])
             half = np.nan_to_num(np.array([spread for _, _, spread in points]))
             axes.fill_between(x, mean - half, mean + half, color=_OURS, alpha=0.25, linewidth=0)
@@ -118,14 +118,14 @@ def _own_points(runs: Sequence[Run], dataset: str, metric: str) -> list[tuple[in
     numbers = {
         int(run["case"].split(",")[1]) for run in runs if run["case"].split(",")[0] == dataset
     }
-    for latents in sorted(numbers):
+    for n_components in sorted(numbers):
         groups: dict[tuple[str, int], list[Run]] = {}
         for run in runs:
-            if run["case"] == f"{dataset},{latents}":
+            if run["case"] == f"{dataset},{n_components}":
                 groups.setdefault((run["init"], run["steps"]), []).append(run)
         best = max(groups.values(), key=lambda group: _mean(group, "recovered"))
         mean, spread, _ = stat(metric, [run["metrics"][metric] for run in best])
-        points.append((latents, mean, spread))
+        points.append((n_components, mean, spread))
     return points
 
 
@@ -146,7 +146,7 @@ def _paper_curves(axes: Axes, dataset: str, metric: str) -> None:
 def overparam_features(runs: Sequence[Run]) -> Figure | None:
     """True causes of every image data set, and below them what one run learned.
 
-    Of each data set the run that recovered most is shown, with fewest latents among equals.
+    Of each data set the run that recovered most is shown, with the fewest causes among equals.
     """
     shown = []
     for dataset in DATASETS:
@@ -160,7 +160,12 @@ def overparam_features(runs: Sequence[Run]) -> Figure | None:
         if own:
             shown.append(
                 max(
-                    own, key=lambda run: (run["metrics"]["recovered"], -_latents(run), -run["seed"])
+                    own,
+                    key=lambda run: (
+                        run["metrics"]["recovered"],
+                        -_n_components(run),
+                        -run["seed"],
+                    ),
                 )
             )
     if not shown:
@@ -180,11 +185,11 @@ def overparam_features(runs: Sequence[Run]) -> Figure | None:
             else:
                 _blank(below)
         _label(grid[2 * number, 0], f"{run['case'].split(',')[0]}\ntrue")
-        _label(grid[2 * number + 1, 0], f"learned\nK = {_latents(run)}")
+        _label(grid[2 * number + 1, 0], f"learned\nK = {_n_components(run)}")
     return figure
 
 
-def _latents(run: Run) -> int:
+def _n_components(run: Run) -> int:
     return int(run["case"].split(",")[1])
 
 

@@ -1,0 +1,58 @@
+"""The command ``noisyor demo``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from noisyor.cli.options import (
+    engine_with,
+    json_file_option,
+    out_option,
+    quiet_option,
+    seed_option,
+    steps_option,
+    threads_option,
+)
+
+__all__ = ["demo"]
+
+
+@click.command()
+@out_option("Folder for the page and the model.", metavar="DIR", default="noisyor-demo")
+@seed_option
+@json_file_option("Also write the result as JSON.")
+@steps_option("Number of updates.", default=1000)
+@threads_option()
+@quiet_option
+def demo(
+    out: Path, seed: int, record: Path | None, steps: int, threads: int | None, quiet: bool
+) -> None:
+    """Find four shapes that overlap in small images.
+
+    Draws 100 images, learns from 80 of them which shapes they are made of, explains the other 20,
+    and writes a page to look at and a model file. Takes about half a minute on two cores, and
+    another 20 seconds the first time, to compile.
+    """
+    began = time.perf_counter()
+    from noisyor.demo.files import prepare_files, write_files
+    from noisyor.demo.page import demo_page, require_templates
+    from noisyor.demo.run import run_demo
+    from noisyor.demo.text import demo_text, marks_for
+
+    engine = engine_with(threads)
+    require_templates()
+    files = prepare_files(out, record)
+    if not quiet:
+        click.echo("Looking for four shapes in 80 images (the first run also compiles) ...")
+    result = run_demo(seed, steps=steps, engine=engine, progress=False if quiet else None)
+    page = demo_page(result)
+    write_files(files, page, result.network, result.record(time.perf_counter() - began))
+    if not quiet:
+        marks = marks_for(sys.stdout.encoding)
+        click.echo("\n" + demo_text(result, files.page, files.model, marks))
+        if files.record is not None:
+            click.echo(f"json   {files.record}")

@@ -1,0 +1,155 @@
+"""What if: how the probabilities of the causes shift if one finding were known otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from noisyor._util.arrays import FloatArray
+from noisyor.data.observations import Observations
+from noisyor.diagnosis.findings import (
+    FindingState,
+    present_findings,
+    state_of_finding,
+    with_finding,
+)
+from noisyor.diagnosis.ranking import Differential, RankingMethod, differential
+from noisyor.engines.contract import EngineLike
+from noisyor.network.graph import Network
+from noisyor.network.labels import hidden_label, visible_label
+
+__all__ = ["CauseShift", "Counterfactual", "what_if"]
+
+_SMALLEST_SHIFT = 0.01
+_FAINT_THETA = 0.05
+
+
+@dataclass(frozen=True)
+class CauseShift:
+    """A cause whose probability shifts.
+
+    ``explained_away_by`` names a cause that explains it away, or is "".
+    """
+
+    index: int
+    name: str
+    before: float
+    after: float
+    explained_away_by: str
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """What happens to the causes if one finding were known otherwise."""
+
+    finding: str
+    before: FindingState
+    after: FindingState
+    shifts: tuple[CauseShift, ...]
+
+
+def what_if(
+    network: Network,
+    row: Observations,
+    finding: int,
+    *,
+    before: Differential | None = None,
+    max_causes: int = 8,
+    top: int = 10,
+    method: RankingMethod = "auto",
+    n_samples: int = 64,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+) -> list[Counterfactual]:
+    """What the causes of a row would be if one finding were known otherwise.
+
+    A finding that is not known is supposed present and absent; one that is known is forgotten, and
+    supposed the other way round.
+
+    Parameters
+    ----------
+    network, row : as in `differential`.
+    finding : index of a visible node.
+    before : the differential of the row, if it is at hand.
+    max_causes : number of causes to list.
+    top, method, n_samples, seed, engine : as in `differential`.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     2, 2, failure_probability=[[0.1, 0.99], [0.1, 0.1]], prior_probability=[0.2, 0.05])
+    >>> row = nor.Observations.from_evidence(2, present=[0])
+    >>> present, absent = nor.diagnosis.what_if(network, row, 1)
+    >>> [(shift.name, shift.explained_away_by) for shift in present.shifts]
+    [('cause 1', ''), ('cause 0', 'cause 1')]
+    """
+
+    def ranked(evidence: Observations) -> Differential:
+        return differential(
+            network,
+            evidence,
+            top=top,
+            method=method,
+            n_samples=n_samples,
+            seed=seed,
+            engine=engine,
+        )
+
+    if before is None:
+        before = ranked(row)
+    now = state_of_finding(row, finding)
+    every: tuple[FindingState, ...] = ("unknown", "present", "absent")
+    found = []
+    for after in every:
+        if after == now:
+            continue
+        other = ranked(with_finding(row, finding, after))
+        rivalry = after == "present"  # a finding that is forgotten explains nothing away
+        shifts = _shifts(network, row, before.probability, other.probability, max_causes, rivalry)
+        found.append(Counterfactual(visible_label(network, finding), now, after, shifts))
+    return found
+
+
+def _shifts(
+    network: Network,
+    row: Observations,
+    before: FloatArray,
+    after: FloatArray,
+    max_causes: int,
+    rivalry: bool,
+) -> tuple[CauseShift, ...]:
+    change = after - before
+    order = np.argsort(-np.abs(change), kind="stable")[:max_causes]
+    order = order[np.abs(change[order]) >= _SMALLEST_SHIFT]
+    reach = {int(k): _findings_below(network, row, int(k)) for k in order}
+    result = []
+    for k in order.tolist():
+        rival = ""
+        if rivalry and change[k] < 0:
+            rivals = [j for j in order.tolist() if change[j] > 0 and reach[j] & reach[k]]
+            rival = hidden_label(network, rivals[0]) if rivals else ""
+        name = hidden_label(network, k)
+        result.append(CauseShift(k, name, float(before[k]), float(after[k]), rival))
+    return tuple(result)
+
+
+def _findings_below(network: Network, row: Observations, cause: int) -> set[int]:
+    """Present findings that a cause can bring about, itself or through others."""
+    present = set(present_findings(row).tolist())
+    ptr, edges = network.outgoing
+    found: set[int] = set()
+    waiting, seen = [cause], {cause}
+    while waiting:
+        k = waiting.pop()
+        for edge in edges[ptr[k] : ptr[k + 1]].tolist():
+            if network.theta[network.param[edge]] < _FAINT_THETA:
+                continue
+            child = int(network.edge_child[edge])
+            if child in present:
+                found.add(child)
+            elif child >= network.n_visible and child - network.n_visible not in seen:
+                seen.add(child - network.n_visible)
+                waiting.append(child - network.n_visible)
+    return found

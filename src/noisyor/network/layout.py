@@ -1,0 +1,281 @@
+"""How a network was laid out: what its builder knew and the arrays alone no longer say.
+
+A `Network` keeps its layout in ``network.layout``, through training, pickling and files, so that
+nobody has to guess from array shapes where a feature lies in an image. A layout says what it knows
+as plain JSON (`layout_to_json`), and whether a graph is really the one it describes (`describes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor._util.arrays import IntArray, LongArray
+from noisyor._util.csr import pointers
+from noisyor._util.validation import is_whole
+from noisyor.errors import InvalidNetworkError
+
+__all__ = [
+    "BipartiteLayout",
+    "ConvolutionalLayout",
+    "LayeredLayout",
+    "Layout",
+    "Placement",
+    "activation_shape",
+    "layout_from_json",
+    "layout_to_json",
+]
+
+
+class Edges(NamedTuple):
+    """Parents of every visible: ``parent[ptr[i]:ptr[i + 1]]``, and the feature entry of an edge."""
+
+    ptr: LongArray
+    parent: npt.NDArray[np.integer]
+    entry: npt.NDArray[np.integer]
+
+
+class Placement(NamedTuple):
+    """A component at a place: the image row and column of its top left pixel, perhaps negative."""
+
+    component: int
+    row: int
+    column: int
+
+
+@dataclass(frozen=True)
+class BipartiteLayout:
+    """One layer of hidden nodes, each a parent of every visible node."""
+
+    kind: ClassVar[str] = "bipartite"
+
+    n_visible: int
+    n_hidden: int
+
+    def __post_init__(self) -> None:
+        check_positive(n_visible=self.n_visible, n_hidden=self.n_hidden)
+
+    def describes(self, child_ptr: LongArray, parent: IntArray) -> bool:
+        """Whether these are the edges of the layout."""
+        ends = np.minimum(np.arange(len(child_ptr)), self.n_visible) * self.n_hidden
+        every = np.tile(np.arange(self.n_hidden), self.n_visible)
+        return np.array_equal(child_ptr, ends) and np.array_equal(parent, every)
+
+
+@dataclass(frozen=True)
+class ConvolutionalLayout:
+    """Components, each with a feature of one shape, at all positions of an image.
+
+    Hidden node ``(component, i, j)``, numbered row-major, is a component at a position. With
+    ``border`` the positions include those where the feature hangs over the border of the image.
+
+    >>> import noisyor as nor
+    >>> layout = nor.convolutional((4, 5), 2, (3, 3)).layout
+    >>> layout.activation_shape, layout.n_hidden
+    ((2, 3), 12)
+    >>> layout.placement(7)
+    Placement(component=1, row=0, column=1)
+    """
+
+    kind: ClassVar[str] = "convolutional"
+
+    image_shape: tuple[int, int]
+    feature_shape: tuple[int, int]
+    n_components: int
+    border: bool = False
+
+    def __post_init__(self) -> None:
+        check_positive(n_components=self.n_components)
+        object.__setattr__(self, "image_shape", _plane("image_shape", self.image_shape))
+        object.__setattr__(self, "feature_shape", _plane("feature_shape", self.feature_shape))
+        object.__setattr__(self, "border", bool(self.border))
+        self.activation_shape  # noqa: B018  features that do not fit are refused here
+
+    @cached_property
+    def activation_shape(self) -> tuple[int, int]:
+        """Number of positions (rows, columns) of one component."""
+        return activation_shape(self.image_shape, self.feature_shape, self.border)
+
+    @property
+    def n_positions(self) -> int:
+        """Number of positions of one component."""
+        return self.activation_shape[0] * self.activation_shape[1]
+
+    @property
+    def n_visible(self) -> int:
+        """Number of pixels."""
+        return self.image_shape[0] * self.image_shape[1]
+
+    @property
+    def n_hidden(self) -> int:
+        """Number of hidden nodes: components times positions."""
+        return self.n_components * self.n_positions
+
+    @property
+    def overhang(self) -> tuple[int, int]:
+        """How many rows and columns a feature may hang over the border of the image."""
+        height, width = self.feature_shape
+        return (height - 1, width - 1) if self.border else (0, 0)
+
+    def placement(self, hidden: int) -> Placement:
+        """Component of a hidden node, and where its feature lies in the image."""
+        component, position = divmod(hidden, self.n_positions)
+        row, column = divmod(position, self.activation_shape[1])
+        return Placement(component, row - self.overhang[0], column - self.overhang[1])
+
+    def edges(self) -> Edges:
+        """Edges from all positions to the pixels that the features cover there.
+
+        Parents of a pixel come in rising order. ``entry`` is the edge's row-major place in the
+        features, (n_components, height, width).
+        """
+        (rows, columns), (height, width) = self.activation_shape, self.feature_shape
+        counts, parents, entries = [], [], []
+        for y in range(self.image_shape[0]):  # one row of pixels at a time bounds the memory
+            # Axes (pixel column, component, feature row, feature column); feature offsets fall
+            # along an axis, so positions rise: flattening lists parents in rising order.
+            x, f, a, b = np.ogrid[: self.image_shape[1], : self.n_components, :height, :width]
+            a, b = height - 1 - a, width - 1 - b
+            i, j = y - a + self.overhang[0], x - b + self.overhang[1]
+            fits = ((i >= 0) & (i < rows)).ravel()
+            i, a = i[:, :, fits], a[:, :, fits]
+            shape = np.broadcast_shapes(x.shape, f.shape, a.shape, b.shape)
+            inside = np.broadcast_to((j >= 0) & (j < columns), shape)
+            counts.append(inside.reshape(len(x), -1).sum(axis=1))
+            parents.append(np.broadcast_to((f * rows + i) * columns + j, shape)[inside])
+            entries.append(np.broadcast_to((f * height + a) * width + b, shape)[inside])
+        return Edges(
+            pointers(np.concatenate(counts)), np.concatenate(parents), np.concatenate(entries)
+        )
+
+    def describes(self, child_ptr: LongArray, parent: IntArray) -> bool:
+        """Whether these are the edges of the layout."""
+        covered = self.n_visible if self.border else self.n_positions
+        n_entries = self.n_components * self.feature_shape[0] * self.feature_shape[1]
+        if len(parent) != covered * n_entries:
+            return False
+        edges = self.edges()
+        ends = np.minimum(np.arange(len(child_ptr)), self.n_visible)
+        return np.array_equal(child_ptr, edges.ptr[ends]) and np.array_equal(parent, edges.parent)
+
+
+@dataclass(frozen=True)
+class LayeredLayout:
+    """Layers of nodes, the visible one first; edges lead from a layer to the one below.
+
+    ``layers`` are the sizes; hidden nodes are numbered from the lowest layer up.
+    """
+
+    kind: ClassVar[str] = "layered"
+
+    layers: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))
+        if len(self.layers) < 2:
+            raise InvalidNetworkError(f"there are at least two layers, got {self.layers!r}")
+        check_positive(**{f"layers[{k}]": size for k, size in enumerate(self.layers)})
+
+    @property
+    def n_visible(self) -> int:
+        """Size of the lowest layer."""
+        return self.layers[0]
+
+    @property
+    def n_hidden(self) -> int:
+        """Size of all layers above it."""
+        return sum(self.layers[1:])
+
+    def describes(self, child_ptr: LongArray, parent: IntArray) -> bool:
+        """Whether all edges lead from a layer to the one below."""
+        layer = np.repeat(np.arange(len(self.layers)), self.layers)
+        child = np.repeat(np.arange(len(child_ptr) - 1), np.diff(child_ptr))
+        return bool((layer[self.n_visible + parent] == layer[child] + 1).all())
+
+
+Layout = BipartiteLayout | ConvolutionalLayout | LayeredLayout
+
+_LAYOUTS: dict[str, type[Layout]] = {
+    layout.kind: layout for layout in (BipartiteLayout, ConvolutionalLayout, LayeredLayout)
+}
+
+
+def layout_to_json(layout: Layout | None) -> dict[str, Any] | None:
+    """A layout as plain JSON, None for none."""
+    if layout is None:
+        return None
+    plain = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(layout).items()
+    }
+    return {"kind": layout.kind, **plain}
+
+
+def layout_from_json(plain: object) -> Layout | None:
+    """The layout that `layout_to_json` described; `InvalidNetworkError` for anything else."""
+    if plain is None:
+        return None
+    if not isinstance(plain, Mapping) or plain.get("kind") not in _LAYOUTS:
+        raise InvalidNetworkError(
+            f"a layout has a kind among {sorted(_LAYOUTS)}, got {str(plain)[:60]!r}"
+        )
+    fields = {name: value for name, value in plain.items() if name != "kind"}
+    if not isinstance(fields.get("border", False), bool):
+        raise InvalidNetworkError("border of a layout is true or false")
+    try:
+        return _LAYOUTS[plain["kind"]](**fields)
+    except TypeError as error:
+        raise InvalidNetworkError(f"the layout is malformed: {error}") from None
+
+
+def activation_shape(
+    image_shape: tuple[int, int], feature_shape: tuple[int, int], border: bool = False
+) -> tuple[int, int]:
+    """Number of positions (rows, columns) of a feature in an image.
+
+    Hidden states of a `convolutional` network have shape
+    ``states.reshape(-1, n_components, *activation_shape(image_shape, feature_shape, border))``.
+
+    Parameters
+    ----------
+    image_shape, feature_shape : (height, width).
+    border : False counts the positions with the whole feature inside the image, True those where
+        it covers at least one pixel.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> nor.network.activation_shape((14, 14), (6, 6))
+    (9, 9)
+    >>> nor.network.activation_shape((14, 14), (6, 6), border=True)
+    (19, 19)
+    """
+    image, feature = _plane("image_shape", image_shape), _plane("feature_shape", feature_shape)
+    if border:
+        return image[0] + feature[0] - 1, image[1] + feature[1] - 1
+    if feature[0] > image[0] or feature[1] > image[1]:
+        raise InvalidNetworkError(
+            f"features of shape {feature} do not fit into images of shape {image}; "
+            "use smaller features, or border=True to let them hang over the border"
+        )
+    return image[0] - feature[0] + 1, image[1] - feature[1] + 1
+
+
+def check_positive(**sizes: object) -> None:
+    """Sizes are positive whole numbers."""
+    for name, size in sizes.items():
+        if not is_whole(size) or size < 1:  # type: ignore[operator]
+            raise InvalidNetworkError(f"{name} is a positive whole number, got {size!r}")
+
+
+def _plane(name: str, shape: Sequence[int]) -> tuple[int, int]:
+    sides = tuple(shape)
+    if len(sides) != 2:
+        raise InvalidNetworkError(f"{name} is (height, width), got {sides!r}")
+    check_positive(**{f"{name}[0]": sides[0], f"{name}[1]": sides[1]})
+    return int(sides[0]), int(sides[1])

@@ -1,0 +1,54 @@
+"""Two small networks: findings with their causes, and two layers of causes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import noisyor as nor
+from noisyor.datasets.hpo import HpoData
+
+FINDINGS = ["fever", "cough", "sneezing", "rash", "wheezing", "red eyes"]
+
+
+@pytest.fixture(scope="module")
+def clinic() -> nor.Network:
+    return nor.from_edges(
+        6,
+        4,
+        [(0, 0), (0, 1), (1, 0), (1, 2), (2, 0), (2, 3), (3, 4), (3, 1), (2, 5)],
+        failure_probability=[0.1, 0.2, 0.3, 0.3, 0.05, 0.02, 0.1, 0.5, 0.2],
+        prior_probability=[0.05, 0.1, 0.01, 0.02],
+        noise_probability=0.01,
+        visible_names=FINDINGS,
+        hidden_names=["flu", "cold", "measles", "asthma"],
+    )
+
+
+@pytest.fixture(scope="module")
+def deep() -> nor.Network:
+    """Two layers: hidden 3 and 4 stand above 0, 1, 2."""
+    random = np.random.default_rng(3)
+    return nor.from_edges(
+        6,
+        5,
+        [(0, 0), (0, 1), (1, 1), (1, 2), (1, 3), (2, 4), (2, 5)],
+        [(3, 0), (3, 1), (4, 1), (4, 2)],
+        failure_probability=random.uniform(0.1, 0.6, 11),
+        prior_probability=random.uniform(0.05, 0.3, 5),
+        noise_probability=0.02,
+    )
+
+
+@pytest.fixture
+def annotations():
+    findings = ["HP:1", "HP:2", "HP:3"]
+    rows = nor.Observations.from_indices([[0, 1], [1, 2], [2]], 3, column_names=findings)
+    names = ("flu", "measles", "nothing")
+    return HpoData("2025", rows, ("D:1", "D:2", "D:3"), names, np.array([0.8, np.nan, 1.0, 0.5, 0]))
+
+
+@pytest.fixture
+def network(annotations):
+    names = {"HP:1": "Cough", "HP:2": "Fever"}
+    return nor.disease_network(annotations, finding_names=names, prior_probability=[0.1, 0.02, 0.5])

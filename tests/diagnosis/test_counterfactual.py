@@ -1,0 +1,38 @@
+import pytest
+
+from noisyor.data.observations import Observations
+from noisyor.diagnosis.counterfactual import what_if
+from noisyor.diagnosis.findings import find_visible
+from noisyor.inference.exact import enumerate_posterior
+
+
+def row(present=(), absent=(), n_visible=6) -> Observations:
+    return Observations.from_evidence(n_visible, present, absent)
+
+
+def test_explaining_away(clinic):
+    present, absent = what_if(clinic, row([0, 1]), find_visible(clinic, "rash"))
+    assert (present.before, present.after) == ("unknown", "present")
+    assert (absent.before, absent.after) == ("unknown", "absent")
+    shifts = {shift.name: shift for shift in present.shifts}
+    assert shifts["measles"].after > 0.4 > shifts["measles"].before
+    assert shifts["flu"].after < shifts["flu"].before
+    assert shifts["flu"].explained_away_by == "measles"
+    expected = enumerate_posterior(clinic, row([0, 1, 3])).marginals[0]
+    assert shifts["flu"].after == pytest.approx(expected[0])
+
+
+def test_what_is_known_is_forgotten_or_turned(clinic):
+    changes = what_if(clinic, row([0, 1]), 1)
+    assert [(c.before, c.after) for c in changes] == [
+        ("present", "unknown"),
+        ("present", "absent"),
+    ]
+    assert all(s.explained_away_by == "" for change in changes for s in change.shifts)
+    changes = what_if(clinic, row([0], [1]), 1)
+    assert [c.after for c in changes] == ["unknown", "present"]
+
+
+def test_the_number_of_causes_listed(clinic):
+    (present, _) = what_if(clinic, row([0, 1]), 3, max_causes=1)
+    assert [shift.name for shift in present.shifts] == ["measles"]

@@ -1,0 +1,57 @@
+"""Learned networks are judged by rows that were held out, beside independent columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import noisyor as nor
+from noisyor.data.observations import Observations
+from noisyor.learning.judge import hold_out, judge
+from noisyor.metrics import independent_score
+
+
+def rows(n_rows: int, seed: int = 0) -> Observations:
+    generator = np.random.default_rng(seed)
+    on = generator.random((n_rows, 2)) < 0.4
+    return Observations.of(np.repeat(on, 3, axis=1).astype(np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "share", "expected"),
+    [(20, None, 2), (19, None, None), (40, 0.25, 10), (40, 0.0, None)],
+)
+def test_a_tenth_is_held_out_if_there_are_twenty_rows(n_rows, share, expected):
+    data = rows(n_rows)
+    train, held = hold_out(data, share, seed=0)
+    assert (None if held is None else held.n_rows) == expected
+    ids = np.concatenate([part.row_ids for part in (train, held) if part is not None])
+    assert sorted(ids) == list(range(n_rows))
+
+
+def test_the_seed_chooses_the_rows():
+    first, again, other = (hold_out(rows(60), 0.2, seed)[1].row_ids for seed in (0, 0, 1))
+    assert first.tolist() == again.tolist()
+    assert first.tolist() != other.tolist()
+
+
+def test_held_out_rows_are_scored_against_independent_columns():
+    train, held = hold_out(rows(60), 0.2, seed=0)
+    failure = np.where(np.repeat(np.eye(2), 3, axis=1), 0.01, 1.0)
+    network = nor.bipartite(6, 2, failure_probability=failure, prior_probability=0.4)
+    found = judge(network, train, held)
+    expected = nor.evaluate(network, held, nor.MaxProduct(polish=20)).elbo_mp
+    assert found.score.mean == pytest.approx(expected.mean)
+    assert found.reference.mean == pytest.approx(independent_score(train, held).mean)
+    assert found.score.mean > found.reference.mean
+    assert found.n_active == held.n_active // 3
+    assert found.n_held_out == held.n_rows
+
+
+def test_without_held_out_rows_those_of_training_count():
+    data = rows(15).weighted(np.arange(1, 16))
+    network = nor.bipartite(6, 1)
+    found = judge(network, data, None)
+    assert found.n_held_out == 0
+    assert len(found.score.per_row) == 15
+    assert found.score.mean == pytest.approx(data.mean(found.score.per_row))
