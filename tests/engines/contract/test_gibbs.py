@@ -45,7 +45,7 @@ def test_credits_and_chances_are_those_of_the_posterior(engine, seed, missing):
     network = random_network(seed, max_hidden=5, max_visible=6, tied=seed % 2 == 1)
     rows = random_rows(network, seed, n_rows=3, missing=missing)
     # Independent chains of the same rows, and the average over sweeps of the slow engine.
-    many, sweeps, first = (60, 12, 4) if engine.name == "numpy" else (1500, 20, 19)
+    many, sweeps, first = (30, 10, 4) if engine.name == "numpy" else (1500, 20, 19)
     evidence = evidence_of(network, np.repeat(rows, many, axis=0))
     states = np.zeros((evidence.n_rows, network.n_hidden), dtype=np.uint8)
     prepared, total = engine.prepare(network), np.zeros((2, network.n_params))

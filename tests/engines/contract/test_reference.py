@@ -65,7 +65,7 @@ def test_both_schedules_are_exact_on_trees(seed):
     network = random_tree(seed)
     x = random_rows(network, seed, n_rows=1)
     exact = enumerate_posterior(network, x)
-    for schedule, iterations in (("collapsed", 150), ("two-stage", 400)):
+    for schedule, iterations in (("collapsed", 80), ("two-stage", 160)):
         result = max_product_row(network, x[0], schedule=schedule, iterations=iterations)
         np.testing.assert_allclose(result.beliefs, exact.max_marginals[0], atol=1e-8)
 
