@@ -73,12 +73,12 @@ def trained(rows: Observations, found: FoundFactors, temperature: float) -> Netw
 
 
 def sampled(rows: Observations, found: FoundFactors) -> Network:
-    return nor.learn_by_gibbs(counted(rows, found), rows, sweeps=40)
+    return nor.learning.learn_by_gibbs(counted(rows, found), rows, sweeps=40)
 
 
 def pruned(rows: Observations, found: FoundFactors) -> Network:
-    network = nor.prune_hidden(sampled(rows, found), rows, ASKED)
-    return nor.learn_by_gibbs(network, rows, sweeps=40)
+    network = nor.learning.prune_hidden(sampled(rows, found), rows, ASKED)
+    return nor.learning.learn_by_gibbs(network, rows, sweeps=40)
 
 
 STEPS: dict[str, Step] = {

@@ -3,8 +3,8 @@
     python benchmarks/real_matrices.py [--data DIR] [--pybmf PYTHON] [--only NAME ...] [--json FILE]
 
 Two thirds of the rows to learn from, the others unseen; at most 4,000 of each part. Every method
-gives K binary factors; `noisyor.cover_rows` then chooses the memberships of training and unseen
-rows alike for all. ``elbo_counts``: bound of the unseen rows by a network whose probabilities are
+gives K binary factors; `cover_rows` then chooses the memberships of training and unseen rows alike
+for all. ``elbo_counts``: bound of the unseen rows by a network whose probabilities are
 counted from the factors and memberships; ``elbo_trained``: after 200 gentle steps from there, the
 same for all; ``elbo_own``: by the network that `learn_factors` returns.
 GreConD and MEBF are those of PyBMF, run by an interpreter that has it; GreConD is there a second
@@ -99,16 +99,16 @@ def pybmf(python: str, method: str, train: Bits, causes: int) -> dict[str, Any]:
 
 def drawing_error(rows: Bits, factors: Bits) -> float:
     """Per cent of entries that the factors get wrong with memberships of fewest errors."""
-    states = nor.cover_rows(rows, factors)
+    states = nor.search.cover_rows(rows, factors)
     return 100.0 * float(np.mean((states.astype(int) @ factors > 0) != (rows > 0)))
 
 
 def counted(parts: Parts, factors: Bits) -> nor.Network:
     """A network of these factors, its probabilities by counts from the training rows."""
-    states = nor.cover_rows(parts.train, factors)
+    states = nor.search.cover_rows(parts.train, factors)
     matrix = Matrix(parts.train > 0, np.ones(parts.train.shape, dtype=bool))
     cover = Cover.of(matrix, states, factors)
-    found = nor.FoundFactors(
+    found = nor.search.FoundFactors(
         states, factors, cover.rates, (), cover.errors(matrix), np.arange(len(states)), matrix
     )
     network = nor.bipartite(parts.train.shape[1], max(1, len(factors)))
@@ -143,7 +143,7 @@ def run(method: str, parts: Parts, causes: int, seed: int, python: str | None) -
         network = nor.learn_factors(train, causes, seed=seed, progress=False).network
         factors = (network.theta_of("failure") >= np.log(2.0)).astype(np.uint8)
     elif method == OURS:
-        factors = nor.search_factors(train, causes, objective="errors", seed=seed).factors
+        factors = nor.search.search_factors(train, causes, objective="errors", seed=seed).factors
     elif method.endswith("(PyBMF)"):
         result = pybmf(str(python), method.split()[0], train, causes)
         factors = result.pop("factors")

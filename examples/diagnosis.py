@@ -9,7 +9,7 @@ by their identifiers; with the ontology file ``hp.obo`` they are shown by name.
 import sys
 
 from noisyor.datasets import load_hpo
-from noisyor.diagnosis import Differential, read_finding_names
+from noisyor.diagnosis import Differential, diagnose, disease_network, read_finding_names
 
 PRESENT = {
     "HP:0001166": "Arachnodactyly",

@@ -271,7 +271,7 @@ class TestExplain:
         )
         network = nor.load_network("patients.safetensors")
         data = read_table("patients.csv", ReadOptions(id_column="patient")).observations
-        expected = nor.enumerate_posterior(network, data.take(slice(0, 5)))
+        expected = nor.inference.enumerate_posterior(network, data.take(slice(0, 5)))
         for number, row in enumerate(json.loads(out)["rows"]):
             for cause in row["causes"]:
                 exact = expected.marginals[number, cause["index"]]

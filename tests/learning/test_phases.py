@@ -33,7 +33,7 @@ def problem():
 
 def test_hand_over_passes_parameters_and_nothing_else(problem):
     network, x = problem
-    hybrid = nor.train_hybrid(network, x, **RUN)
+    hybrid = nor.learning.train_hybrid(network, x, **RUN)
     common = {key: RUN[key] for key in ("batch_size", "learning_rate", "progress")}
     first = nor.train(network, x, nor.MaxProduct(), steps=12, **common)
     second = nor.train(first.network, x, nor.MeanField(), steps=9, **common)
@@ -45,14 +45,16 @@ def test_hand_over_passes_parameters_and_nothing_else(problem):
 
 def test_methods_can_be_chosen(problem):
     network, x = problem
-    chosen = nor.train_hybrid(
+    chosen = nor.learning.train_hybrid(
         network,
         x,
         max_product=nor.MaxProduct(temperature=1.0),
         mean_field=nor.MeanField(local=True, tolerance=1e-3),
         **RUN,
     )
-    assert (chosen.network.theta != nor.train_hybrid(network, x, **RUN).network.theta).any()
+    assert (
+        chosen.network.theta != nor.learning.train_hybrid(network, x, **RUN).network.theta
+    ).any()
 
 
 class StoppedError(Exception):
@@ -62,7 +64,7 @@ class StoppedError(Exception):
 @pytest.mark.parametrize("stop_at", [1, 5, 12, 13, 17, 20])
 def test_resuming_in_either_phase_changes_no_bit(problem, tmp_path, stop_at):
     network, x = problem
-    whole = nor.train_hybrid(network, x, held_out=x, evaluate_every=4, **RUN)
+    whole = nor.learning.train_hybrid(network, x, held_out=x, evaluate_every=4, **RUN)
     steps = []
 
     def stop(info):
@@ -73,9 +75,9 @@ def test_resuming_in_either_phase_changes_no_bit(problem, tmp_path, stop_at):
     path = tmp_path / "run"
     keywords = {**RUN, "held_out": x, "evaluate_every": 4, "checkpoint": path}
     with pytest.raises(StoppedError):
-        nor.train_hybrid(network, x, callbacks=[stop], **keywords)
+        nor.learning.train_hybrid(network, x, callbacks=[stop], **keywords)
     done = len(steps)
-    resumed = nor.train_hybrid(
+    resumed = nor.learning.train_hybrid(
         network, x, callbacks=[stop], resume=True, engine=get_engine(n_threads=1), **keywords
     )
     assert len(steps) == 21  # each step once, in one run or the other
@@ -90,9 +92,9 @@ def test_resuming_in_either_phase_changes_no_bit(problem, tmp_path, stop_at):
 def test_a_finished_first_phase_is_not_run_again(problem, tmp_path):
     network, x = problem
     path = tmp_path / "run"
-    nor.train_hybrid(network, x, checkpoint=path, **{**RUN, "vi_steps": 0})
+    nor.learning.train_hybrid(network, x, checkpoint=path, **{**RUN, "vi_steps": 0})
     seen = []
-    nor.train_hybrid(
+    nor.learning.train_hybrid(
         network, x, checkpoint=path, resume=True, callbacks=[lambda i: seen.append(i)], **RUN
     )
     assert [info.state.step for info in seen] == list(range(1, 10))
@@ -111,7 +113,7 @@ def test_a_kill_costs_nothing_but_time(problem, tmp_path):
         "def slow(info):\n"
         "    print(info.state.step, flush=True)\n"
         "    time.sleep(0.05)\n"
-        f"nor.train_hybrid(network, x, checkpoint={str(path)!r}, checkpoint_every=0.0,\n"
+        f"nor.learning.train_hybrid(network, x, checkpoint={str(path)!r}, checkpoint_every=0.0,\n"
         "    callbacks=[slow], **RUN)\n"
     )
     process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
@@ -121,8 +123,8 @@ def test_a_kill_costs_nothing_but_time(problem, tmp_path):
     process.stdout.close()
     assert lines[-1].strip() == "4"
     time.sleep(0.01)
-    resumed = nor.train_hybrid(network, x, checkpoint=path, resume=True, **RUN)
-    whole = nor.train_hybrid(network, x, **RUN)
+    resumed = nor.learning.train_hybrid(network, x, checkpoint=path, resume=True, **RUN)
+    whole = nor.learning.train_hybrid(network, x, **RUN)
     assert (resumed.network.theta == whole.network.theta).all()
     assert (resumed["vi"].history.elbo == whole["vi"].history.elbo).all()
 
@@ -130,23 +132,25 @@ def test_a_kill_costs_nothing_but_time(problem, tmp_path):
 def test_a_callback_can_stop_training_and_resume_goes_on(problem, tmp_path):
     network, x = problem
     path = tmp_path / "run"
-    stopped = nor.train_hybrid(
+    stopped = nor.learning.train_hybrid(
         network, x, checkpoint=path, callbacks=[lambda info: info.state.step == 5], **RUN
     )
     assert "vi" not in stopped
     assert (stopped.network.theta == stopped["mp"].network.theta).all()
-    resumed = nor.train_hybrid(network, x, checkpoint=path, resume=True, **RUN)
-    assert (resumed.network.theta == nor.train_hybrid(network, x, **RUN).network.theta).all()
+    resumed = nor.learning.train_hybrid(network, x, checkpoint=path, resume=True, **RUN)
+    assert (
+        resumed.network.theta == nor.learning.train_hybrid(network, x, **RUN).network.theta
+    ).all()
 
 
 def test_checkpoints_of_another_run_are_refused(problem, tmp_path):
     network, x = problem
     path = tmp_path / "run"
-    nor.train_hybrid(network, x, checkpoint=path, **RUN)
+    nor.learning.train_hybrid(network, x, checkpoint=path, **RUN)
     with pytest.raises(CheckpointError, match="another run"):
-        nor.train_hybrid(network, x[1:], checkpoint=path, resume=True, **RUN)
+        nor.learning.train_hybrid(network, x[1:], checkpoint=path, resume=True, **RUN)
     with pytest.raises(CheckpointError, match="another run"):
-        nor.train_hybrid(
+        nor.learning.train_hybrid(
             network, x, checkpoint=path, resume=True, mean_field=nor.MeanField(outer=2), **RUN
         )
 
@@ -154,7 +158,7 @@ def test_checkpoints_of_another_run_are_refused(problem, tmp_path):
 @pytest.mark.parametrize("wrong", [{"mp_steps": -1}, {"vi_steps": -2}, {"resume": True}])
 def test_settings_that_make_no_sense_are_refused(problem, wrong):
     with pytest.raises(InvalidSettingError, match=r"steps|resume"):
-        nor.train_hybrid(*problem, **{**RUN, **wrong})
+        nor.learning.train_hybrid(*problem, **{**RUN, **wrong})
 
 
 # ---- any phases

@@ -42,7 +42,9 @@ def test_gain_is_what_the_exact_modes_lose(seed: int) -> None:
     for cause in range(network.n_hidden):
         without = mode.copy()
         without[:, cause] = 0
-        lost = nor.log_joint(network, mode, rows) - nor.log_joint(network, without, rows)
+        lost = nor.inference.log_joint(network, mode, rows) - nor.inference.log_joint(
+            network, without, rows
+        )
         expected[cause] = lost.mean()
     np.testing.assert_allclose(leave_one_out_gain(network, rows), expected, atol=1e-6)
 

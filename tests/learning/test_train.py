@@ -109,7 +109,7 @@ def test_one_step_is_adam_on_the_gradient(problem):
         engine=get_engine(n_threads=1),
     )
     posterior = nor.explain(network, x, method)
-    expected = nor.elbo_mp_gradient(network, x, posterior.states)
+    expected = nor.inference.elbo_mp_gradient(network, x, posterior.states)
     assert value == pytest.approx(expected.value)
     # Adam's first step is the learning rate in the direction of the gradient.
     moved = state.theta - network.theta
@@ -124,7 +124,9 @@ def test_steps_on_logarithms_are_in_proportion_to_the_parameters(problem):
     result = nor.train(
         network, x, method, steps=1, batch_size=None, learning_rate=0.01, step_on="log"
     )
-    gradient = nor.elbo_mp_gradient(network, x, nor.explain(network, x, method).states).gradient
+    gradient = nor.inference.elbo_mp_gradient(
+        network, x, nor.explain(network, x, method).states
+    ).gradient
     # Adam's first step is the learning rate in the direction of the gradient, here of log theta.
     ratio = result.network.theta / network.theta
     clear = (np.abs(gradient * network.theta) > 1e-3) & network.free

@@ -22,10 +22,10 @@ from noisyor.data.vocabulary import TextData, vectorize
 from noisyor.datasets.download import fetch, find
 from noisyor.datasets.patents import patent_descriptions
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.tables.documents import iterate_texts
-from noisyor.tables.jsonl import field_of, json_lines
 from noisyor.tables.lines import equally_wide, fields, text_lines
 from noisyor.tables.options import ReadOptions
+from noisyor.tables.readers.documents import iterate_texts
+from noisyor.tables.readers.jsonl import field_of, json_lines
 
 __all__ = [
     "iterate_documents",

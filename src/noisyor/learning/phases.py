@@ -202,7 +202,7 @@ def train_hybrid(
 
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> run = nor.train_hybrid(
+    >>> run = nor.learning.train_hybrid(
     ...     network, np.eye(2), mp_steps=3, vi_steps=2, progress=False
     ... )
     >>> run["mp"].state.step, run["vi"].state.step

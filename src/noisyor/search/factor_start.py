@@ -48,7 +48,7 @@ def start_from_factors(network: Network, found: FoundFactors) -> Network:
 
     >>> import noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
-    >>> found = nor.search_factors(X, 2, n_restarts=1)
+    >>> found = nor.search.search_factors(X, 2, n_restarts=1)
     >>> network = start_from_factors(nor.bipartite(n_visible=4, n_hidden=2), found)
     >>> network.failure_probability.round() + 0.0
     array([[0., 0., 1., 1.],
@@ -120,7 +120,7 @@ def is_determined_by_counts(found: FoundFactors) -> bool:
 
     >>> import noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
-    >>> is_determined_by_counts(nor.search_factors(X, 2, n_restarts=1))
+    >>> is_determined_by_counts(nor.search.search_factors(X, 2, n_restarts=1))
     True
     """
     if max(found.rates) < EXACT:
@@ -166,7 +166,7 @@ def edge_counts(found: FoundFactors) -> tuple[FloatArray, FloatArray]:
 
     >>> import noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
-    >>> zeros, total = edge_counts(nor.search_factors(X, 2, n_restarts=1))
+    >>> zeros, total = edge_counts(nor.search.search_factors(X, 2, n_restarts=1))
     >>> total[0]  # the other factor covers the last columns, and is on in ten of the twenty rows
     array([20., 20., 10., 10.])
     """

@@ -69,7 +69,7 @@ def test_compressed(packer):
 
 
 def test_large_files_come_in_blocks(monkeypatch):
-    monkeypatch.setattr("noisyor.tables.delimited._BLOCK_CELLS", 5)
+    monkeypatch.setattr("noisyor.tables.readers.delimited._BLOCK_CELLS", 5)
     found = rows_of(written("d.csv", table()), id_column="animal")
     assert found.observations.fingerprint() == EXPECTED.fingerprint()
     assert found.observations.row_ids.tolist() == [0, 1, 2]

@@ -13,12 +13,12 @@ import numpy as np
 
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.tables.baskets import rows_of_items
 from noisyor.tables.cells import Cells
-from noisyor.tables.documents import DEFAULT_FIELD, rows_of_texts
 from noisyor.tables.header import role_hint
 from noisyor.tables.lines import Lines, file_lines
 from noisyor.tables.options import ReadOptions
+from noisyor.tables.readers.baskets import rows_of_items
+from noisyor.tables.readers.documents import DEFAULT_FIELD, rows_of_texts
 from noisyor.tables.row_builder import MISSING, check_columns
 from noisyor.tables.table import Table
 

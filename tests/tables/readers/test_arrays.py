@@ -24,7 +24,7 @@ def test_npz_with_names():
 
 
 def test_npz_is_read_in_blocks(monkeypatch):
-    monkeypatch.setattr("noisyor.tables.arrays._BLOCK_BYTES", 8)
+    monkeypatch.setattr("noisyor.tables.readers.arrays._BLOCK_BYTES", 8)
     np.savez_compressed("d.npz", X)
     assert rows_of("d.npz").observations.fingerprint() == EXPECTED.fingerprint()
     np.savez_compressed("d.npz", X * np.array([[1], [1], [2]]))

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from noisyor._util.array_file import LARGEST_RATIO, build_sparse
 from noisyor.errors import InvalidDataError
-from noisyor.tables.arrays import choose, dense_table, sparse_table
 from noisyor.tables.options import ReadOptions
+from noisyor.tables.readers.arrays import choose, dense_table, sparse_table
 from noisyor.tables.table import Table
 
 __all__ = ["read"]
