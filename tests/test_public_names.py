@@ -1,31 +1,107 @@
-"""What ``import noisyor`` offers."""
+"""What ``import noisyor`` and its namespaces offer: once, documented, taught, and cheap."""
 
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+import pytest
+
 import noisyor
 
-
-def test_every_public_name_exists_and_is_no_module():
-    for name in noisyor.__all__:
-        assert not isinstance(getattr(noisyor, name), ModuleType), name
-
-
-def test_no_public_name_is_hidden_by_a_module_of_the_same_name():
-    # Importing a submodule puts it where the public name would be looked up.
-    folder = Path(noisyor.__file__).parent
-    modules = {path.stem for path in folder.iterdir()}
-    assert not modules & set(noisyor.__all__)
+PACKAGE = Path(noisyor.__file__).parent
+ROOT = PACKAGE.parents[1] if (PACKAGE.parents[1] / "docs").is_dir() else Path(__file__).parents[1]
+PAGES = [
+    Path(__file__).parents[1] / "README.md",
+    *(Path(__file__).parents[1] / "docs").rglob("*.md"),
+]
+API = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
 
 
-def test_names_are_listed_once_and_in_order():
-    names = [name for name in noisyor.__all__ if name != "__version__"]
-    assert sorted(names) == sorted(set(names)) == sorted(noisyor._HOME)
-    for name, home in noisyor._HOME.items():
-        assert hasattr(import_module(f"noisyor.{home}"), name)
+def listed(stub: Path) -> list[str]:
+    """Names of a stub, submodules left out."""
+    nodes = ast.parse(stub.read_text(encoding="utf-8")).body
+    return [
+        alias.asname or alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for alias in node.names
+        if alias.name != "__version__"
+    ]
+
+
+def namespaces() -> dict[str, list[str]]:
+    """Dotted package name -> its public names."""
+    found = {"noisyor": listed(PACKAGE / "__init__.pyi")}
+    for stub in sorted(PACKAGE.glob("*/__init__.pyi")):
+        found[f"noisyor.{stub.parent.name}"] = listed(stub)
+    found["noisyor.errors"] = importlib.import_module("noisyor.errors").__all__
+    found["noisyor.metrics"] = importlib.import_module("noisyor.metrics").__all__
+    return found
+
+
+PUBLIC = [(space, name) for space, names in namespaces().items() for name in names]
+NEEDS_EXAMPLE = [
+    (space, name)
+    for space, name in PUBLIC
+    if callable(getattr(importlib.import_module(space), name))
+    and not (
+        isinstance(getattr(importlib.import_module(space), name), type)
+        and issubclass(getattr(importlib.import_module(space), name), Exception)
+    )
+]
+
+
+def test_the_root_has_about_thirty_names():
+    assert 25 <= len(listed(PACKAGE / "__init__.pyi")) <= 32
+
+
+@pytest.mark.parametrize(("space", "name"), PUBLIC)
+def test_a_name_exists_is_no_module_and_is_documented(space, name):
+    thing = getattr(importlib.import_module(space), name)
+    assert not isinstance(thing, ModuleType)
+    if callable(thing):
+        assert (thing.__doc__ or "").strip()
+    assert re.search(rf"\b{re.escape(name)}\b", API), f"docs/api.md does not have {space}.{name}"
+
+
+def test_no_name_is_hidden_by_a_module_beside_it():
+    for space, names in namespaces().items():
+        folder = PACKAGE.joinpath(*space.split(".")[1:])
+        beside = {path.stem for path in folder.iterdir()} if folder.is_dir() else set()
+        assert not beside & set(names), space
+
+
+@pytest.mark.parametrize(("space", "name"), NEEDS_EXAMPLE)
+def test_the_example_of_a_name_runs(space, name, tmp_path, monkeypatch):
+    thing = getattr(importlib.import_module(space), name)
+    monkeypatch.chdir(tmp_path)
+    finder = doctest.DocTestFinder(recurse=False)
+    names = {"np": np, "nor": noisyor}
+    cases = finder.find(thing, name, module=False, globs=names)
+    examples = sum(len(case.examples) for case in cases)
+    assert examples, f"{space}.{name} has no example in its docstring"
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for case in cases:
+        runner.run(case)
+    assert runner.failures == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_teaches_can_be_imported(page):
+    for dotted in set(re.findall(r"\bnor((?:\.[A-Za-z_]\w*)+)", page.read_text(encoding="utf-8"))):
+        thing = noisyor
+        for part in dotted.strip(".").split("."):
+            if not isinstance(thing, ModuleType):
+                break  # an attribute of an object, which only an instance may have
+            thing = getattr(thing, part)
 
 
 def test_importing_costs_next_to_nothing():

@@ -1,5 +1,18 @@
 """The library's own exceptions: one family, so that a caller can catch all of them at once."""
 
+__all__ = [
+    "CheckpointError",
+    "DatasetNotFoundError",
+    "InvalidDataError",
+    "InvalidNetworkError",
+    "InvalidSettingError",
+    "MissingExtraError",
+    "ModelFileError",
+    "NoisyOrError",
+    "SweepError",
+    "UnsupportedDataError",
+]
+
 
 class NoisyOrError(Exception):
     """Base class of every error that noisyor raises on purpose."""

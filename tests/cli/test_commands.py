@@ -16,7 +16,8 @@ import pytest
 import noisyor as nor
 from noisyor.cli.main import main
 from noisyor.io.model_file import read_metadata
-from noisyor.tables import ReadOptions, read_table
+from noisyor.tables import ReadOptions
+from noisyor.tables.read import read_table
 
 COMMANDS = ("fit", "resume", "explain", "evaluate", "sample", "export", "info")
 NAMES = (

@@ -14,7 +14,8 @@ import numpy as np
 import scipy.io
 
 from noisyor.errors import NoisyOrError
-from noisyor.tables import FORMATS, ReadOptions, read_table
+from noisyor.tables import FORMATS, ReadOptions
+from noisyor.tables.read import read_table
 
 WORDS = ("hair", "eggs", "milk", "legs")
 X = np.array([[1, 0, 1, 1], [1, 1, 0, 0], [0, 1, 0, 0]], dtype=np.uint8)

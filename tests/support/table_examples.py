@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from noisyor.data import Observations
-from noisyor.tables import ReadOptions, Table, read_table
+from noisyor.data.observations import Observations
+from noisyor.tables import ReadOptions, Table
+from noisyor.tables.read import read_table
 
 COLUMNS = ("hair", "eggs", "milk", "legs, four")
 NAMES = ("bear", "bee", "carp")

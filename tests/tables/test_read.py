@@ -8,7 +8,8 @@ from table_examples import X, table, written
 
 import noisyor as nor
 from noisyor.errors import InvalidDataError
-from noisyor.tables import ReadOptions, read_table
+from noisyor.tables import ReadOptions
+from noisyor.tables.read import read_table
 
 NETWORK = nor.bipartite(2, 1, visible_names=["milk", "hair"])
 

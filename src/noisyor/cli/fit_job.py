@@ -31,7 +31,8 @@ from noisyor.learning.recipes import (
     learn_topics,
 )
 from noisyor.network.labels import named_after
-from noisyor.tables import ReadOptions, Table, read_table
+from noisyor.tables import ReadOptions, Table
+from noisyor.tables.read import read_table
 
 __all__ = ["Fitted", "Plan", "more_steps", "read_plan", "run"]
 

@@ -23,7 +23,8 @@ _CARRIED = ("text_field", "id_column", "max_tokens", "above", "invert", "encodin
 
 def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
     """DATA in the columns of a model, read as the model's own data were unless told otherwise."""
-    from noisyor.tables import ReadOptions, read_table
+    from noisyor.tables import ReadOptions
+    from noisyor.tables.read import read_table
 
     stored = saved.metadata.get("reading")
     stored = stored if isinstance(stored, dict) else {}

@@ -3,6 +3,6 @@
 The public names are listed in ``__init__.pyi`` and imported on first use.
 """
 
-import lazy_loader
+import lazy_loader as lazy
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -262,6 +262,7 @@ class Observations:
         weights = self.weights
         if weights is not None:
             weights = weights[rows if isinstance(rows, slice) else index]
+            weights.flags.writeable = False
         other = object.__new__(type(self))
         vars(other).update(
             vars(self),

@@ -11,6 +11,6 @@ cache, else downloaded into it. The public names are listed in ``__init__.pyi`` 
 first use.
 """
 
-import lazy_loader
+import lazy_loader as lazy
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -1,5 +1,5 @@
 """Ranked causes in words, who explains what, what if, diseases."""
 
-import lazy_loader
+import lazy_loader as lazy
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -1,36 +1,17 @@
-from .attribution import Attribution, Chains, attribute_findings
-from .counterfactual import CauseShift, Counterfactual, what_if
-from .diseases import diagnose, disease_network, read_finding_names
-from .findings import (
-    find_visible,
-    find_visibles,
-    present_findings,
-    state_of_finding,
-    with_finding,
-)
-from .patients import Patients, naive_bayes, simulate_patients
-from .ranking import Cause, Differential, ExplainedFinding, differential
-
-__all__ = [
-    "Attribution",
-    "Cause",
-    "CauseShift",
-    "Chains",
-    "Counterfactual",
-    "Differential",
-    "ExplainedFinding",
-    "Patients",
-    "attribute_findings",
-    "diagnose",
-    "differential",
-    "disease_network",
-    "find_visible",
-    "find_visibles",
-    "naive_bayes",
-    "present_findings",
-    "read_finding_names",
-    "simulate_patients",
-    "state_of_finding",
-    "what_if",
-    "with_finding",
-]
+from .attribution import Attribution as Attribution
+from .attribution import attribute_findings as attribute_findings
+from .counterfactual import CauseShift as CauseShift
+from .counterfactual import Counterfactual as Counterfactual
+from .counterfactual import what_if as what_if
+from .diseases import diagnose as diagnose
+from .diseases import disease_network as disease_network
+from .diseases import read_finding_names as read_finding_names
+from .findings import find_visible as find_visible
+from .findings import state_of_finding as state_of_finding
+from .patients import Patients as Patients
+from .patients import naive_bayes as naive_bayes
+from .patients import simulate_patients as simulate_patients
+from .ranking import Cause as Cause
+from .ranking import Differential as Differential
+from .ranking import ExplainedFinding as ExplainedFinding
+from .ranking import differential as differential

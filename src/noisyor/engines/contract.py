@@ -30,6 +30,10 @@ NEVER = -1e30
 """Belief of a hidden node that took no part in the inference of a row; its state is off."""
 
 
+_NO_WEIGHT = np.empty(0)
+_NO_WEIGHT.flags.writeable = False  # as weights are: compiled kernels tell the two apart
+
+
 class Evidence(NamedTuple):
     """What is known of a batch of rows. Row r has its ones in ``columns[ptr[r]:ptr[r + 1]]``.
 
@@ -77,7 +81,7 @@ class Evidence(NamedTuple):
             observations.missing_columns,
             observations.row_ids,
             clamp,
-            np.empty(0) if weight is None else weight,
+            _NO_WEIGHT if weight is None else weight,
         )
 
 

@@ -1,15 +1,1 @@
-from .base import NoisyOrEstimator
-from .models import (
-    BlindDeconvolution,
-    BooleanMatrixFactorization,
-    NoisyOrNetwork,
-    TopicModel,
-)
-
-__all__ = [
-    "BlindDeconvolution",
-    "BooleanMatrixFactorization",
-    "NoisyOrEstimator",
-    "NoisyOrNetwork",
-    "TopicModel",
-]
+from .base import NoisyOrEstimator as NoisyOrEstimator

@@ -1,14 +1,6 @@
-from .export import export_network
-from .model_file import SavedModel, load_model, load_network, read_metadata, save_network
-from .networkx import from_networkx, to_networkx
-
-__all__ = [
-    "SavedModel",
-    "export_network",
-    "from_networkx",
-    "load_model",
-    "load_network",
-    "read_metadata",
-    "save_network",
-    "to_networkx",
-]
+from .export import export_network as export_network
+from .model_file import SavedModel as SavedModel
+from .model_file import load_model as load_model
+from .model_file import read_metadata as read_metadata
+from .networkx import from_networkx as from_networkx
+from .networkx import to_networkx as to_networkx

@@ -4,6 +4,6 @@
 `learn_features` and `learn_network` are at the root of the package; here is what they are made of.
 """
 
-import lazy_loader
+import lazy_loader as lazy
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -1,40 +1,24 @@
-from .gibbs_em import learn_by_gibbs
-from .options import TrainChanges, TrainOptions
-from .phases import Phase, PhasedRun, train_hybrid, train_phases
-from .priors import BetaPrior, smoothing_prior
-from .pruning import leave_one_out_gain, prune_hidden
-from .recipes import FitResult
-from .starts import start_by_sampling, start_by_search
-from .state import Callback, Evaluation, History, StepInfo, TrainingResult, TrainingState
-from .stream import StreamState, learn_chunk, start_stream
-from .train import gradient, init, step, update
-
-__all__ = [
-    "BetaPrior",
-    "Callback",
-    "Evaluation",
-    "FitResult",
-    "History",
-    "Phase",
-    "PhasedRun",
-    "StepInfo",
-    "StreamState",
-    "TrainChanges",
-    "TrainOptions",
-    "TrainingResult",
-    "TrainingState",
-    "gradient",
-    "init",
-    "learn_by_gibbs",
-    "learn_chunk",
-    "leave_one_out_gain",
-    "prune_hidden",
-    "smoothing_prior",
-    "start_by_sampling",
-    "start_by_search",
-    "start_stream",
-    "step",
-    "train_hybrid",
-    "train_phases",
-    "update",
-]
+from .gibbs_em import learn_by_gibbs as learn_by_gibbs
+from .options import TrainOptions as TrainOptions
+from .phases import Phase as Phase
+from .phases import PhasedRun as PhasedRun
+from .phases import train_hybrid as train_hybrid
+from .phases import train_phases as train_phases
+from .priors import BetaPrior as BetaPrior
+from .priors import smoothing_prior as smoothing_prior
+from .pruning import leave_one_out_gain as leave_one_out_gain
+from .pruning import prune_hidden as prune_hidden
+from .recipes import FitResult as FitResult
+from .starts import start_by_sampling as start_by_sampling
+from .starts import start_by_search as start_by_search
+from .state import Evaluation as Evaluation
+from .state import History as History
+from .state import StepInfo as StepInfo
+from .state import TrainingResult as TrainingResult
+from .state import TrainingState as TrainingState
+from .stream import StreamState as StreamState
+from .stream import learn_chunk as learn_chunk
+from .train import gradient as gradient
+from .train import init as init
+from .train import step as step
+from .train import update as update

@@ -1,5 +1,5 @@
 """The directed graph, its parameters, its builders and its forward pass."""
 
-import lazy_loader
+import lazy_loader as lazy
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

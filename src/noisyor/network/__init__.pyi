@@ -1,56 +1,22 @@
-from .boolean import binary_array, boolean_convolution, boolean_product
-from .builders import bipartite, convolutional, from_edges
-from .cooccurrence import layer_sizes, layered
-from .forward import Sample, edge_matrix, prior_marginals, sample, visible_probability
-from .graph import Network
-from .labels import hidden_label, hidden_names, strongest_visibles, visible_label
-from .layout import (
-    BipartiteLayout,
-    ConvolutionalLayout,
-    LayeredLayout,
-    Layout,
-    Placement,
-    activation_shape,
-)
-from .parameters import (
-    THETA_MIN,
-    failure_from_theta,
-    probability_from_theta,
-    theta_from_failure,
-    theta_from_probability,
-)
-from .subnetwork import Subnetwork, relevant_subnetwork
-
-__all__ = [
-    "THETA_MIN",
-    "BipartiteLayout",
-    "ConvolutionalLayout",
-    "LayeredLayout",
-    "Layout",
-    "Network",
-    "Placement",
-    "Sample",
-    "Subnetwork",
-    "activation_shape",
-    "binary_array",
-    "bipartite",
-    "boolean_convolution",
-    "boolean_product",
-    "convolutional",
-    "edge_matrix",
-    "failure_from_theta",
-    "from_edges",
-    "hidden_label",
-    "hidden_names",
-    "layer_sizes",
-    "layered",
-    "prior_marginals",
-    "probability_from_theta",
-    "relevant_subnetwork",
-    "sample",
-    "strongest_visibles",
-    "theta_from_failure",
-    "theta_from_probability",
-    "visible_label",
-    "visible_probability",
-]
+from .boolean import boolean_convolution as boolean_convolution
+from .boolean import boolean_product as boolean_product
+from .cooccurrence import layer_sizes as layer_sizes
+from .forward import Sample as Sample
+from .forward import edge_matrix as edge_matrix
+from .forward import prior_marginals as prior_marginals
+from .forward import visible_probability as visible_probability
+from .labels import hidden_label as hidden_label
+from .labels import hidden_names as hidden_names
+from .labels import strongest_visibles as strongest_visibles
+from .labels import visible_label as visible_label
+from .layout import BipartiteLayout as BipartiteLayout
+from .layout import ConvolutionalLayout as ConvolutionalLayout
+from .layout import LayeredLayout as LayeredLayout
+from .layout import Placement as Placement
+from .layout import activation_shape as activation_shape
+from .parameters import failure_from_theta as failure_from_theta
+from .parameters import probability_from_theta as probability_from_theta
+from .parameters import theta_from_failure as theta_from_failure
+from .parameters import theta_from_probability as theta_from_probability
+from .subnetwork import Subnetwork as Subnetwork
+from .subnetwork import relevant_subnetwork as relevant_subnetwork

@@ -1,3 +1,1 @@
-from .page import write_report
-
-__all__ = ["write_report"]
+from .page import write_report as write_report

@@ -13,7 +13,8 @@ from noisyor.data.observations import Observations
 from noisyor.io.model_file import load_model
 from noisyor.network.graph import Network
 from noisyor.network.layout import ConvolutionalLayout
-from noisyor.tables import ReadOptions, read_table
+from noisyor.tables import ReadOptions
+from noisyor.tables.read import read_table
 
 __all__ = ["Model", "Rows", "kind_of", "read_model", "rows_for"]
 

@@ -1,17 +1,9 @@
-from .count_start import start_from_counts
-from .factor_start import is_determined_by_counts, start_from_factors, start_from_features
-from .factors import FoundFactors, search_factors
-from .features import FoundFeatures, search_features
-from .memberships import cover_rows
-
-__all__ = [
-    "FoundFactors",
-    "FoundFeatures",
-    "cover_rows",
-    "is_determined_by_counts",
-    "search_factors",
-    "search_features",
-    "start_from_counts",
-    "start_from_factors",
-    "start_from_features",
-]
+from .count_start import start_from_counts as start_from_counts
+from .factor_start import is_determined_by_counts as is_determined_by_counts
+from .factor_start import start_from_factors as start_from_factors
+from .factor_start import start_from_features as start_from_features
+from .factors import FoundFactors as FoundFactors
+from .factors import search_factors as search_factors
+from .features import FoundFeatures as FoundFeatures
+from .features import search_features as search_features
+from .memberships import cover_rows as cover_rows

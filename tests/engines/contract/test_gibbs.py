@@ -87,10 +87,7 @@ def test_nodes_are_drawn_in_turn_with_the_documented_noise(engine, seed):
         np.testing.assert_array_equal(found[row], state)
 
 
-def test_clamped_nodes_stay(engine, request):
-    if engine.name == "numba":
-        why = "the kernel draws clamped nodes that interact with others"
-        request.applymarker(pytest.mark.xfail(reason=why, strict=True))
+def test_clamped_nodes_stay(engine):
     network = nor.bipartite(4, 3, failure_probability=0.3, prior_probability=0.5)
     rows = np.tile([1.0, 0.0, 1.0, np.nan], (40, 1))
     evidence = evidence_of(network, rows, hidden=np.array([[1.0, 0.0, np.nan]]))

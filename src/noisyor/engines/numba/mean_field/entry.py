@@ -136,19 +136,17 @@ def gradient(
         if len(evidence.weight):
             weighted = weighted * evidence.weight
         values = np.add.reduceat(weighted[: parts[-1]], parts[:-1])
-        total.add(
-            tree_sum(
-                [
-                    [np.array([value]), part, mass]
-                    for value, part, mass in zip(values, *sums, strict=True)
-                ]
-            )
+        of_parts = zip(values, *sums, strict=True)
+        value, gradient, mass = tree_sum(
+            [[np.array([value]), part, mass] for value, part, mass in of_parts]
         )
-    value, gradient, mass = total.result()
-    weight = evidence.total_weight
-    finish_gradient(graph.leak_param, graph.param, graph.parent, gradient, mass, weight)
+        rows = slice(parts[0], parts[-1])
+        weight = evidence.weight[rows].sum() if len(evidence.weight) else parts[-1] - parts[0]
+        finish_gradient(graph.leak_param, graph.param, graph.parent, gradient, mass, float(weight))
+        total.add([value, gradient])
+    value, gradient = total.result()
     kept = WarmState(memory.ptr, memory.value) if keep_warm else None
-    return GradientSum(float(value[0]), gradient[:-1], weight), kept
+    return GradientSum(float(value[0]), gradient[:-1], evidence.total_weight), kept
 
 
 def _blocks(bounds: LongArray) -> Iterator[tuple[int, int]]:

@@ -328,10 +328,11 @@ def starting_weights(ptr, n_parents, theta, work_arrays, result):
 def memory_sizes(graph_arrays, table_arrays, row_arrays, work_arrays, local, sizes):
     """``sizes[row]``: how many numbers the (q, r) of each row take."""
     graph, tables, work = pointers(graph_arrays), pointers(table_arrays), pointers(work_arrays)
-    for k in range(graph.n_hidden):
-        work.hidden.clamp[k] = FREE
+    n_clamps = row_arrays.clamp.shape[0]
     for row in range(len(sizes)):
         ones = row_arrays.columns[row_arrays.ptr[row] : row_arrays.ptr[row + 1]]
+        for k in range(graph.n_hidden):  # a node that is known to be on brings its ancestors
+            work.hidden.clamp[k] = row_arrays.clamp[min(row, n_clamps - 1), k] if n_clamps else FREE
         of_hidden = lay_out_hidden(graph, tables, work, pointers(ones), len(ones), local)
         size = lay_out_visible(graph, tables, work, pointers(ones), len(ones), of_hidden)
         sizes[row] = size.hidden + size.edges

@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numba import njit, uint64
 
+from noisyor.engines.contract import FREE
 from noisyor.engines.numba.sampling.walker import (
     allocate_walker,
     enter_state,
@@ -48,7 +49,8 @@ def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, beg
         local = localize(graph, parameters, rows, row)
         walker = allocate_walker(local)
         for j in range(len(local.hidden)):
-            walker.state[j] = state[local.hidden[j]]
+            known = local.clamp[j] != FREE
+            walker.state[j] = local.clamp[j] if known else state[local.hidden[j]]
         # Sums afresh for every sweep: rounding does not add up over the rounds of learning.
         enter_state(local, walker)
         # Only the leak can have switched an isolated node on: all of the credit is its own.
@@ -59,7 +61,8 @@ def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, beg
                 state[k] = uniform_of(combine(key, uint64(k))) < probability[k]
         for j in range(len(local.hidden)):
             k = local.hidden[j]
-            probability[k] = logistic_of(gain_on(local, walker, j))
+            known = local.clamp[j] != FREE
+            probability[k] = local.clamp[j] if known else logistic_of(gain_on(local, walker, j))
             _credit_node(graph, local, walker, j, active, weight * probability[k], credit)
             if (uniform_of(combine(key, uint64(k))) < probability[k]) != walker.state[j]:
                 flip_node(local, walker, j)
