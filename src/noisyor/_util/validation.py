@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +13,11 @@ from noisyor.errors import InvalidSettingError
 __all__ = [
     "BELOW_ONE",
     "COUNT",
+    "COUNT_OR_AUTO",
     "COUNT_OR_ZERO",
+    "FLAG",
     "NOT_NEGATIVE",
+    "POSITIVE",
     "Rule",
     "check_choice",
     "check_count",
@@ -59,10 +62,14 @@ def count(least: int = 1) -> Rule:
 COUNT, COUNT_OR_ZERO = count(), count(0)
 NOT_NEGATIVE = Rule(lambda value: is_finite(value) and value >= 0, "at least 0")
 BELOW_ONE = Rule(lambda value: is_finite(value) and 0 <= value < 1, "in [0, 1)")
-_POSITIVE = Rule(lambda value: is_finite(value) and value > 0, "positive")
+POSITIVE = Rule(lambda value: is_finite(value) and value > 0, "positive")
 _SEED = Rule(
     lambda value: is_whole(value) and 0 <= value < 2**63, "a whole number of 0 .. 2**63 - 1"
 )
+
+
+COUNT_OR_AUTO = Rule(lambda value: value == "auto" or COUNT.valid(value), "1, 2, … or 'auto'")
+FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
 
 
 def choice(*allowed: str) -> Rule:
@@ -74,7 +81,7 @@ def choice(*allowed: str) -> Rule:
 
 def or_none(rule: Rule) -> Rule:
     """The rule that a setting is None, or as another rule says."""
-    return Rule(lambda value: value is None or rule.valid(value), f"None or {rule.expected}")
+    return Rule(lambda value: value is None or rule.valid(value), f"{rule.expected} or None")
 
 
 def check_settings(instance: object, rules: Mapping[str, Rule]) -> None:
@@ -91,7 +98,7 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
 
 def check_positive(name: str, value: Any) -> float:
     """A finite number above 0, as a plain float."""
-    _POSITIVE.check(name, value)
+    POSITIVE.check(name, value)
     return float(value)
 
 
@@ -105,26 +112,3 @@ def check_seed(seed: Any) -> int:
     """A seed as a plain integer of 0 .. 2**63 - 1."""
     _SEED.check("seed", seed)
     return int(seed)
-
-
-def check_fields(settings: Mapping[str, object], rules: Iterable[tuple[str, bool, str]]) -> None:
-    """Refuse the first setting that breaks its rule.
-
-    Parameters
-    ----------
-    settings : values by name.
-    rules : (name, whether the value is valid, what was expected) of each setting to check.
-    """
-    for name, valid, expected in rules:
-        if not valid:
-            raise InvalidSettingError(f"{name} must be {expected}, got {settings[name]!r}")
-
-
-def is_whole_from(value: object, smallest: int) -> bool:
-    """Whether a setting is a whole number of at least ``smallest``."""
-    return is_whole(value) and value >= smallest  # type: ignore[operator]
-
-
-def is_number(value: object, smallest: float = -math.inf, *, above: float = -math.inf) -> bool:
-    """Whether a setting is a finite number, at least ``smallest`` and larger than ``above``."""
-    return is_finite(value) and smallest <= value and above < value  # type: ignore[operator]

@@ -15,7 +15,7 @@ import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
-from noisyor._util.validation import check_fields, check_seed, is_number, is_whole_from
+from noisyor._util.validation import COUNT, NOT_NEGATIVE, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
 from noisyor.engines.registry import Runner
@@ -68,13 +68,8 @@ def learn_by_gibbs(
     >>> bool(abs(learned.failure_probability - 0.2).max() < 0.1)
     True
     """
-    check_fields(
-        {"sweeps": sweeps, "smoothing": smoothing},
-        [
-            ("sweeps", is_whole_from(sweeps, 1), "1, 2, …"),
-            ("smoothing", is_number(smoothing, 0), "a number of at least 0"),
-        ],
-    )
+    COUNT.check("sweeps", sweeps)
+    NOT_NEGATIVE.check("smoothing", smoothing)
     rows = Observations.of(X, n_visible=network.n_visible)
     if not rows.n_rows:
         raise InvalidDataError("there are no rows to learn from")

@@ -8,13 +8,39 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypedDict
 
-from noisyor._util.validation import check_fields, check_seed, is_number, is_whole_from
+from noisyor._util.validation import (
+    COUNT,
+    COUNT_OR_ZERO,
+    FLAG,
+    NOT_NEGATIVE,
+    POSITIVE,
+    Rule,
+    check_seed,
+    check_settings,
+    choice,
+    or_none,
+)
 from noisyor.errors import InvalidSettingError
 from noisyor.learning.state import Callback
 
 __all__ = ["TrainChanges", "TrainOptions", "choose_options"]
 
 PathLike = str | os.PathLike[str]
+
+_RULES = {
+    "steps": or_none(COUNT_OR_ZERO),
+    "passes": COUNT_OR_ZERO,
+    "batch_size": or_none(COUNT),
+    "learning_rate": POSITIVE,
+    "final_learning_rate": or_none(POSITIVE),
+    "step_on": choice("theta", "log"),
+    "smoothing": NOT_NEGATIVE,
+    "evaluate_every": COUNT_OR_ZERO,
+    "checkpoint": or_none(Rule(lambda value: isinstance(value, str | os.PathLike), "a path")),
+    "checkpoint_every": NOT_NEGATIVE,
+    "resume": FLAG,
+    "progress": or_none(FLAG),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +96,7 @@ class TrainOptions:
     progress: bool | None = None
 
     def __post_init__(self) -> None:
-        check_fields(vars(self), self._rules())
+        check_settings(self, _RULES)
         check_seed(self.seed)
         given = self.callbacks
         calls = tuple(given) if isinstance(given, Iterable) else (None,)
@@ -79,28 +105,6 @@ class TrainOptions:
         object.__setattr__(self, "callbacks", calls)
         if self.resume and self.checkpoint is None:
             raise InvalidSettingError("resume needs the checkpoint file to resume from")
-
-    def _rules(self) -> list[tuple[str, bool, str]]:
-        steps, size, final = self.steps, self.batch_size, self.final_learning_rate
-        place = self.checkpoint
-        return [
-            ("steps", steps is None or is_whole_from(steps, 0), "0, 1, … or None"),
-            ("passes", is_whole_from(self.passes, 0), "0, 1, …"),
-            ("batch_size", size is None or is_whole_from(size, 1), "1, 2, … or None"),
-            ("learning_rate", is_number(self.learning_rate, above=0), "a positive number"),
-            (
-                "final_learning_rate",
-                final is None or is_number(final, above=0),
-                "a positive number or None",
-            ),
-            ("step_on", self.step_on in ("theta", "log"), "'theta' or 'log'"),
-            ("smoothing", is_number(self.smoothing, 0), "a number of at least 0"),
-            ("evaluate_every", is_whole_from(self.evaluate_every, 0), "0, 1, …"),
-            ("checkpoint", place is None or isinstance(place, str | os.PathLike), "a path or None"),
-            ("checkpoint_every", is_number(self.checkpoint_every, 0), "a number of at least 0"),
-            ("resume", isinstance(self.resume, bool), "True or False"),
-            ("progress", self.progress in (True, False, None), "True, False or None"),
-        ]
 
     def rate(self, step: int) -> float:
         """Learning rate of the update after so many steps."""

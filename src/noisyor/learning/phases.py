@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Unpack
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.validation import check_fields, is_whole_from
+from noisyor._util.validation import COUNT_OR_ZERO
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import CheckpointError, InvalidSettingError
@@ -122,7 +122,7 @@ def train_phases(
     if changes.keys() & {"steps", "passes"} or not phases:
         raise InvalidSettingError("training in phases needs phases, and steps for each of them")
     for phase in phases:
-        check_fields(phase._asdict(), [("steps", is_whole_from(phase.steps, 0), "0, 1, …")])
+        COUNT_OR_ZERO.check("steps", phase.steps)
     observations = Observations.of(X, n_visible=network.n_visible)
     results: list[TrainingResult] = []
     for number, phase in enumerate(phases):
@@ -208,8 +208,8 @@ def train_hybrid(
     >>> run["mp"].state.step, run["vi"].state.step
     (3, 2)
     """
-    given = {"mp_steps": mp_steps, "vi_steps": vi_steps}
-    check_fields(given, [(name, is_whole_from(n, 0), "0, 1, …") for name, n in given.items()])
+    COUNT_OR_ZERO.check("mp_steps", mp_steps)
+    COUNT_OR_ZERO.check("vi_steps", vi_steps)
     phases = [
         Phase("mp", max_product or MaxProduct(), mp_steps),
         Phase("vi", mean_field or MeanField(), vi_steps),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Literal
 
-from noisyor._util.validation import check_fields, is_whole_from
+from noisyor._util.validation import COUNT_OR_AUTO, COUNT_OR_ZERO
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.mean_field import MeanField
@@ -64,14 +64,8 @@ def start_by_search(
     >>> network.n_hidden, settled
     (2, True)
     """
-    auto = n_components == "auto"
-    check_fields(
-        {"n_components": n_components, "n_extra": n_extra},
-        [
-            ("n_components", auto or is_whole_from(n_components, 1), "at least 1 or 'auto'"),
-            ("n_extra", is_whole_from(n_extra, 0), "0, 1, …"),
-        ],
-    )
+    COUNT_OR_AUTO.check("n_components", n_components)
+    COUNT_OR_ZERO.check("n_extra", n_extra)
     observations = Observations.of(X)
     enough = observations.n_rows >= _ROWS_TO_COMPARE
     limit, sought = observations.n_visible, n_components

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray
 from noisyor._util.progress import progress_bar
-from noisyor._util.validation import check_fields, check_seed, is_whole_from
+from noisyor._util.validation import COUNT, COUNT_OR_AUTO, check_choice, check_seed, or_none
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
@@ -166,25 +166,10 @@ def _checked_patience(
     n_components: object, n_restarts: object, patience: int | None, objective: str
 ) -> int:
     """Refuse settings that make no sense; the patience, with its default filled in."""
-    given = {
-        "objective": objective,
-        "n_components": n_components,
-        "n_restarts": n_restarts,
-        "patience": patience,
-    }
-    check_fields(
-        given,
-        [
-            ("objective", objective in tuple(OBJECTIVES), " or ".join(map(repr, OBJECTIVES))),
-            (
-                "n_components",
-                n_components == "auto" or is_whole_from(n_components, 1),
-                "at least 1 or 'auto'",
-            ),
-            ("n_restarts", is_whole_from(n_restarts, 1), "at least 1"),
-            ("patience", patience is None or is_whole_from(patience, 1), "at least 1 or None"),
-        ],
-    )
+    check_choice("objective", objective, tuple(OBJECTIVES))
+    COUNT_OR_AUTO.check("n_components", n_components)
+    COUNT.check("n_restarts", n_restarts)
+    or_none(COUNT).check("patience", patience)
     if n_components == "auto" and objective == "errors":
         raise InvalidSettingError(
             "n_components='auto' needs objective='description': more factors always have fewer "

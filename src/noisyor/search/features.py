@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import progress_bar
-from noisyor._util.validation import check_fields, check_seed, is_whole_from
+from noisyor._util.validation import COUNT, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
@@ -123,8 +123,9 @@ def search_features(
         raise InvalidDataError(
             f"images have a height and a width, got observations of shape {observations.shape}"
         )
-    counts = {"n_restarts": n_restarts, "patience": patience, "n_components": n_components}
-    check_fields(counts, [(name, is_whole_from(n, 1), "at least 1") for name, n in counts.items()])
+    COUNT.check("n_restarts", n_restarts)
+    COUNT.check("patience", patience)
+    COUNT.check("n_components", n_components)
     search = _Search(observations, n_components, feature_shape, border, check_seed(seed), engine)
     with progress_bar(n_restarts, "search", "restarts", progress) as bar:
         covers = search.covers(n_restarts, bar)

@@ -32,7 +32,7 @@ class Format:
     Attributes
     ----------
     description : what a file of it holds, in a few words.
-    module : of `noisyor.tables`, with the function ``read``.
+    module : of `noisyor.tables.readers`, with the function ``read``.
     endings : of the names of its files, in small letters; compressed files have one more.
     magic : first bytes of its files; a format without any is one of text files.
     texts : whether it can hold documents; then the module has the function ``read_texts``.
@@ -74,7 +74,7 @@ FORMATS: dict[str, Format] = {
 
 def reader_module(name: str) -> Any:
     """The module that reads a format."""
-    return import_module(f"noisyor.tables.{FORMATS[name].module}")
+    return import_module(f"noisyor.tables.readers.{FORMATS[name].module}")
 
 
 def format_of(path: Path, asked: str | None = None) -> str:
