@@ -162,8 +162,8 @@ def test_extra_causes_leave_as_many_as_were_asked_for() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_components": 0}, "n_components must be at least 1 or 'auto', got 0"),
-        ({"n_components": 2.5}, "n_components must be at least 1 or 'auto', got 2.5"),
+        ({"n_components": 0}, "n_components must be 1, 2, … or 'auto', got 0"),
+        ({"n_components": 2.5}, "n_components must be 1, 2, … or 'auto', got 2.5"),
         ({"n_components": 2, "n_extra": -1}, "n_extra must be 0, 1, …, got -1"),
     ],
 )

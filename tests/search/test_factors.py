@@ -94,10 +94,10 @@ def test_nothing_to_find():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_components": 0}, "n_components must be at least 1"),
-        ({"n_components": "many"}, "n_components must be at least 1 or 'auto'"),
-        ({"n_components": 2, "n_restarts": 0}, "n_restarts must be at least 1"),
-        ({"n_components": 2, "patience": 0}, "patience must be at least 1"),
+        ({"n_components": 0}, "n_components must be 1, 2, …"),
+        ({"n_components": "many"}, "n_components must be 1, 2, … or 'auto'"),
+        ({"n_components": 2, "n_restarts": 0}, "n_restarts must be 1, 2, …"),
+        ({"n_components": 2, "patience": 0}, "patience must be 1, 2, …"),
         ({"n_components": 2, "objective": "loss"}, "must be 'description' or 'errors', got 'loss'"),
         ({"n_components": "auto", "objective": "errors"}, "needs objective='description'"),
     ],

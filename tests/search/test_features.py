@@ -143,8 +143,8 @@ def test_the_papers_start_is_reached_by_name():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"n_components": 0}, InvalidSettingError, "n_components must be at least 1"),
-        ({"n_restarts": 0}, InvalidSettingError, "n_restarts must be at least 1"),
+        ({"n_components": 0}, InvalidSettingError, "n_components must be 1, 2, …"),
+        ({"n_restarts": 0}, InvalidSettingError, "n_restarts must be 1, 2, …"),
         ({"images": np.zeros((3, 5))}, InvalidDataError, "a height and a width"),
         ({"images": np.zeros((0, 5, 5))}, InvalidDataError, "no rows"),
         ({"border": False, "feature_shape": (7, 7)}, InvalidNetworkError, "do not fit"),

@@ -20,7 +20,8 @@ _FILE = re.compile(r"# src/(noisyor/[\w/]+)\.py\n")
 def run_page(page: Path) -> int:
     """Run all blocks; returns how many there were."""
     text = page.read_text("utf-8")
-    namespace = {"__name__": "page"}
+    page_module = sys.modules["page"] = ModuleType("page")  # dataclasses look their module up
+    namespace = vars(page_module)
     blocks = list(_BLOCK.finditer(text))
     for block in blocks:
         # Blank lines in front, so that errors name the line of the page.

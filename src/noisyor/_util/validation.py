@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ __all__ = [
     "COUNT_OR_ZERO",
     "FLAG",
     "NOT_NEGATIVE",
+    "PATH",
     "POSITIVE",
     "Rule",
     "check_choice",
@@ -70,6 +72,7 @@ _SEED = Rule(
 
 COUNT_OR_AUTO = Rule(lambda value: value == "auto" or COUNT.valid(value), "1, 2, … or 'auto'")
 FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
+PATH = Rule(lambda value: isinstance(value, str | os.PathLike), "a path")
 
 
 def choice(*allowed: str) -> Rule:

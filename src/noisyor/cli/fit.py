@@ -29,7 +29,6 @@ from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
     from noisyor.cli.fit_job import Fitted
-    from noisyor.tables import Table
 
 __all__ = ["fit", "resume"]
 
@@ -290,20 +289,19 @@ def _plan_file(given: Path) -> Path | None:
 
 
 def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: bool) -> int:
-    from noisyor.cli.fit_job import run
+    from noisyor.cli.fit_job import read_rows, run
 
-    def announce(table: Table) -> None:
+    try:
+        table = read_rows(plan)
         if not quiet and not as_json and sys.stderr.isatty():
             size = f"{table.observations.n_rows:,} rows of {table.observations.n_visible:,} columns"
             click.echo(f"learning from {size} in {plan.data} ...", err=True)
-
-    try:
         fitted = run(
             plan,
+            table,
             resume=resuming,
             engine=engine_with(threads),
             progress=False if quiet or as_json else None,
-            announce=announce,
         )
     except KeyboardInterrupt:
         if Path(plan.checkpoint).exists():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -99,24 +98,20 @@ class Fitted:
     judgement: Judgement
 
 
-def run(
-    plan: Plan,
-    *,
-    resume: bool,
-    engine: EngineLike,
-    progress: bool | None,
-    announce: Callable[[Table], None] = lambda table: None,
-) -> Fitted:
-    """Read, learn, evaluate and save; the plan and the checkpoint are removed at the end.
-
-    ``announce`` is called with the data before learning begins.
-    """
+def read_rows(plan: Plan) -> Table:
+    """The data of a plan; images are checked against the features that are asked for."""
     table = read_table(plan.data, ReadOptions.from_json(plan.reading))
-    kind = plan.kind or _kind_of(table, plan.structure)
-    if kind == "features":
+    if (plan.kind or _kind_of(table, plan.structure)) == "features":
         _check_images(table.observations, plan.structure)
+    return table
+
+
+def run(
+    plan: Plan, table: Table, *, resume: bool, engine: EngineLike, progress: bool | None
+) -> Fitted:
+    """Learn from the table, evaluate and save; plan and checkpoint are removed at the end."""
+    kind = plan.kind or _kind_of(table, plan.structure)
     train, held = hold_out(table.observations, plan.held_out, plan.seed)
-    announce(table)
     plan.write()
     options: dict[str, Any] = {
         **plan.training,
@@ -233,8 +228,7 @@ def _judged(
     held: Observations | None,
     engine: EngineLike,
 ) -> Fitted:
-    local = kind == "topics"
-    judgement = judge(learned.network, train, held, ancestors_only=local, engine=engine)
+    judgement = judge(learned.network, train, held, engine=engine)
     return Fitted(table, kind, learned, judgement)
 
 

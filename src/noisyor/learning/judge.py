@@ -6,10 +6,8 @@ from typing import NamedTuple
 
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
+from noisyor.inference.defaults import method_for
 from noisyor.inference.evaluate import Score
-from noisyor.inference.explain import explain
-from noisyor.inference.max_product import MaxProduct
-from noisyor.inference.objective import elbo_mp
 from noisyor.metrics import independent_score
 from noisyor.network.graph import Network
 
@@ -17,7 +15,6 @@ __all__ = ["Judgement", "hold_out", "judge"]
 
 _SHARE = 0.1
 _FEW_ROWS = 20
-_POLISH = 20
 
 
 class Judgement(NamedTuple):
@@ -54,18 +51,13 @@ def judge(
     train: Observations,
     held_out: Observations | None,
     *,
-    ancestors_only: bool = False,
     engine: EngineLike = "auto",
 ) -> Judgement:
-    """Explain the held-out rows, or the training rows if there are none, and score them.
-
-    ``ancestors_only`` as in `noisyor.MaxProduct`.
-    """
+    """Explain the held-out rows, or the training rows if there are none, and score them."""
     rows = train if held_out is None else held_out
-    method = MaxProduct(polish=_POLISH, ancestors_only=ancestors_only)
-    posterior = explain(network, rows, method, engine=engine)
+    posterior = method_for(network).posterior(network, rows, engine=engine)
     return Judgement(
-        score=Score(elbo_mp(posterior), weights=rows.weights),
+        score=Score(posterior.log_joint, weights=rows.weights),
         reference=independent_score(train, rows),
         n_active=int(posterior.states.nnz),
         n_held_out=0 if held_out is None else held_out.n_rows,

@@ -27,7 +27,7 @@ from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.joint_max_product import JointMaxProduct, factorize
 from noisyor.search.cover import OBJECTIVES, Cover, ErrorRates, Matrix, Objective
 from noisyor.search.moves import combine, merge, prune, refine, replace
-from noisyor.search.restarts import best_of_restarts, sample_rows
+from noisyor.search.restarts import Restarts, sample_rows
 
 __all__ = ["FoundFactors", "search_factors"]
 
@@ -209,9 +209,11 @@ class _Search:
         bar: Any = None,
     ) -> tuple[Cover, list[float]]:
         """Best cover of at most ``max_components`` factors, and its score after each restart."""
-        covers = self._covers(max_components, n_restarts, first, bar)
-        best, scores = best_of_restarts(covers, self._score, patience)
-        return prune(self.matrix, best, max_components, engine=self.engine), scores
+        restarts = Restarts(patience)
+        for best in self._covers(max_components, n_restarts, first, bar):
+            if not restarts.add(self._score(best)):
+                break
+        return prune(self.matrix, best, max_components, engine=self.engine), restarts.scores
 
     def _covers(
         self, max_components: int, n_restarts: int, first: Cover | None, bar: Any

@@ -26,7 +26,7 @@ from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve
 from noisyor.network.layout import activation_shape
 from noisyor.search.cover import ErrorRates, Matrix
 from noisyor.search.placements import ImageProblem, PatchCover, anchor_top_left, prune_patches
-from noisyor.search.restarts import best_of_restarts, sample_rows
+from noisyor.search.restarts import Restarts, sample_rows
 
 __all__ = ["FoundFeatures", "search_features"]
 
@@ -128,8 +128,10 @@ def search_features(
     COUNT.check("n_components", n_components)
     search = _Search(observations, n_components, feature_shape, border, check_seed(seed), engine)
     with progress_bar(n_restarts, "search", "restarts", progress) as bar:
-        covers = search.covers(n_restarts, bar)
-        best, scores = best_of_restarts(covers, PatchCover.score, patience)
+        restarts = Restarts(patience)
+        for best in search.covers(n_restarts, bar):
+            if not restarts.add(best.score()):
+                break
     best = anchor_top_left(best)
     order = np.argsort(-best.placements.sum((0, 2, 3), dtype=np.int64), kind="stable")
     best = best.keep(order)
@@ -139,7 +141,7 @@ def search_features(
         failure=best.failure(),
         prior=best.prior(),
         rates=best.rates,
-        scores=tuple(scores),
+        scores=tuple(restarts.scores),
         errors=best.errors(),
         images=search.chosen,
         border=border,

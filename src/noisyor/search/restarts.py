@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
-
 import numpy as np
 import numpy.typing as npt
 
 from noisyor.data.observations import Observations
 
-__all__ = ["best_of_restarts", "sample_rows"]
-
-Result = TypeVar("Result")
+__all__ = ["Restarts", "sample_rows"]
 
 
-def best_of_restarts(
-    results: Iterable[Result], score: Callable[[Result], float], patience: int
-) -> tuple[Result, list[float]]:
-    """Take results, each at least as good as the last, until some in a row are no better.
+class Restarts:
+    """Scores of the best result after each restart, and whether further restarts are worthwhile.
 
-    Parameters
-    ----------
-    results : the best so far after each restart; at least one. No more are asked for than needed.
-    score : of a result, larger is better.
-    patience : restarts in a row without improvement after which the search ends.
-
-    Returns
-    -------
-    The last result, and the score after each restart.
-
-    >>> best_of_restarts(iter([1, 3, 3, 3, 9]), float, patience=2)
-    (3, [1.0, 3.0, 3.0, 3.0])
+    >>> restarts = Restarts(patience=2)
+    >>> [restarts.add(score) for score in (1.0, 3.0, 3.0, 3.0)]
+    [True, True, True, False]
     """
-    scores: list[float] = []
-    stale = 0
-    for best in results:
-        scores.append(score(best))
-        improved = len(scores) == 1 or scores[-1] > scores[-2] + 1e-6
-        stale = 0 if improved else stale + 1
-        if stale >= patience:
-            break
-    return best, scores
+
+    def __init__(self, patience: int) -> None:
+        self.scores: list[float] = []
+        self._patience, self._stale = patience, 0
+
+    def add(self, score: float) -> bool:
+        """Record the best score so far; False if ``patience`` restarts in a row were no better."""
+        self.scores.append(score)
+        improved = len(self.scores) == 1 or score > self.scores[-2] + 1e-6
+        self._stale = 0 if improved else self._stale + 1
+        return self._stale < self._patience
 
 
 def sample_rows(

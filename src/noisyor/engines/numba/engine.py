@@ -132,7 +132,7 @@ class NumbaEngine:
                 stages = allocate_stages(graph, parameters, options.step)
             infer_rows(graph, parameters, evidence, options, key, result, work, stages, begin, end)
 
-        run_blocks(block, evidence.n_rows, self.workers)
+        self._share(block, evidence.n_rows)
         return result
 
     def polish(
@@ -145,7 +145,7 @@ class NumbaEngine:
             work = allocate(graph, evidence, options.maximize_missing, begin, end)
             polish_rows(graph, parameters, evidence, states, options, work, begin, end)
 
-        run_blocks(block, evidence.n_rows, self.workers)
+        self._share(block, evidence.n_rows)
         return states
 
     # ---- log p(h, x)
@@ -159,7 +159,7 @@ class NumbaEngine:
                 prepared.graph, prepared.parameters, evidence, states, result, begin, end
             )
 
-        run_blocks(block, evidence.n_rows, self.workers)
+        self._share(block, evidence.n_rows)
         return result
 
     def log_joint_gradient(
@@ -184,7 +184,7 @@ class NumbaEngine:
             )
             return [np.array([value]), gradient]
 
-        value, gradient = tree_sum_of_blocks(block, -(-n_rows // ROWS_OF_BLOCK), self.workers)
+        value, gradient = self._sum(block, n_rows)
         return GradientSum(float(value[0]), gradient[:-1], evidence.total_weight)
 
     # ---- mean-field
@@ -239,7 +239,7 @@ class NumbaEngine:
             )
             return [credit, chance]
 
-        credit, chance = tree_sum_of_blocks(block, -(-n_rows // ROWS_OF_BLOCK), self.workers)
+        credit, chance = self._sum(block, n_rows)
         return GibbsResult(states, credit[:-1], chance[:-1])
 
     def anneal(
@@ -277,7 +277,7 @@ class NumbaEngine:
                 end,
             )
 
-        run_blocks(block, n_rows, self.workers)
+        self._share(block, n_rows)
         return result
 
     # ---- factorization
@@ -312,5 +312,20 @@ class NumbaEngine:
                 )
             )
 
-        run_blocks(block, len(states), self.workers)
+        self._share(block, len(states))
         return CoverResult(states, counts, sum(flips))
+
+    # ---- rows over threads
+
+    def _share(self, function: Callable[[int, int], None], n_rows: int) -> None:
+        """Call ``function(begin, end)`` for rows that the threads share."""
+        workers = self.workers
+        if workers == 1:
+            function(0, n_rows)
+        else:
+            run_blocks(function, n_rows, workers)
+
+    def _sum(self, block: Callable[[int], list[FloatArray]], n_rows: int) -> list[FloatArray]:
+        """Sum of ``block(number)`` over blocks of rows; a minibatch is a single one."""
+        n_blocks = -(-n_rows // ROWS_OF_BLOCK)
+        return block(0) if n_blocks == 1 else tree_sum_of_blocks(block, n_blocks, self.workers)

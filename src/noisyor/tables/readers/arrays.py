@@ -11,8 +11,7 @@ from noisyor._util.array_file import SPARSE_ARRAYS, open_npy, open_npz, read_spa
 from noisyor._util.arrays import AnyArray
 from noisyor.errors import InvalidDataError
 from noisyor.tables.options import ReadOptions
-from noisyor.tables.row_builder import RowBuilder, check_columns
-from noisyor.tables.table import Table
+from noisyor.tables.table import RowBuilder, Table, check_columns
 
 __all__ = ["choose", "dense_table", "read", "sparse_table"]
 

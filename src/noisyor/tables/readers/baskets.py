@@ -8,11 +8,10 @@ from pathlib import Path
 
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.tables.header import column_number
+from noisyor.tables.columns import column_number
 from noisyor.tables.lines import file_fields
 from noisyor.tables.options import ReadOptions
-from noisyor.tables.row_builder import check_columns
-from noisyor.tables.table import Table
+from noisyor.tables.table import Table, check_columns
 
 __all__ = ["read", "rows_of_items"]
 

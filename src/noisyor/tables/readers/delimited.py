@@ -10,13 +10,18 @@ from pathlib import Path
 import numpy as np
 
 from noisyor.errors import InvalidDataError
-from noisyor.tables.cells import Cells
-from noisyor.tables.header import as_number, column_number, id_column, kept_columns, role_hint
+from noisyor.tables.columns import (
+    Cells,
+    as_number,
+    column_number,
+    id_column,
+    kept_columns,
+    role_hint,
+)
 from noisyor.tables.lines import equally_wide, file_fields
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.readers.documents import DEFAULT_FIELD, rows_of_texts
-from noisyor.tables.row_builder import RowBuilder
-from noisyor.tables.table import Table
+from noisyor.tables.table import RowBuilder, Table
 
 __all__ = ["read", "read_texts"]
 

@@ -12,8 +12,7 @@ import numpy as np
 from noisyor._util.compression import reading
 from noisyor.errors import InvalidDataError, MissingExtraError
 from noisyor.tables.options import ReadOptions
-from noisyor.tables.row_builder import RowBuilder
-from noisyor.tables.table import Table
+from noisyor.tables.table import RowBuilder, Table
 
 __all__ = ["read"]
 

@@ -13,14 +13,12 @@ import numpy as np
 
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.tables.cells import Cells
-from noisyor.tables.header import role_hint
+from noisyor.tables.columns import Cells, role_hint
 from noisyor.tables.lines import Lines, file_lines
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.readers.baskets import rows_of_items
 from noisyor.tables.readers.documents import DEFAULT_FIELD, rows_of_texts
-from noisyor.tables.row_builder import MISSING, check_columns
-from noisyor.tables.table import Table
+from noisyor.tables.table import MISSING, Table, check_columns
 
 __all__ = ["field_of", "json_lines", "read", "read_texts", "text_of"]
 

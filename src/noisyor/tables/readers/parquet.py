@@ -7,10 +7,9 @@ from pathlib import Path
 
 from noisyor._util.parquet_file import check_numbers, open_parquet, reading_parquet, sparse_block
 from noisyor.errors import InvalidDataError
-from noisyor.tables.header import id_column, kept_columns, role_hint
+from noisyor.tables.columns import id_column, kept_columns, role_hint
 from noisyor.tables.options import ReadOptions
-from noisyor.tables.row_builder import RowBuilder, check_columns
-from noisyor.tables.table import Table
+from noisyor.tables.table import RowBuilder, Table, check_columns
 
 __all__ = ["read"]
 
