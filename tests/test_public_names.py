@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import pytest
 
 import noisyor
+from noisyor.datasets import download as fetching
+from noisyor.errors import DatasetNotFoundError
 
 PACKAGE = Path(noisyor.__file__).parent
 ROOT = PACKAGE.parents[1] if (PACKAGE.parents[1] / "docs").is_dir() else Path(__file__).parents[1]
@@ -25,25 +26,26 @@ PAGES = [
 API = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
 
 
-def listed(stub: Path) -> list[str]:
-    """Names of a stub, submodules left out."""
+def listed(stub: Path, space: str) -> dict[str, str]:
+    """Names of a stub, submodules left out, and the module that each is from."""
     nodes = ast.parse(stub.read_text(encoding="utf-8")).body
-    return [
-        alias.asname or alias.name
+    return {
+        alias.asname or alias.name: f"{space}.{node.module}"
         for node in nodes
         if isinstance(node, ast.ImportFrom) and node.module is not None
         for alias in node.names
         if alias.name != "__version__"
-    ]
+    }
 
 
-def namespaces() -> dict[str, list[str]]:
-    """Dotted package name -> its public names."""
-    found = {"noisyor": listed(PACKAGE / "__init__.pyi")}
+def namespaces() -> dict[str, dict[str, str]]:
+    """Dotted package name -> its public names and their modules."""
+    found = {"noisyor": listed(PACKAGE / "__init__.pyi", "noisyor")}
     for stub in sorted(PACKAGE.glob("*/__init__.pyi")):
-        found[f"noisyor.{stub.parent.name}"] = listed(stub)
-    found["noisyor.errors"] = importlib.import_module("noisyor.errors").__all__
-    found["noisyor.metrics"] = importlib.import_module("noisyor.metrics").__all__
+        space = f"noisyor.{stub.parent.name}"
+        found[space] = listed(stub, space)
+    for space in ("noisyor.errors", "noisyor.metrics"):
+        found[space] = dict.fromkeys(importlib.import_module(space).__all__, space)
     return found
 
 
@@ -58,9 +60,41 @@ NEEDS_EXAMPLE = [
     )
 ]
 
+SLOW = {"load_imdb", "load_arxiv_abstracts"}  # more than ten seconds
+READS_DATA = {
+    name
+    for space, name in NEEDS_EXAMPLE
+    if space == "noisyor.datasets" and (name.startswith("load_") or name == "fetch")
+} - {"load_documents"}  # of a file that its example writes
+
+
+class Runner(doctest.DocTestRunner):
+    """Skips the test if an example misses a data file, should it read one."""
+
+    def __init__(self, reads_data: bool) -> None:
+        super().__init__(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+        self.reads_data = reads_data
+
+    def report_unexpected_exception(self, out, test, example, exc_info):
+        if self.reads_data and isinstance(exc_info[1], DatasetNotFoundError):
+            pytest.skip(str(exc_info[1]))
+        super().report_unexpected_exception(out, test, example, exc_info)
+
+
+@pytest.fixture
+def local_data(data_dir, tmp_path, monkeypatch) -> None:
+    """The real files as a user has them, an empty cache, and no network."""
+
+    def refuse(file, url, progress):
+        raise DatasetNotFoundError(f"{file.name} is not in {data_dir}")
+
+    monkeypatch.setenv("NOISYOR_DATA", str(data_dir))
+    monkeypatch.setattr(fetching, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(fetching, "_download", refuse)
+
 
 def test_the_root_has_about_thirty_names():
-    assert 25 <= len(listed(PACKAGE / "__init__.pyi")) <= 32
+    assert 25 <= len(namespaces()["noisyor"]) <= 32
 
 
 @pytest.mark.parametrize(("space", "name"), PUBLIC)
@@ -69,7 +103,21 @@ def test_a_name_exists_is_no_module_and_is_documented(space, name):
     assert not isinstance(thing, ModuleType)
     if callable(thing):
         assert (thing.__doc__ or "").strip()
-    assert re.search(rf"\b{re.escape(name)}\b", API), f"docs/api.md does not have {space}.{name}"
+
+
+def test_the_reference_has_every_public_name_once_and_no_other():
+    shown = re.findall(r"^::: (\S+)$", API, re.MULTILINE)
+    public = {f"{home}.{name}" for names in namespaces().values() for name, home in names.items()}
+    assert len(shown) == len(set(shown))
+    assert set(shown) - public == set()
+    assert public - set(shown) == set()
+
+
+def test_the_reference_has_a_section_for_every_namespace():
+    sections = re.findall(r"^## (\S+)$", API, re.MULTILINE)
+    spaces = [space.replace("noisyor.", "nor.") for space in namespaces()]
+    assert sections[0] == "noisyor"
+    assert sorted(sections) == sorted(spaces)
 
 
 def test_no_name_is_hidden_by_a_module_beside_it():
@@ -80,15 +128,19 @@ def test_no_name_is_hidden_by_a_module_beside_it():
 
 
 @pytest.mark.parametrize(("space", "name"), NEEDS_EXAMPLE)
-def test_the_example_of_a_name_runs(space, name, tmp_path, monkeypatch):
+def test_the_example_of_a_name_runs(space, name, tmp_path, monkeypatch, request):
+    reads_data = space == "noisyor.datasets" and name in READS_DATA
     thing = getattr(importlib.import_module(space), name)
     monkeypatch.chdir(tmp_path)
     finder = doctest.DocTestFinder(recurse=False)
-    names = {"np": np, "nor": noisyor}
-    cases = finder.find(thing, name, module=False, globs=names)
+    cases = finder.find(thing, name, module=False, globs={})  # an example imports what it needs
     examples = sum(len(case.examples) for case in cases)
     assert examples, f"{space}.{name} has no example in its docstring"
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    if reads_data:
+        if name in SLOW:
+            pytest.skip("takes more than ten seconds; run in tests/datasets")
+        request.getfixturevalue("local_data")
+    runner = Runner(reads_data)
     for case in cases:
         runner.run(case)
     assert runner.failures == 0

@@ -48,6 +48,11 @@ class FeatureMatch(NamedTuple):
     ``learned`` (n_true,) index of the learned feature, -1 if none is left; ``iou`` (n_true,)
     intersection over union of the pair, 0 if none is left; ``offset`` (n_true, 2) row and column
     inside the learned feature where the true one lies.
+
+    >>> import noisyor as nor
+    >>> match = nor.metrics.match_features([[[0, 1, 1]]], [[[1, 1]]])
+    >>> match.learned.tolist(), match.iou.tolist(), match.offset.tolist()
+    ([0], [1.0], [[0, 1]])
     """
 
     learned: LongArray
@@ -60,6 +65,12 @@ class Recovery(NamedTuple):
 
     ``n_recovered`` true causes; ``learned`` (n_true,) index of the cause assigned, -1 if none
     is left; ``cost`` (n_true,) largest difference of a parameter of the pair, infinite if none.
+
+    >>> import noisyor as nor
+    >>> theta = [[0.0, 2.3], [2.3, 0.0]]
+    >>> recovery = nor.metrics.recovered_parameters(theta, [0.2, 0.2], [[0.1, 1.0]])
+    >>> recovery.n_recovered, recovery.learned.tolist(), recovery.cost.round(3).tolist()
+    (1, [1], [0.003])
     """
 
     n_recovered: int
@@ -68,7 +79,12 @@ class Recovery(NamedTuple):
 
 
 class TrivialReference(NamedTuple):
-    """What explaining nothing would score: reconstruction error in percent and mean Elbo."""
+    """What explaining nothing would score: reconstruction error in percent and mean Elbo.
+
+    >>> import noisyor as nor
+    >>> nor.metrics.trivial_reference([[1, 0], [0, 0]]).reconstruction_error
+    25.0
+    """
 
     reconstruction_error: float
     elbo: float

@@ -37,6 +37,16 @@ class RowSource(ABC):
     n_visible : number of columns.
     sizes : number of rows of each chunk.
     column_names : names of the columns, or None.
+
+    >>> import numpy as np, noisyor as nor
+    >>> class Halves(nor.data.RowSource):
+    ...     n_visible, sizes = 2, (3, 3)
+    ...
+    ...     def read(self, number):
+    ...         return np.full((3, 2), number)
+    >>> source = Halves()
+    >>> source.n_rows, len(source), source.read(1).shape
+    (6, 2, (3, 2))
     """
 
     n_visible: int
@@ -80,6 +90,13 @@ def open_rows(path: PathLike, chunk_rows: int = 10_000) -> RowSource:
         * a ``.parquet`` file, or a folder of them, with a column for each visible: every row group
           is a chunk, nulls are unobserved. Needs pyarrow.
     chunk_rows : rows of a chunk of a mapped folder; the others bring their own chunks.
+
+    >>> import numpy as np, noisyor as nor
+    >>> nor.data.write_rows("rows", [np.eye(4), np.ones((2, 4))])
+    6
+    >>> source = nor.data.open_rows("rows", chunk_rows=5)
+    >>> source.sizes, source.read(1).n_rows
+    ((5, 1), 1)
     """
     if chunk_rows < 1:
         raise InvalidSettingError(f"chunk_rows must be at least 1, got {chunk_rows}")
@@ -109,6 +126,12 @@ def write_rows(folder: PathLike, chunks: Iterable[Any]) -> int:
     folder : is made; it must not exist, or be empty.
     chunks : chunks of rows in any form that `Observations.of` takes, of equal width. One is in
         memory at a time.
+
+    >>> import numpy as np, noisyor as nor
+    >>> nor.data.write_rows("rows", (np.eye(3) for _ in range(2)))
+    6
+    >>> nor.data.open_rows("rows").n_visible
+    3
     """
     target = Path(folder)
     try:

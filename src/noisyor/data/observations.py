@@ -48,6 +48,11 @@ class Observations:
     shape : shape of one observation, ``(n_visible,)`` or that of an image.
     weights : (n_rows,) how many rows each one stands for, positive; None if each stands for one.
         Every sum and mean over rows counts them.
+
+    >>> import numpy as np, noisyor as nor
+    >>> rows = nor.Observations.of(np.array([[1, 0, np.nan], [0, 1, 1]]))
+    >>> rows.n_rows, rows.n_visible, rows.n_missing
+    (2, 3, 1)
     """
 
     n_visible: int

@@ -43,6 +43,11 @@ class TextData:
     test : the same for the held-out documents, or None.
     vocabulary : (n_words + 2,) names of the columns: "" and "[UNK]", which are always 0, then the
         words, the most frequent first.
+
+    >>> import noisyor as nor
+    >>> data = nor.data.vectorize(["the cat sat", "the dog sat"], max_words=2)
+    >>> data.train.n_rows, data.test, data.vocabulary
+    (2, None, ('', '[UNK]', 'the', 'sat'))
     """
 
     name: str
@@ -71,6 +76,13 @@ def vectorize(
     name : of the data.
 
     The test rows continue the ``row_ids`` of the training rows.
+
+    >>> import noisyor as nor
+    >>> data = nor.data.vectorize(["the cat sat", "the dog sat"], ["a cat"], max_words=3)
+    >>> data.vocabulary[2:], data.train.n_active
+    (('the', 'sat', 'dog'), 5)
+    >>> data.test.row_ids
+    array([2])
     """
     _check_positive("max_words", max_words)
     _check_positive("max_tokens", max_tokens)
@@ -114,6 +126,11 @@ def encode_documents(
     texts : any iterable, consumed once.
     vocabulary : (n_visible,) as in `TextData`: the words begin at column 2.
     max_tokens : only the first tokens of a document count.
+
+    >>> import noisyor as nor
+    >>> rows = nor.data.encode_documents(["A cat sat."], ["", "[UNK]", "the", "cat", "sat"])
+    >>> rows.columns
+    array([3, 4], dtype=int32)
     """
     _check_positive("max_tokens", max_tokens)
     if tuple(vocabulary[:2]) != (PADDING, UNKNOWN):

@@ -23,6 +23,11 @@ class BmfData:
     U_train, U_test : (n, r), which features a row has.
     V : (r, n), the features.
     p_uv : probability of a one in the factors.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.generate_bmf(n=6, r=2)
+    >>> bool((nor.network.boolean_product(data.U_train, data.V) == data.train).all())
+    True
     """
 
     train: BinaryArray
@@ -44,6 +49,11 @@ def generate_bmf(n: int, r: int, seed: int = 0, p_x: float = 0.25) -> BmfData:
     r : number of features.
     seed : of the generator.
     p_x : probability of a one in the product.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.generate_bmf(n=6, r=2)
+    >>> data.train.shape, data.U_train.shape, data.V.shape
+    ((6, 6), (6, 2), (2, 6))
     """
     for name, value in (("n", n), ("r", r)):
         if not is_whole(value) or value < 1:

@@ -52,6 +52,12 @@ class DeconvolutionProblem:
     images : (n_images, 14, 14) uint8.
     features : (4, 5, 5) uint8, the shapes: a square, a plus, a triangle and a diamond.
     activations : (n_images, 4, 10, 10) uint8, 1 where a shape's top left corner lies; or None.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.generate_deconvolution(n_images=3)
+    >>> problem = nor.datasets.DeconvolutionProblem(data.images, data.features, None)
+    >>> problem.images.shape, problem.activations
+    ((3, 14, 14), None)
     """
 
     images: BinaryArray
@@ -68,13 +74,24 @@ class DeconvolutionData(DeconvolutionProblem):
     images : (n_images, 14, 14) uint8.
     features : (4, 5, 5) uint8, the shapes: square, plus, triangle, diamond.
     activations : (n_images, 4, 10, 10) uint8, 1 where a shape's top left corner lies.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.generate_deconvolution(n_images=3)
+    >>> images = nor.network.boolean_convolution(data.activations, data.features)
+    >>> bool((images == data.images).all())
+    True
     """
 
     activations: BinaryArray
 
 
 def true_features() -> BinaryArray:
-    """The four shapes, uint8 (4, 5, 5): square, plus, triangle, diamond."""
+    """The four shapes, uint8 (4, 5, 5): square, plus, triangle, diamond.
+
+    >>> import noisyor as nor
+    >>> nor.datasets.true_features().sum(axis=(1, 2)).tolist()  # pixels of each shape
+    [16, 9, 12, 8]
+    """
     return np.array(
         [[[pixel == "#" for pixel in row] for row in shape] for shape in _SHAPES]
     ).astype(np.uint8)
@@ -86,6 +103,10 @@ def load_deconvolution(source: str | os.PathLike[str] | None = None) -> Deconvol
     Parameters
     ----------
     source : a copy of ``conv_problem.npz``; without it the file is looked for, or downloaded.
+
+    >>> import noisyor as nor
+    >>> nor.datasets.load_deconvolution().images.shape
+    (100, 14, 14)
     """
     path = fetch("conv_problem.npz") if source is None else existing(source)
     arrays = read_arrays(path, ("X", "W"))
@@ -114,6 +135,11 @@ def generate_deconvolution(n_images: int = 100, seed: int = 0) -> DeconvolutionD
     ----------
     n_images : number of images.
     seed : of the draws; independent of other uses of the same seed in this library.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.generate_deconvolution(n_images=3)
+    >>> data.images.shape, data.activations.shape
+    ((3, 14, 14), (3, 4, 10, 10))
     """
     if not is_whole(n_images) or n_images < 1:
         raise InvalidSettingError(f"n_images is a positive whole number, got {n_images!r}")

@@ -35,6 +35,12 @@ class MatrixData:
     observations : (n, p), with column names.
     row_names : (n,), not necessarily distinct.
     labels : (n,) a class of each row, or None.
+
+    >>> import numpy as np, noisyor as nor
+    >>> rows = nor.Observations.of(np.array([[1, 0], [1, 1]]), column_names=["hair", "tail"])
+    >>> data = nor.datasets.MatrixData("animals", rows, ("ape", "bear"), None)
+    >>> data.observations.n_rows, data.row_names
+    (2, ('ape', 'bear'))
     """
 
     name: str
@@ -50,6 +56,11 @@ def load_plants(source: str | os.PathLike[str] | None = None) -> MatrixData:
     ----------
     source : ``bmf_plants.npz`` or the original ``plants.data``, a line per plant: its name and the
         places, separated by commas; without it either is looked for, or the original downloaded.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.load_plants()
+    >>> data.observations.n_rows, data.observations.n_visible
+    (34781, 70)
     """
     path = _path(source, "bmf_plants.npz", "plants.data")
     if path.suffix == ".npz":
@@ -75,6 +86,11 @@ def load_zoo(source: str | os.PathLike[str] | None = None) -> MatrixData:
         looked for, or the original downloaded.
 
     ``labels`` are the classes of the file, 1 to 7.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.load_zoo()
+    >>> data.observations.n_rows, data.observations.n_visible
+    (101, 21)
     """
     path = _path(source, "bmf_zoo.npz", "zoo.data")
     if path.suffix == ".npz":

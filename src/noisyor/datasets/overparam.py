@@ -49,6 +49,12 @@ class OvpmData:
 
     IMG-FLIP and IMG-UNIF are not drawn from this network alone: some columns were flipped, and
     eight more causes were active. The eight here are those to be recovered.
+
+    >>> import numpy as np, noisyor as nor
+    >>> rows = nor.Observations.of(np.array([[1, 1, 0], [0, 0, 0]]))
+    >>> failure, prior, noise = np.array([[0.1, 0.1, 1.0]]), np.array([0.5]), np.full(3, 0.999)
+    >>> nor.datasets.OvpmData("small", rows, failure, prior, noise, None).failure.shape
+    (1, 3)
     """
 
     name: str
@@ -68,6 +74,11 @@ def load_ovpm(name: str, source: str | os.PathLike[str] | None = None) -> OvpmDa
     source : the ``.npz`` file of the data set, or the original layout
         ``name/{samples,true_params}/...`` in a folder or an archive; without it the data are
         looked for in every form, or downloaded in the original layout.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.load_ovpm("IMG")
+    >>> data.observations.n_rows, data.failure.shape
+    (10000, (8, 64))
     """
     if name not in OVPM_NAMES:
         raise InvalidSettingError(f"name is one of {', '.join(OVPM_NAMES)}, got {name!r}")

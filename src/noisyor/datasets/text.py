@@ -53,6 +53,11 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
     max_words, max_tokens : see `vectorize`.
 
     Each part has the negative reviews first, then the positive ones, by their number.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.load_imdb()
+    >>> data.train.n_rows, data.test.n_rows
+    (25000, 25000)
     """
     if source is None:
         copies = [find(f"imdb_reviews_{part}.jsonl.xz") for part in ("train", "test")]
@@ -85,6 +90,11 @@ def load_ag_news(
     ----------
     source : a folder with ``train.csv`` and ``test.csv``, or an archive of it.
     max_words, max_tokens : see `vectorize`.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.load_ag_news()
+    >>> data.train.n_rows, data.test.n_rows
+    (120000, 7600)
     """
 
     def description(row: list[str]) -> str:
@@ -108,6 +118,11 @@ def load_yelp(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
     ----------
     source : ``yelp_review_polarity_csv.tgz`` or the unpacked folder.
     max_words, max_tokens : see `vectorize`.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.load_yelp()
+    >>> data.train.n_rows, data.test.n_rows
+    (560000, 38000)
     """
     archive = fetch("yelp_review_polarity_csv.tgz") if source is None else source
 
@@ -127,6 +142,11 @@ def load_scientific_papers(
     ----------
     source : ``arxiv-dataset.zip`` (3.6 GB) or the unpacked folder.
     max_words, max_tokens : see `vectorize`.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.load_scientific_papers()
+    >>> data.train.n_rows, data.test.n_rows
+    (203037, 6440)
     """
     archive = fetch("arxiv-dataset.zip") if source is None else source
     train, test = (_abstracts(archive, part) for part in ("train", "test"))
@@ -146,6 +166,11 @@ def load_big_patent(
     max_words, max_tokens : see `vectorize`.
 
     The descriptions are cleaned as by the data's authors, see `noisyor.datasets.patents`.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.load_big_patent()
+    >>> data.train.n_rows, data.test.n_rows
+    (85568, 4754)
     """
     if code not in tuple("abcdefghy"):
         raise InvalidSettingError(f"code is one of a to h and y, got {code!r}")
@@ -181,6 +206,12 @@ def load_documents(
     header : whether a CSV or TSV file begins with the names of its columns; if None it does when
         ``text_field`` is a name.
     encoding_errors : "strict" reports bytes that are not UTF-8, "replace" reads each as U+FFFD.
+
+    >>> import noisyor as nor
+    >>> with open("mail.csv", "w") as file:
+    ...     _ = file.write("sender,body\\nAda,see you soon\\n")
+    >>> nor.datasets.load_documents("mail.csv", "body")
+    ['see you soon']
     """
     return list(
         iterate_documents(
@@ -197,7 +228,16 @@ def iterate_documents(
     header: bool | None = None,
     encoding_errors: str = "strict",
 ) -> Iterator[str]:
-    """The same one by one, for files larger than memory; see `load_documents`."""
+    """The texts of a file or folder one by one, for more than memory holds; see `load_documents`.
+
+    >>> import noisyor as nor
+    >>> with open("texts.jsonl", "w") as file:
+    ...     _ = file.write('{"text": "A cat."}\\n{"text": "A dog."}\\n')
+    >>> for text in nor.datasets.iterate_documents("texts.jsonl"):
+    ...     print(text)
+    A cat.
+    A dog.
+    """
     by_name = isinstance(text_field, str)
     if header is False and by_name:
         raise InvalidSettingError("without a header text_field is the number of a column, from 0")
@@ -218,6 +258,11 @@ def load_ag_news_partial(*, max_words: int = 9_998, max_tokens: int = 500) -> Te
 
     The training documents are known with title and description joined only, so the titles are
     kept in the test documents too. Numbers are not comparable with those of `load_ag_news`.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.load_ag_news_partial()
+    >>> data.train.n_rows, data.test.n_rows
+    (20392, 7600)
     """
     train = iterate_documents(fetch("ag_news_train_partial.jsonl.xz"))
     test = _csv_texts(fetch("ag_news_test.csv"), 3, lambda row: f"{row[1]} {row[2]}")
@@ -235,6 +280,11 @@ def load_arxiv_abstracts(
     test_size : number of abstracts held out, at random.
     seed : of the permutation whose last abstracts are held out.
     max_words, max_tokens : see `vectorize`.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.load_arxiv_abstracts()
+    >>> data.train.n_rows, data.test.n_rows
+    (68288, 6440)
     """
     texts = load_documents(fetch("arxiv_abstracts.jsonl.xz"), "abstract")
     if not is_whole(test_size) or not 0 < test_size < len(texts):

@@ -26,6 +26,13 @@ class Tiny20Data:
     words : (100,) names of the columns.
     groups : (16242,) which of the group names each post belongs to, from 0.
     group_names : (4,) families of newsgroups.
+
+    >>> import numpy as np, noisyor as nor
+    >>> words = ("car", "disk")
+    >>> rows = nor.Observations.of(np.array([[1, 0], [0, 1]]), column_names=words)
+    >>> data = nor.datasets.Tiny20Data(rows, words, np.array([1, 0]), ("comp", "rec"))
+    >>> data.group_names[data.groups[0]]
+    'rec'
     """
 
     observations: Observations
@@ -40,6 +47,11 @@ def load_tiny20(source: str | os.PathLike[str] | None = None) -> Tiny20Data:
     Parameters
     ----------
     source : a copy of the file; without it the file is looked for, or downloaded.
+
+    >>> import noisyor as nor
+    >>> data = nor.datasets.load_tiny20()
+    >>> data.observations.n_rows, data.observations.n_visible
+    (16242, 100)
     """
     from scipy.io import loadmat
 

@@ -45,8 +45,9 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
     prior_ : (n_components,) probability of each cause.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
 
+    >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
-    >>> model = BooleanMatrixFactorization(n_components=2).fit(X)
+    >>> model = nor.BooleanMatrixFactorization(n_components=2).fit(X)
     >>> model.transform([[1, 1, 0, 0], [1, 1, 1, 1]])
     array([[1, 0],
            [1, 1]], dtype=int8)
@@ -100,8 +101,9 @@ class TopicModel(NoisyOrEstimator):
     prior_ : (n_topics,) probability of each topic when those above it are off.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
 
+    >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
-    >>> model = TopicModel(n_layers=2, n_parents=1, shrink=2, steps=5).fit(X)
+    >>> model = nor.TopicModel(n_layers=2, n_parents=1, shrink=2, steps=5).fit(X)
     >>> model.components_.shape, model.prior_.round(1)
     ((2, 4), array([0.2, 0.2]))
     """
@@ -151,10 +153,11 @@ class BlindDeconvolution(NoisyOrEstimator):
         *activation_shape_)`` says which feature lies where.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
 
+    >>> import numpy as np, noisyor as nor
     >>> images = np.zeros((12, 5, 5))
     >>> for number, image in enumerate(images):
     ...     image[number % 4 : number % 4 + 2, number % 3 : number % 3 + 2] = 1
-    >>> model = BlindDeconvolution(n_components=1, feature_shape=(2, 2), steps=3).fit(images)
+    >>> model = nor.BlindDeconvolution(n_components=1, feature_shape=(2, 2), steps=3).fit(images)
     >>> model.components_.round()
     array([[[1., 1.],
             [1., 1.]]])
@@ -242,8 +245,9 @@ class NoisyOrNetwork(NoisyOrEstimator):
     prior_ : (n_hidden,) probability of each cause when those above it are off.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
 
-    >>> import noisyor as nor
-    >>> model = NoisyOrNetwork(nor.bipartite(n_visible=3, n_hidden=2), steps=5).fit(np.eye(3))
+    >>> import numpy as np, noisyor as nor
+    >>> graph = nor.bipartite(n_visible=3, n_hidden=2)
+    >>> model = nor.NoisyOrNetwork(graph, steps=5).fit(np.eye(3))
     >>> model.transform(np.zeros((1, 3)))
     array([[0, 0]], dtype=int8)
     """

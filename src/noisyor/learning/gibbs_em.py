@@ -64,7 +64,8 @@ def learn_by_gibbs(
     >>> import noisyor as nor
     >>> truth = nor.bipartite(4, 1, failure_probability=0.2, prior_probability=0.5)
     >>> start = nor.initialize(nor.bipartite(4, 1, fixed="noise"), (0.5, 0.3))
-    >>> learned = learn_by_gibbs(start, nor.sample(truth, 300).visible, sweeps=20)
+    >>> rows = nor.sample(truth, 300).visible
+    >>> learned = nor.learning.learn_by_gibbs(start, rows, sweeps=20)
     >>> bool(abs(learned.failure_probability - 0.2).max() < 0.1)
     True
     """

@@ -57,7 +57,7 @@ def initialize(
     seed : of the noise.
 
     >>> import noisyor as nor
-    >>> network = initialize(nor.bipartite(n_visible=2, n_hidden=1), "paper-3")
+    >>> network = nor.initialize(nor.bipartite(n_visible=2, n_hidden=1), "paper-3")
     >>> network.failure_probability.round(3)
     array([[0.9, 0.9]])
     """

@@ -72,6 +72,8 @@ class TrainOptions:
         graph and settings; only ``steps``, ``passes`` and the engine's workers may differ.
     progress : show a progress bar with the running bound; None shows it on a terminal only.
 
+    >>> import noisyor as nor
+    >>> TrainOptions = nor.learning.TrainOptions
     >>> options = TrainOptions(steps=100, learning_rate=0.1, final_learning_rate=0.001)
     >>> round(options.rate(50), 6)
     0.01

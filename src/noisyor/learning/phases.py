@@ -30,7 +30,8 @@ class Phase(NamedTuple):
     ``suffix`` is what the checkpoint of the phase has after the path that all phases share; default
     a dot and the name.
 
-    >>> Phase("mp", MaxProduct(), steps=100).name
+    >>> import noisyor as nor
+    >>> nor.learning.Phase("mp", nor.MaxProduct(), steps=100).name
     'mp'
     """
 
@@ -49,7 +50,8 @@ class PhasedRun:
 
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> run = train_phases(network, np.eye(2), [Phase("mp", MaxProduct(), 3)], progress=False)
+    >>> phases = [nor.learning.Phase("mp", nor.MaxProduct(), 3)]
+    >>> run = nor.learning.train_phases(network, np.eye(2), phases, progress=False)
     >>> "mp" in run, "vi" in run, run["mp"].state.step
     (True, False, 3)
     """
@@ -113,8 +115,9 @@ def train_phases(
 
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> phases = [Phase("rough", nor.MaxProduct(), 3), Phase("fine", nor.MeanField(), 2)]
-    >>> run = train_phases(network, np.eye(2), phases, progress=False)
+    >>> rough = nor.learning.Phase("rough", nor.MaxProduct(), 3)
+    >>> fine = nor.learning.Phase("fine", nor.MeanField(), 2)
+    >>> run = nor.learning.train_phases(network, np.eye(2), [rough, fine], progress=False)
     >>> [result.state.step for result in run.results]
     [3, 2]
     """

@@ -22,7 +22,8 @@ class BetaPrior(NamedTuple):
     shares of the training rows. With ``p = 1 - exp(-theta)`` the log-density is, up to a constant,
     ``on * log(p) + off * log(1 - p)``; its derivative by theta is ``on / expm1(theta) - off``.
 
-    >>> BetaPrior(on=np.array([0.02]), off=np.array([0.02])).on
+    >>> import numpy as np, noisyor as nor
+    >>> nor.learning.BetaPrior(on=np.array([0.02]), off=np.array([0.02])).on
     array([0.02])
     """
 
@@ -45,7 +46,7 @@ def smoothing_prior(network: Network, smoothing: float, n_rows: float) -> BetaPr
 
     >>> import noisyor as nor
     >>> network = nor.bipartite(n_visible=1, n_hidden=1)
-    >>> prior = smoothing_prior(network, 2.0, n_rows=100)
+    >>> prior = nor.learning.smoothing_prior(network, 2.0, n_rows=100)
     >>> dict(zip(network.roles.tolist(), prior.on.round(4).tolist()))
     {'failure': 0.0002, 'prior': 0.02, 'noise': 0.02}
     """

@@ -47,9 +47,10 @@ def leave_one_out_gain(network: Network, X: Any, *, engine: EngineLike = "auto")
     X : observations in any form that `Observations.of` takes.
     engine : as in `explain`.
 
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]])
-    >>> leave_one_out_gain(network, np.array([[1, 1, 0], [1, 1, 0]])).round(1)
+    >>> rows = np.array([[1, 1, 0], [1, 1, 0]])
+    >>> nor.learning.leave_one_out_gain(network, rows).round(1)
     array([6.8, 0. ])
     """
     rows = Observations.of(X, n_visible=network.n_visible)
@@ -90,7 +91,7 @@ def prune_hidden(
     >>> failure = [[0.1, 0.1, 0.1, 1, 1, 1], [1, 1, 1, 0.1, 0.1, 0.1], [1, 1, 1, 0.1, 0.1, 0.1]]
     >>> network = nor.bipartite(6, 3, failure_probability=failure, noise_probability=0.01)
     >>> rows = nor.sample(network, 100, seed=0).visible
-    >>> prune_hidden(network, rows, 3).n_hidden  # two of the three are alike
+    >>> nor.learning.prune_hidden(network, rows, 3).n_hidden  # two of the three are alike
     2
     """
     observations = Observations.of(X, n_visible=network.n_visible)

@@ -35,7 +35,14 @@ _DEFAULTS = TrainOptions(steps=1000, batch_size=100, learning_rate=0.01)
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A learned network, the record of its training, and the settings that made it (for JSON)."""
+    """A learned network, the record of its training, and the settings that made it (for JSON).
+
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 10, axis=0)
+    >>> fitted = nor.learn_factors(X, 2, n_restarts=1, progress=False)
+    >>> fitted.network.n_hidden, fitted.settings["seed"]
+    (2, 0)
+    """
 
     network: Network
     history: History

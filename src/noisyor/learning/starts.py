@@ -58,9 +58,9 @@ def start_by_search(
     -------
     The network, and whether nothing is left to train.
 
-    >>> import numpy as np
+    >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
-    >>> network, settled = start_by_search(X, 2, n_restarts=1, progress=False)
+    >>> network, settled = nor.learning.start_by_search(X, 2, n_restarts=1, progress=False)
     >>> network.n_hidden, settled
     (2, True)
     """
@@ -111,8 +111,9 @@ def start_by_sampling(
 
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
-    >>> graph, method = nor.bipartite(n_visible=4, n_hidden=2), MeanField(tolerance=1e-3)
-    >>> start_by_sampling(graph, X, method, progress=False).failure_probability.shape
+    >>> graph, method = nor.bipartite(n_visible=4, n_hidden=2), nor.MeanField(tolerance=1e-3)
+    >>> start = nor.learning.start_by_sampling(graph, X, method, progress=False)
+    >>> start.failure_probability.shape
     (2, 4)
     """
     options = TrainOptions(

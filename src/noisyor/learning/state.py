@@ -37,8 +37,10 @@ class TrainingState(NamedTuple):
     minibatch may start the next time, by the key of the minibatch: empty unless the method keeps
     something, as ``MeanField(warm_start=True)`` does. Checkpoints leave ``warm`` out.
 
-    >>> TrainingState(0, np.ones(2), adam.init(2)).warm
-    {}
+    >>> import noisyor as nor
+    >>> state = nor.learning.init(nor.bipartite(n_visible=3, n_hidden=2))
+    >>> state.step, state.theta.shape, state.warm
+    (0, (9,), {})
     """
 
     step: int
@@ -48,7 +50,12 @@ class TrainingState(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Mean held-out bound after a number of steps."""
+    """Mean held-out bound after a number of steps.
+
+    >>> import noisyor as nor
+    >>> nor.learning.Evaluation(step=100, elbo=-8.5).elbo
+    -8.5
+    """
 
     step: int
     elbo: float
@@ -61,7 +68,9 @@ class History:
     ``elbo`` (steps,) mean bound of each minibatch before its update, rows counted by their weights;
     ``seconds`` (steps,) wall time of each update; ``evaluations`` the held-out bounds.
 
-    >>> history = History(elbo=np.array([-9.0, -7.0]), evaluations=(Evaluation(2, -8.0),))
+    >>> import numpy as np, noisyor as nor
+    >>> held_out = nor.learning.Evaluation(step=2, elbo=-8.0)
+    >>> history = nor.learning.History(elbo=np.array([-9.0, -7.0]), evaluations=(held_out,))
     >>> history.curve()["elbo"], history.curve()["held_out_elbo"]
     ([-9.0, -7.0], [-8.0])
     """
@@ -94,6 +103,12 @@ class TrainingResult:
     """The learned network, the final state (to go on from) and the record of the run.
 
     ``resumed_at`` is the step of the checkpoint that the run went on from, 0 if it began anew.
+
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
+    >>> result = nor.train(network, np.eye(2), steps=3, progress=False)
+    >>> result.state.step, result.history.elbo.shape, result.resumed_at
+    (3, (3,), 0)
     """
 
     network: Network
@@ -108,6 +123,12 @@ class StepInfo(NamedTuple):
     ``state`` the new state; ``elbo`` the mean bound of the minibatch before the update; ``network``
     with the new parameters; ``earlier_steps`` those of the phases before this one, see
     `train_phases`.
+
+    >>> import numpy as np, noisyor as nor
+    >>> network, seen = nor.bipartite(n_visible=2, n_hidden=1), []
+    >>> result = nor.train(network, np.eye(2), steps=3, callbacks=[seen.append], progress=False)
+    >>> [info.state.step for info in seen]
+    [1, 2, 3]
     """
 
     state: TrainingState

@@ -38,7 +38,13 @@ _OF_A_CHUNK = ("batch_size", "learning_rate", "step_on", "seed", "progress")
 
 
 class StreamState(NamedTuple):
-    """Where a stream stands: the state of training, and the rows and chunks seen so far."""
+    """Where a stream stands: the state of training, and the rows and chunks seen so far.
+
+    >>> import noisyor as nor
+    >>> start = nor.learning.init(nor.bipartite(n_visible=2, n_hidden=1))
+    >>> nor.learning.StreamState(start, n_rows=0, n_chunks=0).training.step
+    0
+    """
 
     training: TrainingState
     n_rows: int
@@ -78,11 +84,11 @@ def learn_chunk(
     options, changes : ``batch_size``, ``learning_rate``, ``step_on`` and ``seed``; the others of
         `TrainOptions` belong to a whole run, and are refused.
 
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> state = start_stream(network)
+    >>> state = nor.learning.StreamState(nor.learning.init(network), n_rows=0, n_chunks=0)
     >>> for chunk in (np.eye(2), np.ones((1, 2))):
-    ...     state, history = learn_chunk(state, network, chunk, batch_size=1)
+    ...     state, history = nor.learning.learn_chunk(state, network, chunk, batch_size=1)
     >>> state.n_rows, state.training.step
     (3, 3)
     """
@@ -139,10 +145,10 @@ def train_stream(
     -------
     TrainingResult; its history has one entry per update.
 
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> chunks = [np.eye(2), np.ones((1, 2))]
-    >>> train_stream(network, chunks, passes=2, progress=False).state.step
+    >>> nor.train_stream(network, chunks, passes=2, progress=False).state.step
     4
     """
     options = choose_options(options, changes, _DEFAULTS)

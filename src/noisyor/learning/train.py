@@ -47,7 +47,7 @@ def init(network: Network) -> TrainingState:
     """State before the first step; parameters below the floor are lifted to it.
 
     >>> import noisyor as nor
-    >>> state = init(nor.bipartite(n_visible=3, n_hidden=2))
+    >>> state = nor.learning.init(nor.bipartite(n_visible=3, n_hidden=2))
     >>> state.step, state.theta.shape
     (0, (9,))
     """
@@ -79,10 +79,10 @@ def gradient(
         None if it does not come again.
     engine : as in `explain`.
 
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> rows = nor.Observations.of(np.eye(2))
-    >>> total = gradient(init(network), network, rows, nor.MaxProduct()).total
+    >>> rows, state = nor.Observations.of(np.eye(2)), nor.learning.init(network)
+    >>> total = nor.learning.gradient(state, network, rows, nor.MaxProduct()).total
     >>> total.gradient.shape, total.weight
     ((4,), 2.0)
     """
@@ -111,12 +111,12 @@ def update(
     prior : of the parameters, see `smoothing_prior`.
     changes : single options by name.
 
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> state = init(network)
-    >>> total = GradientSum(value=-3.0, gradient=np.ones(4), weight=2.0)
-    >>> moved = update(state, network, total, learning_rate=0.1).theta - state.theta
-    >>> moved.round(6)
+    >>> state = nor.learning.init(network)
+    >>> total = nor.engines.GradientSum(value=-3.0, gradient=np.ones(4), weight=2.0)
+    >>> moved = nor.learning.update(state, network, total, learning_rate=0.1)
+    >>> (moved.theta - state.theta).round(6)
     array([0.1, 0.1, 0.1, 0.1])
     """
     options = choose_options(options, changes)
@@ -155,10 +155,10 @@ def step(
     -------
     The new state, and the mean bound of the minibatch before the update.
 
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> rows = nor.Observations.of(np.eye(2))
-    >>> state, elbo = step(init(network), network, rows, nor.MaxProduct())
+    >>> rows, state = nor.Observations.of(np.eye(2)), nor.learning.init(network)
+    >>> state, elbo = nor.learning.step(state, network, rows, nor.MaxProduct())
     >>> state.step, elbo < 0
     (1, True)
     """
@@ -197,7 +197,7 @@ def train(
     engine : as in `explain`.
     changes : single options by name, such as ``steps=1000``; see `TrainOptions`.
 
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> network = nor.initialize(nor.bipartite(n_visible=4, n_hidden=2), noise="uniform")
     >>> X = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]] * 10)
     >>> result = nor.train(network, X, steps=50, learning_rate=0.05, progress=False)

@@ -57,9 +57,10 @@ def start_from_counts(
         a leak was as likely on as its node usually is.
     max_rows : rows that are counted at most, evenly spread over the data.
 
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
-    >>> start = start_from_counts(nor.layered(X, 2, n_parents=1, shrink=2), X)
+    >>> graph = nor.layered(X, 2, n_parents=1, shrink=2)
+    >>> start = nor.search.start_from_counts(graph, X)
     >>> start.prior_probability.round(2)
     array([0.17, 0.17])
     """

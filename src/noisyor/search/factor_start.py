@@ -46,10 +46,11 @@ def start_from_factors(network: Network, found: FoundFactors) -> Network:
         are switched off.
     found : result of `search_factors`.
 
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
     >>> found = nor.search.search_factors(X, 2, n_restarts=1)
-    >>> network = start_from_factors(nor.bipartite(n_visible=4, n_hidden=2), found)
+    >>> graph = nor.bipartite(n_visible=4, n_hidden=2)
+    >>> network = nor.search.start_from_factors(graph, found)
     >>> network.failure_probability.round() + 0.0
     array([[0., 0., 1., 1.],
            [1., 1., 0., 0.]])
@@ -75,13 +76,12 @@ def start_from_features(network: Network, found: FoundFeatures) -> Network:
         placements; the others are switched off.
     found : result of `search_features`.
 
-    >>> import noisyor as nor
-    >>> from noisyor.search import search_features
+    >>> import numpy as np, noisyor as nor
     >>> images = np.zeros((6, 3, 3))
     >>> images[:, 1, :2] = 1
-    >>> found = search_features(images, 1, (1, 2), border=False, n_restarts=1)
+    >>> found = nor.search.search_features(images, 1, (1, 2), border=False, n_restarts=1)
     >>> network = nor.convolutional((3, 3), 1, (1, 2))
-    >>> start_from_features(network, found).theta_of("failure").shape
+    >>> nor.search.start_from_features(network, found).theta_of("failure").shape
     (1, 1, 2)
     """
     n_features = len(network.group("failure"))
@@ -118,9 +118,10 @@ def is_determined_by_counts(found: FoundFactors) -> bool:
 
     Then training has nothing to add to counts.
 
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
-    >>> is_determined_by_counts(nor.search.search_factors(X, 2, n_restarts=1))
+    >>> found = nor.search.search_factors(X, 2, n_restarts=1)
+    >>> nor.search.is_determined_by_counts(found)
     True
     """
     if max(found.rates) < EXACT:

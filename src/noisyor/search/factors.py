@@ -89,6 +89,12 @@ class FoundFactors:
     errors : number of entries of the searched rows that the cover gets wrong.
     rows : (n_searched,) numbers of the searched rows.
     matrix : those rows, dense.
+
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 10, axis=0)
+    >>> found = nor.search.search_factors(X, 2, n_restarts=1)
+    >>> found.states.shape, found.factors.shape, found.errors
+    ((20, 2), (2, 4), 0)
     """
 
     states: BinaryArray
@@ -131,8 +137,9 @@ def search_factors(
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
 
+    >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1]], 10, axis=0)
-    >>> found = search_factors(X, 2, n_restarts=2)
+    >>> found = nor.search.search_factors(X, 2, n_restarts=2)
     >>> sorted(found.factors.tolist()), found.errors
     ([[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]], 0)
     """

@@ -71,6 +71,13 @@ class FoundFeatures:
     errors : number of pixels of the searched images that the cover gets wrong.
     images : (n_searched,) numbers of the searched images.
     border : whether features may hang over the border.
+
+    >>> import numpy as np, noisyor as nor
+    >>> images = np.zeros((6, 3, 3))
+    >>> images[:, 1, :2] = 1
+    >>> found = nor.search.search_features(images, 1, (1, 2), border=False, n_restarts=1)
+    >>> found.features.tolist(), found.activations.shape
+    ([[[1, 1]]], (6, 1, 3, 2))
     """
 
     features: BinaryArray
@@ -111,10 +118,11 @@ def search_features(
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
 
+    >>> import numpy as np, noisyor as nor
     >>> images = np.zeros((12, 5, 5))
     >>> for number, image in enumerate(images):
     ...     image[number % 4 : number % 4 + 2, number % 3 : number % 3 + 2] = 1
-    >>> found = search_features(images, 1, (2, 2), n_restarts=1)
+    >>> found = nor.search.search_features(images, 1, (2, 2), n_restarts=1)
     >>> found.features.tolist(), found.errors
     ([[[1, 1], [1, 1]]], 0)
     """

@@ -39,6 +39,14 @@ class ReadOptions:
     stop_words : ``"english"`` leaves out common English words, numbers and single letters;
         ``"none"`` keeps everything.
     max_tokens : only the first words of a document count.
+
+    >>> import noisyor as nor
+    >>> with open("counts.csv", "w") as file:
+    ...     _ = file.write("patient,fever,cough\\nA,3,0\\nB,0,1\\n")
+    >>> options = nor.tables.ReadOptions(id_column="patient", above=0)
+    >>> table = nor.read_table("counts.csv", options)
+    >>> table.row_names, table.observations.n_active
+    (('A', 'B'), 2)
     """
 
     format: str | None = None

@@ -29,6 +29,13 @@ def read_table(
     options : what the name and content of the file do not tell.
     network : a model whose columns are wanted. Columns with names are found by name; words and
         items that the model does not know are ignored.
+
+    >>> import noisyor as nor
+    >>> with open("rows.csv", "w") as file:
+    ...     _ = file.write("fever,cough\\n1,1\\n0,1\\n")
+    >>> table = nor.read_table("rows.csv")
+    >>> table.observations.column_names, table.observations.n_rows
+    (('fever', 'cough'), 2)
     """
     options = ReadOptions() if options is None else options
     path = Path(path)

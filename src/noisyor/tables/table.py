@@ -37,6 +37,13 @@ class Table:
     format : a key of ``FORMATS``; `read_table` fills it in.
     documents : whether the columns are words of texts.
     ignored : columns, or occurrences of items, that the model does not have.
+
+    >>> import noisyor as nor
+    >>> with open("shopping.basket", "w") as file:
+    ...     _ = file.write("bread,milk\\nmilk\\n")
+    >>> table = nor.read_table("shopping.basket")
+    >>> table.format, table.documents, table.observations.n_rows
+    ('baskets', False, 2)
     """
 
     observations: Observations

@@ -52,6 +52,13 @@ class NumpyEngine:
 
     ``n_threads`` is accepted because every engine has it; this one works on one thread, whatever
     it is.
+
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=0.1, prior_probability=0.3)
+    >>> engine = nor.engines.NumpyEngine()
+    >>> nor.explain(network, np.array([[1, 1], [0, 0]]), engine=engine).states.toarray()
+    array([[1],
+           [0]], dtype=uint8)
     """
 
     n_threads: int | None = None
