@@ -62,9 +62,8 @@ def evaluate(
       noisyor evaluate zoo.safetensors zoo-test.csv
       noisyor evaluate mails.safetensors new-mails.jsonl --quick --json
     """
-    from noisyor.inference.defaults import method_for
     from noisyor.inference.evaluate import evaluate as bounds
-    from noisyor.inference.max_product import MaxProduct
+    from noisyor.inference.max_product import MaxProduct, method_for
     from noisyor.inference.mean_field import MeanField
     from noisyor.io.model_file import load_model
     from noisyor.metrics import independent_score

@@ -23,9 +23,8 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.estimators.persistence import history_of, method_of, read_model, write_model
 from noisyor.estimators.rows import PreparedSource, Tally, read_rows
-from noisyor.inference.defaults import POLISH, method_for
 from noisyor.inference.explain import explain
-from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.max_product import POLISH, MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.inference.objective import elbo_mp

@@ -22,11 +22,10 @@ from noisyor.engines.contract import (
     NoiseKey,
 )
 from noisyor.engines.registry import Runner
-from noisyor.inference.blocks import row_blocks
 from noisyor.inference.evaluate import Score
 from noisyor.inference.explain import hidden_evidence
 from noisyor.inference.max_product import MaxProduct
-from noisyor.inference.posterior import Posterior
+from noisyor.inference.posterior import Posterior, row_blocks
 from noisyor.network.graph import Network
 
 _POLISH = 20

@@ -26,10 +26,12 @@ from noisyor.engines.contract import (
     WarmState,
 )
 from noisyor.engines.registry import Runner
-from noisyor.inference.blocks import row_blocks
 from noisyor.inference.method import BatchGradient, Bounds
-from noisyor.inference.posterior import Posterior, concatenate
+from noisyor.inference.posterior import Posterior, concatenate, row_blocks
 from noisyor.network.graph import Network
+
+POLISH = 20
+"""Sweeps of single flips after max-product; far fewer are enough for most rows."""
 
 
 @dataclass(frozen=True)
@@ -202,3 +204,13 @@ class MaxProduct:
             maximize_missing=self.unobserved == "maximize",
             two_stage=self.schedule == "two-stage",
         )
+
+
+def method_for(network: Network) -> MaxProduct:
+    """The mode, polished; in deep networks only the ancestors of what is on are looked at.
+
+    >>> import noisyor as nor
+    >>> method_for(nor.bipartite(n_visible=3, n_hidden=2)).ancestors_only
+    False
+    """
+    return MaxProduct(polish=POLISH, ancestors_only=network.n_layers > 1)

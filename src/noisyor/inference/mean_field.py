@@ -20,9 +20,8 @@ from noisyor._util.validation import (
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, MeanFieldOptions, WarmState
 from noisyor.engines.registry import Runner
-from noisyor.inference.blocks import row_blocks
 from noisyor.inference.method import BatchGradient, Bounds
-from noisyor.inference.posterior import Posterior, concatenate
+from noisyor.inference.posterior import Posterior, concatenate, row_blocks
 from noisyor.network.graph import Network
 
 _R_SHARE = 0.01

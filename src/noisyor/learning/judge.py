@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
-from noisyor.inference.defaults import method_for
 from noisyor.inference.evaluate import Score
+from noisyor.inference.max_product import method_for
 from noisyor.metrics import independent_score
 from noisyor.network.graph import Network
 
