@@ -54,7 +54,7 @@ def test_rules_say_what_is_expected() -> None:
     assert choice("a").expected == "'a'"
     assert choice("a", "b").expected == "'a' or 'b'"
     assert choice("a", "b", "c").expected == "'a', 'b' or 'c'"
-    assert or_none(NOT_NEGATIVE).expected == "None or at least 0"
+    assert or_none(NOT_NEGATIVE).expected == "at least 0 or None"
 
 
 @dataclass
@@ -84,7 +84,7 @@ def test_single_values_are_refused_by_name() -> None:
     with pytest.raises(InvalidSettingError, match=r"^n_chains must be 2, 3, …, got 1$"):
         check_count("n_chains", 1, 2)
     for value in (0, -1.0, NAN, INFINITY, None):
-        with pytest.raises(InvalidSettingError, match=r"^rate must be positive, got"):
+        with pytest.raises(InvalidSettingError, match=r"^rate must be a positive number, got"):
             check_positive("rate", value)
     with pytest.raises(InvalidSettingError, match=r"^kind must be 'a' or 'b', got 'c'$"):
         check_choice("kind", "c", ("a", "b"))

@@ -116,5 +116,5 @@ class TestWork:
         assert self.counted(clinic, method=method) == expected
 
     def test_an_unknown_method(self, clinic):
-        with pytest.raises(InvalidSettingError, match="method is one of"):
+        with pytest.raises(InvalidSettingError, match="method must be"):
             differential(clinic, row([0]), method="guess")

@@ -273,7 +273,7 @@ class TestProcesses:
         assert before
         if number != signal.SIGKILL and process.returncode != 0:
             assert process.returncode == 130
-            assert "go on" in errors
+            assert "to continue" in errors
             assert json.loads(Path("out/results.json").read_text())["runs"]
             assert "Traceback" not in errors
         again = sweep_process(*arguments)

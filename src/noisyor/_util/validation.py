@@ -64,7 +64,7 @@ def count(least: int = 1) -> Rule:
 COUNT, COUNT_OR_ZERO = count(), count(0)
 NOT_NEGATIVE = Rule(lambda value: is_finite(value) and value >= 0, "at least 0")
 BELOW_ONE = Rule(lambda value: is_finite(value) and 0 <= value < 1, "in [0, 1)")
-POSITIVE = Rule(lambda value: is_finite(value) and value > 0, "positive")
+POSITIVE = Rule(lambda value: is_finite(value) and value > 0, "a positive number")
 _SEED = Rule(
     lambda value: is_whole(value) and 0 <= value < 2**63, "a whole number of 0 .. 2**63 - 1"
 )
