@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -136,6 +137,8 @@ def test_the_example_of_a_name_runs(space, name, tmp_path, monkeypatch, request)
     cases = finder.find(thing, name, module=False, globs={})  # an example imports what it needs
     examples = sum(len(case.examples) for case in cases)
     assert examples, f"{space}.{name} has no example in its docstring"
+    headed = "Examples\n--------\n>>>" in inspect.getdoc(thing)
+    assert headed, f"{space}.{name}: without the heading the reference shows its example as prose"
     if reads_data:
         if name in SLOW:
             pytest.skip("takes more than ten seconds; run in tests/datasets")

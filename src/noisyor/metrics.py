@@ -49,6 +49,8 @@ class FeatureMatch(NamedTuple):
     intersection over union of the pair, 0 if none is left; ``offset`` (n_true, 2) row and column
     inside the learned feature where the true one lies.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> match = nor.metrics.match_features([[[0, 1, 1]]], [[[1, 1]]])
     >>> match.learned.tolist(), match.iou.tolist(), match.offset.tolist()
@@ -66,6 +68,8 @@ class Recovery(NamedTuple):
     ``n_recovered`` true causes; ``learned`` (n_true,) index of the cause assigned, -1 if none
     is left; ``cost`` (n_true,) largest difference of a parameter of the pair, infinite if none.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> theta = [[0.0, 2.3], [2.3, 0.0]]
     >>> recovery = nor.metrics.recovered_parameters(theta, [0.2, 0.2], [[0.1, 1.0]])
@@ -81,6 +85,8 @@ class Recovery(NamedTuple):
 class TrivialReference(NamedTuple):
     """What explaining nothing would score: reconstruction error in percent and mean Elbo.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.metrics.trivial_reference([[1, 0], [0, 0]]).reconstruction_error
     25.0
@@ -93,6 +99,8 @@ class TrivialReference(NamedTuple):
 def threshold_features(theta: npt.ArrayLike) -> BinaryArray:
     """Pixels that a feature is more likely to switch on than not: ``theta > log 2``, uint8.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.metrics.threshold_features([[0.1, 0.7], [2.0, 0.6]]).tolist()
     [[0, 1], [1, 0]]
@@ -139,6 +147,8 @@ def reconstruct_images(network: Network, states: Any) -> BinaryArray:
 def reconstruction_error(X_reconstructed: npt.ArrayLike, X: npt.ArrayLike) -> float:
     """Entries that differ, in percent. Both binary and of one shape.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.metrics.reconstruction_error([[1, 0], [0, 0]], [[1, 1], [0, 0]])
     25.0
@@ -279,6 +289,8 @@ def recovered_parameters(
 def full_recovery(recovered: npt.ArrayLike, n_true: int = 8) -> float:
     """Share of the runs that recovered every true cause, in percent.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.metrics.full_recovery([8, 7, 8, 8])
     75.0
@@ -292,6 +304,8 @@ def full_recovery(recovered: npt.ArrayLike, n_true: int = 8) -> float:
 def confidence_of_mean(values: npt.ArrayLike) -> float:
     """Half width of the 95 % confidence interval of a mean over runs; NaN for a single run.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> round(nor.metrics.confidence_of_mean([1.0, 2.0, 3.0]), 3)
     1.132
@@ -303,6 +317,8 @@ def confidence_of_mean(values: npt.ArrayLike) -> float:
 def confidence_of_share(percent: float, n_runs: int) -> float:
     """Half width of the 95 % confidence interval of a share of runs, both in percent.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> round(nor.metrics.confidence_of_share(50.0, 100), 1)
     9.8
@@ -318,6 +334,8 @@ def features_iou(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> float:
 
     See `match_features` for the arguments; true features without a partner count as 0.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.metrics.features_iou([[[1, 1], [0, 1]]], [[[1, 1], [1, 1]]])
     0.75

@@ -38,6 +38,8 @@ class RowSource(ABC):
     sizes : number of rows of each chunk.
     column_names : names of the columns, or None.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> class Halves(nor.data.RowSource):
     ...     n_visible, sizes = 2, (3, 3)
@@ -91,6 +93,8 @@ def open_rows(path: PathLike, chunk_rows: int = 10_000) -> RowSource:
           is a chunk, nulls are unobserved. Needs pyarrow.
     chunk_rows : rows of a chunk of a mapped folder; the others bring their own chunks.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> nor.data.write_rows("rows", [np.eye(4), np.ones((2, 4))])
     6
@@ -127,6 +131,8 @@ def write_rows(folder: PathLike, chunks: Iterable[Any]) -> int:
     chunks : chunks of rows in any form that `Observations.of` takes, of equal width. One is in
         memory at a time.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> nor.data.write_rows("rows", (np.eye(3) for _ in range(2)))
     6

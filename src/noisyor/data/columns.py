@@ -17,6 +17,8 @@ __all__ = ["align", "require", "select_columns", "suggest"]
 def select_columns(data: Observations, columns: npt.ArrayLike | range) -> Observations:
     """Some columns, in the order given; rows keep their ids.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> rows = nor.Observations.of(np.array([[1, 0, 1]]), column_names=["a", "b", "c"])
     >>> nor.data.select_columns(rows, [2, 1]).column_names
@@ -44,6 +46,8 @@ def align(
 
     Returns the rows in the model's columns, and how many columns of the data it does not have.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> rows = nor.Observations.of(np.array([[1, 0, 1]]), column_names=["a", "b", "c"])
     >>> aligned, extra = nor.data.align(rows, ["c", "a"], 2, (2,), "rows.csv")

@@ -49,6 +49,8 @@ class Observations:
     weights : (n_rows,) how many rows each one stands for, positive; None if each stands for one.
         Every sum and mean over rows counts them.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> rows = nor.Observations.of(np.array([[1, 0, np.nan], [0, 1, 1]]))
     >>> rows.n_rows, rows.n_visible, rows.n_missing

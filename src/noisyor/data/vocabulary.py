@@ -44,6 +44,8 @@ class TextData:
     vocabulary : (n_words + 2,) names of the columns: "" and "[UNK]", which are always 0, then the
         words, the most frequent first.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.data.vectorize(["the cat sat", "the dog sat"], max_words=2)
     >>> data.train.n_rows, data.test, data.vocabulary
@@ -66,6 +68,8 @@ def vectorize(
 ) -> TextData:
     """Find the vocabulary of the training texts and write all texts in it.
 
+    The test rows continue the ``row_ids`` of the training rows.
+
     Parameters
     ----------
     train_texts, test_texts : any iterables; each is consumed once, text by text.
@@ -75,8 +79,8 @@ def vectorize(
         occurrences are counted in whole texts all the same.
     name : of the data.
 
-    The test rows continue the ``row_ids`` of the training rows.
-
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.data.vectorize(["the cat sat", "the dog sat"], ["a cat"], max_words=3)
     >>> data.vocabulary[2:], data.train.n_active
@@ -127,6 +131,8 @@ def encode_documents(
     vocabulary : (n_visible,) as in `TextData`: the words begin at column 2.
     max_tokens : only the first tokens of a document count.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> rows = nor.data.encode_documents(["A cat sat."], ["", "[UNK]", "the", "cat", "sat"])
     >>> rows.columns

@@ -24,6 +24,8 @@ class BmfData:
     V : (r, n), the features.
     p_uv : probability of a one in the factors.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.generate_bmf(n=6, r=2)
     >>> bool((nor.network.boolean_product(data.U_train, data.V) == data.train).all())
@@ -50,6 +52,8 @@ def generate_bmf(n: int, r: int, seed: int = 0, p_x: float = 0.25) -> BmfData:
     seed : of the generator.
     p_x : probability of a one in the product.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.generate_bmf(n=6, r=2)
     >>> data.train.shape, data.U_train.shape, data.V.shape

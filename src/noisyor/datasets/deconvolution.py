@@ -53,6 +53,8 @@ class DeconvolutionProblem:
     features : (4, 5, 5) uint8, the shapes: a square, a plus, a triangle and a diamond.
     activations : (n_images, 4, 10, 10) uint8, 1 where a shape's top left corner lies; or None.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.generate_deconvolution(n_images=3)
     >>> problem = nor.datasets.DeconvolutionProblem(data.images, data.features, None)
@@ -75,6 +77,8 @@ class DeconvolutionData(DeconvolutionProblem):
     features : (4, 5, 5) uint8, the shapes: square, plus, triangle, diamond.
     activations : (n_images, 4, 10, 10) uint8, 1 where a shape's top left corner lies.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.generate_deconvolution(n_images=3)
     >>> images = nor.network.boolean_convolution(data.activations, data.features)
@@ -88,6 +92,8 @@ class DeconvolutionData(DeconvolutionProblem):
 def true_features() -> BinaryArray:
     """The four shapes, uint8 (4, 5, 5): square, plus, triangle, diamond.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.datasets.true_features().sum(axis=(1, 2)).tolist()  # pixels of each shape
     [16, 9, 12, 8]
@@ -104,6 +110,8 @@ def load_deconvolution(source: str | os.PathLike[str] | None = None) -> Deconvol
     ----------
     source : a copy of ``conv_problem.npz``; without it the file is looked for, or downloaded.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.datasets.load_deconvolution().images.shape
     (100, 14, 14)
@@ -136,6 +144,8 @@ def generate_deconvolution(n_images: int = 100, seed: int = 0) -> DeconvolutionD
     n_images : number of images.
     seed : of the draws; independent of other uses of the same seed in this library.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.generate_deconvolution(n_images=3)
     >>> data.images.shape, data.activations.shape

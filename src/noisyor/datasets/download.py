@@ -78,6 +78,8 @@ def fetch(name: str, progress: bool | None = None) -> Path:
     name : of a file in `noisyor.datasets.registry.FILES`.
     progress : show a progress bar; None shows it on a terminal only.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.datasets.fetch("conv_problem.npz").name
     'conv_problem.npz'

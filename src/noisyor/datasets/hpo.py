@@ -51,6 +51,8 @@ class HpoData:
         ``observations.columns``; NaN where it is not stated. Ranges are taken at their middle;
         several statements on one pair are averaged.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> rows = nor.Observations.of(np.array([[1, 1]]), column_names=["HP:0001945", "HP:0012735"])
     >>> data = nor.datasets.HpoData("2025-01-16", rows, ("X:1",), ("flu",), np.array([0.9, np.nan]))
@@ -73,6 +75,8 @@ def load_hpo(source: str | os.PathLike[str] | None = None) -> HpoData:
     source : a copy of the file, compressed or not; without it the release of 2025-01-16 is looked
         for, or downloaded.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.load_hpo()
     >>> data.observations.n_rows, data.observations.n_visible

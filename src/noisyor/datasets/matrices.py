@@ -36,6 +36,8 @@ class MatrixData:
     row_names : (n,), not necessarily distinct.
     labels : (n,) a class of each row, or None.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> rows = nor.Observations.of(np.array([[1, 0], [1, 1]]), column_names=["hair", "tail"])
     >>> data = nor.datasets.MatrixData("animals", rows, ("ape", "bear"), None)
@@ -57,6 +59,8 @@ def load_plants(source: str | os.PathLike[str] | None = None) -> MatrixData:
     source : ``bmf_plants.npz`` or the original ``plants.data``, a line per plant: its name and the
         places, separated by commas; without it either is looked for, or the original downloaded.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.load_plants()
     >>> data.observations.n_rows, data.observations.n_visible
@@ -80,13 +84,15 @@ def load_plants(source: str | os.PathLike[str] | None = None) -> MatrixData:
 def load_zoo(source: str | os.PathLike[str] | None = None) -> MatrixData:
     """101 animals and 21 attributes: 15 that are there or not, and the number of legs.
 
+    ``labels`` are the classes of the file, 1 to 7.
+
     Parameters
     ----------
     source : ``bmf_zoo.npz`` or the original ``zoo.data``, 18 fields a line; without it either is
         looked for, or the original downloaded.
 
-    ``labels`` are the classes of the file, 1 to 7.
-
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.load_zoo()
     >>> data.observations.n_rows, data.observations.n_visible

@@ -50,6 +50,8 @@ class OvpmData:
     IMG-FLIP and IMG-UNIF are not drawn from this network alone: some columns were flipped, and
     eight more causes were active. The eight here are those to be recovered.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> rows = nor.Observations.of(np.array([[1, 1, 0], [0, 0, 0]]))
     >>> failure, prior, noise = np.array([[0.1, 0.1, 1.0]]), np.array([0.5]), np.full(3, 0.999)
@@ -75,6 +77,8 @@ def load_ovpm(name: str, source: str | os.PathLike[str] | None = None) -> OvpmDa
         ``name/{samples,true_params}/...`` in a folder or an archive; without it the data are
         looked for in every form, or downloaded in the original layout.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.load_ovpm("IMG")
     >>> data.observations.n_rows, data.failure.shape

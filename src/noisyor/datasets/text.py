@@ -47,13 +47,15 @@ _REVIEW = re.compile(r"(?:^|/)(train|test)/(neg|pos)/(\d+)_\d+\.txt$")
 def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int = 500) -> TextData:
     """IMDB movie reviews: 25,000 for training and 25,000 for testing.
 
+    Each part has the negative reviews first, then the positive ones, by their number.
+
     Parameters
     ----------
     source : ``aclImdb_v1.tar.gz`` or the unpacked folder ``aclImdb``.
     max_words, max_tokens : see `vectorize`.
 
-    Each part has the negative reviews first, then the positive ones, by their number.
-
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.load_imdb()
     >>> data.train.n_rows, data.test.n_rows
@@ -91,6 +93,8 @@ def load_ag_news(
     source : a folder with ``train.csv`` and ``test.csv``, or an archive of it.
     max_words, max_tokens : see `vectorize`.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.load_ag_news()
     >>> data.train.n_rows, data.test.n_rows
@@ -119,6 +123,8 @@ def load_yelp(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
     source : ``yelp_review_polarity_csv.tgz`` or the unpacked folder.
     max_words, max_tokens : see `vectorize`.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.load_yelp()
     >>> data.train.n_rows, data.test.n_rows
@@ -143,6 +149,8 @@ def load_scientific_papers(
     source : ``arxiv-dataset.zip`` (3.6 GB) or the unpacked folder.
     max_words, max_tokens : see `vectorize`.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.load_scientific_papers()
     >>> data.train.n_rows, data.test.n_rows
@@ -158,6 +166,8 @@ def load_big_patent(
 ) -> TextData:
     """Descriptions of US patents; of class f 85,568 for training and 4,754 for testing.
 
+    The descriptions are cleaned as by the data's authors, see `noisyor.datasets.patents`.
+
     Parameters
     ----------
     source : ``bigPatentDataNonTokenized.tar.gz``, a folder with ``train`` and ``test`` as archives
@@ -165,8 +175,8 @@ def load_big_patent(
     code : class of the patents, one of a to h and y: f is mechanical engineering.
     max_words, max_tokens : see `vectorize`.
 
-    The descriptions are cleaned as by the data's authors, see `noisyor.datasets.patents`.
-
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.load_big_patent()
     >>> data.train.n_rows, data.test.n_rows
@@ -207,6 +217,8 @@ def load_documents(
         ``text_field`` is a name.
     encoding_errors : "strict" reports bytes that are not UTF-8, "replace" reads each as U+FFFD.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> with open("mail.csv", "w") as file:
     ...     _ = file.write("sender,body\\nAda,see you soon\\n")
@@ -230,6 +242,8 @@ def iterate_documents(
 ) -> Iterator[str]:
     """The texts of a file or folder one by one, for more than memory holds; see `load_documents`.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> with open("texts.jsonl", "w") as file:
     ...     _ = file.write('{"text": "A cat."}\\n{"text": "A dog."}\\n')
@@ -259,6 +273,8 @@ def load_ag_news_partial(*, max_words: int = 9_998, max_tokens: int = 500) -> Te
     The training documents are known with title and description joined only, so the titles are
     kept in the test documents too. Numbers are not comparable with those of `load_ag_news`.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.load_ag_news_partial()
     >>> data.train.n_rows, data.test.n_rows
@@ -281,6 +297,8 @@ def load_arxiv_abstracts(
     seed : of the permutation whose last abstracts are held out.
     max_words, max_tokens : see `vectorize`.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.load_arxiv_abstracts()
     >>> data.train.n_rows, data.test.n_rows

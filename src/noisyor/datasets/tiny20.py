@@ -27,6 +27,8 @@ class Tiny20Data:
     groups : (16242,) which of the group names each post belongs to, from 0.
     group_names : (4,) families of newsgroups.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> words = ("car", "disk")
     >>> rows = nor.Observations.of(np.array([[1, 0], [0, 1]]), column_names=words)
@@ -48,6 +50,8 @@ def load_tiny20(source: str | os.PathLike[str] | None = None) -> Tiny20Data:
     ----------
     source : a copy of the file; without it the file is looked for, or downloaded.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> data = nor.datasets.load_tiny20()
     >>> data.observations.n_rows, data.observations.n_visible

@@ -31,6 +31,8 @@ class CauseShift:
 
     ``explained_away_by`` names a cause that explains it away, or is "".
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
     >>> row = nor.Observations.from_evidence(2, present=[0])
@@ -51,6 +53,8 @@ class CauseShift:
 class Counterfactual:
     """What happens to the causes if one finding were known otherwise.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
     >>> row = nor.Observations.from_evidence(2, present=[0])

@@ -99,6 +99,8 @@ def disease_network(
 def read_finding_names(source: str | os.PathLike[str]) -> dict[str, str]:
     """Names by identifier from an ontology in OBO format, such as ``hp.obo`` of the HPO.
 
+    Examples
+    --------
     >>> import tempfile, pathlib
     >>> import noisyor as nor
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "small.obo"

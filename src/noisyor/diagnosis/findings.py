@@ -28,6 +28,8 @@ FindingState = Literal["present", "absent", "unknown"]
 def find_visible(network: Network, text: str) -> int:
     """Index of a visible node from its name, in any case if that is not ambiguous, or its number.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 1, visible_names=["Fever", "Cough"])
     >>> nor.diagnosis.find_visible(network, "cough")
@@ -80,6 +82,8 @@ def present_findings(row: Observations) -> npt.NDArray[np.int32]:
 def state_of_finding(row: Observations, finding: int) -> FindingState:
     """What is known of a finding in one row.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> row = nor.Observations.from_evidence(4, present=[1], absent=[2])
     >>> [nor.diagnosis.state_of_finding(row, k) for k in (1, 2, 3)]

@@ -19,6 +19,8 @@ __all__ = ["Patients", "naive_bayes", "simulate_patients"]
 class Patients(NamedTuple):
     """Simulated patients: what is known of them, and their diseases, sparse (n, n_hidden).
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> rows, diseases = nor.diagnosis.simulate_patients(nor.bipartite(4, 2), 3)
     >>> diseases.shape
@@ -97,6 +99,8 @@ def simulate_patients(
 def naive_bayes(network: Network, rows: Observations) -> FloatArray:
     """Probability of each cause if exactly one is on, (n_rows, n_hidden): the usual comparison.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 2, failure_probability=[[0.1, 0.9], [0.9, 0.1]])
     >>> row = nor.Observations.from_evidence(2, present=[0], absent=[1])

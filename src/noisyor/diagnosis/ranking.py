@@ -48,6 +48,8 @@ _FAINT = 0.05
 class ExplainedFinding:
     """A finding that is present, and how much of it is due to a cause when that cause is on.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
     >>> row = nor.Observations.from_evidence(2, present=[0])
@@ -69,6 +71,8 @@ class Cause:
     ``base`` probability when nothing is observed; ``in_best`` whether it belongs to the most likely
     explanation; ``explains`` the findings, the largest share first.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
     >>> row = nor.Observations.from_evidence(2, present=[0])

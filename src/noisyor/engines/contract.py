@@ -42,6 +42,8 @@ class Evidence(NamedTuple):
     n_hidden) of 0, 1 or ``FREE``, or (1, n_hidden) for all rows alike, or (0, n_hidden) for none.
     ``weight`` (n_rows,) says how many rows each one stands for, or (0,) if all stand for one.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(n_visible=3, n_hidden=1)
     >>> nor.engines.Evidence.of(network, nor.Observations.from_indices([[0, 2]], 3)).columns
@@ -88,6 +90,8 @@ class Evidence(NamedTuple):
 class NoiseKey(NamedTuple):
     """What the noise of a batch depends on besides its rows.
 
+    Examples
+    --------
     >>> from noisyor.engines import NoiseKey
     >>> NoiseKey(seed=3).step
     0
@@ -102,6 +106,8 @@ class GradientSum(NamedTuple):
 
     Sums of parts add up: this is what a worker returns.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from noisyor.engines import GradientSum
     >>> GradientSum(-2.0, np.ones(2), 1.0).plus(GradientSum(-4.0, np.ones(2), 2.0)).weight
@@ -287,6 +293,8 @@ class Engine(Protocol):
     ``prepared`` is what ``prepare`` returned for the network: it holds the parameters in the
     engine's own layout and is of no other use.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> sorted(nor.engines.get_engine("numba").supports)[0]
     'anneal'

@@ -21,6 +21,8 @@ _FALLBACK = ("numba", "numpy")
 def engine_names() -> tuple[str, ...]:
     """Names that `get_engine` knows, apart from ``"auto"``.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> "numpy" in nor.engines.engine_names()
     True
@@ -31,6 +33,8 @@ def engine_names() -> tuple[str, ...]:
 def register_engine(name: str, home: str) -> None:
     """Make an engine known: ``home`` is ``"package.module:Class"``, imported on first use.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.engines.register_engine("numba", "mine.engine:Mine")
     Traceback (most recent call last):

@@ -82,6 +82,8 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     provenance_ : what `save` writes beside the network: data, settings, versions.
     n_features_in_, feature_names_in_ : number of columns, and their names if they had any.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> model = nor.BooleanMatrixFactorization(n_components=2)
     >>> isinstance(model, nor.estimators.NoisyOrEstimator)

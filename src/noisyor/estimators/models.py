@@ -45,6 +45,8 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
     prior_ : (n_components,) probability of each cause.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
     >>> model = nor.BooleanMatrixFactorization(n_components=2).fit(X)
@@ -101,6 +103,8 @@ class TopicModel(NoisyOrEstimator):
     prior_ : (n_topics,) probability of each topic when those above it are off.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
     >>> model = nor.TopicModel(n_layers=2, n_parents=1, shrink=2, steps=5).fit(X)
@@ -153,6 +157,8 @@ class BlindDeconvolution(NoisyOrEstimator):
         *activation_shape_)`` says which feature lies where.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> images = np.zeros((12, 5, 5))
     >>> for number, image in enumerate(images):
@@ -245,6 +251,8 @@ class NoisyOrNetwork(NoisyOrEstimator):
     prior_ : (n_hidden,) probability of each cause when those above it are off.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> graph = nor.bipartite(n_visible=3, n_hidden=2)
     >>> model = nor.NoisyOrNetwork(graph, steps=5).fit(np.eye(3))

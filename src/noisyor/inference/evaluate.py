@@ -25,6 +25,8 @@ class Score:
     ``per_row`` (n_rows,); ``weights`` (n_rows,) how many rows each one stands for, None for one
     each; ``mean`` over rows; ``standard_error`` of the mean, NaN for one row.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from noisyor.inference import Score
     >>> print(Score(np.array([-1.0, -3.0])))
@@ -58,6 +60,8 @@ class Score:
 class MethodScore(NamedTuple):
     """Bounds that one method gives: at its best explanation, and its own.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from noisyor.inference import MethodScore, Score
     >>> MethodScore(Score(np.array([-2.0])), Score(np.array([-1.5]))).elbo.mean

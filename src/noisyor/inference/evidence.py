@@ -58,6 +58,8 @@ class EvidenceBound(Score):
     (n_rows,) size of each row's set. Causes that are independent of all others given the row are
     summed out and not counted.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from noisyor.inference import EvidenceBound
     >>> EvidenceBound(np.array([-2.0, -4.0]), np.array([8, 8])).mean
@@ -74,6 +76,8 @@ class EvidenceEstimate(Score):
     ``per_row`` (n_rows,), ``mean`` and ``standard_error`` (spread of the rows) as in `Score`;
     ``error`` (n_rows,) standard error of each row's estimate, from the spread of its chains.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from noisyor.inference import EvidenceEstimate
     >>> EvidenceEstimate(np.array([-2.0, -4.0]), np.array([0.3, 0.4])).mean_error

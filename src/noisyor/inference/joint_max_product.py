@@ -212,6 +212,8 @@ def deconvolve(
 ) -> Factorization:
     """Blind deconvolution: features and where they lie, wholly inside the image.
 
+    What is not explained here is as in `factorize`.
+
     Parameters
     ----------
     images : (n_images, height, width) or any other form of images that `Observations.of` takes.
@@ -222,8 +224,6 @@ def deconvolve(
         noisy-OR paper's code, asks for the fewest activations that explain all pixels; 0.01 is
         that of the original experiment.
     feature_probability : prior probability that a pixel of a feature is on.
-
-    The others as in `factorize`.
 
     Examples
     --------

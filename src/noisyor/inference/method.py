@@ -14,6 +14,8 @@ from noisyor.network.graph import Network
 class Gradient(NamedTuple):
     """Objective of a batch: its mean per row, and the gradient of that mean, (n_params,).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from noisyor.inference import Gradient
     >>> Gradient(-2.0, np.zeros(3)).gradient.shape
@@ -27,6 +29,8 @@ class Gradient(NamedTuple):
 class BatchGradient(NamedTuple):
     """Sums over a batch, and where inference of the same batch may start the next time.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import noisyor as nor
     >>> network = nor.bipartite(
@@ -48,6 +52,8 @@ class Bounds(NamedTuple):
     ``mode``: ``log p(h, x)`` at the method's single best explanation; ``elbo``: the method's own
     bound, the same as ``mode`` unless the method averages over causes.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import noisyor as nor
     >>> network = nor.bipartite(
@@ -66,6 +72,8 @@ class Bounds(NamedTuple):
 class Method(Protocol):
     """An inference method that can train a network. Methods are values: settings, no memory.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.MaxProduct().name, nor.MeanField().name
     ('max-product', 'mean-field')

@@ -56,6 +56,8 @@ def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
     With one explanation it is ``log p(h, x)``. With S samples it is their mean plus the entropy of
     their empirical distribution. Shape (n_rows,).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import noisyor as nor
     >>> network = nor.bipartite(

@@ -109,6 +109,8 @@ def save_network(
 class SavedModel(NamedTuple):
     """What a model file holds: the network, and the metadata that it was saved with.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.io.SavedModel(nor.bipartite(3, 2), {"author": "me"}).metadata
     {'author': 'me'}
@@ -124,6 +126,8 @@ def load_model(path: PathLike) -> SavedModel:
     Sizes, types, checksums, parameters, graph and layout are checked; a file with any fault raises
     `ModelFileError`, and nothing in a file is ever executed.
 
+    Examples
+    --------
     >>> import tempfile, pathlib
     >>> import noisyor as nor
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
@@ -153,6 +157,8 @@ def load_model(path: PathLike) -> SavedModel:
 def load_network(path: PathLike) -> Network:
     """The network of a model file; see `load_model`, which also returns the metadata.
 
+    Examples
+    --------
     >>> import tempfile, pathlib
     >>> import noisyor as nor
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
@@ -166,6 +172,8 @@ def load_network(path: PathLike) -> Network:
 def read_metadata(path: PathLike) -> dict[str, Any]:
     """What was given as ``metadata`` when the file was written; see `load_model`.
 
+    Examples
+    --------
     >>> import tempfile, pathlib
     >>> import noisyor as nor
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"

@@ -61,6 +61,8 @@ def learn_by_gibbs(
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> truth = nor.bipartite(4, 1, failure_probability=0.2, prior_probability=0.5)
     >>> start = nor.initialize(nor.bipartite(4, 1, fixed="noise"), (0.5, 0.3))

@@ -56,6 +56,8 @@ def initialize(
         back to [0, 1]. ``"none"``: none, as for text.
     seed : of the noise.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> network = nor.initialize(nor.bipartite(n_visible=2, n_hidden=1), "paper-3")
     >>> network.failure_probability.round(3)

@@ -72,6 +72,8 @@ class TrainOptions:
         graph and settings; only ``steps``, ``passes`` and the engine's workers may differ.
     progress : show a progress bar with the running bound; None shows it on a terminal only.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> TrainOptions = nor.learning.TrainOptions
     >>> options = TrainOptions(steps=100, learning_rate=0.1, final_learning_rate=0.001)
@@ -178,6 +180,8 @@ def choose_options(
     defaults : of the function that calls this.
     also : further names that the function knows, for the suggestion in the error.
 
+    Examples
+    --------
     >>> choose_options(None, {"steps": 5}).steps
     5
     >>> choose_options(None, {"setps": 5})

@@ -30,6 +30,8 @@ class Phase(NamedTuple):
     ``suffix`` is what the checkpoint of the phase has after the path that all phases share; default
     a dot and the name.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.learning.Phase("mp", nor.MaxProduct(), steps=100).name
     'mp'
@@ -48,6 +50,8 @@ class PhasedRun:
     ``phases`` as they were asked for; ``results`` of those that were run, in order: all of them
     unless a callback stopped one. ``run["mp"]`` is the result of the phase with that name.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> phases = [nor.learning.Phase("mp", nor.MaxProduct(), 3)]
@@ -113,6 +117,8 @@ def train_phases(
     on_bad_checkpoint : whether a checkpoint that is damaged or of another run is an error, or is
         thrown away and its phase begun anew.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> rough = nor.learning.Phase("rough", nor.MaxProduct(), 3)
@@ -203,6 +209,8 @@ def train_hybrid(
         ``MeanField(local=True)`` for large text.
     held_out : data whose mean bound is recorded, Elbo^MP in the first phase, Elbo^VI in the second.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> run = nor.learning.train_hybrid(

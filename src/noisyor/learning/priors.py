@@ -22,6 +22,8 @@ class BetaPrior(NamedTuple):
     shares of the training rows. With ``p = 1 - exp(-theta)`` the log-density is, up to a constant,
     ``on * log(p) + off * log(1 - p)``; its derivative by theta is ``on / expm1(theta) - off``.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> nor.learning.BetaPrior(on=np.array([0.02]), off=np.array([0.02])).on
     array([0.02])
@@ -44,6 +46,8 @@ def smoothing_prior(network: Network, smoothing: float, n_rows: float) -> BetaPr
     smoothing : strength of the prior, in rows.
     n_rows : number of training rows, or the sum of their weights.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(n_visible=1, n_hidden=1)
     >>> prior = nor.learning.smoothing_prior(network, 2.0, n_rows=100)

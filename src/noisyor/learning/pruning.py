@@ -47,6 +47,8 @@ def leave_one_out_gain(network: Network, X: Any, *, engine: EngineLike = "auto")
     X : observations in any form that `Observations.of` takes.
     engine : as in `explain`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]])
     >>> rows = np.array([[1, 1, 0], [1, 1, 0]])
@@ -87,6 +89,8 @@ def prune_hidden(
     seed : of the sample of rows, where there are many.
     engine : as in `explain`.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> failure = [[0.1, 0.1, 0.1, 1, 1, 1], [1, 1, 1, 0.1, 0.1, 0.1], [1, 1, 1, 0.1, 0.1, 0.1]]
     >>> network = nor.bipartite(6, 3, failure_probability=failure, noise_probability=0.01)

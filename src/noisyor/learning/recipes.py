@@ -37,6 +37,8 @@ _DEFAULTS = TrainOptions(steps=1000, batch_size=100, learning_rate=0.01)
 class FitResult:
     """A learned network, the record of its training, and the settings that made it (for JSON).
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 10, axis=0)
     >>> fitted = nor.learn_factors(X, 2, n_restarts=1, progress=False)
@@ -69,6 +71,8 @@ def learn_network(
     options, changes : how to train; default 1000 steps of 100 rows at a rate of 0.01.
     held_out, engine : see `train`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> fitted = nor.learn_network(
     ...     nor.bipartite(n_visible=2, n_hidden=1), np.eye(2), steps=3, progress=False
@@ -117,6 +121,8 @@ def learn_factors(
     options, changes : how to train; the seed is also that of the start. Defaults depend on `init`.
     held_out, engine : see `train`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
     >>> fitted = nor.learn_factors(X, "auto", n_restarts=2, progress=False)
@@ -188,6 +194,8 @@ def learn_topics(
     options, changes : how to train; the seed is also that of the start. Defaults depend on `init`.
     held_out, engine : see `train`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], 10, axis=0)
     >>> fitted = nor.learn_topics(X, 2, n_parents=1, shrink=2, steps=5, progress=False)
@@ -265,6 +273,8 @@ def learn_features(
     options, changes : how to train; the seed is also that of the start. Defaults depend on `init`.
     held_out, engine : see `train`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> images = np.zeros((12, 5, 5))
     >>> for number, image in enumerate(images):

@@ -58,6 +58,8 @@ def start_by_search(
     -------
     The network, and whether nothing is left to train.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
     >>> network, settled = nor.learning.start_by_search(X, 2, n_restarts=1, progress=False)
@@ -109,6 +111,8 @@ def start_by_sampling(
     method : of the first training.
     seed, engine, progress : see `train`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
     >>> graph, method = nor.bipartite(n_visible=4, n_hidden=2), nor.MeanField(tolerance=1e-3)

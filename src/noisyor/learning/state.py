@@ -37,6 +37,8 @@ class TrainingState(NamedTuple):
     minibatch may start the next time, by the key of the minibatch: empty unless the method keeps
     something, as ``MeanField(warm_start=True)`` does. Checkpoints leave ``warm`` out.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> state = nor.learning.init(nor.bipartite(n_visible=3, n_hidden=2))
     >>> state.step, state.theta.shape, state.warm
@@ -52,6 +54,8 @@ class TrainingState(NamedTuple):
 class Evaluation(NamedTuple):
     """Mean held-out bound after a number of steps.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.learning.Evaluation(step=100, elbo=-8.5).elbo
     -8.5
@@ -68,6 +72,8 @@ class History:
     ``elbo`` (steps,) mean bound of each minibatch before its update, rows counted by their weights;
     ``seconds`` (steps,) wall time of each update; ``evaluations`` the held-out bounds.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> held_out = nor.learning.Evaluation(step=2, elbo=-8.0)
     >>> history = nor.learning.History(elbo=np.array([-9.0, -7.0]), evaluations=(held_out,))
@@ -104,6 +110,8 @@ class TrainingResult:
 
     ``resumed_at`` is the step of the checkpoint that the run went on from, 0 if it began anew.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> result = nor.train(network, np.eye(2), steps=3, progress=False)
@@ -124,6 +132,8 @@ class StepInfo(NamedTuple):
     with the new parameters; ``earlier_steps`` those of the phases before this one, see
     `train_phases`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> network, seen = nor.bipartite(n_visible=2, n_hidden=1), []
     >>> result = nor.train(network, np.eye(2), steps=3, callbacks=[seen.append], progress=False)

@@ -40,6 +40,8 @@ _OF_A_CHUNK = ("batch_size", "learning_rate", "step_on", "seed", "progress")
 class StreamState(NamedTuple):
     """Where a stream stands: the state of training, and the rows and chunks seen so far.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> start = nor.learning.init(nor.bipartite(n_visible=2, n_hidden=1))
     >>> nor.learning.StreamState(start, n_rows=0, n_chunks=0).training.step
@@ -84,6 +86,8 @@ def learn_chunk(
     options, changes : ``batch_size``, ``learning_rate``, ``step_on`` and ``seed``; the others of
         `TrainOptions` belong to a whole run, and are refused.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> state = nor.learning.StreamState(nor.learning.init(network), n_rows=0, n_chunks=0)
@@ -145,6 +149,8 @@ def train_stream(
     -------
     TrainingResult; its history has one entry per update.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> chunks = [np.eye(2), np.ones((1, 2))]

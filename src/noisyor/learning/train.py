@@ -46,6 +46,8 @@ __all__ = ["Run", "gradient", "init", "step", "train", "update"]
 def init(network: Network) -> TrainingState:
     """State before the first step; parameters below the floor are lifted to it.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> state = nor.learning.init(nor.bipartite(n_visible=3, n_hidden=2))
     >>> state.step, state.theta.shape
@@ -79,6 +81,8 @@ def gradient(
         None if it does not come again.
     engine : as in `explain`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> rows, state = nor.Observations.of(np.eye(2)), nor.learning.init(network)
@@ -111,6 +115,8 @@ def update(
     prior : of the parameters, see `smoothing_prior`.
     changes : single options by name.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> state = nor.learning.init(network)
@@ -155,6 +161,8 @@ def step(
     -------
     The new state, and the mean bound of the minibatch before the update.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> rows, state = nor.Observations.of(np.eye(2)), nor.learning.init(network)
@@ -197,6 +205,8 @@ def train(
     engine : as in `explain`.
     changes : single options by name, such as ``steps=1000``; see `TrainOptions`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> network = nor.initialize(nor.bipartite(n_visible=4, n_hidden=2), noise="uniform")
     >>> X = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]] * 10)

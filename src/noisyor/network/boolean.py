@@ -14,6 +14,8 @@ __all__ = ["binary_array", "boolean_convolution", "boolean_product"]
 def boolean_product(U: npt.ArrayLike, V: npt.ArrayLike) -> BinaryArray:
     """``1[U V >= 1]`` of binary U (n, r) and V (r, p), uint8 (n, p).
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.network.boolean_product([[1, 1], [0, 1]], [[1, 0, 0], [1, 1, 0]]).tolist()
     [[1, 1, 0], [1, 1, 0]]

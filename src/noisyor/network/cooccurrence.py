@@ -145,6 +145,8 @@ def layered(
 def layer_sizes(n_visible: int, n_layers: int, shrink: int = 3) -> list[int]:
     """Sizes of the layers, the visible one first, shape (n_layers,).
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.network.layer_sizes(100, 3)
     [100, 33, 11]

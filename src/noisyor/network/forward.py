@@ -21,6 +21,8 @@ _BLOCK_CELLS = 4_000_000
 class Sample(NamedTuple):
     """Sparse uint8 states: ``hidden`` (n_rows, n_hidden) and ``visible`` (n_rows, n_visible).
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> hidden, visible = nor.sample(nor.bipartite(3, 2), n_rows=4)
     >>> visible.shape

@@ -24,6 +24,8 @@ _FAINT = 0.05
 def visible_label(network: Network, index: int) -> str:
     """Name of a visible node; without names its number, or of an image the pixel's place.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.network.visible_label(nor.convolutional((4, 5), 1, (2, 2)), 7)
     'pixel 1,2'
@@ -39,6 +41,8 @@ def visible_label(network: Network, index: int) -> str:
 def hidden_label(network: Network, index: int) -> str:
     """Name of a hidden node, or its number.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.network.hidden_label(nor.bipartite(3, 2), 1)
     'cause 1'
@@ -54,6 +58,8 @@ def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:
     For a node above other hidden nodes it is the probability of the likeliest path down. At most
     twelve are listed, the likeliest first, none below 5 percent.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(3, 1, failure_probability=[[0.5, 0.99, 0.25]])
     >>> [(i, round(p, 2)) for i, p in nor.network.strongest_visibles(network)[0]]
@@ -83,6 +89,8 @@ def hidden_names(network: Network, kind: Kind) -> tuple[str, ...]:
     Topics: ``"layer1-12: word, word, word"``, layer 1 next to the words. Factors:
     ``"cause 3: column, column, column"``. Features: ``"feature 0 at 3,4"``.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(
     ...     2, 1, failure_probability=[[0.1, 0.2]], visible_names=["fever", "cough"])

@@ -43,6 +43,8 @@ class Edges(NamedTuple):
 class Placement(NamedTuple):
     """A component at a place: the image row and column of its top left pixel, perhaps negative.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.convolutional((4, 4), 2, (3, 3), border=True).layout.placement(0)
     Placement(component=0, row=-2, column=-2)
@@ -57,6 +59,8 @@ class Placement(NamedTuple):
 class BipartiteLayout:
     """One layer of hidden nodes, each a parent of every visible node.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.bipartite(3, 2).layout
     BipartiteLayout(n_visible=3, n_hidden=2)
@@ -84,6 +88,8 @@ class ConvolutionalLayout:
     Hidden node ``(component, i, j)``, numbered row-major, is a component at a position. With
     ``border`` the positions include those where the feature hangs over the border of the image.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> layout = nor.convolutional((4, 5), 2, (3, 3)).layout
     >>> layout.activation_shape, layout.n_hidden
@@ -180,6 +186,8 @@ class LayeredLayout:
 
     ``layers`` are the sizes; hidden nodes are numbered from the lowest layer up.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> layout = nor.network.LayeredLayout((100, 33, 11))
     >>> layout.n_visible, layout.n_hidden

@@ -30,6 +30,8 @@ _THETA_MAX = -np.log(np.finfo(np.float64).tiny)  # exp(-theta) is still a normal
 def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:
     """Parameter of an edge whose parent fails to switch the child on with this probability.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> float(nor.network.theta_from_failure(0.5).round(3))
     0.693
@@ -42,6 +44,8 @@ def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:
 def failure_from_theta(theta: npt.ArrayLike) -> FloatArray:
     """Failure probability ``exp(-theta)`` of an edge.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.network.failure_from_theta([0.0, 0.693147]).round(3).tolist()
     [1.0, 0.5]
@@ -52,6 +56,8 @@ def failure_from_theta(theta: npt.ArrayLike) -> FloatArray:
 def theta_from_probability(probability: npt.ArrayLike) -> FloatArray:
     """Leak parameter of a node that is on with this probability when all its parents are off.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> nor.network.theta_from_probability([0.0, 0.5]).round(5).tolist()
     [1e-05, 0.69315]
@@ -64,6 +70,8 @@ def theta_from_probability(probability: npt.ArrayLike) -> FloatArray:
 def probability_from_theta(theta: npt.ArrayLike) -> FloatArray:
     """Probability ``1 - exp(-theta)``: that a leak, or an active parent, switches its node on.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> float(nor.network.probability_from_theta(0.693147).round(3))
     0.5

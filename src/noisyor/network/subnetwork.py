@@ -24,6 +24,8 @@ class Subnetwork(NamedTuple):
     ``network`` and ``row`` are the part; its visible nodes are ``visible`` and its hidden nodes
     ``hidden`` of the whole, both as rising indices.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
     >>> row = nor.Observations.from_evidence(2, present=[0])
@@ -41,6 +43,8 @@ class Subnetwork(NamedTuple):
 def relevant_subnetwork(network: Network, row: Observations) -> Subnetwork:
     """The observed visible nodes of one row, and all hidden nodes above them.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> network = nor.from_edges(3, 2, [(0, 0), (0, 1), (1, 2)])
     >>> part = nor.network.relevant_subnetwork(network, nor.Observations.from_evidence(3, [1]))

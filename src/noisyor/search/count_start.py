@@ -57,6 +57,8 @@ def start_from_counts(
         a leak was as likely on as its node usually is.
     max_rows : rows that are counted at most, evenly spread over the data.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
     >>> graph = nor.layered(X, 2, n_parents=1, shrink=2)
@@ -119,6 +121,8 @@ def two_class_mixture(lists: list[LongArray], own: Any, n_rows: int) -> LongArra
     own : (n_children,) True for children that this node is the nearest parent of.
     n_rows : number of all rows.
 
+    Examples
+    --------
     >>> lists = [np.r_[0:5, 9], np.r_[0:5, 12], np.r_[0:5, 15]]
     >>> two_class_mixture(lists, np.array([True, True, True]), n_rows=40)
     array([0, 1, 2, 3, 4])

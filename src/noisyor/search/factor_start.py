@@ -46,6 +46,8 @@ def start_from_factors(network: Network, found: FoundFactors) -> Network:
         are switched off.
     found : result of `search_factors`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
     >>> found = nor.search.search_factors(X, 2, n_restarts=1)
@@ -76,6 +78,8 @@ def start_from_features(network: Network, found: FoundFeatures) -> Network:
         placements; the others are switched off.
     found : result of `search_features`.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> images = np.zeros((6, 3, 3))
     >>> images[:, 1, :2] = 1
@@ -118,6 +122,8 @@ def is_determined_by_counts(found: FoundFactors) -> bool:
 
     Then training has nothing to add to counts.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
     >>> found = nor.search.search_factors(X, 2, n_restarts=1)
@@ -188,6 +194,8 @@ def equivalent_sample_size(counts: FloatArray, total: FloatArray, pooled: float)
     counts, total : (n,) events and trials of each rate.
     pooled : mean rate.
 
+    Examples
+    --------
     >>> equivalent_sample_size(np.array([10.0, 10.0]), np.array([100.0, 100.0]), 0.1)
     1024.0
     >>> equivalent_sample_size(np.array([0.0, 20.0]), np.array([100.0, 100.0]), 0.1) < 10

@@ -90,6 +90,8 @@ class FoundFactors:
     rows : (n_searched,) numbers of the searched rows.
     matrix : those rows, dense.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 10, axis=0)
     >>> found = nor.search.search_factors(X, 2, n_restarts=1)
@@ -137,6 +139,8 @@ def search_factors(
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1]], 10, axis=0)
     >>> found = nor.search.search_factors(X, 2, n_restarts=2)

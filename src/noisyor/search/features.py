@@ -72,6 +72,8 @@ class FoundFeatures:
     images : (n_searched,) numbers of the searched images.
     border : whether features may hang over the border.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> images = np.zeros((6, 3, 3))
     >>> images[:, 1, :2] = 1
@@ -118,6 +120,8 @@ def search_features(
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> images = np.zeros((12, 5, 5))
     >>> for number, image in enumerate(images):

@@ -38,6 +38,8 @@ def cover_rows(X: Any, factors: npt.ArrayLike, *, engine: EngineLike = "auto") -
     -------
     uint8 (n_rows, n_components).
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.array([[1, 1, 0], [1, 1, 1], [0, 0, 1]])
     >>> nor.search.cover_rows(X, factors=[[1, 1, 0], [0, 1, 1]])

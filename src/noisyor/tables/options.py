@@ -40,6 +40,8 @@ class ReadOptions:
         ``"none"`` keeps everything.
     max_tokens : only the first words of a document count.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> with open("counts.csv", "w") as file:
     ...     _ = file.write("patient,fever,cough\\nA,3,0\\nB,0,1\\n")

@@ -30,6 +30,8 @@ def read_table(
     network : a model whose columns are wanted. Columns with names are found by name; words and
         items that the model does not know are ignored.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> with open("rows.csv", "w") as file:
     ...     _ = file.write("fever,cough\\n1,1\\n0,1\\n")

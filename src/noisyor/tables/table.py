@@ -38,6 +38,8 @@ class Table:
     documents : whether the columns are words of texts.
     ignored : columns, or occurrences of items, that the model does not have.
 
+    Examples
+    --------
     >>> import noisyor as nor
     >>> with open("shopping.basket", "w") as file:
     ...     _ = file.write("bread,milk\\nmilk\\n")

@@ -53,6 +53,8 @@ class NumpyEngine:
     ``n_threads`` is accepted because every engine has it; this one works on one thread, whatever
     it is.
 
+    Examples
+    --------
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(2, 1, failure_probability=0.1, prior_probability=0.3)
     >>> engine = nor.engines.NumpyEngine()
