@@ -75,7 +75,7 @@ def enumerable() -> Iterator[dict[str, Any]]:
 
 
 def bmf_test_rows(n: int, r: int) -> Observations:
-    """Rows that were not trained on: other activations, the same features."""
+    """Rows that were not trained on: other states, the same features."""
     data = bmf_data(n, r)
     generator = np.random.default_rng(7)
     other = generator.random((ROWS, r)) < data.U.mean()

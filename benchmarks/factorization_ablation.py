@@ -39,7 +39,7 @@ Stage = Callable[[Any, int, int], Found]
 
 def joint(X: Any, r: int, seed: int) -> Found:
     found = factorize(X, r, SETTINGS, flip_probability=0.02, density=X.mean(), seed=seed)
-    return found.activations, found.features
+    return found.states, found.features
 
 
 def pruned(X: Any, r: int, seed: int, excess: float = 1.0) -> Found:

@@ -4,12 +4,12 @@
         [--json results/joint_factorization.json]
 
 The paper's protocol: 1,000 iterations, damping 0.5, noise on all unaries; the features of the
-training set are decoded and clamped, and the activations of the test set are inferred anew, with
+training set are decoded and clamped, and the states of the test set are inferred anew, with
 noise. The same with temperature 0 at test time stands beside it. Cases: ``bmf`` n=100;
 ``two-stage``, the same problem with the schedule of the paper's competitor, all factors in
 parallel, in NumPy; ``large``, n=400, r=240, for which the paper has no number because memory ran
 out, in a process of its own, whose peak memory is reported, also with more damping;
-``deconvolution`` with both priors of the activations.
+``deconvolution`` with both priors of the states.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def share_on(r: int) -> float:
 
 
 def boolean_product(n: int, r: int, seed: int) -> Product:
-    """The paper's problem, drawn in its order: test activations, training activations, features."""
+    """The paper's problem, drawn in its order: test states, training states, features."""
     generator = np.random.default_rng(seed)
     U_test, U, V = (generator.random(s) < share_on(r) for s in [(n, r), (n, r), (r, n)])
     drawn = [(u.astype(np.int64) @ V.astype(np.int64) > 0).astype(np.uint8) for u in (U_test, U)]
@@ -111,12 +111,12 @@ def two_stage(n: int, r: int, seed: int) -> dict[str, Any]:
         return infer_jointly(pixels, unary, features, iterations=1000, schedule="two-stage")
 
     def error(beliefs: Any, V: npt.NDArray[np.bool_], X: npt.NDArray[np.uint8]) -> float:
-        U = beliefs.activations[:, :, 0, 0] > 0
+        U = beliefs.states[:, :, 0, 0] > 0
         return reconstruction_error(U.astype(np.int64) @ V.astype(np.int64) > 0, X)
 
     began = time.perf_counter()
     learned = run(data.train, prior + generator.logistic(size=(r, 1, n)))
-    V = learned.patches[:, 0] > 0
+    V = learned.features[:, 0] > 0
     inferred = run(data.test, np.where(V, CERTAIN, -CERTAIN)[:, None])
     return {
         "seed": seed,
@@ -152,7 +152,7 @@ def deconvolution(data: Path, prior: float, seed: int) -> dict[str, Any]:
     train, test = Observations.of(images).split(0.8, seed=seed)
     settings = JointMaxProduct()
     began = time.perf_counter()
-    learned = deconvolve(train, 5, (6, 6), settings, activation_probability=prior, seed=seed)
+    learned = deconvolve(train, 5, (6, 6), settings, state_probability=prior, seed=seed)
     seconds = time.perf_counter() - began
 
     def error(settings: JointMaxProduct) -> float:
@@ -160,7 +160,7 @@ def deconvolution(data: Path, prior: float, seed: int) -> dict[str, Any]:
             test,
             settings=settings,
             features=learned.features,
-            activation_probability=prior,
+            state_probability=prior,
             seed=seed + TEST_NOISE,
         )
         return _image_error(found, test)

@@ -31,9 +31,9 @@ from noisyor.network.builders import bipartite, convolutional
 from noisyor.network.parameters import theta_from_failure
 
 
-def convolution_by_definition(activations, features, border):
+def convolution_by_definition(states, features, border):
     """``1 - prod (1 - S[f, y - a, x - b] W[f, a, b])``, written out pixel by pixel."""
-    n, n_components, rows, columns = activations.shape
+    n, n_components, rows, columns = states.shape
     _, height, width = features.shape
     shift = (height - 1, width - 1) if border else (0, 0)
     grow = -1 if border else 1
@@ -44,7 +44,7 @@ def convolution_by_definition(activations, features, border):
     ):
         y, x = i + a - shift[0], j + b - shift[1]
         if 0 <= y < shape[0] and 0 <= x < shape[1]:
-            images[image, y, x] |= activations[image, f, i, j] & features[f, a, b]
+            images[image, y, x] |= states[image, f, i, j] & features[f, a, b]
     return images
 
 
@@ -61,33 +61,31 @@ class TestBooleanConvolution:
         smallest = (2 * height - 1, 2 * width - 1) if border else (1, 1)
         rows, columns = smallest[0] + extra[0], smallest[1] + extra[1]
         random = np.random.default_rng(seed)
-        activations = (random.random((n, n_components, rows, columns)) < 0.3).astype(np.uint8)
+        states = (random.random((n, n_components, rows, columns)) < 0.3).astype(np.uint8)
         features = (random.random((n_components, height, width)) < 0.5).astype(np.uint8)
-        images = boolean_convolution(activations, features, border)
+        images = boolean_convolution(states, features, border)
         assert images.dtype == np.uint8
-        np.testing.assert_array_equal(
-            images, convolution_by_definition(activations, features, border)
-        )
+        np.testing.assert_array_equal(images, convolution_by_definition(states, features, border))
 
     def test_overlaps_count_once(self):
-        activations = np.ones((1, 1, 2, 2))
+        states = np.ones((1, 1, 2, 2))
         np.testing.assert_array_equal(
-            boolean_convolution(activations, np.ones((1, 2, 2))), np.ones((1, 3, 3))
+            boolean_convolution(states, np.ones((1, 2, 2))), np.ones((1, 3, 3))
         )
 
     @pytest.mark.parametrize(
-        ("activations", "features", "border", "message"),
+        ("states", "features", "border", "message"),
         [
             (np.zeros((1, 2, 3, 3)), np.zeros((1, 2, 2)), False, "2 components, but there are 1"),
-            (np.zeros((2, 3, 3)), np.zeros((1, 2, 2)), False, "activations has 4 axes"),
+            (np.zeros((2, 3, 3)), np.zeros((1, 2, 2)), False, "states has 4 axes"),
             (np.zeros((1, 1, 3, 3)), np.full((1, 2, 2), 0.5), False, "features is binary"),
-            (np.full((1, 1, 3, 3), np.nan), np.zeros((1, 2, 2)), False, "activations is binary"),
+            (np.full((1, 1, 3, 3), np.nan), np.zeros((1, 2, 2)), False, "states is binary"),
             (np.zeros((1, 1, 2, 2)), np.zeros((1, 2, 2)), True, "too few"),
         ],
     )
-    def test_what_cannot_be_convolved(self, activations, features, border, message):
+    def test_what_cannot_be_convolved(self, states, features, border, message):
         with pytest.raises(InvalidDataError, match=message):
-            boolean_convolution(activations, features, border)
+            boolean_convolution(states, features, border)
 
 
 class TestReconstruction:

@@ -3,7 +3,7 @@ from . import datasets as datasets
 from . import diagnosis as diagnosis
 from . import engines as engines
 from . import errors as errors
-from . import experiments as experiments
+from . import estimators as estimators
 from . import inference as inference
 from . import io as io
 from . import learning as learning

@@ -139,9 +139,9 @@ def reconstruct_images(network: Network, states: Any) -> BinaryArray:
         raise InvalidDataError(
             f"states have shape (n_images, {network.n_hidden}) for this network, got {dense.shape}"
         )
-    activations = dense.reshape(-1, layout.n_components, *layout.activation_shape)
+    placed = dense.reshape(-1, layout.n_components, *layout.state_shape)
     features = threshold_features(network.theta_of("failure"))
-    return boolean_convolution(activations, features, layout.border)
+    return boolean_convolution(placed, features, layout.border)
 
 
 def reconstruction_error(X_reconstructed: npt.ArrayLike, X: npt.ArrayLike) -> float:

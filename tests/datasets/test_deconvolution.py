@@ -16,15 +16,15 @@ def test_images_are_their_stamps():
     data = generate_deconvolution(30, seed=4)
     assert data.images.shape == (30, 14, 14)
     assert data.features.shape == (4, 5, 5)
-    assert data.activations.shape == (30, 4, 10, 10)
-    assert {data.images.dtype, data.features.dtype, data.activations.dtype} == {np.dtype(np.uint8)}
-    np.testing.assert_array_equal(data.images, boolean_convolution(data.activations, data.features))
+    assert data.states.shape == (30, 4, 10, 10)
+    assert {data.images.dtype, data.features.dtype, data.states.dtype} == {np.dtype(np.uint8)}
+    np.testing.assert_array_equal(data.images, boolean_convolution(data.states, data.features))
 
 
 def test_the_recipe_gives_the_papers_density():
     data = generate_deconvolution(5000, seed=0)
     assert data.images.mean() == pytest.approx(0.231, abs=0.005)
-    stamps = data.activations.sum(axis=(1, 2, 3))
+    stamps = data.states.sum(axis=(1, 2, 3))
     assert stamps.min() == 3
     # Binomial(400, 0.01) above 2: mean 4.76.
     assert stamps.mean() == pytest.approx(4.76, abs=0.06)
@@ -55,7 +55,7 @@ def test_real_images(real_data):
     assert data.features.shape == (4, 5, 5)
     assert {data.images.dtype, data.features.dtype} == {np.dtype(np.uint8)}
     assert data.images.mean() == pytest.approx(0.231, abs=0.001)
-    assert data.activations is None
+    assert data.states is None
 
 
 @pytest.mark.parametrize(

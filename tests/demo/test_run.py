@@ -21,7 +21,7 @@ def test_the_four_shapes_are_found():
     assert result.test_elbo > -55
     assert result.trivial.elbo < -180
     assert result.history.evaluations[-1].elbo == pytest.approx(result.test_elbo)
-    n_true = result.data.activations[N_TRAIN:].sum()
+    n_true = result.data.states[N_TRAIN:].sum()
     assert result.states.sum() == pytest.approx(n_true, rel=0.2)
 
 

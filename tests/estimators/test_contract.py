@@ -66,7 +66,7 @@ def test_attributes(estimator, X):
     if isinstance(fitted, nor.BlindDeconvolution):
         assert components.shape == (2, 2, 2)
         assert fitted.prior_.shape == (2,)
-        assert np.prod(fitted.activation_shape_) == n_hidden
+        assert np.prod(fitted.state_shape_) == n_hidden
     else:
         assert components.shape == (n_hidden, 12)
         assert fitted.prior_.shape == (n_hidden,)

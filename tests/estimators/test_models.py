@@ -63,8 +63,8 @@ def test_images_and_flattened_images_are_the_same(X):
 def test_places_of_features(X, border):
     images = X.reshape(-1, 3, 4)
     model = nor.BlindDeconvolution(2, (2, 3), border=border, init="paper-3", steps=3).fit(images)
-    assert model.activation_shape_ == ((2, 4, 6) if border else (2, 2, 2))
-    assert model.transform(images).reshape(-1, *model.activation_shape_).shape[0] == 80
+    assert model.state_shape_ == ((2, 4, 6) if border else (2, 2, 2))
+    assert model.transform(images).reshape(-1, *model.state_shape_).shape[0] == 80
 
 
 def test_rows_that_are_no_images_are_named(X):

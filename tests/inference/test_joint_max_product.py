@@ -47,10 +47,8 @@ def test_functions_pass_the_documented_unaries():
         (prior + noise(7, 1, 3, 10))[:, None],
         iterations=5,
     )
-    np.testing.assert_allclose(
-        result.activation_beliefs, expected.activations[:, :, 0, 0], atol=1e-4
-    )
-    np.testing.assert_allclose(result.feature_beliefs, expected.patches[:, 0], atol=1e-4)
+    np.testing.assert_allclose(result.state_beliefs, expected.states[:, :, 0, 0], atol=1e-4)
+    np.testing.assert_allclose(result.feature_beliefs, expected.features[:, 0], atol=1e-4)
 
     images = generate_deconvolution(3).images
     result = deconvolve(images, 2, (6, 5), beliefs(3, temperature=0.5), seed=1)
@@ -60,10 +58,8 @@ def test_functions_pass_the_documented_unaries():
         (log_odds(0.25) + 0.5 * noise(1, 1, 2, 30)).reshape(2, 6, 5),
         iterations=3,
     )
-    np.testing.assert_allclose(
-        result.activation_beliefs, expected.activations, rtol=1e-5, atol=1e-3
-    )
-    np.testing.assert_allclose(result.feature_beliefs, expected.patches, rtol=1e-5, atol=1e-3)
+    np.testing.assert_allclose(result.state_beliefs, expected.states, rtol=1e-5, atol=1e-3)
+    np.testing.assert_allclose(result.feature_beliefs, expected.features, rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -85,7 +81,7 @@ def test_shapes_are_found_in_images():
     result = deconvolve(data.images, 5, (6, 6), settings)
     assert features_iou(result.features, data.features) > 0.95
     assert reconstruction_error(result.reconstruction, data.images) < 5.0
-    drawn = boolean_convolution(result.activations, result.features)
+    drawn = boolean_convolution(result.states, result.features)
     np.testing.assert_array_equal(drawn, result.reconstruction)
 
 
@@ -103,7 +99,7 @@ def test_bits_do_not_depend_on_threads(threads):
         factorize(X, 24, beliefs(20), engine=get_engine(n_threads=count)) for count in (1, threads)
     ]
     np.testing.assert_array_equal(runs[0].feature_beliefs, runs[1].feature_beliefs)
-    np.testing.assert_array_equal(runs[0].activation_beliefs, runs[1].activation_beliefs)
+    np.testing.assert_array_equal(runs[0].state_beliefs, runs[1].state_beliefs)
     assert runs[0].residual == runs[1].residual
     given = [
         factorize(
@@ -111,7 +107,7 @@ def test_bits_do_not_depend_on_threads(threads):
         )
         for count in (1, threads)
     ]
-    np.testing.assert_array_equal(given[0].activation_beliefs, given[1].activation_beliefs)
+    np.testing.assert_array_equal(given[0].state_beliefs, given[1].state_beliefs)
 
 
 def test_given_features_treat_rows_independently():
@@ -119,7 +115,7 @@ def test_given_features_treat_rows_independently():
     rows = nor.Observations.of(X)
     whole = factorize(rows, settings=beliefs(50), features=V)
     part = factorize(rows.take(slice(10, 17)), settings=beliefs(50), features=V)
-    np.testing.assert_array_equal(whole.activation_beliefs[10:17], part.activation_beliefs)
+    np.testing.assert_array_equal(whole.state_beliefs[10:17], part.state_beliefs)
     assert np.isinf(whole.feature_beliefs).all()
 
 
@@ -140,7 +136,7 @@ def test_missing_entries_say_nothing_and_are_filled_in():
     assert (result.reconstruction != X)[hidden].mean() < 0.05
     empty = factorize(np.full((3, 4), np.nan), 2, beliefs(20), seed=1)
     prior = log_odds(np.sqrt(1 - 0.75**0.5))
-    np.testing.assert_allclose(empty.activation_beliefs, prior + noise(1, 0, 3, 2), atol=1e-5)
+    np.testing.assert_allclose(empty.state_beliefs, prior + noise(1, 0, 3, 2), atol=1e-5)
 
 
 def test_tolerance_stops_early():
@@ -198,9 +194,9 @@ IMAGES = np.zeros((2, 5, 6), dtype=np.uint8)
         (lambda: factorize(X, features=0.5 * X), InvalidDataError, "binary"),
         (lambda: factorize(X, 2, density=1.0), InvalidSettingError, "density lies between"),
         (
-            lambda: factorize(X, 2, activation_probability=0),
+            lambda: factorize(X, 2, state_probability=0),
             InvalidSettingError,
-            "activation_probability lies between 0 and 1, got 0",
+            "state_probability lies between 0 and 1, got 0",
         ),
         (
             lambda: factorize(X, 2, flip_probability=0.5),

@@ -81,9 +81,7 @@ def test_wrong_settings_are_named() -> None:
     rows = np.zeros((2, network.n_visible))
     with pytest.raises(InvalidSettingError, match="sweeps must be 1, 2, …, got 0"):
         learn_by_gibbs(network, rows, sweeps=0)
-    with pytest.raises(
-        InvalidSettingError, match="smoothing must be at least 0, got -1"
-    ):
+    with pytest.raises(InvalidSettingError, match="smoothing must be at least 0, got -1"):
         learn_by_gibbs(network, rows, smoothing=-1)
     with pytest.raises(InvalidDataError, match="no rows"):
         learn_by_gibbs(network, Observations.of(rows).take(slice(0, 0)))

@@ -9,7 +9,7 @@ import pytest
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.network.builders import bipartite, convolutional, from_edges
 from noisyor.network.graph import Network
-from noisyor.network.layout import activation_shape
+from noisyor.network.layout import state_shape
 from noisyor.network.parameters import THETA_MIN
 
 
@@ -114,7 +114,7 @@ class TestConvolutional:
     def test_edges_are_those_of_stamping_features_one_by_one(self, border):
         image, n_components, feature = (5, 4), 2, (3, 2)
         network = convolutional(image, n_components, feature, border=border)
-        rows, columns = activation_shape(image, feature, border)
+        rows, columns = state_shape(image, feature, border)
         shift = (feature[0] - 1, feature[1] - 1) if border else (0, 0)
         expected = {}
         hidden = 0
@@ -133,7 +133,7 @@ class TestConvolutional:
     def test_the_papers_deconvolution(self):
         network = convolutional((14, 14), 5, (6, 6), fixed=("noise",))
         degree = np.diff(network.child_ptr)[:196].reshape(14, 14)
-        assert activation_shape((14, 14), (6, 6)) == (9, 9)
+        assert state_shape((14, 14), (6, 6)) == (9, 9)
         assert network.n_hidden == 5 * 9 * 9
         assert network.visible_shape == (14, 14)
         assert network.n_params == 5 * 36 + 5 + 1
@@ -143,7 +143,7 @@ class TestConvolutional:
 
     def test_border_gives_every_pixel_every_entry(self):
         network = convolutional((4, 3), 2, (2, 5), border=True)
-        assert activation_shape((4, 3), (2, 5), border=True) == (5, 7)
+        assert state_shape((4, 3), (2, 5), border=True) == (5, 7)
         assert (np.diff(network.child_ptr)[:12] == 2 * 10).all()
         for i in range(12):
             used = network.param[network.child_ptr[i] : network.child_ptr[i + 1]]

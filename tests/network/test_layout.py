@@ -95,7 +95,7 @@ class TestPlaces:
     @pytest.mark.parametrize("border", [False, True])
     def test_a_feature_as_large_as_the_image(self, border):
         layout = ConvolutionalLayout((4, 3), (4, 3), 1, border)
-        assert layout.activation_shape == ((7, 5) if border else (1, 1))
+        assert layout.state_shape == ((7, 5) if border else (1, 1))
         edges = layout.edges()
         assert len(edges.parent) == (12 * 12 if border else 12)
 

@@ -12,7 +12,7 @@ from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSetting
 from noisyor.metrics import features_iou, threshold_features
 from noisyor.network.boolean import boolean_convolution
 from noisyor.network.builders import convolutional
-from noisyor.network.layout import activation_shape
+from noisyor.network.layout import state_shape
 from noisyor.search.factor_start import start_from_features
 from noisyor.search.features import FoundFeatures, search_features
 
@@ -24,9 +24,9 @@ SHAPES = np.array([CORNER, CROSS], dtype=np.uint8)
 def stamped(n_images: int, border: bool = True, seed: int = 0) -> np.ndarray:
     """Images of 9 x 11 with some of both shapes, cut off by the border where it is allowed."""
     generator = np.random.default_rng(seed)
-    positions = activation_shape((9, 11), (3, 3), border)
-    activations = generator.random((n_images, 2, *positions)) < 0.025
-    return boolean_convolution(activations, SHAPES, border)
+    positions = state_shape((9, 11), (3, 3), border)
+    states = generator.random((n_images, 2, *positions)) < 0.025
+    return boolean_convolution(states, SHAPES, border)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def found() -> FoundFeatures:
 def test_features_are_found_exactly_although_more_and_larger_ones_are_allowed(found):
     assert found.features.shape == (2, 4, 4)
     assert features_iou(found.features, SHAPES) == 1.0
-    drawn = boolean_convolution(found.activations, found.features, True)
+    drawn = boolean_convolution(found.states, found.features, True)
     wrong = drawn != stamped(40)
     assert found.errors == wrong.sum()
     # A stamp of which the border or others leave one pixel is not worth more than that pixel.
@@ -50,7 +50,7 @@ def test_a_feature_lies_in_the_top_left_of_its_window(found):
 
 
 def test_most_frequent_feature_first_and_scores_never_fall(found):
-    used = found.activations.sum((0, 2, 3))
+    used = found.states.sum((0, 2, 3))
     assert (np.diff(used.astype(int)) <= 0).all()
     assert (np.diff(found.scores) >= 0).all()
 
@@ -59,23 +59,23 @@ def test_probabilities_come_from_counts(found):
     on = found.features == 1
     assert (found.failure[on] < 0.05).all()
     assert (found.failure[~on] > 0.9).all()
-    n_places = found.activations[:, 0].size
-    np.testing.assert_allclose(found.prior, (found.activations.sum((0, 2, 3)) + 1) / (n_places + 2))
+    n_places = found.states[:, 0].size
+    np.testing.assert_allclose(found.prior, (found.states.sum((0, 2, 3)) + 1) / (n_places + 2))
 
 
 def test_the_same_seed_gives_the_same_result_with_any_number_of_threads(found):
     again = search_features(stamped(40), 4, (4, 4), n_restarts=3, engine=get_engine(n_threads=1))
     assert (again.features == found.features).all()
-    assert (again.activations == found.activations).all()
+    assert (again.states == found.states).all()
     assert again.scores == found.scores
 
 
 def test_without_border_every_placement_lies_inside():
     images = stamped(40, border=False)
     found = search_features(images, 2, (3, 3), border=False, n_restarts=2)
-    assert found.activations.shape == (40, 2, 7, 9)
+    assert found.states.shape == (40, 2, 7, 9)
     assert features_iou(found.features, SHAPES) == 1.0
-    assert (boolean_convolution(found.activations, found.features) == images).all()
+    assert (boolean_convolution(found.states, found.features) == images).all()
 
 
 def test_flipped_and_unobserved_pixels_do_not_hide_the_features():
@@ -86,7 +86,7 @@ def test_flipped_and_unobserved_pixels_do_not_hide_the_features():
     found = search_features(images, 3, (3, 3), n_restarts=4)
     assert features_iou(found.features, SHAPES) == 1.0
     assert 0.005 < found.rates.false_positive < 0.04
-    drawn = boolean_convolution(found.activations, found.features, True)
+    drawn = boolean_convolution(found.states, found.features, True)
     assert (drawn != clean)[:, 2:-2, 2:-2].mean() < 0.02
 
 
@@ -109,7 +109,7 @@ def test_network_starts_with_what_was_found_and_keeps_what_is_fixed(found):
     np.testing.assert_allclose(start.noise_probability, 0.03)
     np.testing.assert_allclose(1 - np.exp(-start.theta_of("prior")[:2]), found.prior)
     explained = nor.explain(start, stamped(40)).states.toarray().reshape(40, 3, 12, 14)
-    assert (explained[:, :2] == found.activations).mean() > 0.995
+    assert (explained[:, :2] == found.states).mean() > 0.995
 
 
 def test_fewer_features_in_the_network_than_found_is_an_error(found):

@@ -51,20 +51,20 @@ class DeconvolutionProblem:
     ----------
     images : (n_images, 14, 14) uint8.
     features : (4, 5, 5) uint8, the shapes: a square, a plus, a triangle and a diamond.
-    activations : (n_images, 4, 10, 10) uint8, 1 where a shape's top left corner lies; or None.
+    states : (n_images, 4, 10, 10) uint8, 1 where a shape's top left corner lies; or None.
 
     Examples
     --------
     >>> import noisyor as nor
     >>> data = nor.datasets.generate_deconvolution(n_images=3)
     >>> problem = nor.datasets.DeconvolutionProblem(data.images, data.features, None)
-    >>> problem.images.shape, problem.activations
+    >>> problem.images.shape, problem.states
     ((3, 14, 14), None)
     """
 
     images: BinaryArray
     features: BinaryArray
-    activations: BinaryArray | None
+    states: BinaryArray | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,18 +75,18 @@ class DeconvolutionData(DeconvolutionProblem):
     ----------
     images : (n_images, 14, 14) uint8.
     features : (4, 5, 5) uint8, the shapes: square, plus, triangle, diamond.
-    activations : (n_images, 4, 10, 10) uint8, 1 where a shape's top left corner lies.
+    states : (n_images, 4, 10, 10) uint8, 1 where a shape's top left corner lies.
 
     Examples
     --------
     >>> import noisyor as nor
     >>> data = nor.datasets.generate_deconvolution(n_images=3)
-    >>> images = nor.network.boolean_convolution(data.activations, data.features)
+    >>> images = nor.network.boolean_convolution(data.states, data.features)
     >>> bool((images == data.images).all())
     True
     """
 
-    activations: BinaryArray
+    states: BinaryArray
 
 
 def true_features() -> BinaryArray:
@@ -148,7 +148,7 @@ def generate_deconvolution(n_images: int = 100, seed: int = 0) -> DeconvolutionD
     --------
     >>> import noisyor as nor
     >>> data = nor.datasets.generate_deconvolution(n_images=3)
-    >>> data.images.shape, data.activations.shape
+    >>> data.images.shape, data.states.shape
     ((3, 14, 14), (3, 4, 10, 10))
     """
     if not is_whole(n_images) or n_images < 1:
@@ -160,5 +160,5 @@ def generate_deconvolution(n_images: int = 100, seed: int = 0) -> DeconvolutionD
     while sum(map(len, kept)) < n_images:
         block = generator.random((_BLOCK, len(features), *_POSITIONS)) < ACTIVATION_PROBABILITY
         kept.append(block[block.sum(axis=(1, 2, 3)) > _MORE_THAN])
-    activations = np.concatenate(kept)[:n_images].astype(np.uint8)
-    return DeconvolutionData(boolean_convolution(activations, features), features, activations)
+    states = np.concatenate(kept)[:n_images].astype(np.uint8)
+    return DeconvolutionData(boolean_convolution(states, features), features, states)

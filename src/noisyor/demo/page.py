@@ -38,7 +38,7 @@ def demo_page(result: DemoResult) -> str:
             shapes=_shapes(result),
             tests=_tests(result),
             n_causes=int(result.states.sum()),
-            n_true_causes=int(result.data.activations[-len(result.test_images) :].sum()),
+            n_true_causes=int(result.data.states[-len(result.test_images) :].sum()),
             chart=_chart(result),
             settings=_settings(result),
         )

@@ -36,7 +36,7 @@ from noisyor.metrics import (
 )
 from noisyor.network.builders import convolutional
 from noisyor.network.graph import Network
-from noisyor.network.layout import activation_shape
+from noisyor.network.layout import state_shape
 
 __all__ = ["DEFAULT_STEPS", "EXPERIMENT", "SHAPES", "DemoResult", "run_demo"]
 
@@ -242,7 +242,7 @@ def run_demo(
         history=result.history,
         match=match_features(threshold_features(network.theta_of("failure")), data.features),
         states=posterior.states.toarray().reshape(
-            -1, N_COMPONENTS, *activation_shape(image_shape, FEATURE_SHAPE)
+            -1, N_COMPONENTS, *state_shape(image_shape, FEATURE_SHAPE)
         ),
         reconstruction=reconstruction,
         test_re_pct=reconstruction_error(reconstruction, test_images),

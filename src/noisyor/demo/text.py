@@ -37,7 +37,7 @@ def demo_text(result: DemoResult, page: Path, model: Path, marks: Marks = BLOCKS
     """The learned shapes below the true ones, the metrics, and where the files are."""
     trivial = result.trivial
     n_test = len(result.test_images)
-    n_true = int(result.data.activations[-n_test:].sum())
+    n_true = int(result.data.states[-n_test:].sum())
     lines = [
         f"{result.n_found} of {len(SHAPES)} shapes found.",
         "",

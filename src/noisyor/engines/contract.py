@@ -238,14 +238,14 @@ class AnnealingResult(NamedTuple):
 class JointUnaries(NamedTuple):
     """Log-odds of every variable of joint max-product.
 
-    ``pixels`` (n_images, height, width), 0 where not observed; ``activations`` (n_images,
-    n_patches, rows, columns); ``patches`` (n_patches, patch_height, patch_width), plus and minus
+    ``pixels`` (n_images, height, width), 0 where not observed; ``states`` (n_images, n_components,
+    rows, columns); ``features`` (n_components, feature_height, feature_width), plus and minus
     infinity where they are given.
     """
 
     pixels: SingleArray
-    activations: SingleArray
-    patches: SingleArray
+    states: SingleArray
+    features: SingleArray
 
 
 class JointOptions(NamedTuple):
@@ -263,8 +263,8 @@ class JointResult(NamedTuple):
     still asked for.
     """
 
-    activations: SingleArray
-    patches: SingleArray
+    states: SingleArray
+    features: SingleArray
     iterations: int
     residual: float
 
@@ -398,9 +398,9 @@ class Engine(Protocol):
         options: JointOptions,
         progress: Callable[[int], object] | None = None,
     ) -> JointResult:
-        """Activations and patches together, or the activations alone if the patches are given.
+        """States and features together, or the states alone if the features are given.
 
-        ``progress`` is told of finished iterations, or of finished images if patches are given.
+        ``progress`` is told of finished iterations, or of finished images if features are given.
         """
         ...
 

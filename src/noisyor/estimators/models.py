@@ -153,8 +153,8 @@ class BlindDeconvolution(NoisyOrEstimator):
     components_ : (n_components, height, width) probability that the feature switches a pixel on.
     prior_ : (n_components,) probability of a feature at a place.
     image_shape_ : (height, width) of an image.
-    activation_shape_ : (n_components, rows, columns); ``transform(X).reshape(-1,
-        *activation_shape_)`` says which feature lies where.
+    state_shape_ : (n_components, rows, columns); ``transform(X).reshape(-1,
+        *state_shape_)`` says which feature lies where.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
 
     Examples
@@ -209,7 +209,7 @@ class BlindDeconvolution(NoisyOrEstimator):
         super()._describe(network)
         layout = _convolutional(network)
         self.image_shape_ = layout.image_shape
-        self.activation_shape_ = (layout.n_components, *layout.activation_shape)
+        self.state_shape_ = (layout.n_components, *layout.state_shape)
         self.prior_ = probability_from_theta(network.theta_of("prior"))
 
     def _components(self, network: Network) -> Any:

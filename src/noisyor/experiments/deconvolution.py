@@ -81,7 +81,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
         return Verdict(metrics, {k: pack(v) for k, v in (learned | pictures).items()})
 
     if spec.method == "pmp":
-        prior: dict[str, Any] = {"activation_probability": ACTIVATION_PRIORS[spec.init]}
+        prior: dict[str, Any] = {"state_probability": ACTIVATION_PRIORS[spec.init]}
 
         def judge_features(found: Factorization, reconstruction: BinaryArray) -> Verdict:
             return verdict(found.features, reconstruction, {"features": found.features})

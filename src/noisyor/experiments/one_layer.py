@@ -1,7 +1,7 @@
 """One run on a network of one hidden layer: what bmf, overparam and deconvolution share.
 
 The noise is fixed at 0.01. Training is at temperature 1, test at temperature 0. PMP, joint
-max-product over features and activations, has no training: it is the other method of these
+max-product over features and states, has no training: it is the other method of these
 experiments.
 """
 
@@ -119,9 +119,9 @@ def run_joint(
     test: BinaryArray,
     settings: dict[str, Any] | None = None,
 ) -> Outcome:
-    """Learn features and activations together, then infer the test rows given the features.
+    """Learn features and states together, then infer the test rows given the features.
 
-    In the paper's protocol the test activations are one perturbed sample too; the error at their
+    In the paper's protocol the test states are one perturbed sample too; the error at their
     mode is recorded beside it. ``fit(settings=...)`` learns, ``infer(settings=..., features=...)``
     explains the test rows, ``judge`` is given what was learned and the reconstruction of ``test``;
     ``settings`` are further ones, for the record.

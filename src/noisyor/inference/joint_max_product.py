@@ -1,9 +1,9 @@
-"""Joint max-product: features and activations of binary data inferred together, without training.
+"""Joint max-product: features and states of binary data inferred together, without training.
 
 `factorize` writes a binary matrix as a Boolean product of two, `deconvolve` writes binary images
 as features stamped at positions. Max-product runs on the whole factor graph at once, with noise on
 the unaries (perturb-and-max-product), so every seed gives a sample of both unknowns. Given
-features, both functions infer the activations of new data.
+features, both functions infer the states of new data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from noisyor.engines.noise import combine, logistic
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.boolean import boolean_convolution
-from noisyor.network.layout import activation_shape
+from noisyor.network.layout import state_shape
 
 __all__ = ["Factorization", "JointMaxProduct", "deconvolve", "factorize"]
 
@@ -52,7 +52,7 @@ class JointMaxProduct:
     iterations : rounds of parallel message updates.
     damping : weight of the old message, 0 <= damping < 1. Large problems may need more than 0.5:
         if the reconstruction of the training data is poor, try 0.7.
-    temperature : scale of the logistic noise on the unaries of activations and features; 0 for
+    temperature : scale of the logistic noise on the unaries of states and features; 0 for
         none. Without noise nothing distinguishes the features from each other, and all of them
         come out the same: that makes sense for one feature, or for given ones.
     tolerance : stop once no message asks for a larger change; 0 forces all rounds. With given
@@ -90,17 +90,17 @@ class JointMaxProduct:
 
 @dataclass(frozen=True, eq=False)
 class Factorization:
-    """Binary activations and features, and what they draw together.
+    """Binary states and features, and what they draw together.
 
     Attributes
     ----------
-    activations : uint8 (n_rows, n_components), or (n_images, n_features, rows, columns).
-    features : uint8 (n_components, n_columns), or (n_features, height, width).
+    states : uint8 (n_rows, n_components), or (n_images, n_components, rows, columns).
+    features : uint8 (n_components, n_columns), or (n_components, height, width).
     reconstruction : uint8, in the shape of the data, missing entries filled in.
     iterations : rounds of message passing; the most of any row if features were given.
     residual : largest change that a message still asked for at the end.
     converged : whether that was below the tolerance.
-    activation_beliefs, feature_beliefs : float32 log-odds in the shapes of ``activations`` and
+    state_beliefs, feature_beliefs : float32 log-odds in the shapes of ``states`` and
         ``features``, or None if they were not asked for; given features are plus or minus infinity.
 
     Examples
@@ -111,18 +111,18 @@ class Factorization:
     False
     """
 
-    activations: BinaryArray
+    states: BinaryArray
     features: BinaryArray
     reconstruction: BinaryArray
     iterations: int
     residual: float
     converged: bool
-    activation_beliefs: SingleArray | None = None
+    state_beliefs: SingleArray | None = None
     feature_beliefs: SingleArray | None = None
 
     def __repr__(self) -> str:
         return (
-            f"Factorization(rows={len(self.activations)}, features={self.features.shape}, "
+            f"Factorization(rows={len(self.states)}, features={self.features.shape}, "
             f"iterations={self.iterations}, residual={self.residual:.3g})"
         )
 
@@ -133,7 +133,7 @@ def factorize(
     settings: JointMaxProduct | None = None,
     *,
     features: npt.ArrayLike | None = None,
-    activation_probability: float | None = None,
+    state_probability: float | None = None,
     feature_probability: float | None = None,
     density: float = 0.25,
     flip_probability: float = 0.0,
@@ -141,7 +141,7 @@ def factorize(
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> Factorization:
-    """Boolean matrix factorisation: ``X[a, j] = OR over k of activations[a, k] features[k, j]``.
+    """Boolean matrix factorisation: ``X[a, j] = OR over k of states[a, k] features[k, j]``.
 
     Memory: eight bytes for each of the n_rows x n_components x n_columns products.
 
@@ -150,8 +150,8 @@ def factorize(
     X : matrix in any form that `Observations.of` takes; NaN marks a missing entry.
     n_components : number of features; may be left out if ``features`` are given.
     settings : default ``JointMaxProduct()``.
-    features : binary (n_components, n_columns), to infer the activations only.
-    activation_probability, feature_probability : prior probability that an entry is on; default
+    features : binary (n_components, n_columns), to infer the states only.
+    state_probability, feature_probability : prior probability that an entry is on; default
         ``sqrt(1 - (1 - density) ** (1 / n_components))``, with which a share ``density`` of the
         entries of X is on.
     density : see above.
@@ -184,26 +184,26 @@ def factorize(
         (size, 1, observations.n_visible),
         None if given is None else given[:, None],
         settings or JointMaxProduct(),
-        shared if activation_probability is None else activation_probability,
+        shared if state_probability is None else state_probability,
         shared if feature_probability is None else feature_probability,
         flip_probability,
         seed,
         engine,
         progress,
     )
-    u, v = result.activations[:, :, 0, 0], result.patches[:, 0]
+    u, v = result.states[:, :, 0, 0], result.features[:, 0]
     drawn = (u > 0).astype(np.float32) @ (v > 0).astype(np.float32) > 0
     return _factorization(result, u, v, drawn.astype(np.uint8), settings or JointMaxProduct())
 
 
 def deconvolve(
     images: Any,
-    n_features: int | None = None,
+    n_components: int | None = None,
     feature_shape: Sequence[int] | None = None,
     settings: JointMaxProduct | None = None,
     *,
     features: npt.ArrayLike | None = None,
-    activation_probability: float = 1e-75,
+    state_probability: float = 1e-75,
     feature_probability: float = 0.25,
     flip_probability: float = 1e-100,
     seed: int = 0,
@@ -217,11 +217,11 @@ def deconvolve(
     Parameters
     ----------
     images : (n_images, height, width) or any other form of images that `Observations.of` takes.
-    n_features, feature_shape : number and (height, width) of the features; may be left out if
+    n_components, feature_shape : number and (height, width) of the features; may be left out if
         ``features`` are given.
-    features : binary (n_features, height, width), to infer the activations only.
-    activation_probability : prior probability of a feature at a position. 1e-75, that of the
-        noisy-OR paper's code, asks for the fewest activations that explain all pixels; 0.01 is
+    features : binary (n_components, height, width), to infer the states only.
+    state_probability : prior probability of a feature at a position. 1e-75, that of the
+        noisy-OR paper's code, asks for the fewest states that explain all pixels; 0.01 is
         that of the original experiment.
     feature_probability : prior probability that a pixel of a feature is on.
 
@@ -232,7 +232,7 @@ def deconvolve(
     >>> images = np.zeros((2, 4, 4), dtype=int)
     >>> images[0, :2, :2] = images[1, 1:3, 2:] = 1
     >>> square = np.ones((1, 2, 2), dtype=int)
-    >>> nor.inference.deconvolve(images, features=square).activations.sum(axis=(1, 2, 3))
+    >>> nor.inference.deconvolve(images, features=square).states.sum(axis=(1, 2, 3))
     array([1, 1], dtype=uint64)
     """
     observations = Observations.of(images)
@@ -241,8 +241,8 @@ def deconvolve(
             f"images have a height and a width, got observations of shape {observations.shape}"
         )
     image_shape = (observations.shape[0], observations.shape[1])
-    given = None if features is None else _given(features, 3, "(n_features, height, width)")
-    size = _size("n_features", n_features, given)
+    given = None if features is None else _given(features, 3, "(n_components, height, width)")
+    size = _size("n_components", n_components, given)
     window = _window(feature_shape, given)
     settings = settings or JointMaxProduct()
     result = _run(
@@ -251,14 +251,14 @@ def deconvolve(
         (size, *window),
         given,
         settings,
-        activation_probability,
+        state_probability,
         feature_probability,
         flip_probability,
         seed,
         engine,
         progress,
     )
-    u, v = result.activations, result.patches
+    u, v = result.states, result.features
     return _factorization(result, u, v, boolean_convolution(u > 0, v > 0), settings)
 
 
@@ -268,7 +268,7 @@ def _run(
     feature_shape: tuple[int, int, int],
     given: BinaryArray | None,
     settings: JointMaxProduct,
-    activation_probability: float,
+    state_probability: float,
     feature_probability: float,
     flip_probability: float,
     seed: int,
@@ -280,10 +280,10 @@ def _run(
         raise InvalidDataError("there are no rows to factorise")
     seed = check_seed(seed)
     runner = get_engine(engine, "joint_max_product")
-    positions = activation_shape(image_shape, feature_shape[1:])
-    activations = _unary(
+    positions = state_shape(image_shape, feature_shape[1:])
+    states = _unary(
         (observations.n_rows, feature_shape[0], *positions),
-        _log_odds("activation_probability", activation_probability),
+        _log_odds("state_probability", state_probability),
         observations.row_ids,
         (seed, _ACTIVATIONS),
         settings.temperature,
@@ -295,7 +295,7 @@ def _run(
     else:
         features = np.where(given, np.inf, -np.inf).astype(np.float32)
     pixels = _pixels(observations, flip_probability).reshape(-1, *image_shape)
-    unaries = JointUnaries(pixels, activations, features)
+    unaries = JointUnaries(pixels, states, features)
     options = JointOptions(
         int(settings.iterations), float(settings.damping), float(settings.tolerance)
     )
@@ -312,13 +312,13 @@ def _factorization(
     settings: JointMaxProduct,
 ) -> Factorization:
     return Factorization(
-        activations=(u > 0).astype(np.uint8),
+        states=(u > 0).astype(np.uint8),
         features=(v > 0).astype(np.uint8),
         reconstruction=reconstruction,
         iterations=result.iterations,
         residual=result.residual,
         converged=result.residual < max(settings.tolerance, 1e-6),
-        activation_beliefs=u if settings.keep_beliefs else None,
+        state_beliefs=u if settings.keep_beliefs else None,
         feature_beliefs=v if settings.keep_beliefs else None,
     )
 

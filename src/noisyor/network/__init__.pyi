@@ -13,7 +13,7 @@ from .layout import BipartiteLayout as BipartiteLayout
 from .layout import ConvolutionalLayout as ConvolutionalLayout
 from .layout import LayeredLayout as LayeredLayout
 from .layout import Placement as Placement
-from .layout import activation_shape as activation_shape
+from .layout import state_shape as state_shape
 from .parameters import failure_from_theta as failure_from_theta
 from .parameters import probability_from_theta as probability_from_theta
 from .parameters import theta_from_failure as theta_from_failure

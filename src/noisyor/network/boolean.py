@@ -28,16 +28,16 @@ def boolean_product(U: npt.ArrayLike, V: npt.ArrayLike) -> BinaryArray:
 
 
 def boolean_convolution(
-    activations: npt.ArrayLike, features: npt.ArrayLike, border: bool = False
+    states: npt.ArrayLike, features: npt.ArrayLike, border: bool = False
 ) -> BinaryArray:
     """Images with the features drawn at the active positions, overlaps counted once.
 
     Parameters
     ----------
-    activations : binary (n_images, n_components, rows, columns).
+    states : binary (n_images, n_components, rows, columns).
     features : binary (n_components, height, width).
     border : positions include those where the feature hangs over the border of the image, as in
-        `noisyor.network.activation_shape`.
+        `noisyor.network.state_shape`.
 
     Returns
     -------
@@ -50,12 +50,12 @@ def boolean_convolution(
     >>> nor.network.boolean_convolution([[[[1, 0], [0, 0]]]], [[[1, 1], [0, 1]]]).tolist()
     [[[1, 1, 0], [0, 1, 0], [0, 0, 0]]]
     """
-    active = binary_array("activations", activations, 4)
+    active = binary_array("states", states, 4)
     patterns = binary_array("features", features, 3)
     n_images, n_components, rows, columns = active.shape
     if len(patterns) != n_components:
         raise InvalidDataError(
-            f"activations are of {n_components} components, but there are {len(patterns)} features"
+            f"states are of {n_components} components, but there are {len(patterns)} features"
         )
     height, width = patterns.shape[1:]
     images = np.zeros((n_images, rows + height - 1, columns + width - 1), dtype=np.bool_)

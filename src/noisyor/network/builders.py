@@ -126,7 +126,7 @@ def convolutional(
     ----------
     image_shape, feature_shape : (height, width).
     n_components : number of components.
-    border : let features hang over the border of the image (see `activation_shape`).
+    border : let features hang over the border of the image (see `state_shape`).
     prior : ``"per_component"``: one prior for each component, shared over its positions;
         ``"shared"``: one for all.
     noise : ``"shared"``: one noise probability for all pixels; ``"per_visible"``: one for each.
@@ -145,7 +145,7 @@ def convolutional(
     --------
     >>> import noisyor as nor
     >>> network = nor.convolutional(image_shape=(4, 4), n_components=2, feature_shape=(3, 3))
-    >>> network.n_hidden, network.layout.activation_shape
+    >>> network.n_hidden, network.layout.state_shape
     (8, (2, 2))
     """
     layout = ConvolutionalLayout(image_shape, feature_shape, n_components, border)

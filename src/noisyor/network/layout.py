@@ -26,9 +26,9 @@ __all__ = [
     "LayeredLayout",
     "Layout",
     "Placement",
-    "activation_shape",
     "layout_from_json",
     "layout_to_json",
+    "state_shape",
 ]
 
 
@@ -92,7 +92,7 @@ class ConvolutionalLayout:
     --------
     >>> import noisyor as nor
     >>> layout = nor.convolutional((4, 5), 2, (3, 3)).layout
-    >>> layout.activation_shape, layout.n_hidden
+    >>> layout.state_shape, layout.n_hidden
     ((2, 3), 12)
     >>> layout.placement(7)
     Placement(component=1, row=0, column=1)
@@ -110,17 +110,17 @@ class ConvolutionalLayout:
         object.__setattr__(self, "image_shape", _plane("image_shape", self.image_shape))
         object.__setattr__(self, "feature_shape", _plane("feature_shape", self.feature_shape))
         object.__setattr__(self, "border", bool(self.border))
-        self.activation_shape  # noqa: B018  features that do not fit are refused here
+        self.state_shape  # noqa: B018  features that do not fit are refused here
 
     @cached_property
-    def activation_shape(self) -> tuple[int, int]:
+    def state_shape(self) -> tuple[int, int]:
         """Number of positions (rows, columns) of one component."""
-        return activation_shape(self.image_shape, self.feature_shape, self.border)
+        return state_shape(self.image_shape, self.feature_shape, self.border)
 
     @property
     def n_positions(self) -> int:
         """Number of positions of one component."""
-        return self.activation_shape[0] * self.activation_shape[1]
+        return self.state_shape[0] * self.state_shape[1]
 
     @property
     def n_visible(self) -> int:
@@ -141,7 +141,7 @@ class ConvolutionalLayout:
     def placement(self, hidden: int) -> Placement:
         """Component of a hidden node, and where its feature lies in the image."""
         component, position = divmod(hidden, self.n_positions)
-        row, column = divmod(position, self.activation_shape[1])
+        row, column = divmod(position, self.state_shape[1])
         return Placement(component, row - self.overhang[0], column - self.overhang[1])
 
     def edges(self) -> Edges:
@@ -150,7 +150,7 @@ class ConvolutionalLayout:
         Parents of a pixel come in rising order. ``entry`` is the edge's row-major place in the
         features, (n_components, height, width).
         """
-        (rows, columns), (height, width) = self.activation_shape, self.feature_shape
+        (rows, columns), (height, width) = self.state_shape, self.feature_shape
         counts, parents, entries = [], [], []
         for y in range(self.image_shape[0]):  # one row of pixels at a time bounds the memory
             # Axes (pixel column, component, feature row, feature column); feature offsets fall
@@ -256,13 +256,13 @@ def layout_from_json(plain: object) -> Layout | None:
         raise InvalidNetworkError(f"the layout is malformed: {error}") from None
 
 
-def activation_shape(
+def state_shape(
     image_shape: tuple[int, int], feature_shape: tuple[int, int], border: bool = False
 ) -> tuple[int, int]:
     """Number of positions (rows, columns) of a feature in an image.
 
     Hidden states of a `convolutional` network have shape
-    ``states.reshape(-1, n_components, *activation_shape(image_shape, feature_shape, border))``.
+    ``states.reshape(-1, n_components, *state_shape(image_shape, feature_shape, border))``.
 
     Parameters
     ----------
@@ -273,9 +273,9 @@ def activation_shape(
     Examples
     --------
     >>> import noisyor as nor
-    >>> nor.network.activation_shape((14, 14), (6, 6))
+    >>> nor.network.state_shape((14, 14), (6, 6))
     (9, 9)
-    >>> nor.network.activation_shape((14, 14), (6, 6), border=True)
+    >>> nor.network.state_shape((14, 14), (6, 6), border=True)
     (19, 19)
     """
     image, feature = _plane("image_shape", image_shape), _plane("feature_shape", feature_shape)

@@ -283,14 +283,14 @@ class _Search:
                 ),
                 size,
                 JointMaxProduct(iterations=_ITERATIONS, damping=_DAMPING),
-                activation_probability=_share(cover.states),
+                state_probability=_share(cover.states),
                 feature_probability=_share(cover.factors),
                 flip_probability=0.02,
                 seed=self.seed + 1_000_003 * number + attempt,
                 engine=self.engine,
             )
             states = np.zeros((len(self.rows), size), dtype=np.uint8)
-            states[rows] = found.activations
+            states[rows] = found.states
             more = cover.with_bits(self.matrix, states, found.features)
             both = combine(self.matrix, cover, more, max_components, engine=self.engine)
             if both.score(self.matrix) <= cover.score(self.matrix) + 1e-6:
@@ -313,7 +313,7 @@ class _Search:
             engine=self.engine,
         )
         states = np.zeros((len(self.rows), size), dtype=np.uint8)
-        states[chosen] = found.activations
+        states[chosen] = found.states
         return Cover.of(self.matrix, states, found.features, self.objective)
 
     def _linear_start(self, max_components: int, number: int) -> Cover:

@@ -23,7 +23,7 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
 from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve
-from noisyor.network.layout import activation_shape
+from noisyor.network.layout import state_shape
 from noisyor.search.cover import ErrorRates, Matrix
 from noisyor.search.placements import ImageProblem, PatchCover, anchor_top_left, prune_patches
 from noisyor.search.restarts import Restarts, sample_rows
@@ -34,7 +34,7 @@ __all__ = ["FoundFeatures", "search_features"]
 class _Start(NamedTuple):
     """A run of joint max-product: its prior of a placement, and of a wrong pixel."""
 
-    activation_probability: float
+    state_probability: float
     flip_probability: float
 
 
@@ -63,7 +63,7 @@ class FoundFeatures:
     Attributes
     ----------
     features : uint8 (n_components, height, width), most frequent first.
-    activations : uint8 (n_searched, n_components, rows, columns), placements in those images.
+    states : uint8 (n_searched, n_components, rows, columns), placements in those images.
     failure : (n_components, height, width) failure probabilities, from counts.
     prior : (n_components,) probabilities of a feature at a place, from counts.
     rates : of errors.
@@ -78,12 +78,12 @@ class FoundFeatures:
     >>> images = np.zeros((6, 3, 3))
     >>> images[:, 1, :2] = 1
     >>> found = nor.search.search_features(images, 1, (1, 2), border=False, n_restarts=1)
-    >>> found.features.tolist(), found.activations.shape
+    >>> found.features.tolist(), found.states.shape
     ([[[1, 1]]], (6, 1, 3, 2))
     """
 
     features: BinaryArray
-    activations: BinaryArray
+    states: BinaryArray
     failure: FloatArray
     prior: FloatArray
     rates: ErrorRates
@@ -113,7 +113,7 @@ def search_features(
         is unobserved.
     n_components : number of features at most; only those supported by the images (MDL) are kept.
     feature_shape : (height, width) of a feature's window; a smaller feature lies in its top left.
-    border : let features hang over the border of the image, see `activation_shape`.
+    border : let features hang over the border of the image, see `state_shape`.
     n_restarts : runs of joint max-product at most.
     patience : stop after so many restarts in a row that added nothing.
     seed : of the noise and of the sample of images, if there are more than some million pixels.
@@ -149,7 +149,7 @@ def search_features(
     best = best.keep(order)
     return FoundFeatures(
         features=best.patches,
-        activations=best.placements[:, :, *search.problem.inside],
+        states=best.placements[:, :, *search.problem.inside],
         failure=best.failure(),
         prior=best.prior(),
         rates=best.rates,
@@ -173,7 +173,7 @@ class _Search:
         engine: EngineLike,
     ) -> None:
         image = (observations.shape[0], observations.shape[1])
-        activation_shape(image, window, border)  # says so if the features do not fit
+        state_shape(image, window, border)  # says so if the features do not fit
         self.chosen, observations = sample_rows(observations, _MAX_PIXELS, seed)
         self.dense = observations.to_dense()
         matrix = Matrix(self.dense > 0, ~np.isnan(self.dense))  # NaN > 0 is False
@@ -204,7 +204,7 @@ class _Search:
         )
         inner = tuple(slice(margin[k], margin[k] + problem.image[k]) for k in (0, 1))
         padded[:, *inner] = self.dense.reshape(-1, *problem.image)
-        places = activation_shape((padded.shape[1], padded.shape[2]), problem.window)
+        places = state_shape((padded.shape[1], padded.shape[2]), problem.window)
         products = self.max_components * int(np.prod(places) * np.prod(problem.window))
         affordable = _MAX_PRODUCTS // products
         chosen = np.arange(len(padded))
@@ -216,7 +216,7 @@ class _Search:
             self.max_components,
             problem.window,
             JointMaxProduct(iterations=_ITERATIONS),
-            activation_probability=start.activation_probability,
+            state_probability=start.state_probability,
             flip_probability=start.flip_probability,
             seed=self.seed + 1_000_003 * number,
             engine=problem.engine,
@@ -225,7 +225,7 @@ class _Search:
         placements = np.zeros(shape, dtype=np.uint8)
         first = [problem.window[k] - 1 - margin[k] for k in (0, 1)]
         rows, columns = (slice(first[k], first[k] + places[k]) for k in (0, 1))
-        placements[chosen, :, rows, columns] = found.activations
+        placements[chosen, :, rows, columns] = found.states
         cover = problem.cover(found.features, placements)
         return prune_patches(anchor_top_left(cover), self.max_components)
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from noisyor._util.arrays import BinaryArray, FloatArray, IntArray
 from noisyor.engines.contract import EngineLike, Factors
 from noisyor.engines.registry import get_engine
-from noisyor.network.layout import activation_shape
+from noisyor.network.layout import state_shape
 from noisyor.search.cover import (
     PRIOR_ROWS,
     Cover,
@@ -68,7 +68,7 @@ class ImageProblem(NamedTuple):
     @property
     def positions(self) -> tuple[int, int]:
         """Rows and columns of placements, those that hang over the border included."""
-        return activation_shape(self.image, self.window, border=True)
+        return state_shape(self.image, self.window, border=True)
 
     @property
     def inside(self) -> tuple[slice, slice]:

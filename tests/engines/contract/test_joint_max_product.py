@@ -12,16 +12,16 @@ from noisyor.engines.registry import get_engine
 NEEDS = ("joint_max_product",)
 
 
-def random_unaries(seed, n, patches, positions, pixel_scale=3.0):
+def random_unaries(seed, n, features, positions, pixel_scale=3.0):
     generator = np.random.default_rng(seed)
-    height, width = patches[1] + positions[0] - 1, patches[2] + positions[1] - 1
+    height, width = features[1] + positions[0] - 1, features[2] + positions[1] - 1
     return JointUnaries(
         *(
             generator.normal(0.0, scale, shape).astype(np.float32)
             for scale, shape in [
                 (pixel_scale, (n, height, width)),
-                (2.0, (n, patches[0], *positions)),
-                (2.0, patches),
+                (2.0, (n, features[0], *positions)),
+                (2.0, features),
             ]
         )
     )
@@ -32,24 +32,28 @@ def learn(engine, unaries, iterations, damping=0.5, tolerance=0.0):
 
 
 def given_patches(unaries):
-    on = np.where(unaries.patches > 0, np.inf, -np.inf).astype(np.float32)
-    return unaries._replace(patches=on)
+    on = np.where(unaries.features > 0, np.inf, -np.inf).astype(np.float32)
+    return unaries._replace(features=on)
 
 
 # ---- against enumeration
 
 
-def enumerated(pixels, activations, patches):
-    """Max-marginals given pixels (n, p), activations (n, r), patches (r, p), one position."""
-    (n, r), p = activations.shape, patches.shape[1]
-    states = np.array(list(itertools.product((0, 1), repeat=n * r + r * p)), dtype=np.uint8)
-    U, V = states[:, : n * r].reshape(-1, n, r), states[:, n * r :].reshape(-1, r, p)
-    drawn = np.einsum("snr,srp->snp", U, V) > 0
-    score = (drawn * pixels).sum((1, 2)) + states @ np.concatenate(
-        [activations.ravel(), patches.ravel()]
+def enumerated(pixels, states, features):
+    """Max-marginals given pixels (n, p), states (n, r), features (r, p), one position."""
+    (n, r), p = states.shape, features.shape[1]
+    every = itertools.product((0, 1), repeat=n * r + r * p)
+    configurations = np.array(list(every), dtype=np.uint8)
+    U, V = (
+        configurations[:, : n * r].reshape(-1, n, r),
+        configurations[:, n * r :].reshape(-1, r, p),
     )
-    on = np.array([score[states[:, k] == 1].max() for k in range(states.shape[1])])
-    off = np.array([score[states[:, k] == 0].max() for k in range(states.shape[1])])
+    drawn = np.einsum("snr,srp->snp", U, V) > 0
+    score = (drawn * pixels).sum((1, 2)) + configurations @ np.concatenate(
+        [states.ravel(), features.ravel()]
+    )
+    on = np.array([score[configurations[:, k] == 1].max() for k in range(configurations.shape[1])])
+    off = np.array([score[configurations[:, k] == 0].max() for k in range(configurations.shape[1])])
     marginals = on - off
     return marginals[: n * r].reshape(n, r), marginals[n * r :].reshape(r, p)
 
@@ -75,9 +79,9 @@ def test_trees_are_solved_exactly(engine, case, seed):
         seen[a, 0, j] = 1.0
     unaries = unaries._replace(pixels=unaries.pixels * seen)
     result = learn(engine, unaries, 100)
-    u, v = enumerated(unaries.pixels[:, 0], unaries.activations[:, :, 0, 0], unaries.patches[:, 0])
-    np.testing.assert_allclose(result.activations[:, :, 0, 0], u, atol=1e-4)
-    np.testing.assert_allclose(result.patches[:, 0], v, atol=1e-4)
+    u, v = enumerated(unaries.pixels[:, 0], unaries.states[:, :, 0, 0], unaries.features[:, 0])
+    np.testing.assert_allclose(result.states[:, :, 0, 0], u, atol=1e-4)
+    np.testing.assert_allclose(result.features[:, 0], v, atol=1e-4)
     assert result.residual < 1e-5
 
 
@@ -94,16 +98,16 @@ PROBLEMS = [
 
 def plain_joint_max_product(unaries, iterations, damping):
     """Loops over every AND: u is an activation, v a pixel of a patch, c the evidence."""
-    pixels, activations, patches = (np.asarray(array, dtype=float) for array in unaries)
-    n_images, n_patches, rows, columns = activations.shape
-    _, height, width = patches.shape
+    pixels, states, features = (np.asarray(array, dtype=float) for array in unaries)
+    n_images, n_components, rows, columns = states.shape
+    _, height, width = features.shape
     ands = [
         ((n, f, i, j), (f, a, b), (n, i + a, j + b))
-        for n, f, i, j in np.ndindex(n_images, n_patches, rows, columns)
+        for n, f, i, j in np.ndindex(n_images, n_components, rows, columns)
         for a, b in np.ndindex(height, width)
     ]
     to_u, to_v = np.zeros((2, len(ands)))
-    u, v, residual = activations.copy(), patches.copy(), 0.0
+    u, v, residual = states.copy(), features.copy(), 0.0
     for _ in range(iterations):
         heard = [(u[k] - to_u[e], v[w] - to_v[e]) for e, (k, w, _) in enumerate(ands)]
         down = [min(left + right, left, right) for left, right in heard]
@@ -122,7 +126,7 @@ def plain_joint_max_product(unaries, iterations, damping):
         residual = max(np.abs(new_u - to_u).max(), np.abs(new_v - to_v).max())
         to_u = damping * to_u + (1.0 - damping) * new_u
         to_v = damping * to_v + (1.0 - damping) * new_v
-        u, v = activations.copy(), patches.copy()
+        u, v = states.copy(), features.copy()
         for e, (k, w, _) in enumerate(ands):
             u[k] += to_u[e]
             v[w] += to_v[e]
@@ -135,8 +139,8 @@ def test_messages_are_those_of_plain_loops(engine, problem, iterations):
     unaries = random_unaries(3, *problem)
     result = learn(engine, unaries, iterations, 0.4)
     u, v, residual = plain_joint_max_product(unaries, iterations, 0.4)
-    np.testing.assert_allclose(result.activations, u, atol=1e-4)
-    np.testing.assert_allclose(result.patches, v, atol=1e-4)
+    np.testing.assert_allclose(result.states, u, atol=1e-4)
+    np.testing.assert_allclose(result.features, v, atol=1e-4)
     assert result.residual == pytest.approx(residual, abs=1e-4)
 
 
@@ -148,8 +152,8 @@ def test_learning_agrees_with_the_reference(engine, problem, iterations):
     for damping in (0.0 if iterations < 10 else 0.3, 0.5):
         result = learn(engine, unaries, iterations, damping)
         expected = infer_jointly(*unaries, iterations=iterations, damping=damping)
-        np.testing.assert_allclose(result.activations, expected.activations, atol=1e-4)
-        np.testing.assert_allclose(result.patches, expected.patches, atol=1e-4)
+        np.testing.assert_allclose(result.states, expected.states, atol=1e-4)
+        np.testing.assert_allclose(result.features, expected.features, atol=1e-4)
         assert result.residual == pytest.approx(expected.residual, abs=1e-4)
 
 
@@ -158,10 +162,10 @@ def test_learning_agrees_with_the_reference(engine, problem, iterations):
 def test_given_patches_agree_with_the_reference(engine, problem, iterations):
     given = given_patches(random_unaries(2, *problem))
     result = learn(engine, given, iterations)
-    clamped = np.where(given.patches > 0, 1e9, -1e9)
-    expected = infer_jointly(given.pixels, given.activations, clamped, iterations=iterations)
-    np.testing.assert_allclose(result.activations, expected.activations, atol=1e-4)
-    np.testing.assert_array_equal(result.patches, given.patches)
+    clamped = np.where(given.features > 0, 1e9, -1e9)
+    expected = infer_jointly(given.pixels, given.states, clamped, iterations=iterations)
+    np.testing.assert_allclose(result.states, expected.states, atol=1e-4)
+    np.testing.assert_array_equal(result.features, given.features)
     assert result.iterations == iterations
 
 
@@ -179,16 +183,16 @@ def test_bits_do_not_depend_on_threads(engine, threads):
 
 def test_given_patches_treat_images_independently(engine):
     given = given_patches(random_unaries(5, 9, (3, 2, 4), (3, 3)))
-    part = given._replace(pixels=given.pixels[4:6], activations=given.activations[4:6])
+    part = given._replace(pixels=given.pixels[4:6], states=given.states[4:6])
     whole, some = learn(engine, given, 40), learn(engine, part, 40)
-    np.testing.assert_array_equal(whole.activations[4:6], some.activations)
+    np.testing.assert_array_equal(whole.states[4:6], some.states)
 
 
 def test_pixels_without_evidence_say_nothing(engine):
     unaries = random_unaries(0, 4, (3, 1, 8), (1, 1))
     result = learn(engine, unaries._replace(pixels=unaries.pixels * 0), 500)
-    np.testing.assert_allclose(result.activations, unaries.activations, atol=1e-6)
-    np.testing.assert_allclose(result.patches, unaries.patches, atol=1e-6)
+    np.testing.assert_allclose(result.states, unaries.states, atol=1e-6)
+    np.testing.assert_allclose(result.features, unaries.features, atol=1e-6)
     assert result.residual < 1e-6
 
 
@@ -203,4 +207,4 @@ def test_tolerance_stops_early_and_progress_is_told(engine, given):
     assert result.residual < 1e-3
     assert sum(told) == (len(unaries.pixels) if given else result.iterations)
     late = learn(engine, unaries, 400)
-    np.testing.assert_array_equal(late.activations > 0, result.activations > 0)
+    np.testing.assert_array_equal(late.states > 0, result.states > 0)

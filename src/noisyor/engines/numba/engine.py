@@ -289,7 +289,7 @@ class NumbaEngine:
         progress: Callable[[int], object] | None = None,
     ) -> JointResult:
         """See `noisyor.engines.contract.Engine.joint_max_product`."""
-        given = bool(np.isinf(unaries.patches).all())
+        given = bool(np.isinf(unaries.features).all())
         run = factorization.infer if given else factorization.learn
         return run(unaries, options, progress or (lambda done: None), self.workers)
 

@@ -156,7 +156,7 @@ class NumpyEngine:
         options: JointOptions,
         progress: Callable[[int], object] | None = None,
     ) -> JointResult:
-        """Activations and patches together, or the activations alone if the patches are given."""
+        """States and features together, or the states alone if the features are given."""
         return joint_max_product(unaries, options, progress)
 
     def cover_memberships(

@@ -1,6 +1,6 @@
-"""Joint max-product: activations and patches of images together, all ANDs at once.
+"""Joint max-product: states and features of images together, all ANDs at once.
 
-An image is the OR of patches at positions; a patch draws a pixel of its window if its activation
+An image is the OR of features at positions; a patch draws a pixel of its window if its activation
 there and that pixel of the patch are both on: one AND of two unknowns. All messages are log-odds.
 With u and v what the two inputs of an AND hear from elsewhere, and c the evidence on the pixel,
 
@@ -46,10 +46,10 @@ class Ands(NamedTuple):
 
 
 class JointBeliefs(NamedTuple):
-    """Log-odds of activations and patches, iterations, and the largest change asked for."""
+    """Log-odds of states and features, iterations, and the largest change asked for."""
 
-    activations: FloatArray
-    patches: FloatArray
+    states: FloatArray
+    features: FloatArray
     iterations: int
     residual: float
 
@@ -57,36 +57,36 @@ class JointBeliefs(NamedTuple):
 def joint_max_product(
     unaries: JointUnaries, options: JointOptions, progress: Progress = None
 ) -> JointResult:
-    """Both together, or each image alone if the patches are given; see the engine contract."""
-    if not np.isinf(unaries.patches).all():
+    """Both together, or each image alone if the features are given; see the engine contract."""
+    if not np.isinf(unaries.features).all():
         found = infer_jointly(*unaries, *options, progress=progress)
         return JointResult(
-            found.activations.astype(np.float32),
-            found.patches.astype(np.float32),
+            found.states.astype(np.float32),
+            found.features.astype(np.float32),
             found.iterations,
             found.residual,
         )
     parts = []
-    for pixels, activations in zip(unaries.pixels, unaries.activations, strict=True):
-        parts.append(infer_activations(pixels, activations, unaries.patches, *options))
+    for pixels, states in zip(unaries.pixels, unaries.states, strict=True):
+        parts.append(infer_states(pixels, states, unaries.features, *options))
         if progress is not None:
             progress(1)
     return JointResult(
-        np.stack([part.activations for part in parts]).astype(np.float32),
-        unaries.patches.copy(),
+        np.stack([part.states for part in parts]).astype(np.float32),
+        unaries.features.copy(),
         max(part.iterations for part in parts),
         max(part.residual for part in parts),
     )
 
 
-def list_ands(activations: tuple[int, ...], patches: tuple[int, ...]) -> Ands:
-    """The ANDs of activations (n, patch, row, column) and patches (patch, line, column)."""
-    n, f, i, j = np.indices(activations, sparse=True)
-    lines, columns = activations[2] + patches[1] - 1, activations[3] + patches[2] - 1
+def list_ands(states: tuple[int, ...], features: tuple[int, ...]) -> Ands:
+    """The ANDs of states (n, patch, row, column) and features (patch, line, column)."""
+    n, f, i, j = np.indices(states, sparse=True)
+    lines, columns = states[2] + features[1] - 1, states[3] + features[2] - 1
     found = []
-    for a, b in np.ndindex(patches[1:]):
-        u = ((n * activations[1] + f) * activations[2] + i) * activations[3] + j
-        v = np.broadcast_to((f * patches[1] + a) * patches[2] + b, u.shape)
+    for a, b in np.ndindex(features[1:]):
+        u = ((n * states[1] + f) * states[2] + i) * states[3] + j
+        v = np.broadcast_to((f * features[1] + a) * features[2] + b, u.shape)
         x = np.broadcast_to((n * lines + i + a) * columns + j + b, u.shape)
         found.append(np.stack([u.ravel(), v.ravel(), x.ravel()]))
     listed = np.concatenate(found, axis=1)
@@ -111,8 +111,8 @@ def to_or_inputs(t: FloatArray, evidence: FloatArray, ors: Segments) -> FloatArr
 
 def infer_jointly(
     pixels: npt.ArrayLike,
-    activations: npt.ArrayLike,
-    patches: npt.ArrayLike,
+    states: npt.ArrayLike,
+    features: npt.ArrayLike,
     iterations: int,
     damping: float = 0.5,
     tolerance: float = 0.0,
@@ -120,17 +120,17 @@ def infer_jointly(
     schedule: Literal["collapsed", "two-stage"] = "collapsed",
     progress: Progress = None,
 ) -> JointBeliefs:
-    """Beliefs of activations and patches.
+    """Beliefs of states and features.
 
     Parameters
     ----------
-    pixels, activations, patches : log-odds of shapes (n_images, height, width),
-        (n_images, n_patches, rows, columns) and (n_patches, lines, columns).
+    pixels, states, features : log-odds of shapes (n_images, height, width),
+        (n_images, n_components, rows, columns) and (n_components, lines, columns).
     schedule : ``"collapsed"`` passes a message through AND and OR and back in one iteration and
         damps it on arrival; ``"two-stage"``, that of the paper's competitor, updates all factors
         in parallel and damps all messages.
     """
-    unary_u, unary_v = np.asarray(activations, dtype=float), np.asarray(patches, dtype=float)
+    unary_u, unary_v = np.asarray(states, dtype=float), np.asarray(features, dtype=float)
     ands = list_ands(unary_u.shape, unary_v.shape)
     drawn, ors = ands.by_pixel()
     evidence = np.asarray(pixels, dtype=float).ravel()[drawn]
@@ -159,20 +159,20 @@ def infer_jointly(
     return JointBeliefs(u.reshape(unary_u.shape), v.reshape(unary_v.shape), done, residual)
 
 
-def infer_activations(
+def infer_states(
     pixels: npt.ArrayLike,
-    activations: npt.ArrayLike,
-    patches: npt.ArrayLike,
+    states: npt.ArrayLike,
+    features: npt.ArrayLike,
     iterations: int,
     damping: float = 0.5,
     tolerance: float = 0.0,
 ) -> JointBeliefs:
-    """Beliefs of the activations (n_patches, rows, columns) of one image (height, width).
+    """Beliefs of the states (n_components, rows, columns) of one image (height, width).
 
-    The patches are plus and minus infinity. An AND with a pixel that is off is off; one with a
+    The features are plus and minus infinity. An AND with a pixel that is off is off; one with a
     pixel that is on passes messages through.
     """
-    unary, given = np.asarray(activations, dtype=float), np.asarray(patches, dtype=float)
+    unary, given = np.asarray(states, dtype=float), np.asarray(features, dtype=float)
     ands = list_ands((1, *unary.shape), given.shape)
     ands = ands.taken(given.ravel()[ands.patch] > 0)
     drawn, ors = ands.by_pixel()

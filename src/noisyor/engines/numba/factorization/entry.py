@@ -40,9 +40,9 @@ def learn(
     progress: Callable[[int], object],
     n_threads: int,
 ) -> JointResult:
-    """Infer activations and features together."""
+    """Infer states and features together."""
     layout, pixels, unary = _arranged(unaries)
-    unary_v = features_to_kernel(unaries.patches, NEVER)
+    unary_v = features_to_kernel(unaries.features, NEVER)
     n_images = len(pixels)
     cells = layout.n_blocks * layout.rows * layout.columns * layout.height * layout.n_features
     messages = _aligned_zeros(n_images * cells * 2 * LANES).reshape(n_images, -1)
@@ -72,7 +72,7 @@ def learn(
             break
     return JointResult(
         _activations_from_kernel(u, unaries),
-        features_from_kernel(v, unaries.patches.shape),
+        features_from_kernel(v, unaries.features.shape),
         done,
         residual,
     )
@@ -84,9 +84,9 @@ def infer(
     progress: Callable[[int], object],
     n_threads: int,
 ) -> JointResult:
-    """Infer the activations alone; ``unaries.patches`` are plus or minus infinity."""
+    """Infer the states alone; ``unaries.features`` are plus or minus infinity."""
     layout, pixels, unary = _arranged(unaries)
-    on = features_to_kernel((unaries.patches > 0).astype(np.float32), np.float32(0.0))
+    on = features_to_kernel((unaries.features > 0).astype(np.float32), np.float32(0.0))
     active = list_active(layout, on)
     u = unary.copy()
     rounds = np.empty(len(u), dtype=np.int64)
@@ -112,7 +112,7 @@ def infer(
     run_blocks(block, len(u), n_threads, blocks_per_thread=8)
     return JointResult(
         _activations_from_kernel(u, unaries),
-        unaries.patches,
+        unaries.features,
         int(rounds.max()),
         float(residual.max()),
     )
@@ -158,19 +158,19 @@ def _add_chunks(unary, partial, v):
 
 def _arranged(unaries: JointUnaries) -> tuple[Layout, SingleArray, SingleArray]:
     """The sizes, padded pixels (n_images, ...) and unaries (n_images, position * feature)."""
-    n_images, _, rows, columns = unaries.activations.shape
-    layout = layout_of(unaries.patches.shape, (rows, columns))
+    n_images, _, rows, columns = unaries.states.shape
+    layout = layout_of(unaries.features.shape, (rows, columns))
     _, height, width = unaries.pixels.shape
     length = -(-height * layout.stride // LANES) * LANES
     pixels = np.zeros((n_images, length), dtype=np.float32)
     lines = pixels[:, : height * layout.stride].reshape(n_images, height, layout.stride)
     lines[:, :, :width] = unaries.pixels
-    unary = unaries.activations.transpose(0, 2, 3, 1).reshape(n_images, -1)
+    unary = unaries.states.transpose(0, 2, 3, 1).reshape(n_images, -1)
     return layout, pixels, np.ascontiguousarray(unary)
 
 
 def _activations_from_kernel(u: SingleArray, unaries: JointUnaries) -> SingleArray:
-    n_images, n_features, rows, columns = unaries.activations.shape
+    n_images, n_features, rows, columns = unaries.states.shape
     arranged = u.reshape(n_images, rows, columns, n_features).transpose(0, 3, 1, 2)
     return np.ascontiguousarray(arranged)
 

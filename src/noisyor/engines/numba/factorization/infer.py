@@ -1,4 +1,4 @@
-"""Joint max-product with given features: the activations of each image alone.
+"""Joint max-product with given features: the states of each image alone.
 
 Equation T45 of docs/theory.md with v known. Images are then independent, and all iterations of an
 image run while its messages are in cache. An AND with a pixel that is off in the feature says

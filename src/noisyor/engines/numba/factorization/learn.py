@@ -1,4 +1,4 @@
-"""Messages of joint max-product: activations and features inferred together.
+"""Messages of joint max-product: states and features inferred together.
 
 Equations T44 and T45 of docs/theory.md.
 An image (a row of a matrix) is the OR of features stamped at positions; feature f at a position
@@ -54,7 +54,7 @@ class Layout(NamedTuple):
     ``columns`` positions. Lines of pixels are ``stride`` floats apart, so that a feature at the
     last position still ends within its line.
 
-    Arrays of activations are ordered (position, feature), of features (block, line, feature,
+    Arrays of states are ordered (position, feature), of features (block, line, feature,
     lane), of messages (block, position, line, feature, to activation or feature, lane).
     """
 
@@ -145,7 +145,7 @@ def _answer(
     """New messages of some blocks; return the largest change asked for, lane by lane.
 
     t is computed a second time rather than stored: messages are most of the memory traffic.
-    What arrives at the activations is added to ``lanes``, at the features to ``incoming``.
+    What arrives at the states is added to ``lanes``, at the features to ``incoming``.
     """
     n_features, height, _, rows, columns, stride = layout
     first, last = blocks
@@ -197,7 +197,7 @@ def update_image(
 ):
     """One iteration for one image; return the largest change that a message asked for.
 
-    ``unary`` and ``u`` (n_positions * n_features,) of its activations, ``u`` their beliefs, which
+    ``unary`` and ``u`` (n_positions * n_features,) of its states, ``u`` their beliefs, which
     are replaced by the new ones; ``v`` beliefs of the features; ``evidence`` per pixel. Messages
     to the features are added to ``incoming``. ``best``, ``second``, ``positive`` per pixel and
     ``lanes`` (8 per activation) are scratch space.
