@@ -234,6 +234,15 @@ class AnnealingResult(NamedTuple):
     probability: FloatArray
     error: FloatArray
 
+    @classmethod
+    def empty(cls, n_rows: int, n_hidden: int, with_probability: bool) -> AnnealingResult:
+        """Arrays for an engine to fill."""
+        of_rows = (np.zeros(n_rows) for _ in range(3))
+        shape = (n_rows if with_probability else 0, n_hidden)
+        log_sum, log_evidence, log_error = of_rows
+        size = np.zeros(n_rows, dtype=np.int64)
+        return cls(log_sum, size, log_evidence, log_error, np.zeros(shape), np.zeros(shape))
+
 
 class JointUnaries(NamedTuple):
     """Log-odds of every variable of joint max-product.

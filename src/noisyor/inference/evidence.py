@@ -136,17 +136,9 @@ def evidence_bound(
     array([4])
     """
     observations = Observations.of(X, n_visible=network.n_visible)
-    found = explore_configurations(
-        network,
-        observations,
-        n_samples=n_samples,
-        n_expansions=n_expansions,
-        method=method,
-        hidden=hidden,
-        seed=seed,
-        engine=engine,
-        progress=progress,
-    )
+    run: dict[str, Any] = {"hidden": hidden, "seed": seed, "engine": engine, "progress": progress}
+    size: dict[str, Any] = {"n_samples": n_samples, "n_expansions": n_expansions}
+    found = explore_configurations(network, observations, method=method, **size, **run)
     return EvidenceBound(found.log_sum, found.size, weights=observations.weights)
 
 
@@ -174,10 +166,8 @@ def estimate_evidence(
     X : observations in any form that `Observations.of` takes; unobserved visibles are summed out.
     n_chains : independent chains per row, at least 2; the error falls with their square root.
     n_steps : sweeps of each chain; more of them make the weights more even.
-    hidden : evidence on hidden nodes as in `explain`; the estimate is of ``log p(x, hidden)``.
-    seed : key of the samples.
-    engine : as in `explain`.
-    progress : show a progress bar; None shows it on a terminal only.
+    n_expansions, hidden, seed, engine, progress : as in `evidence_bound`; with evidence on hidden
+        nodes the estimate is of ``log p(x, hidden)``.
 
     Examples
     --------
@@ -192,17 +182,10 @@ def estimate_evidence(
     -1.74
     """
     observations = Observations.of(X, n_visible=network.n_visible)
+    run: dict[str, Any] = {"hidden": hidden, "seed": seed, "engine": engine, "progress": progress}
+    chains = {"n_chains": n_chains, "n_steps": n_steps, "n_stay": _N_STAY}
     found = explore_configurations(
-        network,
-        observations,
-        n_chains=n_chains,
-        n_steps=n_steps,
-        n_stay=_N_STAY,
-        n_expansions=n_expansions,
-        hidden=hidden,
-        seed=seed,
-        engine=engine,
-        progress=progress,
+        network, observations, n_expansions=n_expansions, **chains, **run
     )
     return EvidenceEstimate(found.log_evidence, found.log_error, weights=observations.weights)
 

@@ -254,15 +254,7 @@ class NumbaEngine:
     ) -> AnnealingResult:
         """See `noisyor.engines.contract.Engine.anneal`."""
         n_rows, n_hidden = evidence.n_rows, prepared.graph.n_hidden
-        shape = (n_rows if with_probability else 0, n_hidden)
-        result = AnnealingResult(
-            log_sum=np.empty(n_rows),
-            size=np.empty(n_rows, dtype=np.int64),
-            log_evidence=np.empty(n_rows),
-            log_error=np.empty(n_rows),
-            probability=np.empty(shape),
-            error=np.empty(shape),
-        )
+        result = AnnealingResult.empty(n_rows, n_hidden, with_probability)
 
         def block(begin: int, end: int) -> None:
             explore_rows(

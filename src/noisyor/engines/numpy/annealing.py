@@ -46,15 +46,7 @@ def anneal(
 ) -> AnnealingResult:
     """Sets and chains of every row; the noise of a row depends on the seed and its id alone."""
     n_rows, n_hidden = evidence.n_rows, prepared.network.n_hidden
-    shape = (n_rows if with_probability else 0, n_hidden)
-    result = AnnealingResult(
-        log_sum=np.zeros(n_rows),
-        size=np.zeros(n_rows, dtype=np.int64),
-        log_evidence=np.zeros(n_rows),
-        log_error=np.zeros(n_rows),
-        probability=np.zeros(shape),
-        error=np.zeros(shape),
-    )
+    result = AnnealingResult.empty(n_rows, n_hidden, with_probability)
     n_starts = len(starts) // max(n_rows, 1)
     for row in rows_of(prepared, evidence):
         model = LocalModel.of(prepared, row)

@@ -12,26 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from noisyor._util.arrays import BinaryArray, FloatArray, IntArray, SingleArray
-from noisyor.engines.contract import (
-    FUNCTIONS,
-    AnnealingOptions,
-    AnnealingResult,
-    CoverResult,
-    Evidence,
-    Factors,
-    GibbsResult,
-    GradientSum,
-    JointOptions,
-    JointResult,
-    JointUnaries,
-    MaxProductOptions,
-    MaxProductResult,
-    MeanFieldOptions,
-    MeanFieldResult,
-    NoiseKey,
-    PolishOptions,
-    WarmState,
-)
+from noisyor.engines import contract
 from noisyor.engines.numpy.annealing import anneal
 from noisyor.engines.numpy.cover import cover_memberships
 from noisyor.engines.numpy.gibbs import gibbs_sweep
@@ -66,7 +47,7 @@ class NumpyEngine:
     n_threads: int | None = None
 
     name: ClassVar[str] = "numpy"
-    supports: ClassVar[frozenset[str]] = FUNCTIONS
+    supports: ClassVar[frozenset[str]] = contract.FUNCTIONS
 
     def __post_init__(self) -> None:
         resolve_threads(self.n_threads)
@@ -83,89 +64,99 @@ class NumpyEngine:
     def max_product(
         self,
         prepared: Prepared,
-        evidence: Evidence,
-        options: MaxProductOptions,
-        key: NoiseKey,
+        evidence: contract.Evidence,
+        options: contract.MaxProductOptions,
+        key: contract.NoiseKey,
         *,
         with_beliefs: bool = False,
-    ) -> MaxProductResult:
+    ) -> contract.MaxProductResult:
         """Message passing and decoding of every row."""
         return max_product(prepared, evidence, options, key, with_beliefs=with_beliefs)
 
     def polish(
-        self, prepared: Prepared, evidence: Evidence, states: BinaryArray, options: PolishOptions
+        self,
+        prepared: Prepared,
+        evidence: contract.Evidence,
+        states: BinaryArray,
+        options: contract.PolishOptions,
     ) -> BinaryArray:
         """States (lines, n_hidden) after single flips that raise log p(h, x); clamps stay."""
         return polish(prepared, evidence, states, options)
 
-    def log_joint(self, prepared: Prepared, evidence: Evidence, states: BinaryArray) -> FloatArray:
+    def log_joint(
+        self, prepared: Prepared, evidence: contract.Evidence, states: BinaryArray
+    ) -> FloatArray:
         """``log p(h, x)`` (lines,) of states (lines, n_hidden), several lines per row allowed."""
         return log_joint(prepared, evidence, states)
 
     def log_joint_gradient(
-        self, prepared: Prepared, evidence: Evidence, states: BinaryArray
-    ) -> GradientSum:
+        self, prepared: Prepared, evidence: contract.Evidence, states: BinaryArray
+    ) -> contract.GradientSum:
         """Sum over rows of ``log p(h, x)`` and its gradient; lines of one row are averaged."""
         return log_joint_gradient(prepared, evidence, states)
 
     def mean_field(
         self,
         prepared: Prepared,
-        evidence: Evidence,
-        options: MeanFieldOptions,
+        evidence: contract.Evidence,
+        options: contract.MeanFieldOptions,
         *,
         with_q: bool = False,
-    ) -> MeanFieldResult:
+    ) -> contract.MeanFieldResult:
         """Coordinate ascent on (q, r) of every row."""
         return mean_field(prepared, evidence, options, with_q=with_q)
 
     def mean_field_gradient(
         self,
         prepared: Prepared,
-        evidence: Evidence,
-        options: MeanFieldOptions,
-        warm: WarmState | None = None,
+        evidence: contract.Evidence,
+        options: contract.MeanFieldOptions,
+        warm: contract.WarmState | None = None,
         *,
         keep_warm: bool = False,
-    ) -> tuple[GradientSum, WarmState | None]:
+    ) -> tuple[contract.GradientSum, contract.WarmState | None]:
         """Sum over rows of the bound and its gradient with (q, r) held fixed at the optimum."""
         return mean_field_gradient(prepared, evidence, options, warm, keep_warm=keep_warm)
 
     def gibbs_sweep(
-        self, prepared: Prepared, evidence: Evidence, states: BinaryArray, key: NoiseKey
-    ) -> GibbsResult:
+        self,
+        prepared: Prepared,
+        evidence: contract.Evidence,
+        states: BinaryArray,
+        key: contract.NoiseKey,
+    ) -> contract.GibbsResult:
         """Draw every hidden node of every row once, given all others; ``key.step`` numbers it."""
         return gibbs_sweep(prepared, evidence, states, key)
 
     def anneal(
         self,
         prepared: Prepared,
-        evidence: Evidence,
+        evidence: contract.Evidence,
         starts: BinaryArray,
-        options: AnnealingOptions,
-        key: NoiseKey,
+        options: contract.AnnealingOptions,
+        key: contract.NoiseKey,
         *,
         with_probability: bool = False,
-    ) -> AnnealingResult:
+    ) -> contract.AnnealingResult:
         """Sets of likely configurations from ``starts`` (n_rows * n_starts, n_hidden), chains."""
         return anneal(prepared, evidence, starts, options, key, with_probability=with_probability)
 
     def joint_max_product(
         self,
-        unaries: JointUnaries,
-        options: JointOptions,
+        unaries: contract.JointUnaries,
+        options: contract.JointOptions,
         progress: Callable[[int], object] | None = None,
-    ) -> JointResult:
+    ) -> contract.JointResult:
         """States and features together, or the states alone if the features are given."""
         return joint_max_product(unaries, options, progress)
 
     def cover_memberships(
         self,
         weights: SingleArray,
-        factors: Factors,
+        factors: contract.Factors,
         states: BinaryArray,
         counts: IntArray,
         price: FloatArray,
-    ) -> CoverResult:
+    ) -> contract.CoverResult:
         """Flip memberships of rows in factors while the cover gains."""
         return cover_memberships(weights, factors, states, counts, price)

@@ -12,21 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import float32, njit
 
+from noisyor.engines.numba import float32x8 as simd
 from noisyor.engines.numba.factorization.learn import TINY, Layout, clear_pixels, or_terms, or_up
-from noisyor.engines.numba.float32x8 import (
-    LANES,
-    add,
-    largest,
-    load,
-    multiply,
-    reduce_max,
-    reduce_sum,
-    smallest,
-    splat,
-    store,
-    subtract,
-    where_equal,
-)
 from noisyor.engines.numba.graph import NEVER
 
 
@@ -44,7 +31,7 @@ class Active(NamedTuple):
 
 def list_active(layout: Layout, on: npt.NDArray[np.float32]) -> Active:
     """The parts of the features ``on``, in the order of the kernels, that have a pixel on."""
-    lanes = on.reshape(layout.n_blocks * layout.height, layout.n_features, LANES) > 0
+    lanes = on.reshape(layout.n_blocks * layout.height, layout.n_features, simd.LANES) > 0
     line, feature = np.nonzero(lanes.any(axis=2))
     ptr = np.searchsorted(line, np.arange(len(lanes) + 1))
     off = np.where(lanes[line, feature], np.float32(0.0), NEVER)
@@ -57,9 +44,9 @@ def infer_images(layout, active, unary, u, pixels, iterations, step, tolerance, 
     best = np.empty(pixels.shape[1], dtype=np.float32)
     second = np.empty_like(best)
     positive = np.empty_like(best)
-    lanes = np.empty(u.shape[1] * LANES, dtype=np.float32)
+    lanes = np.empty(u.shape[1] * simd.LANES, dtype=np.float32)
     messages = np.empty(
-        len(active.feature) * layout.rows * layout.columns * LANES, dtype=np.float32
+        len(active.feature) * layout.rows * layout.columns * simd.LANES, dtype=np.float32
     )
     for n in range(len(u)):
         messages[:] = 0.0  # u holds the unaries: beliefs before any message has arrived
@@ -72,7 +59,7 @@ def infer_images(layout, active, unary, u, pixels, iterations, step, tolerance, 
                 layout, active, u[n], messages, pixels[n], best, second, positive, lanes, step
             )
             for k in range(u.shape[1]):
-                u[n, k] = unary[n, k] + reduce_sum(load(lanes, k * LANES))
+                u[n, k] = unary[n, k] + simd.reduce_sum(simd.load(lanes, k * simd.LANES))
             done += 1
             if change < tolerance:
                 break
@@ -84,62 +71,66 @@ def infer_images(layout, active, unary, u, pixels, iterations, step, tolerance, 
 def _collect(layout, active, u, messages, best, second, positive):
     n_features, height, n_blocks, rows, columns, stride = layout
     ptr, feature, off = active
-    zero = splat(float32(0.0))
+    zero = simd.splat(float32(0.0))
     cell = 0
     for block in range(n_blocks):
         for i in range(rows):
             for j in range(columns):
                 activation = (i * columns + j) * n_features
                 for a in range(height):
-                    pixel = (i + a) * stride + j + block * LANES
-                    top, next_top = load(best, pixel), load(second, pixel)
-                    total = load(positive, pixel)
+                    pixel = (i + a) * stride + j + block * simd.LANES
+                    top, next_top = simd.load(best, pixel), simd.load(second, pixel)
+                    total = simd.load(positive, pixel)
                     for entry in range(ptr[block * height + a], ptr[block * height + a + 1]):
-                        belief = splat(u[activation + feature[entry]])
-                        heard = subtract(belief, load(messages, cell))
+                        belief = simd.splat(u[activation + feature[entry]])
+                        heard = simd.subtract(belief, simd.load(messages, cell))
                         # off is 0 or NEVER: added, it switches lanes of pixels that are off out of
                         # the OR.
-                        down = add(heard, load(off, entry * LANES))
-                        total = add(total, largest(down, zero))
-                        next_top = largest(next_top, smallest(top, down))
-                        top = largest(top, down)
-                        cell += LANES
-                    store(best, pixel, top)
-                    store(second, pixel, next_top)
-                    store(positive, pixel, total)
+                        down = simd.add(heard, simd.load(off, entry * simd.LANES))
+                        total = simd.add(total, simd.largest(down, zero))
+                        next_top = simd.largest(next_top, simd.smallest(top, down))
+                        top = simd.largest(top, down)
+                        cell += simd.LANES
+                    simd.store(best, pixel, top)
+                    simd.store(second, pixel, next_top)
+                    simd.store(positive, pixel, total)
 
 
 @njit(cache=True, nogil=True)
 def _answer(layout, active, u, messages, evidence, best, second, positive, lanes, step):
     n_features, height, n_blocks, rows, columns, stride = layout
     ptr, feature, off = active
-    zero, tiny = splat(float32(0.0)), splat(TINY)
-    rate = splat(step)
+    zero, tiny = simd.splat(float32(0.0)), simd.splat(TINY)
+    rate = simd.splat(step)
     change = zero
     for k in range(len(u)):
-        store(lanes, k * LANES, zero)
+        simd.store(lanes, k * simd.LANES, zero)
     cell = 0
     for block in range(n_blocks):
         for i in range(rows):
             for j in range(columns):
                 activation = (i * columns + j) * n_features
                 for a in range(height):
-                    pixel = (i + a) * stride + j + block * LANES
-                    peak = load(best, pixel)
+                    pixel = (i + a) * stride + j + block * simd.LANES
+                    peak = simd.load(best, pixel)
                     need, need_of_peak, support = or_terms(best, second, positive, evidence, pixel)
                     for entry in range(ptr[block * height + a], ptr[block * height + a + 1]):
                         k = activation + feature[entry]
-                        old = load(messages, cell)
-                        hidden = load(off, entry * LANES)
-                        down = add(subtract(splat(u[k]), old), hidden)
+                        old = simd.load(messages, cell)
+                        hidden = simd.load(off, entry * simd.LANES)
+                        down = simd.add(simd.subtract(simd.splat(u[k]), old), hidden)
                         output = or_up(down, peak, need, need_of_peak, support)
                         # Where the pixel is off nothing is said; tiny keeps both kinds out of the
                         # denormals.
-                        wanted = where_equal(hidden, zero, add(output, tiny), tiny)
-                        difference = subtract(wanted, old)
-                        change = largest(change, largest(difference, subtract(zero, difference)))
-                        new = add(old, multiply(rate, difference))
-                        store(messages, cell, new)
-                        store(lanes, k * LANES, add(load(lanes, k * LANES), new))
-                        cell += LANES
-    return reduce_max(change)
+                        wanted = simd.where_equal(hidden, zero, simd.add(output, tiny), tiny)
+                        difference = simd.subtract(wanted, old)
+                        change = simd.largest(
+                            change, simd.largest(difference, simd.subtract(zero, difference))
+                        )
+                        new = simd.add(old, simd.multiply(rate, difference))
+                        simd.store(messages, cell, new)
+                        simd.store(
+                            lanes, k * simd.LANES, simd.add(simd.load(lanes, k * simd.LANES), new)
+                        )
+                        cell += simd.LANES
+    return simd.reduce_max(change)

@@ -279,21 +279,11 @@ def _iterate(graph, parameters, work, hidden, selection, on_blocks, n_blocks, op
                 # Negative for an unobserved visible that is inferred: nothing reaches it from
                 # below.
                 k = node - n_visible
+                back_to_child = belief[k] - to_child[k] if k >= 0 else float32(0.0)
                 change, message = update_free_child(
-                    belief,
-                    incoming,
-                    excess,
-                    log_odds,
-                    parent,
-                    first[node],
-                    start,
-                    places[number],
-                    size,
-                    leak[node],
-                    step,
-                    scratch,
-                    belief[k] - to_child[k] if k >= 0 else float32(0.0),
-                )
+                    belief, incoming, excess, log_odds, parent, first[node], start, places[number],
+                    size, leak[node], step, scratch, back_to_child,
+                )  # fmt: skip
                 if k >= 0:
                     change = max(change, send(to_child, k, message, step))
             residual = max(residual, change)

@@ -21,23 +21,7 @@ import numpy.typing as npt
 from numba import float32, njit, uint64
 
 from noisyor.engines.contract import FREE
-from noisyor.engines.numba.float32x8 import (
-    LANES,
-    add,
-    gather,
-    largest,
-    load,
-    multiply,
-    reduce_max,
-    reduce_sum,
-    reduce_top_two,
-    scatter_add,
-    smallest,
-    splat,
-    store,
-    subtract,
-    where_equal,
-)
+from noisyor.engines.numba import float32x8 as simd
 from noisyor.engines.numba.graph import NEVER, Graph, Parameters
 from noisyor.engines.numba.max_product.messages import send, with_leak
 from noisyor.engines.numba.scalar import combine, logistic_noise
@@ -254,45 +238,47 @@ def _update_child(
     """
     best, runner_up = with_leak(top[node], second[node], leak)
     sum_positive = positive[node] + max(float32(0.0), leak)
-    zero = splat(float32(0.0))
-    peak = splat(best)
-    need = splat(max(float32(0.0), -best))
-    need_of_peak = splat(max(float32(0.0), -runner_up))
+    zero = simd.splat(float32(0.0))
+    peak = simd.splat(best)
+    need = simd.splat(max(float32(0.0), -best))
+    need_of_peak = simd.splat(max(float32(0.0), -runner_up))
     # A child that is on supports its edges without limit; large and finite, so that nothing is NaN.
-    support = splat(-NEVER if is_on else back + sum_positive)
-    rate = splat(step)
-    change, new_best, new_second, new_positive = zero, splat(NEVER), splat(NEVER), zero
-    for edge in range(start, end, LANES):
+    support = simd.splat(-NEVER if is_on else back + sum_positive)
+    rate = simd.splat(step)
+    change, new_best, new_second, new_positive = zero, simd.splat(NEVER), simd.splat(NEVER), zero
+    for edge in range(start, end, simd.LANES):
         if first >= 0:
-            parents = load(belief, first + edge - start)
+            parents = simd.load(belief, first + edge - start)
         else:
-            parents = gather(belief, parent, edge)
-        odds, old = load(log_odds, edge), load(down, edge)
-        old_need, old_excess = load(to_edge, edge), load(excess, edge)
-        missing = where_equal(old, peak, need_of_peak, need)
-        missing = smallest(missing, subtract(support, largest(old, zero)))
+            parents = simd.gather(belief, parent, edge)
+        odds, old = simd.load(log_odds, edge), simd.load(down, edge)
+        old_need, old_excess = simd.load(to_edge, edge), simd.load(excess, edge)
+        missing = simd.where_equal(old, peak, need_of_peak, need)
+        missing = simd.smallest(missing, simd.subtract(support, simd.largest(old, zero)))
 
-        difference = subtract(add(odds, smallest(subtract(parents, old_excess), zero)), old)
-        change = largest(change, largest(difference, subtract(zero, difference)))
-        new = add(old, multiply(rate, difference))
-        store(down, edge, new)
-        new_second = largest(new_second, smallest(new_best, new))
-        new_best = largest(new_best, new)
-        new_positive = add(new_positive, largest(new, zero))
+        difference = simd.subtract(
+            simd.add(odds, simd.smallest(simd.subtract(parents, old_excess), zero)), old
+        )
+        change = simd.largest(change, simd.largest(difference, simd.subtract(zero, difference)))
+        new = simd.add(old, simd.multiply(rate, difference))
+        simd.store(down, edge, new)
+        new_second = simd.largest(new_second, simd.smallest(new_best, new))
+        new_best = simd.largest(new_best, new)
+        new_positive = simd.add(new_positive, simd.largest(new, zero))
 
-        difference = subtract(missing, old_need)
-        change = largest(change, largest(difference, subtract(zero, difference)))
-        store(to_edge, edge, add(old_need, multiply(rate, difference)))
+        difference = simd.subtract(missing, old_need)
+        change = simd.largest(change, simd.largest(difference, simd.subtract(zero, difference)))
+        simd.store(to_edge, edge, simd.add(old_need, simd.multiply(rate, difference)))
 
-        difference = subtract(largest(zero, add(odds, old_need)), old_excess)
-        change = largest(change, largest(difference, subtract(zero, difference)))
-        new = add(old_excess, multiply(rate, difference))
-        store(excess, edge, new)
+        difference = simd.subtract(simd.largest(zero, simd.add(odds, old_need)), old_excess)
+        change = simd.largest(change, simd.largest(difference, simd.subtract(zero, difference)))
+        new = simd.add(old_excess, simd.multiply(rate, difference))
+        simd.store(excess, edge, new)
         if first >= 0:
             place = first + edge - start
-            store(incoming, place, add(load(incoming, place), new))
+            simd.store(incoming, place, simd.add(simd.load(incoming, place), new))
         else:
-            scatter_add(incoming, parent, edge, new)
-    top[node], second[node] = reduce_top_two(new_best, new_second)
-    positive[node] = reduce_sum(new_positive)
-    return reduce_max(change), sum_positive + min(float32(0.0), best)
+            simd.scatter_add(incoming, parent, edge, new)
+    top[node], second[node] = simd.reduce_top_two(new_best, new_second)
+    positive[node] = simd.reduce_sum(new_positive)
+    return simd.reduce_max(change), sum_positive + min(float32(0.0), best)

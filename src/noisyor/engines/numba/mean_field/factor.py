@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.arrays import BinaryArray, FloatArray, LongArray
 from noisyor.engines.numba.float64x8 import (
     WIDTH,
     edge_terms,
@@ -73,18 +74,18 @@ class Groups(NamedTuple):
     ``total`` of the scores; ``member`` number of the child, or -1.
     """
 
-    begin: npt.NDArray[np.int64]
-    wide: npt.NDArray[np.uint8]
-    solved: npt.NDArray[np.uint8]
-    used: npt.NDArray[np.float64]
-    size: npt.NDArray[np.float64]
-    floor: npt.NDArray[np.float64]
-    slope: npt.NDArray[np.float64]
-    importance: npt.NDArray[np.float64]
-    active: npt.NDArray[np.float64]
-    best: npt.NDArray[np.float64]
-    total: npt.NDArray[np.float64]
-    member: npt.NDArray[np.int64]
+    begin: LongArray
+    wide: BinaryArray
+    solved: BinaryArray
+    used: FloatArray
+    size: FloatArray
+    floor: FloatArray
+    slope: FloatArray
+    importance: FloatArray
+    active: FloatArray
+    best: FloatArray
+    total: FloatArray
+    member: LongArray
 
 
 class Children(NamedTuple):
