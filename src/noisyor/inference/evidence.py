@@ -183,7 +183,7 @@ def estimate_evidence(
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     run: dict[str, Any] = {"hidden": hidden, "seed": seed, "engine": engine, "progress": progress}
-    chains = {"n_chains": n_chains, "n_steps": n_steps, "n_stay": _N_STAY}
+    chains: dict[str, Any] = {"n_chains": n_chains, "n_steps": n_steps, "n_stay": _N_STAY}
     found = explore_configurations(
         network, observations, n_expansions=n_expansions, **chains, **run
     )
