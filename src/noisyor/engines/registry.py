@@ -16,6 +16,7 @@ _HOMES = {
     "numpy": "noisyor.engines.numpy.engine:NumpyEngine",
 }
 _FALLBACK = ("numba", "numpy")
+_CHECKED: set[type] = set()
 
 
 def engine_names() -> tuple[str, ...]:
@@ -64,11 +65,13 @@ def get_engine(
     >>> nor.engines.get_engine("numba", n_threads=2)
     NumbaEngine(n_threads=2)
     """
-    found: object = _named(engine, n_threads) if isinstance(engine, str) else engine
-    if not isinstance(found, Engine):
-        raise InvalidSettingError(
-            f"engine is 'auto', {_listed()}, or an engine, got {type(found).__name__}"
-        )
+    found = _named(engine, n_threads) if isinstance(engine, str) else engine
+    if type(found) not in _CHECKED:  # looking for every function takes longer than a small batch
+        if not isinstance(found, Engine):
+            raise InvalidSettingError(
+                f"engine is 'auto', {_listed()}, or an engine, got {type(found).__name__}"
+            )
+        _CHECKED.add(type(found))
     if function is None or function in found.supports:
         return found
     if function not in FUNCTIONS:
@@ -93,7 +96,9 @@ class Runner:
 
     def on(self, function: str) -> tuple[Engine, Any]:
         """The engine that has a function of the contract, and the network prepared for it."""
-        engine = get_engine(self.engine, function)
+        engine = self.engine
+        if function not in engine.supports:
+            engine = get_engine(engine, function)
         if engine.name not in self._prepared:
             self._prepared[engine.name] = engine.prepare(self.network)
         return engine, self._prepared[engine.name]
