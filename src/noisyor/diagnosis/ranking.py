@@ -214,19 +214,19 @@ class _Belief(NamedTuple):
 
 
 def _enumerable(part: Subnetwork) -> bool:
-    n_causes = len(part.hidden)
-    return n_causes <= _MAX_ENUMERATED and part.network.n_nodes * 2**n_causes <= _MAX_CELLS
+    n_hidden = len(part.hidden)
+    return n_hidden <= _MAX_ENUMERATED and part.network.n_nodes * 2**n_hidden <= _MAX_CELLS
 
 
 def _enumerated(part: Subnetwork) -> _Belief:
     """Exact probabilities, and the most likely configurations."""
-    n_causes = len(part.hidden)
-    if n_causes > MAX_HIDDEN:
+    n_hidden = len(part.hidden)
+    if n_hidden > MAX_HIDDEN:
         raise InvalidSettingError(
-            f"{n_causes} causes bear on what was observed, at most {MAX_HIDDEN} can be enumerated; "
+            f"{n_hidden} causes bear on what was observed, at most {MAX_HIDDEN} can be enumerated; "
             "take another method"
         )
-    states = hidden_configurations(n_causes)
+    states = hidden_configurations(n_hidden)
     values = part.row.to_dense().astype(np.float64)
     log_p = log_joint_table(part.network, states, values)[0]
     weight = np.exp(log_p - log_p.max())
@@ -234,12 +234,12 @@ def _enumerated(part: Subnetwork) -> _Belief:
     likely = np.argsort(-weight, kind="stable")[:_WEIGHTED_STATES]
     return _Belief(
         probability=weight @ states,
-        error=np.zeros(n_causes),
+        error=np.zeros(n_hidden),
         best=states[likely[0]].astype(np.uint8),
         log_joint=float(log_p[likely[0]]),
         states=states[likely].astype(np.uint8),
         weights=weight[likely] / weight[likely].sum(),
-        words=f"exact: all {2**n_causes:,} combinations of {n_causes} cause{'s' * (n_causes > 1)}",
+        words=f"exact: all {2**n_hidden:,} combinations of {n_hidden} cause{'s' * (n_hidden > 1)}",
         exact=True,
     )
 

@@ -88,9 +88,9 @@ def start_from_features(network: Network, found: FoundFeatures) -> Network:
     >>> nor.search.start_from_features(network, found).theta_of("failure").shape
     (1, 1, 2)
     """
-    n_features = len(network.group("failure"))
-    failure = _filled(found.failure, n_features, OFF_FAILURE, "features")
-    prior = _filled(found.prior, n_features, _UNUSED_PRIOR, "features")
+    n_components = len(network.group("failure"))
+    failure = _filled(found.failure, n_components, OFF_FAILURE, "features")
+    prior = _filled(found.prior, n_components, _UNUSED_PRIOR, "features")
     noise = np.full(network.n_visible, found.rates.false_positive)
     return _started(network, failure, prior, noise)
 

@@ -24,11 +24,11 @@ def improve_rows(weight, counts, states, column_ptr, column, price, begin, end):
     membership.
     """
     switched = 0
-    n_causes = len(price)
+    n_factors = len(price)
     for row in range(begin, end):
         for _ in range(_SWEEPS):
             changed = 0
-            for k in range(n_causes):
+            for k in range(n_factors):
                 on = states[row, k]
                 gain = -price[k]
                 for position in range(column_ptr[k], column_ptr[k + 1]):

@@ -29,9 +29,9 @@ _SMALLEST_WORK = 40_000
 
 def layout_of(features: tuple[int, int, int], positions: tuple[int, int]) -> Layout:
     """Sizes of a problem with features (n, height, width) at rows x columns of positions."""
-    n_features, height, width = features
+    n_components, height, width = features
     n_blocks = -(-width // LANES)
-    return Layout(n_features, height, n_blocks, *positions, positions[1] - 1 + n_blocks * LANES)
+    return Layout(n_components, height, n_blocks, *positions, positions[1] - 1 + n_blocks * LANES)
 
 
 def learn(
@@ -44,7 +44,7 @@ def learn(
     layout, pixels, unary = _arranged(unaries)
     unary_v = features_to_kernel(unaries.features, NEVER)
     n_images = len(pixels)
-    cells = layout.n_blocks * layout.rows * layout.columns * layout.height * layout.n_features
+    cells = layout.n_blocks * layout.rows * layout.columns * layout.height * layout.n_components
     messages = _aligned_zeros(n_images * cells * 2 * LANES).reshape(n_images, -1)
     u, v = unary.copy(), unary_v.copy()
     size = -(-n_images // _CHUNKS)
@@ -170,26 +170,26 @@ def _arranged(unaries: JointUnaries) -> tuple[Layout, SingleArray, SingleArray]:
 
 
 def _activations_from_kernel(u: SingleArray, unaries: JointUnaries) -> SingleArray:
-    n_images, n_features, rows, columns = unaries.states.shape
-    arranged = u.reshape(n_images, rows, columns, n_features).transpose(0, 3, 1, 2)
+    n_images, n_components, rows, columns = unaries.states.shape
+    arranged = u.reshape(n_images, rows, columns, n_components).transpose(0, 3, 1, 2)
     return np.ascontiguousarray(arranged)
 
 
 def features_to_kernel(features: SingleArray, padding: np.float32) -> SingleArray:
     """From (feature, line, column) to (block, line, feature, lane), flat."""
-    n_features, height, width = features.shape
+    n_components, height, width = features.shape
     n_blocks = -(-width // LANES)
-    padded = np.full((n_features, height, n_blocks * LANES), padding, dtype=np.float32)
+    padded = np.full((n_components, height, n_blocks * LANES), padding, dtype=np.float32)
     padded[:, :, :width] = features
-    arranged = padded.reshape(n_features, height, n_blocks, LANES).transpose(2, 1, 0, 3)
+    arranged = padded.reshape(n_components, height, n_blocks, LANES).transpose(2, 1, 0, 3)
     return np.ascontiguousarray(arranged).ravel()
 
 
 def features_from_kernel(v: SingleArray, shape: tuple[int, ...]) -> SingleArray:
     """The inverse of `features_to_kernel`."""
-    n_features, height, width = shape
-    arranged = v.reshape(-1, height, n_features, LANES).transpose(2, 1, 0, 3)
-    return np.ascontiguousarray(arranged.reshape(n_features, height, -1)[:, :, :width])
+    n_components, height, width = shape
+    arranged = v.reshape(-1, height, n_components, LANES).transpose(2, 1, 0, 3)
+    return np.ascontiguousarray(arranged.reshape(n_components, height, -1)[:, :, :width])
 
 
 def _aligned_zeros(size: int) -> SingleArray:

@@ -31,7 +31,7 @@ class Active(NamedTuple):
 
 def list_active(layout: Layout, on: npt.NDArray[np.float32]) -> Active:
     """The parts of the features ``on``, in the order of the kernels, that have a pixel on."""
-    lanes = on.reshape(layout.n_blocks * layout.height, layout.n_features, simd.LANES) > 0
+    lanes = on.reshape(layout.n_blocks * layout.height, layout.n_components, simd.LANES) > 0
     line, feature = np.nonzero(lanes.any(axis=2))
     ptr = np.searchsorted(line, np.arange(len(lanes) + 1))
     off = np.where(lanes[line, feature], np.float32(0.0), NEVER)
@@ -69,14 +69,14 @@ def infer_images(layout, active, unary, u, pixels, iterations, step, tolerance, 
 
 @njit(cache=True, nogil=True)
 def _collect(layout, active, u, messages, best, second, positive):
-    n_features, height, n_blocks, rows, columns, stride = layout
+    n_components, height, n_blocks, rows, columns, stride = layout
     ptr, feature, off = active
     zero = simd.splat(float32(0.0))
     cell = 0
     for block in range(n_blocks):
         for i in range(rows):
             for j in range(columns):
-                activation = (i * columns + j) * n_features
+                activation = (i * columns + j) * n_components
                 for a in range(height):
                     pixel = (i + a) * stride + j + block * simd.LANES
                     top, next_top = simd.load(best, pixel), simd.load(second, pixel)
@@ -98,7 +98,7 @@ def _collect(layout, active, u, messages, best, second, positive):
 
 @njit(cache=True, nogil=True)
 def _answer(layout, active, u, messages, evidence, best, second, positive, lanes, step):
-    n_features, height, n_blocks, rows, columns, stride = layout
+    n_components, height, n_blocks, rows, columns, stride = layout
     ptr, feature, off = active
     zero, tiny = simd.splat(float32(0.0)), simd.splat(TINY)
     rate = simd.splat(step)
@@ -109,7 +109,7 @@ def _answer(layout, active, u, messages, evidence, best, second, positive, lanes
     for block in range(n_blocks):
         for i in range(rows):
             for j in range(columns):
-                activation = (i * columns + j) * n_features
+                activation = (i * columns + j) * n_components
                 for a in range(height):
                     pixel = (i + a) * stride + j + block * simd.LANES
                     peak = simd.load(best, pixel)

@@ -58,7 +58,7 @@ class Layout(NamedTuple):
     lane), of messages (block, position, line, feature, to activation or feature, lane).
     """
 
-    n_features: int
+    n_components: int
     height: int
     n_blocks: int
     rows: int
@@ -112,20 +112,20 @@ def clear_pixels(best, second, positive):
 @njit(cache=True, nogil=True)
 def _collect(layout, blocks, u, v, messages, best, second, positive):
     """Largest, second largest and positive part of t for the pixels of some blocks."""
-    n_features, height, _, rows, columns, stride = layout
+    n_components, height, _, rows, columns, stride = layout
     first, last = blocks
     zero = splat(float32(0.0))
-    cell = 2 * LANES * first * rows * columns * height * n_features
+    cell = 2 * LANES * first * rows * columns * height * n_components
     for block in range(first, last):
         for i in range(rows):
             for j in range(columns):
-                activation = (i * columns + j) * n_features
+                activation = (i * columns + j) * n_components
                 for a in range(height):
-                    feature = (block * height + a) * n_features * LANES
+                    feature = (block * height + a) * n_components * LANES
                     pixel = (i + a) * stride + j + block * LANES
                     top, next_top = load(best, pixel), load(second, pixel)
                     total = load(positive, pixel)
-                    for f in range(n_features):
+                    for f in range(n_components):
                         left = subtract(splat(u[activation + f]), load(messages, cell))
                         right = subtract(load(v, feature + f * LANES), load(messages, cell + LANES))
                         down = and_down(left, right)
@@ -147,23 +147,23 @@ def _answer(
     t is computed a second time rather than stored: messages are most of the memory traffic.
     What arrives at the states is added to ``lanes``, at the features to ``incoming``.
     """
-    n_features, height, _, rows, columns, stride = layout
+    n_components, height, _, rows, columns, stride = layout
     first, last = blocks
     zero = splat(float32(0.0))
     never, tiny = splat(NEVER), splat(TINY)
     rate = splat(step)
     change = zero
-    cell = 2 * LANES * first * rows * columns * height * n_features
+    cell = 2 * LANES * first * rows * columns * height * n_components
     for block in range(first, last):
         for i in range(rows):
             for j in range(columns):
-                activation = (i * columns + j) * n_features
+                activation = (i * columns + j) * n_components
                 for a in range(height):
-                    feature = (block * height + a) * n_features * LANES
+                    feature = (block * height + a) * n_components * LANES
                     pixel = (i + a) * stride + j + block * LANES
                     peak = load(best, pixel)
                     need, need_of_peak, support = or_terms(best, second, positive, evidence, pixel)
-                    for f in range(n_features):
+                    for f in range(n_components):
                         belief = load(v, feature + f * LANES)
                         old_u, old_v = load(messages, cell), load(messages, cell + LANES)
                         left = subtract(splat(u[activation + f]), old_u)
@@ -197,7 +197,7 @@ def update_image(
 ):
     """One iteration for one image; return the largest change that a message asked for.
 
-    ``unary`` and ``u`` (n_positions * n_features,) of its states, ``u`` their beliefs, which
+    ``unary`` and ``u`` (n_positions * n_components,) of its states, ``u`` their beliefs, which
     are replaced by the new ones; ``v`` beliefs of the features; ``evidence`` per pixel. Messages
     to the features are added to ``incoming``. ``best``, ``second``, ``positive`` per pixel and
     ``lanes`` (8 per activation) are scratch space.
