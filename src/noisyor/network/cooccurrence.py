@@ -21,6 +21,7 @@ from tqdm import tqdm
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.csr import pointers
 from noisyor._util.validation import is_whole
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.assembly import Given, Wiring, assemble, renumbered
 from noisyor.network.graph import Network
@@ -246,6 +247,8 @@ def _blocks(n_nodes: int) -> list[slice]:
 
 def _binary_csr(X: Any) -> sp.csr_array:
     """The data as sparse rows in which every stored entry is a 1."""
+    if isinstance(X, Observations):
+        X = X.unweighted("the graph of a layered network")
     source = X.to_csr() if hasattr(X, "to_csr") else X
     if not sp.issparse(source):
         source = np.asarray(source)

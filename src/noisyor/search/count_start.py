@@ -71,6 +71,7 @@ def start_from_counts(
     if max_rows < 1:
         raise InvalidSettingError(f"max_rows must be at least 1, got {max_rows}")
     observations = Observations.of(X, n_visible=network.n_visible)
+    observations = observations.unweighted("the start from counts")
     if observations.n_rows > max_rows:
         observations = observations.take(
             np.linspace(0, observations.n_rows - 1, max_rows).astype(np.int64)

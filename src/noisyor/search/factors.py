@@ -148,7 +148,7 @@ def search_factors(
     ([[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]], 0)
     """
     patience = _checked_patience(n_components, n_restarts, patience, objective)
-    observations = Observations.of(X)
+    observations = Observations.of(X).unweighted("the search for factors")
     if not observations.n_rows:
         raise InvalidDataError("there are no rows to search for causes")
     kind = _ErrorSearch if objective == "errors" else _Search

@@ -130,7 +130,7 @@ def search_features(
     >>> found.features.tolist(), found.errors
     ([[[1, 1], [1, 1]]], 0)
     """
-    observations = Observations.of(images)
+    observations = Observations.of(images).unweighted("the search for features")
     if len(observations.shape) != 2:
         raise InvalidDataError(
             f"images have a height and a width, got observations of shape {observations.shape}"
