@@ -27,13 +27,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from noisyor.engines.numba.prepared import Prepared
 
 import noisyor as nor
 from noisyor._util.atomic import write_atomically
 from noisyor.data.observations import Observations
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.engines.contract import EngineLike, Evidence, MeanFieldResult, WarmState
+from noisyor.engines.numba.engine import Prepared
 from noisyor.engines.registry import get_engine
 from noisyor.inference.method import BatchGradient, Bounds
 from noisyor.inference.posterior import Posterior
