@@ -15,20 +15,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import AnyArray, FloatArray, IntArray, LongArray
-from noisyor._util.csr import Rows, contains, row_blocks
-from noisyor.data.readers import (
-    BlockReader,
-    check_size,
+from noisyor._util.arrays import FloatArray, IntArray, LongArray
+from noisyor._util.csr import Rows
+from noisyor.data.checks import (
+    check_layout,
     check_width,
     checked_names,
+    checked_weights,
+    frozen,
+    row_numbers,
+)
+from noisyor.data.readers import (
+    BlockReader,
     mask_of,
     read,
     reader_for,
     reader_for_rows,
     rows_from_lists,
 )
-from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
+from noisyor.errors import InvalidDataError, InvalidSettingError
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +76,13 @@ class Observations:
         put = object.__setattr__
         put(self, "n_visible", operator.index(self.n_visible))
         for name in ("ptr", "missing_ptr", "row_ids"):
-            put(self, name, _frozen(getattr(self, name), np.int64, name))
+            put(self, name, frozen(getattr(self, name), np.int64, name))
         for name in ("columns", "missing_columns"):
-            put(self, name, _frozen(getattr(self, name), np.int32, name))
+            put(self, name, frozen(getattr(self, name), np.int32, name))
         put(self, "shape", tuple(int(size) for size in self.shape) or (self.n_visible,))
         put(self, "column_names", checked_names(self.column_names, self.n_visible))
-        put(self, "weights", _checked_weights(self.weights, len(self.row_ids)))
-        _check_layout(self)
+        put(self, "weights", checked_weights(self.weights, len(self.row_ids)))
+        check_layout(self._ones, self._missing, self.row_ids, self.n_visible, self.shape)
 
     # ---- constructors
 
@@ -258,7 +263,7 @@ class Observations:
             missing = Rows(self.missing_ptr[start : stop + 1], self.missing_columns)
             ids = self.row_ids[start:stop]
         else:
-            index = _row_numbers(rows, self.n_rows)
+            index = row_numbers(rows, self.n_rows)
             ones, missing = self._ones.take(index), self._missing.take(index)
             ids = self.row_ids[index]
         if not len(ids):
@@ -290,7 +295,7 @@ class Observations:
         >>> rows.total_weight
         4.0
         """
-        return replace(self, weights=_checked_weights(weights, self.n_rows))
+        return replace(self, weights=checked_weights(weights, self.n_rows))
 
     def unweighted(self, what: str) -> Observations:
         """The rows, for ``what`` counts each row once; refused if a row stands for others."""
@@ -384,68 +389,3 @@ class Observations:
     @property
     def _missing(self) -> Rows:
         return Rows(self.missing_ptr, self.missing_columns)
-
-
-def _row_numbers(rows: slice | npt.ArrayLike, n_rows: int) -> LongArray:
-    index = np.arange(n_rows)[rows] if isinstance(rows, slice) else np.asarray(rows)
-    if index.dtype == np.bool_ and index.shape == (n_rows,):
-        return np.flatnonzero(index)
-    if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
-        raise UnsupportedDataError(
-            f"rows are a slice, {n_rows} booleans or a list of integers, "
-            f"got {index.dtype} of shape {index.shape}"
-        )
-    outside = (index < -n_rows) | (index >= n_rows)
-    if outside.any():
-        raise InvalidDataError(f"row {index[outside][0]} does not exist, there are {n_rows} rows")
-    return index.astype(np.int64)
-
-
-def _checked_weights(weights: npt.ArrayLike | None, n_rows: int) -> FloatArray | None:
-    if weights is None:
-        return None
-    array = np.array(weights, dtype=np.float64)
-    if array.shape != (n_rows,):
-        raise InvalidDataError(f"weights must have shape ({n_rows},), got {array.shape}")
-    bad = np.flatnonzero(~(np.isfinite(array) & (array > 0)))
-    if bad.size:
-        raise InvalidDataError(
-            f"weights, row {bad[0]}: expected a positive number, got {array[bad[0]]}"
-        )
-    array.flags.writeable = False
-    return array
-
-
-def _frozen(value: npt.ArrayLike, dtype: type, name: str) -> AnyArray:
-    array = np.asarray(value)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise UnsupportedDataError(
-            f"{name} must be a list of integers, got {array.dtype} of shape {array.shape}"
-        )
-    if array.dtype == dtype and not array.flags.writeable:
-        return array
-    result: AnyArray = array.astype(dtype)
-    if not np.array_equal(result, array):
-        raise InvalidDataError(f"{name} has entries too large for {np.dtype(dtype)}")
-    result.flags.writeable = False
-    return result
-
-
-def _check_layout(data: Observations) -> None:
-    check_size(data.n_rows, data.n_visible)
-    for name, came, wanted in (
-        ("missing_ptr", len(data.missing_ptr), len(data.ptr)),
-        ("row_ids", len(data.row_ids), data.n_rows),
-        ("shape", int(np.prod(data.shape)), data.n_visible),
-    ):
-        if came != wanted:
-            raise InvalidDataError(f"{name} has {came} entries, expected {wanted}")
-    ones, missing = data._ones, data._missing
-    ones.check(data.n_visible, "row {}")
-    missing.check(data.n_visible, "missing, row {}")
-    for start, stop in row_blocks(ones.ptr + missing.ptr) if data.n_missing else ():
-        keys = ones.keys(start, stop, data.n_visible)
-        both = keys[contains(missing.keys(start, stop, data.n_visible), keys)]
-        if both.size:
-            row, column = divmod(int(both[0]), data.n_visible)
-            raise InvalidDataError(f"row {start + row}: column {column} is both 1 and missing")

@@ -9,14 +9,14 @@ with the size of the matrix.
 from __future__ import annotations
 
 import reprlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from noisyor._util.arrays import AnyArray, LongArray
 from noisyor._util.csr import Rows, contains, pointers, row_blocks
+from noisyor.data.checks import check_size, checked_names
 from noisyor.errors import InvalidDataError, UnsupportedDataError
 
 
@@ -222,33 +222,6 @@ def _frame(X: Any) -> BlockReader:
 
 
 # ---- checks
-
-
-def checked_names(names: Sequence[str] | None, n_visible: int) -> tuple[str, ...] | None:
-    """Names of the columns as a tuple: one for each, all distinct."""
-    if names is None:
-        return None
-    result = tuple(str(name) for name in names)
-    if len(result) != n_visible:
-        raise InvalidDataError(f"column_names has {len(result)} entries, expected {n_visible}")
-    twice = [name for name, count in Counter(result).items() if count > 1]
-    if twice:
-        raise InvalidDataError(f"column names must be distinct, {twice[0]!r} occurs twice")
-    return result
-
-
-def check_size(n_rows: int, n_visible: int) -> None:
-    """There is a row, and columns that 32-bit integers can number."""
-    if n_rows < 1:
-        raise InvalidDataError("no rows: at least one observation is needed")
-    if not 1 <= n_visible <= np.iinfo(np.int32).max:
-        raise InvalidDataError(f"the number of columns must lie in 1..2147483647, got {n_visible}")
-
-
-def check_width(came: int, wanted: int | None) -> None:
-    """The data are as wide as expected; None expects nothing."""
-    if wanted is not None and came != wanted:
-        raise InvalidDataError(f"the data have {came} columns, expected {wanted} (n_visible)")
 
 
 def _check_kind(dtype: Any, what: str) -> None:

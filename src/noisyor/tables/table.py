@@ -13,8 +13,9 @@ import numpy as np
 
 from noisyor._util.arrays import BinaryArray
 from noisyor._util.csr import Rows
+from noisyor.data.checks import checked_names
 from noisyor.data.observations import Observations
-from noisyor.data.readers import checked_names, read, reader_for
+from noisyor.data.readers import read, reader_for
 from noisyor.errors import InvalidDataError
 
 __all__ = ["MISSING", "MOST_COLUMNS", "RowBuilder", "Table", "check_columns"]

@@ -16,6 +16,8 @@ before, all start at zero, leaks too, and all are damped. Same fixed points.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
@@ -87,7 +89,7 @@ def or_messages(
     return to_inputs, total + np.minimum(np.maximum(edges.max(inputs), leak), 0.0)
 
 
-class _Messages:
+class _Messages(ABC):
     """All messages of one row and one sample.
 
     By node: ``known`` +inf for on, -inf for off, 0 for free; ``to_child`` message d, and ``heard``,
@@ -154,9 +156,9 @@ class _Messages:
                 return iteration + 1, residual
         return self.options.max_iterations, residual
 
+    @abstractmethod
     def update(self) -> float:
         """One iteration; return the largest change that a message asked for."""
-        raise NotImplementedError
 
     def still_to_come(self) -> float:
         """A change that is certain to come and is in no message yet."""
