@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray
 from noisyor.errors import InvalidNetworkError
+from noisyor.network.alternatives import Sets, check_alternatives
 from noisyor.network.layout import ConvolutionalLayout, Layout
 from noisyor.network.parameters import failure_from_theta, probability_from_theta
 
@@ -43,6 +44,8 @@ class Network:
     visible_names, hidden_names : optional names of the nodes.
     visible_shape : shape of one observation, ``(n_visible,)`` or that of an image.
     layout : how the builder laid the network out, None for any other graph.
+    alternatives : (n_hidden,) number of the set of alternatives that a hidden node belongs to, -1
+        for none. Of the nodes of a set at most one is on, see `noisyor.network.alternatives`.
 
     Examples
     --------
@@ -67,6 +70,7 @@ class Network:
     hidden_names: tuple[str, ...] | None = None
     visible_shape: tuple[int, ...] = ()
     layout: Layout | None = None
+    alternatives: IntArray | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -79,6 +83,7 @@ class Network:
         groups = {name: _frozen(index, np.int32) for name, index in self.groups.items()}
         put(self, "groups", groups)
         put(self, "visible_shape", tuple(self.visible_shape) or (self.n_visible,))
+        put(self, "alternatives", _numbered_sets(self.alternatives, self.n_hidden))
         for name in ("visible_names", "hidden_names"):
             value = getattr(self, name)
             put(self, name, None if value is None else tuple(str(item) for item in value))
@@ -86,6 +91,7 @@ class Network:
         _check_theta(self.theta, len(self.theta))
         _check_graph(self)
         _check_layout(self)
+        check_alternatives(self.sets, np.diff(self.child_ptr)[self.n_visible :])
         self.engine_cache  # noqa: B018  created here so that copies share it
 
     # ---- sizes
@@ -155,7 +161,7 @@ class Network:
     @property
     def prior_probability(self) -> FloatArray:
         """Probability of each hidden node when its parents are off, shape (n_hidden,)."""
-        return probability_from_theta(self.theta[self.leak_param[self.n_visible :]])
+        return self.sets.prior_probability(self.theta[self.leak_param[self.n_visible :]])
 
     @property
     def noise_probability(self) -> FloatArray:
@@ -175,6 +181,12 @@ class Network:
         return roles
 
     # ---- views of the graph
+
+    @cached_property
+    def sets(self) -> Sets:
+        """The sets of alternatives."""
+        assert self.alternatives is not None
+        return Sets.of(self.alternatives)
 
     @cached_property
     def edge_child(self) -> IntArray:
@@ -231,6 +243,18 @@ def _frozen(array: npt.ArrayLike, dtype: type) -> npt.NDArray[Any]:
     result: npt.NDArray[Any] = np.array(array, dtype=dtype)
     result.flags.writeable = False
     return result
+
+
+def _numbered_sets(alternatives: npt.ArrayLike | None, n_hidden: int) -> IntArray:
+    if alternatives is None:
+        alternatives = np.full(n_hidden, -1)
+    given = np.asarray(alternatives)
+    if given.shape != (n_hidden,) or not np.issubdtype(given.dtype, np.integer):
+        raise InvalidNetworkError(
+            f"alternatives has one whole number for each of {n_hidden} hidden nodes, got "
+            f"{given.dtype} of shape {given.shape}"
+        )
+    return _frozen(given, np.int32)
 
 
 def _lookup(name: str | int, names: Sequence[str] | None, size: int, kind: str) -> int:
