@@ -55,13 +55,13 @@ class Sets:
 
         ``log(1 + sum of odds)``, where independent nodes would have the sum of ``theta``.
         """
-        result = np.empty(self.n_sets)
-        for number in range(self.n_sets):
-            odds = theta[self.member[self.ptr[number] : self.ptr[number + 1]]]
-            odds = odds + np.log(-np.expm1(-np.maximum(odds, np.finfo(float).tiny)))
-            top = max(float(odds.max()), 0.0)
-            result[number] = top + np.log(np.exp(-top) + np.exp(odds - top).sum())
-        return result
+        if not self:
+            return np.zeros(0)
+        odds = np.maximum(theta[self.member], np.finfo(float).tiny)
+        odds = odds + np.log(-np.expm1(-odds))
+        top = np.maximum(np.maximum.reduceat(odds, self.ptr[:-1]), 0.0)
+        scaled = np.exp(odds - np.repeat(top, np.diff(self.ptr)))
+        return np.asarray(top + np.log(np.exp(-top) + np.add.reduceat(scaled, self.ptr[:-1])))
 
     def prior_probability(self, theta: FloatArray) -> FloatArray:
         """Probability of every hidden node when its parents are off, from the leaks (n_hidden,)."""

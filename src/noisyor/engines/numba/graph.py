@@ -38,6 +38,8 @@ class Graph(NamedTuple):
     ``aligned``: no hidden node has parents and all visibles have the same consecutive ones, as in
     a dense bipartite network. ``block_parents``: most parents of a child that goes into a block;
     ``widest``: most padded edges of any child; ``hidden_children``: hidden nodes with parents.
+    ``set_of`` (n_hidden,) set of alternatives of a hidden node, -1 for none; the nodes of set s are
+    ``set_member[set_ptr[s]:set_ptr[s + 1]]``, in ascending order.
     """
 
     n_visible: int
@@ -55,6 +57,9 @@ class Graph(NamedTuple):
     block_parents: int
     widest: int
     hidden_children: int
+    set_of: npt.NDArray[np.int32]
+    set_ptr: npt.NDArray[np.int64]
+    set_member: npt.NDArray[np.int32]
 
 
 class Parameters(NamedTuple):
@@ -62,8 +67,10 @@ class Parameters(NamedTuple):
 
     ``theta`` (padded edges,) float64 with 0 on padding, ``leak`` (n_nodes,) float64; ``weight``
     and ``log_odds`` (padded edges,) float32: theta and log(exp(theta) - 1); ``leak_log_odds``
-    (n_nodes,) float32. ``total`` (n_hidden,): sum of theta over all children of a hidden node,
-    ``total_leak``: sum over all nodes.
+    (n_nodes,) float32. ``total`` (n_hidden,): sum of theta over all children of a hidden node.
+    ``total_leak``: -log p(every node is off): sum of the leaks, and of the normalisers of sets of
+    alternatives in place of the leaks of their nodes (T50); ``leak_slope`` (n_nodes,): its
+    derivative, 1 but for alternatives.
     """
 
     theta: npt.NDArray[np.float64]
@@ -73,6 +80,7 @@ class Parameters(NamedTuple):
     leak_log_odds: npt.NDArray[np.float32]
     total: npt.NDArray[np.float64]
     total_leak: float
+    leak_slope: npt.NDArray[np.float64]
 
 
 def graph_of(network: Network) -> Graph:
@@ -127,6 +135,9 @@ def _pad(network: Network) -> Graph:
         int(in_blocks.max(initial=0)),
         int(padded.max()),
         int(np.count_nonzero(of_hidden)),
+        np.array(network.sets.number),
+        np.array(network.sets.ptr),
+        network.sets.member.astype(np.int32),
     )
 
 
@@ -148,6 +159,7 @@ def parameters_of(graph: Graph, theta: npt.NDArray[np.float64]) -> Parameters:
     total = np.zeros(graph.n_hidden + 1)
     _spread(graph.parent, graph.param, theta, log_odds, spread, weight, edge_log_odds, total)
     leak = theta[graph.leak_param]
+    total_leak, leak_slope = _priors(graph, leak)
     return Parameters(
         spread,
         leak,
@@ -155,8 +167,27 @@ def parameters_of(graph: Graph, theta: npt.NDArray[np.float64]) -> Parameters:
         edge_log_odds,
         log_odds[graph.leak_param],
         total[:-1],
-        float(leak.sum()),
+        total_leak,
+        leak_slope,
     )
+
+
+def _priors(
+    graph: Graph, leak: npt.NDArray[np.float64]
+) -> tuple[float, npt.NDArray[np.float64]]:
+    """``total_leak`` and ``leak_slope``, from the leak of each node: equation T50."""
+    slope = np.ones(len(leak))
+    if not len(graph.set_member):
+        return float(leak.sum()), slope
+    member = graph.n_visible + graph.set_member
+    odds, start = log_expm1(leak[member]), graph.set_ptr[:-1]
+    top = np.maximum(np.maximum.reduceat(odds, start), 0.0)
+    spread = np.repeat(top, np.diff(graph.set_ptr))
+    normalizer = top + np.log(np.exp(-top) + np.add.reduceat(np.exp(odds - spread), start))
+    slope[member] = np.exp(leak[member] - np.repeat(normalizer, np.diff(graph.set_ptr)))
+    independent = np.ones(len(leak), dtype=np.bool_)
+    independent[member] = False
+    return float(leak[independent].sum() + normalizer.sum()), slope
 
 
 def log_expm1(theta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

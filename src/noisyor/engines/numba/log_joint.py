@@ -1,6 +1,6 @@
 """The exact joint log-probability log p(h, x): its value, its gradient, and ascent by single flips.
 
-Equations T4, T5, T19, T20 and T49 of docs/theory.md. With B_i the total parameter of node i,
+Equations T4, T5, T19, T20, T49 and T50 of docs/theory.md. With B_i the total parameter of node i,
 ``g(b) = log(exp(b) - 1)`` and all sums over what is on,
 
     log p(h, x) = - total_leak - sum_k total_k + sum_i g(B_i)
@@ -145,8 +145,9 @@ def add_gradient(graph, parameters, rows, states, samples, gradient, begin, end)
                 slope = share / -np.expm1(-total)
                 _add_to_edges(graph, state, on, n_visible + k, slope, gradient)
     leak_param, param, parent, total = graph.leak_param, graph.param, graph.parent, parameters.total
+    leak_slope = parameters.leak_slope
     for node in range(len(leak_param)):
-        gradient[leak_param[node]] -= total_weight
+        gradient[leak_param[node]] -= total_weight * leak_slope[node]
     for edge in range(len(param)):  # padding goes to the spare entry
         gradient[param[edge]] -= times_on[parent[edge]]
     value -= total_weight * parameters.total_leak

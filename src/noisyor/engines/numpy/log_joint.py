@@ -2,6 +2,8 @@
 
 With B_i the total parameter of node i, its leak and the edges from parents that are on, a node adds
 f(B_i) = log(1 - exp(-B_i)) if it is on and -B_i if it is off. An unobserved visible adds nothing.
+A set of alternatives adds the log-odds log(exp(theta) - 1) of its node that is on, 0 if none is,
+minus log(1 + sum of the odds); two of its nodes are never on.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ def log_joint(prepared: Prepared, evidence: Evidence, states: BinaryArray) -> Fl
     for row in rows_of(prepared, evidence):
         for line in range(row.number * samples, (row.number + 1) * samples):
             total, on, seen = _nodes(prepared, row, states[line])
-            result[line] = _value(total, on, seen)
+            result[line] = _value(prepared, total, on, seen)
     return result
 
 
@@ -45,8 +47,8 @@ def log_joint_gradient(prepared: Prepared, evidence: Evidence, states: BinaryArr
             for line in range(row.number * samples, (row.number + 1) * samples):
                 state, share = states[line], row.weight / samples
                 total, on, seen = _nodes(prepared, row, state)
-                value += share * _value(total, on, seen)
-                slope = share * seen * (on / -np.expm1(-total) - 1.0)
+                value += share * _value(prepared, total, on, seen)
+                slope = share * seen * (on / -np.expm1(-total) - prepared.leak_slope)
                 of_edges = slope[network.edge_child] * state[network.parent]
                 gradient += sums_at(network.leak_param, slope, network.n_params)
                 gradient += sums_at(network.param, of_edges, network.n_params)
@@ -75,10 +77,10 @@ def polish(
 
 def _sweep(prepared: Prepared, row: Row, state: BinaryArray, nodes: list[int]) -> bool:
     """Flip each node in turn if ``log p`` gains; ``state`` changes. Returns whether any flipped."""
-    before, changed = _value(*_nodes(prepared, row, state)), False
+    before, changed = _value(prepared, *_nodes(prepared, row, state)), False
     for k in nodes:
         state[k] ^= 1
-        after = _value(*_nodes(prepared, row, state))
+        after = _value(prepared, *_nodes(prepared, row, state))
         if after - before > _ROUNDING:
             before, changed = after, True
         else:
