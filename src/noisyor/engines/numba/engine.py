@@ -40,6 +40,8 @@ from noisyor.engines.numba.max_product.active_set import allocate
 from noisyor.engines.numba.max_product.rows import infer_rows, polish_rows
 from noisyor.engines.numba.max_product.two_stage import NO_STAGES, allocate_stages
 from noisyor.engines.numba.sampling.annealing import explore_rows
+from noisyor.engines.numba.sampling.dense_gibbs import dense_sweep
+from noisyor.engines.numba.sampling.dense_layout import Dense, Matrices, dense_of, matrices_of
 from noisyor.engines.numba.sampling.gibbs import sweep_rows
 from noisyor.engines.reduction import ROWS_OF_BLOCK, tree_sum_of_blocks
 from noisyor.engines.threads import resolve_threads, run_blocks
@@ -62,6 +64,17 @@ class Prepared:
     def parameters(self) -> Parameters:
         """For max-product, log p(h, x) and sampling."""
         return parameters_of(self.graph, self.network.theta)
+
+    @cached_property
+    def dense(self) -> Dense | None:
+        """The layout as a matrix, if the network has one, for sampling."""
+        return dense_of(self.network)
+
+    @cached_property
+    def matrices(self) -> Matrices:
+        """The parameters in that layout."""
+        assert self.dense is not None
+        return matrices_of(self.network, self.dense)
 
     @cached_property
     def mean_field(self) -> mean_field.Prepared:
@@ -220,6 +233,16 @@ class NumbaEngine:
         self, prepared: Prepared, evidence: Evidence, states: BinaryArray, key: NoiseKey
     ) -> GibbsResult:
         """See `noisyor.engines.contract.Engine.gibbs_sweep`."""
+        if prepared.dense is not None:
+            return dense_sweep(
+                prepared.network,
+                prepared.dense,
+                prepared.matrices,
+                evidence,
+                states,
+                key,
+                self._sum,
+            )
         n_rows, states = evidence.n_rows, states.copy()
 
         def block(number: int) -> list[FloatArray]:

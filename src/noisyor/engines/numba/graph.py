@@ -18,7 +18,7 @@ NEVER = np.float32(-1e30)
 """Log-odds of something that cannot be; finite, so that differences stay finite."""
 
 
-_TINY = 1e-300
+TINY = 1e-300
 """Stands for a parameter of zero, so that no logarithm is infinite."""
 
 NARROW = 16
@@ -147,7 +147,7 @@ def parameters_of(graph: Graph, theta: npt.NDArray[np.float64]) -> Parameters:
     A parameter of zero counts as the smallest positive one: what is impossible then costs some
     hundred nats, and no infinity enters the messages.
     """
-    theta = np.maximum(theta, _TINY)
+    theta = np.maximum(theta, TINY)
     # The appended entry is the one that padding points to: no log-odds, no theta.
     log_odds = np.append(log_expm1(theta).astype(np.float32), NEVER)
     theta = np.append(theta, 0.0)
@@ -172,9 +172,7 @@ def parameters_of(graph: Graph, theta: npt.NDArray[np.float64]) -> Parameters:
     )
 
 
-def _priors(
-    graph: Graph, leak: npt.NDArray[np.float64]
-) -> tuple[float, npt.NDArray[np.float64]]:
+def _priors(graph: Graph, leak: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
     """``total_leak`` and ``leak_slope``, from the leak of each node: equation T50."""
     slope = np.ones(len(leak))
     if not len(graph.set_member):
