@@ -172,9 +172,7 @@ def parameters_of(graph: Graph, theta: npt.NDArray[np.float64]) -> Parameters:
     )
 
 
-def _priors(
-    graph: Graph, leak: npt.NDArray[np.float64]
-) -> tuple[float, npt.NDArray[np.float64]]:
+def _priors(graph: Graph, leak: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
     """``total_leak`` and ``leak_slope``, from the leak of each node: equation T50."""
     slope = np.ones(len(leak))
     if not len(graph.set_member):
