@@ -72,9 +72,14 @@ class Evidence(NamedTuple):
     def of(
         cls, network: Network, observations: Observations, clamp: BinaryArray | None = None
     ) -> Evidence:
-        """Evidence from rows and, if given, ``clamp`` (n_rows or 1, n_hidden)."""
+        """Evidence from rows and, if given, ``clamp`` (n_rows or 1, n_hidden).
+
+        An alternative that is known to be on clamps the others of its set off.
+        """
         if clamp is None:
             clamp = np.empty((0, network.n_hidden), dtype=np.uint8)
+        else:
+            clamp = network.sets.complete(clamp)
         weight = observations.weights
         return cls(
             observations.ptr,
@@ -347,7 +352,11 @@ class Engine(Protocol):
         ...
 
     def log_joint(self, prepared: Any, evidence: Evidence, states: BinaryArray) -> FloatArray:
-        """``log p(h, x)`` (lines,) of states (lines, n_hidden), several lines per row allowed."""
+        """``log p(h, x)`` (lines,) of states (lines, n_hidden), several lines per row allowed.
+
+        Minus infinity where two alternatives of a set are on. No other function is given such
+        states or clamps, and none returns them.
+        """
         ...
 
     def log_joint_gradient(

@@ -45,7 +45,7 @@ def log_joint(
     array([-1.78])
     """
     observations = Observations.of(X, n_visible=network.n_visible)
-    dense = _dense_states(states, network.n_hidden, observations.n_rows)
+    dense = _dense_states(states, network, observations.n_rows)
     judge, prepared = Runner(engine, network).on("log_joint")
     return judge.log_joint(prepared, Evidence.of(network, observations), dense)
 
@@ -104,7 +104,7 @@ def elbo_mp_gradient(
     True
     """
     observations = Observations.of(X, n_visible=network.n_visible)
-    dense = _dense_states(states, network.n_hidden, observations.n_rows, several=True)
+    dense = _dense_states(states, network, observations.n_rows, several=True)
     judge, prepared = Runner(engine, network).on("log_joint_gradient")
     total = judge.log_joint_gradient(prepared, Evidence.of(network, observations), dense)
     return Gradient(
@@ -120,8 +120,9 @@ def _empirical_entropy(posterior: Posterior, row: int) -> float:
 
 
 def _dense_states(
-    states: Any, n_hidden: int, n_rows: int, several: bool = False
+    states: Any, network: Network, n_rows: int, several: bool = False
 ) -> npt.NDArray[np.uint8]:
+    n_hidden = network.n_hidden
     dense = states.toarray() if sp.issparse(states) else np.asarray(states)
     fits = dense.ndim == 2 and dense.shape[1] == n_hidden
     if fits and several:
@@ -134,4 +135,5 @@ def _dense_states(
         )
     if not np.isin(dense, (0, 1)).all():
         raise InvalidDataError("states must be 0 or 1")
+    network.sets.check_states(dense, "states")
     return np.ascontiguousarray(dense, dtype=np.uint8)

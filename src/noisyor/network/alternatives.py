@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisyor._util.arrays import FloatArray, IntArray, LongArray
-from noisyor.errors import InvalidNetworkError
+from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, IntArray, LongArray
+from noisyor.errors import InvalidDataError, InvalidNetworkError
 
 __all__ = ["Sets", "check_alternatives"]
 
@@ -49,6 +49,36 @@ class Sets:
 
     def __bool__(self) -> bool:
         return self.n_sets > 0
+
+    def broken(self, states: BinaryArray | BoolArray) -> BoolArray:
+        """Whether two nodes of a set are on, shape (...), for states of shape (..., n_hidden)."""
+        if not self:
+            return np.zeros(states.shape[:-1], dtype=np.bool_)
+        members = states[..., self.member].astype(np.int64)
+        return np.asarray((np.add.reduceat(members, self.ptr[:-1], axis=-1) > 1).any(axis=-1))
+
+    def check_states(self, states: BinaryArray | BoolArray, what: str) -> None:
+        """Refuse states (n_rows, n_hidden) of which a row has two nodes of a set on."""
+        broken = np.flatnonzero(self.broken(states))
+        if broken.size:
+            on = [k for k in np.flatnonzero(states[broken[0]] == 1) if self.number[k] >= 0]
+            raise InvalidDataError(
+                f"of a set of alternatives at most one node is on, but {what} of row {broken[0]} "
+                f"have several among hidden nodes {[int(k) for k in on[:10]]}"
+            )
+
+    def complete(self, evidence: BinaryArray) -> BinaryArray:
+        """Evidence (n_rows, n_hidden), 1 on and 0 off, with the others of a node that is on off."""
+        on = evidence == 1
+        self.check_states(on, "evidence")
+        if not self or not on.any():
+            return evidence
+        of_set = np.logical_or.reduceat(on[:, self.member], self.ptr[:-1], axis=1)
+        result = evidence.copy()
+        result[:, self.member] = np.where(
+            of_set[:, self.number[self.member]] & ~on[:, self.member], 0, evidence[:, self.member]
+        )
+        return result
 
     def log_normalizer(self, theta: FloatArray) -> FloatArray:
         """``-log p(none is on)`` of every set, from the leaks (n_hidden,): shape (n_sets,).

@@ -6,6 +6,7 @@ Equations T4, T5, T19, T20, T49 and T50 of docs/theory.md. With B_i the total pa
     log p(h, x) = - total_leak - sum_k total_k + sum_i g(B_i)
 
 because every node contributes -B_i if off and g(B_i) - B_i if on. Only what is on costs time.
+A set of alternatives changes ``total_leak`` alone.
 An unobserved visible is summed out: it contributes nothing.
 
 Fields of the argument tuples are read into local names before a loop: reading one inside would
@@ -95,6 +96,7 @@ def log_joint_rows(graph, parameters, rows, states, result, begin, end):
     totals = np.empty(graph.n_hidden)
     sums = np.empty(graph.n_visible + graph.n_hidden)
     found = np.empty(graph.n_hidden, dtype=np.int32)
+    set_ptr, set_member = graph.set_ptr, graph.set_member
     for row in range(begin, end):
         ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
         missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
@@ -104,6 +106,20 @@ def log_joint_rows(graph, parameters, rows, states, result, begin, end):
             on = found[: list_on(state, found)]
             node_sums(graph, parameters, state, on, ones, on, sums)
             result[line] = row_log_joint(graph, parameters, state, ones, missing, on, sums, totals)
+            if _breaks_a_set(state, set_ptr, set_member):
+                result[line] = -np.inf
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _breaks_a_set(state, set_ptr, set_member):
+    """Whether two alternatives of a set are on."""
+    for number in range(len(set_ptr) - 1):
+        count = 0
+        for position in range(set_ptr[number], set_ptr[number + 1]):
+            count += state[set_member[position]]
+        if count > 1:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)

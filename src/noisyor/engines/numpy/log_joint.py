@@ -2,8 +2,7 @@
 
 With B_i the total parameter of node i, its leak and the edges from parents that are on, a node adds
 f(B_i) = log(1 - exp(-B_i)) if it is on and -B_i if it is off. An unobserved visible adds nothing.
-A set of alternatives adds the log-odds log(exp(theta) - 1) of its node that is on, 0 if none is,
-minus log(1 + sum of the odds); two of its nodes are never on.
+Sets of alternatives condition that on the event that no two nodes of a set are on.
 """
 
 from __future__ import annotations
@@ -100,8 +99,11 @@ def _nodes(
     return total, on, seen
 
 
-def _value(total: FloatArray, on: BoolArray, seen: BoolArray) -> float:
-    return float(np.where(on, log_one_minus_exp(total), -total)[seen].sum())
+def _value(prepared: Prepared, total: FloatArray, on: BoolArray, seen: BoolArray) -> float:
+    if prepared.network.sets.broken(on[prepared.network.n_visible :]):
+        return -np.inf
+    value = np.where(on, log_one_minus_exp(total), -total)[seen].sum()
+    return float(value - prepared.log_allowed)
 
 
 def _samples(evidence: Evidence, states: BinaryArray) -> int:

@@ -34,13 +34,10 @@ class Prepared:
         return np.maximum(self.network.theta, _TINY)[self.network.leak_param]
 
     @cached_property
-    def log_all_off(self) -> float:
-        """``log p(every hidden node is off)``, equation T50.
-
-        Minus the leaks of independent nodes, and minus the normaliser of every set of alternatives.
-        """
+    def log_allowed(self) -> float:
+        """Log-probability that independent nodes would leave at most one of every set on: T50."""
         sets, leak = self.network.sets, self.leak[self.network.n_visible :]
-        return -float(leak[sets.number < 0].sum() + sets.log_normalizer(leak).sum())
+        return float(sets.log_normalizer(leak).sum() - leak[sets.member].sum())
 
     @cached_property
     def leak_slope(self) -> FloatArray:
