@@ -21,6 +21,35 @@ import noisyor._util.csr
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
+# ---- rows that repeat
+
+
+@settings(max_examples=80, deadline=None)
+@given(values=matrices(0, 1, NAN, max_side=6), choice=st.data())
+def test_merged_rows_are_those_of_numpy(values: np.ndarray, choice: st.DataObject) -> None:
+    n_rows = len(values)
+    values = values[choice.draw(st.lists(st.integers(0, n_rows - 1), min_size=1, max_size=20))]
+    weights = choice.draw(st.none() | hnp.arrays(float, len(values), elements=st.floats(0.5, 9)))
+    whole = Observations.of(values, row_ids=np.arange(len(values)) + 100).weighted(weights)
+    whole = whole.take(slice(len(values) // 3, None))  # pointers not from 0
+    distinct, numbers = whole.merged()
+
+    dense = whole.to_dense()
+    codes = np.where(np.isnan(dense), 2, dense)
+    _, first, inverse = np.unique(codes, axis=0, return_index=True, return_inverse=True)
+    np.testing.assert_array_equal(distinct.row_ids, whole.row_ids[np.sort(first)])
+    np.testing.assert_array_equal(distinct.to_dense()[numbers], dense)
+    summed = np.bincount(inverse.ravel(), whole.row_weights)[np.argsort(first)]
+    np.testing.assert_allclose(distinct.row_weights, summed, rtol=1e-12)
+
+
+def test_distinct_rows_are_not_copied() -> None:
+    rows = Observations.of(np.eye(3))
+    same, numbers = rows.merged()
+    assert same is rows
+    np.testing.assert_array_equal(numbers, [0, 1, 2])
+
+
 # ---- selections
 
 

@@ -7,6 +7,7 @@ unobserved entries.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,6 +89,37 @@ class Rows(NamedTuple):
                 entry = int(bad.argmax())
                 where = what.format(int(np.searchsorted(ptr, entry, side="right")) - 1)
                 raise InvalidDataError(f"{where}: column {columns[entry]} {fault}")
+
+
+def first_occurrences(*parts: Rows) -> tuple[LongArray, LongArray]:
+    """Which rows are new, and for every row the number of the new row that it repeats.
+
+    Rows are the same if they are in every part. Time and memory are linear in the entries.
+
+    Parameters
+    ----------
+    parts : of the same rows, with ascending columns of 32 bits.
+
+    Returns
+    -------
+    (n_distinct,) the first row of each kind, ascending; (n_rows,) number of each row's kind.
+
+    >>> rows = Rows(pointers([1, 2, 1]), np.array([4, 4, 5, 4], dtype=np.int32))
+    >>> first_occurrences(rows)
+    (array([0, 1]), array([0, 1, 0]))
+    """
+    kinds: dict[tuple[bytes, ...], int] = {}
+    rows = zip(*map(_as_bytes, parts), strict=True)
+    inverse = np.array([kinds.setdefault(row, len(kinds)) for row in rows], dtype=np.int64)
+    first = np.empty(len(kinds), dtype=np.int64)
+    first[inverse[::-1]] = np.arange(len(inverse))[::-1]
+    return first, inverse
+
+
+def _as_bytes(rows: Rows) -> Iterator[bytes]:
+    ptr, columns = rows.rebased()
+    text = columns.astype(np.int32, copy=False).tobytes()
+    return (text[start:stop] for start, stop in pairwise((ptr * 4).tolist()))
 
 
 def pointers(lengths: npt.ArrayLike) -> LongArray:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray, IntArray, LongArray
-from noisyor._util.csr import Rows
+from noisyor._util.csr import Rows, first_occurrences
 from noisyor.data.checks import (
     check_layout,
     check_width,
@@ -296,6 +296,29 @@ class Observations:
         4.0
         """
         return replace(self, weights=checked_weights(weights, self.n_rows))
+
+    def merged(self) -> tuple[Observations, LongArray]:
+        """Every distinct row once, with the weights of its repetitions summed.
+
+        Rows are the same if their ones and their unobserved entries are. They stand in the order
+        of their first occurrence and keep its id. If no row is repeated, nothing is copied.
+
+        Returns
+        -------
+        The distinct rows, and (n_rows,) the number of each row among them: if ``values`` were found
+        for the distinct rows, ``values[numbers]`` are those of all rows.
+
+        >>> import noisyor as nor
+        >>> rows = nor.Observations.from_indices([[1], [0, 1], [1]], 2)
+        >>> distinct, numbers = rows.merged()
+        >>> distinct.n_rows, distinct.weights, numbers
+        (2, array([2., 1.]), array([0, 1, 0]))
+        """
+        first, numbers = first_occurrences(self._ones, self._missing)
+        if len(first) == self.n_rows:
+            return self, numbers
+        weights = np.bincount(numbers, self.weights, len(first)).astype(np.float64)
+        return self.take(first).weighted(weights), numbers
 
     def unweighted(self, what: str) -> Observations:
         """The rows, for ``what`` counts each row once; refused if a row stands for others."""
