@@ -7,7 +7,7 @@ from typing import Any
 from tqdm import tqdm
 
 
-def progress_bar(total: int, description: str, unit: str, show: bool | None) -> Any:
+def progress_bar(total: int | None, description: str, unit: str, show: bool | None) -> Any:
     """A progress bar on stderr; ``show=None`` shows it on a terminal only."""
     disable = None if show is None else not show
     return tqdm(total=total, desc=description, unit=f" {unit}", disable=disable, leave=False)

@@ -9,13 +9,13 @@ on share the credit. There is no rate to choose.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
-from noisyor._util.validation import COUNT, NOT_NEGATIVE, check_seed
+from noisyor._util.validation import COUNT, NOT_NEGATIVE, check_choice, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
 from noisyor.engines.registry import Runner
@@ -24,10 +24,13 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.network.graph import Network
 from noisyor.network.parameters import THETA_MIN, probability_from_theta, theta_from_probability
 
-__all__ = ["learn_by_gibbs"]
+__all__ = ["GibbsRounds", "learn_by_gibbs"]
 
 _SUREST = 1.0 - 1e-5
 """Largest probability that an estimate may give an edge, a noise or a prior."""
+
+_SUREST_OF_SET = 1.0 - 1e-12
+"""The same for the prior of one of several alternatives, where it is the odds against none."""
 
 _NOISE_SHARE = 0.01
 """Share of the pseudo-rows in which a visible node came on by itself."""
@@ -39,6 +42,7 @@ def learn_by_gibbs(
     *,
     sweeps: int = 60,
     smoothing: float = 0.5,
+    smooth_to: Literal["failure", "frequency"] = "failure",
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: bool | None = False,
@@ -57,6 +61,9 @@ def learn_by_gibbs(
     smoothing : strength of the prior, in pseudo-rows: of an edge, in which its parent was on and
         the edge failed; of a hidden node, in half of which it was on; of a visible node, in hardly
         any of which it came on by itself.
+    smooth_to : what an edge did in its pseudo-rows: it failed, which suits causes of a few columns,
+        or it worked as often as its visible node is on, which suits causes that are kinds of rows
+        and say something about every column.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
@@ -72,29 +79,83 @@ def learn_by_gibbs(
     True
     """
     COUNT.check("sweeps", sweeps)
-    NOT_NEGATIVE.check("smoothing", smoothing)
-    rows = Observations.of(X, n_visible=network.n_visible)
-    if not rows.n_rows:
-        raise InvalidDataError("there are no rows to learn from")
-    seed, evidence = check_seed(seed), Evidence.of(network, rows)
-    states = MaxProduct().posterior(network, rows, engine=engine).states.toarray()
-    states = np.ascontiguousarray(states, dtype=np.uint8)
-    success = np.array([{"noise": _NOISE_SHARE, "prior": 0.5}.get(r, 0.0) for r in network.roles])
-    total, n_averaged = np.zeros(network.n_params), 0
+    rounds = GibbsRounds(
+        network, X, smoothing=smoothing, smooth_to=smooth_to, seed=seed, engine=engine
+    )
     with progress_bar(sweeps, "gibbs", "sweeps", progress) as bar:
-        for number in range(sweeps):
-            sampler, prepared = Runner(engine, network).on("gibbs_sweep")
-            swept = sampler.gibbs_sweep(prepared, evidence, states, NoiseKey(seed, number))
-            states, chance = swept.states, swept.chance + smoothing
-            share = (swept.credit + smoothing * success) / np.where(chance > 0, chance, 1.0)
-            network = _with_probability(network, share)
-            if 2 * number >= sweeps - 1:
-                total += probability_from_theta(network.theta)
+        return rounds.advance(sweeps, bar)
+
+
+class GibbsRounds:
+    """Rounds of expectation-maximisation that can be stopped, looked at and continued.
+
+    Attributes
+    ----------
+    network : after the rounds so far.
+    states : uint8 (n_rows, n_hidden), present draws.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        X: Any,
+        *,
+        smoothing: float = 0.5,
+        smooth_to: Literal["failure", "frequency"] = "failure",
+        seed: int = 0,
+        engine: EngineLike = "auto",
+    ) -> None:
+        """See `learn_by_gibbs`; ``X`` are the rows of the chains."""
+        NOT_NEGATIVE.check("smoothing", smoothing)
+        check_choice("smooth_to", smooth_to, ("failure", "frequency"))
+        rows = Observations.of(X, n_visible=network.n_visible)
+        if not rows.n_rows:
+            raise InvalidDataError("there are no rows to learn from")
+        self.network, self._engine = network, engine
+        self._seed, self._number = check_seed(seed), 0
+        self._evidence = Evidence.of(network, rows)
+        self._smoothing, self._success = smoothing, _pseudo_success(network, rows, smooth_to)
+        in_set = network.leak_param[network.n_visible + network.sets.member]
+        # All but the last trace of the odds of a set may be with its members.
+        self._surest = np.full(network.n_params, _SUREST)
+        self._surest[in_set] = _SUREST_OF_SET
+        states = MaxProduct().posterior(network, rows, engine=engine).states.toarray()
+        self.states = np.ascontiguousarray(states, dtype=np.uint8)
+
+    def advance(self, n_rounds: int, bar: Any = None) -> Network:
+        """Go on for some rounds; the mean of the parameters over the second half of them."""
+        total, n_averaged = np.zeros(self.network.n_params), 0
+        for number in range(n_rounds):
+            sampler, prepared = Runner(self._engine, self.network).on("gibbs_sweep")
+            key = NoiseKey(self._seed, self._number)
+            swept = sampler.gibbs_sweep(prepared, self._evidence, self.states, key)
+            self._number += 1
+            self.states, chance = swept.states, swept.chance + self._smoothing
+            credit = swept.credit + self._smoothing * self._success
+            self.network = self._with_probability(credit / np.where(chance > 0, chance, 1.0))
+            if 2 * number >= n_rounds - 1:
+                total += probability_from_theta(self.network.theta)
                 n_averaged += 1
-            bar.update(1)
-    return _with_probability(network, total / n_averaged)
+            if bar is not None:
+                bar.update(1)
+        return self._with_probability(total / n_averaged)
+
+    def _with_probability(self, probability: FloatArray) -> Network:
+        theta = theta_from_probability(np.clip(probability, 0.0, self._surest))
+        theta = np.where(self.network.free, np.maximum(theta, THETA_MIN), self.network.theta)
+        return self.network.with_theta(theta)
 
 
-def _with_probability(network: Network, probability: FloatArray) -> Network:
-    theta = np.maximum(theta_from_probability(np.clip(probability, 0.0, _SUREST)), THETA_MIN)
-    return network.with_theta(np.where(network.free, theta, network.theta))
+def _pseudo_success(network: Network, rows: Observations, smooth_to: str) -> FloatArray:
+    """Share of the pseudo-rows of every parameter (n_params,) in which it switched its node on."""
+    success = np.array([{"noise": _NOISE_SHARE, "prior": 0.5}.get(r, 0.0) for r in network.roles])
+    if smooth_to == "frequency":
+        frequency = np.zeros(network.n_nodes)
+        seen = rows.total_weight - rows.missing_csr().T @ rows.row_weights
+        ones = rows.to_csr().T @ rows.row_weights
+        frequency[: network.n_visible] = ones / np.maximum(seen, 1e-9)
+        of_edge = frequency[network.edge_child]
+        edges = np.bincount(network.param, minlength=network.n_params)
+        mean = np.bincount(network.param, of_edge, network.n_params) / np.maximum(edges, 1)
+        success = np.where(edges > 0, mean, success)
+    return success

@@ -6,4 +6,6 @@ from .factors import FoundFactors as FoundFactors
 from .factors import search_factors as search_factors
 from .features import FoundFeatures as FoundFeatures
 from .features import search_features as search_features
+from .mixture import BernoulliMixture as BernoulliMixture
+from .mixture import learn_mixture as learn_mixture
 from .memberships import cover_rows as cover_rows

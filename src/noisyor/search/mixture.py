@@ -1,0 +1,246 @@
+"""Mixtures of Bernoulli products: the simplest model of binary rows that are of several kinds.
+
+A class k has a share and a probability for every column; given the class, columns are independent.
+Expectation-maximisation takes a second where a network takes a minute, so a mixture is both what a
+network has to beat and a good place to start one from: see `start_from_mixture`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from noisyor._util.arrays import FloatArray
+from noisyor._util.progress import progress_bar
+from noisyor._util.validation import COUNT, COUNT_OR_AUTO, POSITIVE, check_seed
+from noisyor.data.observations import Observations
+from noisyor.errors import InvalidDataError
+
+__all__ = ["BernoulliMixture", "learn_mixture"]
+
+_HELD_OUT = 0.1
+"""Share of the rows by which the number of classes and of rounds is chosen, if none are given."""
+
+_CHECK_EVERY, _PATIENCE = 5, 3
+"""Rounds between looks at the held-out rows, and looks in a row without a gain after which to stop.
+"""
+
+_TOLERANCE = 1e-5
+"""Gain of a round in nats a row below which there is nothing more to learn."""
+
+_FEWEST, _MOST = 2, 512
+"""Numbers of classes that a search for it goes through, doubling."""
+
+_OWN_SHARE = 0.3
+"""How much of a class at the start is the row that it is named after; the rest is the average."""
+
+_BLOCK = 2**22
+"""Rows times classes whose responsibilities are in memory at once."""
+
+_DENSE = 0.03
+"""Share of ones from which products of dense matrices are faster than those of sparse ones."""
+
+_SUREST = 1.0 - 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliMixture:
+    """A mixture of products of Bernoullis.
+
+    Attributes
+    ----------
+    share : (n_classes,) probability of each class.
+    probability : (n_classes, n_visible) probability of each column given the class.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> mixture = nor.search.BernoulliMixture(np.array([1.0]), np.array([[0.5, 0.25]]))
+    >>> np.exp(mixture.log_probability([[1, 0]])).round(3)
+    array([0.375])
+    """
+
+    share: FloatArray
+    probability: FloatArray
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.share)
+
+    def log_probability(self, X: Any) -> FloatArray:
+        """Log-probability of every row (n_rows,); unobserved entries are summed out."""
+        rows = Observations.of(X, n_visible=self.probability.shape[1])
+        return self._log_probability(_blocks(rows, self.n_classes))
+
+    def _log_probability(self, blocks: Iterable[_Block]) -> FloatArray:
+        parts = [self._posterior(block)[1] for block in blocks]
+        return np.concatenate([*parts, np.empty(0)])
+
+    def _posterior(self, block: _Block) -> tuple[FloatArray, FloatArray]:
+        """Probability of every class (n, n_classes) given the rows, and log p of the rows (n,)."""
+        log_on, log_off = np.log(self.probability), np.log1p(-self.probability)
+        joint = np.asarray(block.ones @ np.ascontiguousarray((log_on - log_off).T))
+        joint += log_off.sum(axis=1) + np.log(self.share)
+        if block.missing is not None:
+            joint -= block.missing @ log_off.T
+        top = joint.max(axis=1, keepdims=True)
+        np.exp(joint - top, out=joint)
+        total = joint.sum(axis=1, keepdims=True)
+        joint /= total
+        return joint, (top + np.log(total))[:, 0]
+
+    def _improved(
+        self, blocks: Iterable[_Block], base: FloatArray, smoothing: float
+    ) -> tuple[BernoulliMixture, float]:
+        """After one round of expectation-maximisation, and log p of the rows before it."""
+        value, size = 0.0, np.zeros(self.n_classes)
+        on, seen = np.zeros_like(self.probability), np.zeros_like(self.probability)
+        for block in blocks:
+            belongs, log_p = self._posterior(block)
+            value += float(log_p @ block.weight)
+            belongs *= block.weight[:, None]
+            size += belongs.sum(axis=0)
+            on += (block.ones.T @ belongs).T
+            if block.missing is not None:
+                seen -= (block.missing.T @ belongs).T
+        seen += size[:, None]
+        probability = (on + smoothing * base) / (seen + smoothing)
+        share = (size + smoothing) / (size + smoothing).sum()
+        return BernoulliMixture(share, np.clip(probability, 1.0 - _SUREST, _SUREST)), value
+
+
+class _Block(NamedTuple):
+    """Some rows: ``ones`` (n, n_visible) sparse or dense, ``missing`` sparse or None, ``weight``."""
+
+    ones: Any
+    missing: Any
+    weight: FloatArray
+
+
+def _blocks(rows: Observations, n_classes: int) -> list[_Block]:
+    """Rows in blocks whose responsibilities fit into memory."""
+    step, blocks = max(1, _BLOCK // n_classes), []
+    for begin in range(0, rows.n_rows, step):
+        part = rows.take(slice(begin, begin + step))
+        ones = part.to_csr().astype(np.float64)
+        if part.n_active > _DENSE * part.n_rows * part.n_visible:
+            ones = ones.toarray()
+        missing = part.missing_csr().astype(np.float64) if part.n_missing else None
+        blocks.append(_Block(ones, missing, part.row_weights))
+    return blocks
+
+
+def learn_mixture(
+    X: Any,
+    n_components: int | Literal["auto"] = "auto",
+    *,
+    held_out: Any = None,
+    smoothing: float = 1.0,
+    max_rounds: int = 300,
+    seed: int = 0,
+    progress: bool | None = False,
+) -> BernoulliMixture:
+    """Learn a mixture of Bernoulli products by expectation-maximisation.
+
+    Parameters
+    ----------
+    X : binary data (n_rows, n_visible) in any form that `Observations.of` takes. A row of weight w
+        counts as w rows; rows that repeat are worked on once; NaN is unobserved.
+    n_components : number of classes. ``"auto"`` doubles it until the probability of held-out rows
+        no longer rises.
+    held_out : rows that decide about the number of classes and of rounds; without them a tenth of
+        the rows for ``"auto"``, and otherwise the rounds end when nothing is gained.
+    smoothing : pseudo-rows of every class, with the average of each column.
+    max_rounds : rounds at most.
+    seed : of the rows that classes start from.
+    progress : show a progress bar; None shows it on a terminal only.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 50, axis=0)
+    >>> mixture = nor.search.learn_mixture(X, 2)
+    >>> mixture.share.round(1), bool(np.ptp(mixture.probability, axis=0).min() > 0.9)
+    (array([0.5, 0.5]), True)
+    """
+    COUNT_OR_AUTO.check("n_components", n_components)
+    COUNT.check("max_rounds", max_rounds)
+    POSITIVE.check("smoothing", smoothing)
+    seed, rows = check_seed(seed), Observations.of(X)
+    if not rows.n_rows:
+        raise InvalidDataError("there are no rows to learn a mixture from")
+    judges = None if held_out is None else Observations.of(held_out, n_visible=rows.n_visible)
+    if judges is None and n_components == "auto" and rows.n_rows > 1:
+        rows, judges = rows.split(1.0 - _HELD_OUT, seed)
+    rows, judges = rows.merged()[0], None if judges is None else judges.merged()[0]
+    with progress_bar(None, "mixture", "rounds", progress) as bar:
+        learn = _Learner(rows, judges, smoothing, max_rounds, seed, bar)
+        if not isinstance(n_components, str):
+            return learn.mixture(n_components)[0]
+        best, best_value, size = *learn.mixture(1), _FEWEST
+        while size <= min(_MOST, rows.n_rows):
+            mixture, value = learn.mixture(size)
+            # Twice in a row no better than noise: more classes only learn the rows by heart.
+            if value <= best_value and best.n_classes < size // 2:
+                break
+            if value > best_value:
+                best, best_value = mixture, value
+            size *= 2
+    return best
+
+
+class _Learner:
+    """Rows to learn from and to judge by, both merged, and the settings of the rounds."""
+
+    def __init__(
+        self,
+        rows: Observations,
+        judges: Observations | None,
+        smoothing: float,
+        max_rounds: int,
+        seed: int,
+        bar: Any,
+    ) -> None:
+        self.rows, self.judges, self.bar = rows, judges, bar
+        self.smoothing, self.max_rounds, self.seed = smoothing, max_rounds, seed
+        weight = rows.row_weights
+        seen = rows.total_weight - rows.missing_csr().T @ weight
+        self.base = (rows.to_csr().T @ weight + 0.5) / (seen + 1.0)
+
+    def mixture(self, n_classes: int) -> tuple[BernoulliMixture, float]:
+        """The best mixture of so many classes on the way, and the mean log p that chose it."""
+        mixture, blocks = self._start(n_classes), _blocks(self.rows, n_classes)
+        judges = [] if self.judges is None else _blocks(self.judges, n_classes)
+        best, best_value, before, stale = mixture, -np.inf, -np.inf, 0
+        for number in range(self.max_rounds):
+            after, total = mixture._improved(blocks, self.base, self.smoothing)
+            value = total / self.rows.total_weight
+            self.bar.update(1)
+            if self.judges is None:
+                best, best_value = mixture, value
+                if value - before < _TOLERANCE and number:
+                    break
+            elif number % _CHECK_EVERY == 0:
+                judged = self.judges.mean(mixture._log_probability(judges))
+                stale = 0 if judged > best_value else stale + 1
+                if judged > best_value:
+                    best, best_value = mixture, judged
+                if stale >= _PATIENCE:
+                    break
+            mixture, before = after, value
+        return best, best_value
+
+    def _start(self, n_classes: int) -> BernoulliMixture:
+        """Classes near random rows; unobserved entries of these count as average."""
+        generator = np.random.default_rng([self.seed, n_classes])
+        weight = self.rows.row_weights / self.rows.total_weight
+        chosen = np.sort(generator.choice(self.rows.n_rows, n_classes, p=weight))
+        own = self.rows.take(chosen).to_dense().astype(np.float64)
+        own = np.where(np.isnan(own), self.base, own)
+        probability = _OWN_SHARE * own + (1.0 - _OWN_SHARE) * self.base
+        share = np.full(n_classes, 1.0 / n_classes)
+        return BernoulliMixture(share, np.clip(probability, 1.0 - _SUREST, _SUREST))
