@@ -22,13 +22,10 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.io.model_file import load_model, save_network
 from noisyor.io.provenance import provenance
 from noisyor.learning.judge import Judgement, hold_out, judge
-from noisyor.learning.recipes import (
-    FitResult,
-    learn_factors,
-    learn_features,
-    learn_network,
-    learn_topics,
-)
+from noisyor.learning.recipes.factors import learn_factors
+from noisyor.learning.recipes.features import learn_features
+from noisyor.learning.recipes.fit import FitResult, learn_network
+from noisyor.learning.recipes.topics import learn_topics
 from noisyor.network.labels import named_after
 from noisyor.tables import ReadOptions, Table
 from noisyor.tables.read import read_table

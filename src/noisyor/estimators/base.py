@@ -31,7 +31,7 @@ from noisyor.inference.objective import elbo_mp
 from noisyor.inference.posterior import Posterior
 from noisyor.io.provenance import provenance
 from noisyor.learning.options import TrainOptions
-from noisyor.learning.recipes import FitResult
+from noisyor.learning.recipes.fit import FitResult
 from noisyor.learning.state import History
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream
 from noisyor.network.forward import edge_matrix, visible_probability

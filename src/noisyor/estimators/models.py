@@ -14,13 +14,10 @@ from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError, NoisyOrError
 from noisyor.estimators.base import NoisyOrEstimator
-from noisyor.learning.recipes import (
-    FitResult,
-    learn_factors,
-    learn_features,
-    learn_network,
-    learn_topics,
-)
+from noisyor.learning.recipes.factors import learn_factors
+from noisyor.learning.recipes.features import learn_features
+from noisyor.learning.recipes.fit import FitResult, learn_network
+from noisyor.learning.recipes.topics import learn_topics
 from noisyor.network.graph import Network
 from noisyor.network.layout import ConvolutionalLayout
 from noisyor.network.parameters import probability_from_theta

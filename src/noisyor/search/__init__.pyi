@@ -6,6 +6,7 @@ from .factors import FoundFactors as FoundFactors
 from .factors import search_factors as search_factors
 from .features import FoundFeatures as FoundFeatures
 from .features import search_features as search_features
+from .memberships import cover_rows as cover_rows
 from .mixture import BernoulliMixture as BernoulliMixture
 from .mixture import learn_mixture as learn_mixture
-from .memberships import cover_rows as cover_rows
+from .mixture_start import start_from_mixture as start_from_mixture

@@ -1,0 +1,102 @@
+"""A hierarchy of topics above bags of words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Unpack
+
+from noisyor.data.observations import Observations
+from noisyor.engines.contract import EngineLike
+from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.mean_field import MeanField
+from noisyor.inference.method import Method
+from noisyor.learning.initialize import initialize
+from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
+from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
+from noisyor.learning.starts import start_by_sampling
+from noisyor.network.cooccurrence import layered
+from noisyor.search.count_start import start_from_counts
+
+__all__ = ["learn_topics"]
+
+
+def learn_topics(
+    X: Any,
+    n_layers: int = 3,
+    *,
+    n_parents: int | None = None,
+    shrink: int = 3,
+    init: str = "data",
+    method: Method | None = None,
+    options: TrainOptions | None = None,
+    held_out: Any = None,
+    engine: EngineLike = "auto",
+    **changes: Unpack[TrainChanges],
+) -> FitResult:
+    """A hierarchy of topics above binary bags of words, its graph built from the data.
+
+    Max-product, the default, is made for explanations by the most likely topics. The highest bounds
+    on the probability of documents are reached by ``method=MeanField(tolerance=1e-4)`` over some
+    hundred words, and by ``MeanField(local=True, tolerance=1e-4)`` over thousands.
+
+    Parameters
+    ----------
+    X : binary data (n_documents, n_words).
+    n_layers, shrink : see `layered`.
+    n_parents : see `layered`; by default 5, or 15 if full mean-field starts from the data.
+    init : ``"data"``: max-product and local mean-field start from counts, see `start_from_counts`,
+        and move the logarithms of the parameters; full mean-field starts from a first training and
+        Gibbs sampling, see `start_by_sampling`. All are refined with large batches, a rate that
+        falls to a tenth, and smoothing. Or the name of one of the paper's starts, see `initialize`,
+        with small batches and a constant rate.
+    method : how hidden states are inferred; default ``MaxProduct(ancestors_only=True)``.
+    options, changes : how to train; the seed is also that of the start. Defaults depend on `init`.
+    held_out, engine : see `train`.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], 10, axis=0)
+    >>> fitted = nor.learn_topics(X, 2, n_parents=1, shrink=2, steps=5, progress=False)
+    >>> fitted.network.n_hidden, fitted.settings["step_on"]
+    (2, 'log')
+    """
+    sampled = init == "data" and isinstance(method, MeanField) and not method.local
+    also = ("n_parents", "shrink", "init", "method", "options", "held_out", "engine")
+    chosen = choose_options(options, changes, _topic_defaults(init, sampled), also)
+    if options is None and init == "data" and "final_learning_rate" not in changes:
+        chosen = replace(chosen, final_learning_rate=0.1 * chosen.learning_rate)
+    observations = Observations.of(X)
+    if n_parents is None:
+        n_parents = 15 if sampled else 5
+    network = layered(observations, n_layers, n_parents=n_parents, shrink=shrink)
+    if init != "data":
+        network = initialize(network, init, seed=chosen.seed)
+    elif sampled:
+        assert isinstance(method, MeanField)
+        network = start_by_sampling(
+            network,
+            observations,
+            method,
+            seed=chosen.seed,
+            engine=engine,
+            progress=chosen.progress,
+        )
+    else:
+        network = start_from_counts(network, observations)
+    method = MaxProduct(ancestors_only=True) if method is None else method
+    fitted = learn_network(network, observations, method, chosen, held_out=held_out, engine=engine)
+    return replace(fitted, settings={"init": init, **fitted.settings})
+
+
+def _topic_defaults(init: str, sampled: bool) -> TrainOptions:
+    if init != "data":
+        return replace(DEFAULTS, batch_size=128)
+    # In a small batch the one occurrence of a rare word is a gradient of thousands, which Adam
+    # remembers for a thousand steps: the word's noise would stay where it happens to be.
+    large = replace(DEFAULTS, batch_size=1024, smoothing=1.0)
+    if sampled:
+        return replace(large, steps=400, learning_rate=0.005)
+    # Of ten thousand words most are in less than a hundredth of the documents. Steps of one size
+    # for all would lose the frequencies that the counts have found.
+    return replace(large, steps=200, learning_rate=0.05, step_on="log")
