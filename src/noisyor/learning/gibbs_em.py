@@ -29,6 +29,9 @@ __all__ = ["learn_by_gibbs"]
 _SUREST = 1.0 - 1e-5
 """Largest probability that an estimate may give an edge, a noise or a prior."""
 
+_SUREST_ALTERNATIVE = 1.0 - 1e-12
+"""The same for the prior of an alternative against none, if its set is hardly ever off."""
+
 _NOISE_SHARE = 0.01
 """Share of the pseudo-rows in which a visible node came on by itself."""
 
@@ -96,5 +99,8 @@ def learn_by_gibbs(
 
 
 def _with_probability(network: Network, probability: FloatArray) -> Network:
-    theta = np.maximum(theta_from_probability(np.clip(probability, 0.0, _SUREST)), THETA_MIN)
+    surest = np.full(network.n_params, _SUREST)
+    surest[network.leak_param[network.n_visible + network.sets.member]] = _SUREST_ALTERNATIVE
+    surest[network.roles == "failure"] = _SUREST
+    theta = np.maximum(theta_from_probability(np.clip(probability, 0.0, surest)), THETA_MIN)
     return network.with_theta(np.where(network.free, theta, network.theta))
