@@ -51,7 +51,7 @@ def exact_counts(network, rows):
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize("seed", range(7))
+@pytest.mark.parametrize("seed", range(6))
 def test_credits_and_chances_are_those_of_the_posterior(engine, seed, missing):
     network = random_network(seed, max_hidden=5, max_visible=6, tied=seed % 2 == 1)
     network = with_sets(network, seed) if seed >= 4 else network
