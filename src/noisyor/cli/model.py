@@ -73,7 +73,7 @@ def evaluate(
     rows = read_for(saved, data, reading).observations
     mode = method_for(network)
     methods: list[MaxProduct | MeanField] = [mode]
-    if not quick:
+    if not quick and not network.sets:
         methods.append(MeanField(local=mode.ancestors_only, tolerance=1e-4))
     result = bounds(
         network,
