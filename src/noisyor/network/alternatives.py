@@ -49,6 +49,13 @@ class Sets:
         """Number of sets."""
         return len(self.ptr) - 1
 
+    def rivals(self, node: int) -> list[int]:
+        """The other nodes of a node's set."""
+        if self.number[node] < 0:
+            return []
+        begin, end = self.ptr[self.number[node]], self.ptr[self.number[node] + 1]
+        return [int(k) for k in self.member[begin:end] if k != node]
+
     def __bool__(self) -> bool:
         return self.n_sets > 0
 
@@ -99,6 +106,10 @@ class Sets:
         top = np.maximum(np.maximum.reduceat(odds, self.ptr[:-1]), 0.0)
         scaled = np.exp(odds - np.repeat(top, np.diff(self.ptr)))
         return np.asarray(top + np.log(np.exp(-top) + np.add.reduceat(scaled, self.ptr[:-1])))
+
+    def log_all_off(self, theta: FloatArray) -> float:
+        """Log-probability that every hidden node is off, from the leaks (n_hidden,)."""
+        return -float(theta[self.number < 0].sum() + self.log_normalizer(theta).sum())
 
     def prior_probability(self, theta: FloatArray) -> FloatArray:
         """Probability of every hidden node when its parents are off, from the leaks (n_hidden,)."""
