@@ -49,7 +49,7 @@ def random_network(seed, *, max_hidden=7, max_visible=8, density=0.5, scale=1.0,
     return build(n_visible, n_hidden, edges, generator, scale=scale, tied=tied)
 
 
-def random_tree(seed, *, max_hidden=6, max_visible=6):
+def random_tree(seed, *, max_hidden=6, max_visible=6, join=0.8):
     """A network whose factor graph has no cycle, so that max-product is exact."""
     generator = np.random.default_rng(seed)
     n_hidden = int(generator.integers(1, max_hidden + 1))
@@ -61,7 +61,7 @@ def random_tree(seed, *, max_hidden=6, max_visible=6):
     edges = []
     for parent, child in candidates:
         one, other = component[n_visible + parent], component[child]
-        if one != other and generator.random() < 0.8:
+        if one != other and generator.random() < join:
             component = [one if c == other else c for c in component]
             edges.append((int(parent), int(child)))
     # A hidden node that reaches no visible gets one of its own: still no cycle.

@@ -4,13 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from engine_calls import evidence_of
+from engine_calls import evidence_of, explained
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_networks import random_network, random_rows
-from sets import allowed, conditioned_table, with_sets
+from random_networks import random_network, random_rows, random_tree
+from sets import (
+    allowed,
+    conditioned_augmented_table,
+    conditioned_table,
+    tree_with_sets,
+    with_sets,
+)
 
-from noisyor.errors import InvalidDataError
+from noisyor.data.observations import Observations
+from noisyor.engines.contract import NEVER
+from noisyor.engines.registry import get_engine
 from noisyor.inference.exact import hidden_configurations
 
 NEEDS = ("log_joint", "log_joint_gradient", "max_product")
@@ -94,3 +102,117 @@ def test_extreme_priors_stay_finite(engine):
         found = engine.log_joint_gradient(prepared, evidence, states)
         assert np.isfinite(found.value)
         assert np.isfinite(found.gradient).all()
+
+
+# ---- max-product
+
+
+def exact_on_trees(network, x, hidden, maximize_missing):
+    """Max-marginals (n_rows, n_hidden) and maxima of A, given what is known of hidden nodes."""
+    states = hidden_configurations(network.n_hidden)
+    table = conditioned_augmented_table(network, states, x, maximize_missing)
+    for row, known in enumerate(hidden):
+        wrong = (states != known) & ~np.isnan(known)
+        table[row, wrong.any(axis=1)] = -np.inf
+    on = states == 1
+    best = [[table[:, of[:, k]].max(axis=1) for k in range(network.n_hidden)] for of in (on, ~on)]
+    with np.errstate(invalid="ignore"):
+        return (np.array(best[0]) - np.array(best[1])).T, table.max(axis=1), table
+
+
+def known_nodes(network, generator, n_rows):
+    """Evidence on some hidden nodes that some configuration agrees with."""
+    states = hidden_configurations(network.n_hidden)
+    states = states[allowed(network, states)]
+    possible = generator.choice(states, n_rows).astype(float)
+    return np.where(generator.random(possible.shape) < 0.25, possible, np.nan)
+
+
+@pytest.mark.parametrize("two_stage", [False, True])
+@pytest.mark.parametrize("block", range(4))
+def test_trees_are_solved_exactly(engine, block, two_stage):
+    for seed in range(12 * block, 12 * block + 12):
+        network = tree_with_sets(random_tree(seed, max_hidden=7, join=0.15), seed)
+        x = random_rows(network, seed, n_rows=3, missing=0.3 if seed % 3 == 0 else 0.0)
+        maximize, generator = seed % 2 == 0, np.random.default_rng(seed)
+        hidden = known_nodes(network, generator, 3) if seed % 4 > 1 else np.full((3, 1), np.nan)
+        found = explained(
+            engine,
+            network,
+            x,
+            hidden=np.broadcast_to(hidden, (3, network.n_hidden)),
+            maximize_missing=maximize,
+            two_stage=two_stage,
+            tolerance=1e-6,
+            max_iterations=300,
+        )
+        expected, maximum, table = exact_on_trees(network, x, hidden, maximize)
+        sure = np.isinf(expected)
+        np.testing.assert_allclose(found.beliefs[~sure], expected[~sure], atol=2e-4)
+        np.testing.assert_array_equal(
+            found.beliefs[sure], np.copysign(np.float32(NEVER), expected[sure])
+        )
+        index = found.states @ (1 << np.arange(network.n_hidden - 1, -1, -1))
+        np.testing.assert_allclose(table[np.arange(3), index], maximum, atol=1e-3)
+
+
+def test_trees_with_sets_have_large_ones():
+    sizes = [
+        np.diff(tree_with_sets(random_tree(seed, max_hidden=7, join=0.15), seed).sets.ptr)
+        for seed in range(48)
+    ]
+    assert np.sum(np.concatenate(sizes) > 1) > 10
+
+
+@pytest.mark.parametrize("two_stage", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_messages_are_those_of_the_plain_engine(engine, seed, two_stage):
+    if engine.name == "numpy":
+        pytest.skip("it is the plain engine")
+    network = with_sets(random_network(seed, max_hidden=20, max_visible=25, density=0.4), seed)
+    x = random_rows(network, seed, n_rows=3, missing=0.2 if seed % 2 else 0.0)
+    for iterations in (1, 2, 7, 100):
+        how = {
+            "max_iterations": iterations,
+            "tolerance": 0.0,
+            "temperature": 1.0,
+            "n_samples": 2,
+            "ancestors_only": seed % 4 > 1,
+            "two_stage": two_stage,
+        }
+        mine, theirs = (explained(one, network, x, **how) for one in (engine, get_engine("numpy")))
+        np.testing.assert_allclose(mine.beliefs, theirs.beliefs, rtol=1e-4, atol=1e-3)
+        clear = np.abs(theirs.beliefs) > 1e-3
+        np.testing.assert_array_equal(mine.states[clear], theirs.states[clear])
+        np.testing.assert_allclose(mine.residual, theirs.residual, rtol=1e-3, atol=1e-3)
+        assert allowed(network, mine.states).all()
+
+
+@pytest.mark.parametrize("two_stage", [False, True])
+def test_a_set_of_one_node_has_the_messages_of_an_ordinary_node(engine, two_stage):
+    for seed in range(4):
+        network = random_network(seed, max_hidden=10)
+        roots = np.diff(network.child_ptr)[network.n_visible :] == 0
+        single = replace(network, alternatives=np.where(roots, np.cumsum(roots) - 1, -1))
+        x = random_rows(network, seed, n_rows=3)
+        one, other = (
+            explained(engine, each, x, temperature=1.0, two_stage=two_stage)
+            for each in (single, network)
+        )
+        for mine, theirs in zip(one[:4], other[:4], strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("two_stage", [False, True])
+def test_alternatives_that_take_no_part_do_not_stand_in_the_way(engine, two_stage):
+    network = with_sets(random_network(12, max_hidden=20, max_visible=20, density=0.1), 12, 1.0)
+    x = (np.random.default_rng(1).random((6, network.n_visible)) < 0.15).astype(float)
+    how = {"ancestors_only": True, "two_stage": two_stage, "temperature": 1.0}
+    together = explained(engine, network, x, **how)
+    assert (together.beliefs == np.float32(NEVER)).any()
+    assert together.states.any()
+    assert allowed(network, together.states).all()
+    rows = Observations.of(x)
+    for row in range(6):  # what an earlier row left in memory changes nothing
+        alone = explained(engine, network, rows.take([row]), **how)
+        np.testing.assert_array_equal(alone.beliefs[0], together.beliefs[row])

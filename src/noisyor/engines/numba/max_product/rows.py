@@ -1,8 +1,8 @@
 """Max-product inference of whole rows: the loop, decoding, and polishing of what was decoded.
 
-Equations T11 to T14 and T17 of docs/theory.md. Children that are off send the constant -theta to
-their parents. It is part of each parent's total, so only the edges into active visibles and between
-hidden nodes are ever visited.
+Equations T11 to T14, T17 and T51 of docs/theory.md. Children that are off send the constant -theta
+to their parents. It is part of each parent's total, so only the edges into active visibles and
+between hidden nodes are ever visited.
 """
 
 from numba import float32, njit, uint64
@@ -31,6 +31,7 @@ from noisyor.engines.numba.max_product.messages import (
     update_free_child,
     update_on_child,
 )
+from noisyor.engines.numba.max_product.sets import exclude, leave_out
 from noisyor.engines.numba.max_product.two_stage import run_two_stage
 from noisyor.engines.numba.scalar import combine, logistic_noise
 
@@ -56,6 +57,7 @@ def infer_rows(graph, parameters, rows, options, noise, output, work, stages, be
         )
         hidden = work.hidden[: selection.hidden]
         hidden_totals(graph, parameters, missing, work.total)
+        leave_out(work.belief, graph.set_member)
         # The keys of equation T18: ids, not positions, so that a row has the same noise in any
         # batch.
         row_key = combine(run_key, uint64(rows.row_ids[row]))
@@ -124,7 +126,8 @@ def _read_clamp(clamps, row, clamp):
 def _decode(belief, hidden, state):
     """On where the belief is positive; an exact tie and nodes that took no part are off.
 
-    Ties are real: without noise, uniform parameters give them. Equation T11.
+    Ties are real: without noise, uniform parameters give them. Equation T11. Of a set of
+    alternatives at most one belief is positive, so at most one is on.
     """
     for k in range(len(state)):
         state[k] = 0
@@ -165,6 +168,7 @@ def _start(graph, parameters, work, hidden, n_wide, on_blocks, n_blocks, options
         size = ptr[node + 1] - ptr[node]
         start_child(incoming, excess, weight, parent, first[node], ptr[node], places[number], size)
     _collect(work.belief, unaries, to_child, incoming, work.clamp, hidden)
+    exclude(work.belief, graph.set_ptr, graph.set_member)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -201,6 +205,7 @@ def _iterate(graph, parameters, work, hidden, selection, on_blocks, n_blocks, op
     cells, cell_log_odds, cell_parent = blocks.excess, blocks.log_odds, blocks.parent
     lane_leak, lane_child, starts = blocks.leak, blocks.child, blocks.start
     cell_scratch, back = blocks.scratch, blocks.back
+    set_ptr, set_member = graph.set_ptr, graph.set_member
     residual = float32(0.0)
     for iteration in range(options.max_iterations):
         residual = float32(0.0)
@@ -288,6 +293,7 @@ def _iterate(graph, parameters, work, hidden, selection, on_blocks, n_blocks, op
                     change = max(change, send(to_child, k, message, step))
             residual = max(residual, change)
         _collect(belief, unary, to_child, incoming, clamp, hidden)
+        exclude(belief, set_ptr, set_member)
         if residual < tolerance:
             return iteration + 1, residual
     return options.max_iterations, residual

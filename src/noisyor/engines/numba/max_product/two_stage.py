@@ -1,11 +1,11 @@
 """The paper's order of messages: every message inside a noisy-OR factor is stored and damped.
 
-Equations T15 and T16 of docs/theory.md. The collapsed schedule (`rows`) computes the messages of a
-factor from one another and damps only what leaves it. Here, as in the authors' software, a factor
-is one small factor per edge and an OR: all of their messages change at once, each from the messages
-of the iteration before, and all start at zero log-odds, those of leaks included. Same fixed points,
-three times the memory and more iterations; on a graph with loops it often ends at another fixed
-point. Per edge, with the names of `messages`,
+Equations T15, T16 and T51 of docs/theory.md. The collapsed schedule (`rows`) computes the messages
+of a factor from one another and damps only what leaves it. Here, as in the authors' software, a
+factor is one small factor per edge and an OR: all of their messages change at once, each from the
+messages of the iteration before, and all start at zero log-odds, those of leaks included. Same
+fixed points, three times the memory and more iterations; on a graph with loops it often ends at
+another fixed point. Per edge, with the names of `messages`,
 
     down    t <- a + min(B - excess, 0)          OR      s <- min(b + P - [t]_+, [-M]_+)
     up      excess <- max(0, a + s)
@@ -24,6 +24,7 @@ from noisyor.engines.contract import FREE
 from noisyor.engines.numba import float32x8 as simd
 from noisyor.engines.numba.graph import NEVER, Graph, Parameters
 from noisyor.engines.numba.max_product.messages import send, with_leak
+from noisyor.engines.numba.max_product.sets import send_to_members
 from noisyor.engines.numba.scalar import combine, logistic_noise
 
 
@@ -32,7 +33,8 @@ class Stages(NamedTuple):
 
     Per padded edge: the messages ``down``, ``to_edge`` (from the OR to the edge) and ``excess``.
     Per node: ``top`` and ``second`` largest of its downs, the sum of their ``positive`` parts, and
-    ``children``, those of the row, first the ones that are on. Per hidden node: ``noise``, and
+    ``children``, those of the row, first the ones that are on. Per hidden node: ``noise``, the
+    message ``from_set`` of its set of alternatives, ``without_set`` its belief before that, and
     ``rest`` of all its children and of those that are off in the row, (2, n_hidden).
     """
 
@@ -44,6 +46,8 @@ class Stages(NamedTuple):
     positive: npt.NDArray[np.float32]
     children: npt.NDArray[np.int32]
     noise: npt.NDArray[np.float32]
+    from_set: npt.NDArray[np.float32]
+    without_set: npt.NDArray[np.float32]
     rest: npt.NDArray[np.float64]
 
 
@@ -66,6 +70,8 @@ def _zeros(edges: int, nodes: int, hidden: int) -> Stages:
         positive=np.zeros(nodes, dtype=np.float32),
         children=np.zeros(nodes, dtype=np.int32),
         noise=np.zeros(hidden, dtype=np.float32),
+        from_set=np.zeros(hidden, dtype=np.float32),
+        without_set=np.zeros(hidden, dtype=np.float32),
         rest=np.zeros((2, hidden)),
     )
 
@@ -86,6 +92,8 @@ def run_two_stage(graph, parameters, work, stages, missing, selection, options, 
     down, to_edge, excess = stages.down, stages.to_edge, stages.excess
     top, second, positive = stages.top, stages.second, stages.positive
     children, noise, rest = stages.children, stages.noise, stages.rest[1]
+    from_set, without_set = stages.from_set, stages.without_set
+    set_ptr, set_member = graph.set_ptr, graph.set_member
     total = parameters.total if options.maximize_missing else work.total
     ptr, first, parent, n_parents = graph.ptr, graph.first, graph.parent, graph.n_parents
     log_odds, leaks = parameters.log_odds, parameters.leak_log_odds
@@ -131,11 +139,13 @@ def run_two_stage(graph, parameters, work, stages, missing, selection, options, 
             # same.
             if n_parents[node] == 0:
                 residual = max(residual, send(to_child, k, grown * leaks[node], step))
+        change = send_to_members(belief, from_set, without_set, set_ptr, set_member, step)
+        residual = max(residual, change)
         # Children that are off: delta^(n-1) rest of equation T16, summed over the children of k.
         fading = float32((1.0 - options.step) ** iteration)
         for k in hidden:
             arrived = incoming[k] + (fading * rest[k] - total[k])
-            belief[k] = _clamped(clamp[k], noise[k] + to_child[k] + arrived)
+            belief[k] = _clamped(clamp[k], noise[k] + to_child[k] + from_set[k] + arrived)
             incoming[k] = 0.0
         way *= 1.0 - options.step
         # Constant messages also need time to arrive; without ``way`` a row could stop before they
@@ -187,6 +197,7 @@ def _start(graph, parameters, work, stages, hidden, missing, n_children, options
         work.belief[k] = _clamped(work.clamp[k], stages.noise[k])
         work.to_child[k] = 0.0
         work.incoming[k] = 0.0
+        stages.from_set[k] = 0.0
     for number in range(n_children + len(missing)):
         # A visible that is summed out has no factor; one that is inferred is among the children.
         if number >= n_children and options.maximize_missing:
@@ -244,7 +255,7 @@ def _update_child(
     need_of_peak = simd.splat(max(float32(0.0), -runner_up))
     # A child that is on supports its edges without limit; large and finite, so that nothing is NaN.
     support = simd.splat(-NEVER if is_on else back + sum_positive)
-    rate = simd.splat(step)
+    rate, never = simd.splat(step), simd.splat(NEVER)
     change, new_best, new_second, new_positive = zero, simd.splat(NEVER), simd.splat(NEVER), zero
     for edge in range(start, end, simd.LANES):
         if first >= 0:
@@ -256,9 +267,9 @@ def _update_child(
         missing = simd.where_equal(old, peak, need_of_peak, need)
         missing = simd.smallest(missing, simd.subtract(support, simd.largest(old, zero)))
 
-        difference = simd.subtract(
-            simd.add(odds, simd.smallest(simd.subtract(parents, old_excess), zero)), old
-        )
+        # Padding may lie beside a parent that is known to be off: its message must stay as it is.
+        wanted = simd.add(odds, simd.smallest(simd.subtract(parents, old_excess), zero))
+        difference = simd.subtract(simd.largest(wanted, never), old)
         change = simd.largest(change, simd.largest(difference, simd.subtract(zero, difference)))
         new = simd.add(old, simd.multiply(rate, difference))
         simd.store(down, edge, new)
