@@ -350,7 +350,7 @@ def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> int:
 
 
 def _lines(fitted: Fitted, out: Path) -> list[str]:
-    from noisyor.network.labels import hidden_label
+    from noisyor.network.labels import hidden_label, one_of
 
     network, data, judgement = fitted.learned.network, fitted.table.observations, fitted.judgement
     share = data.n_active / max(1, data.n_rows * data.n_visible - data.n_missing)
@@ -367,7 +367,9 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
     if fitted.kind != "features":
         lines.append("likely causes, each with its probability:")
         order = sorted(range(network.n_hidden), key=lambda k: -prior[k])[:_SHOWN]
-        lines += [f"  {prior[k]:.3f}  {hidden_label(network, k)}" for k in order]
+        lines += [
+            f"  {prior[k]:.3f}  {hidden_label(network, k)}{one_of(network, k)}" for k in order
+        ]
         if network.n_hidden > _SHOWN:
             lines.append(f"  ... and {network.n_hidden - _SHOWN:,} more: noisyor info {out}")
     return lines

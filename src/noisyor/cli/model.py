@@ -73,7 +73,7 @@ def evaluate(
     rows = read_for(saved, data, reading).observations
     mode = method_for(network)
     methods: list[MaxProduct | MeanField] = [mode]
-    if not quick:
+    if not quick and not network.sets:
         methods.append(MeanField(local=mode.ancestors_only, tolerance=1e-4))
     result = bounds(
         network,
@@ -276,6 +276,7 @@ def info(model: Path, top: int, as_json: bool) -> None:
             "index": int(k),
             "name": hidden_label(network, int(k)),
             "prior": float(prior[k]),
+            **({"one_of": int(network.sets.number[k])} if network.sets.number[k] >= 0 else {}),
             "switches_on": [
                 {"name": visible_label(network, i), "probability": chance}
                 for i, chance in strongest[int(k)]
@@ -288,6 +289,7 @@ def info(model: Path, top: int, as_json: bool) -> None:
         "bytes": model.stat().st_size,
         "visible": network.n_visible,
         "hidden": network.n_hidden,
+        "sets": network.sets.n_sets,
         "layers": network.n_layers,
         "edges": network.n_edges,
         "parameters": network.n_params,
@@ -312,6 +314,10 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
         f"parameters {record['parameters']:,}, of which {record['free']:,} are free; "
         f"mean noise {record['mean_noise']:.4f}",
     ]
+    if record["sets"]:
+        lines.append(
+            f"sets      {record['sets']:,} of alternatives: at most one cause of a set is on"
+        )
     if isinstance(data, dict) and "rows" in data:
         lines.append(
             f"data      {data['rows']:,} rows of {data['columns']:,} columns from "
@@ -326,7 +332,8 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
         words = ", ".join(
             f"{item['name']} {item['probability']:.2f}" for item in cause["switches_on"][:6]
         )
-        lines.append(f"  {cause['prior']:.3f}  {cause['name']}")
+        of_set = f" (one of set {cause['one_of']})" if "one_of" in cause else ""
+        lines.append(f"  {cause['prior']:.3f}  {cause['name']}{of_set}")
         if words:
             lines.append(f"         {words}")
     left = record["hidden"] - len(record["causes"])

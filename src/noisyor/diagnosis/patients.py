@@ -65,6 +65,11 @@ def simulate_patients(
     """
     if np.diff(network.child_ptr)[network.n_visible :].any():
         raise InvalidSettingError("patients are simulated from networks of one layer of causes")
+    if network.sets:
+        raise InvalidSettingError(
+            "patients are simulated from networks of independent causes, not from sets of "
+            "alternatives"
+        )
     by_finding = edge_matrix(network, probability=True)[: network.n_visible]
     by_disease = by_finding.T.tocsr()
     prior = network.prior_probability

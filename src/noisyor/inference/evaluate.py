@@ -134,7 +134,8 @@ def evaluate(
     methods : one `Method` or several with different names; default `MaxProduct` and `MeanField`, as
         in the paper: the mode by message passing at temperature zero, and full mean-field. For
         large sparse data take ``(MaxProduct(ancestors_only=True), MeanField(local=True))``. A
-        `MaxProduct` with a temperature is used at temperature zero.
+        `MaxProduct` with a temperature is used at temperature zero. A network with sets of
+        alternatives has no mean-field bound: its default is `MaxProduct`.
     engine : ``"auto"``, a name, or an engine such as ``NumbaEngine(n_threads=2)``.
     progress : show a progress bar; None shows it on a terminal only.
 
@@ -153,7 +154,7 @@ def evaluate(
     >>> nor.evaluate(network, rows)
     EvaluationResult(rows=2, elbo_mp=-1.73..., elbo_vi=-1.69...)
     """
-    chosen = _distinct(methods)
+    chosen = _distinct(network, methods)
     observations = Observations.of(X, n_visible=network.n_visible)
     weights = observations.weights
     scores: dict[str, MethodScore] = {}
@@ -170,9 +171,9 @@ def evaluate(
     return EvaluationResult(of_mode.mode, averaging.elbo, averaging.mode, scores)
 
 
-def _distinct(methods: Method | Sequence[Method] | None) -> list[Method]:
+def _distinct(network: Network, methods: Method | Sequence[Method] | None) -> list[Method]:
     if methods is None:
-        return [MaxProduct(), MeanField()]
+        return [MaxProduct()] if network.sets else [MaxProduct(), MeanField()]
     given = list(methods) if isinstance(methods, Sequence) else [methods]
     if not given:
         raise InvalidSettingError("methods is empty: give MaxProduct(), MeanField() or both")

@@ -36,9 +36,9 @@ def export_network(network: Network, to: Target) -> bytes:
     network : the network.
     to : ``"graphml"``: NetworkX and Gephi read it. ``"json"``: NetworkX's node-link form, that D3
         also reads. ``"bif"``: tables of conditional probabilities, for general programs for
-        Bayesian networks; only where no node has more than 12 parents. ``"csv"``: a line for each
-        edge and each leak, for spreadsheets. GraphML and JSON keep everything: what
-        `from_networkx` makes of them is the same network.
+        Bayesian networks; only where no node has more than 12 parents, and without sets of
+        alternatives. ``"csv"``: a line for each edge and each leak, for spreadsheets. GraphML and
+        JSON keep everything: what `from_networkx` makes of them is the same network.
 
     Examples
     --------
@@ -80,36 +80,45 @@ def _csv(network: Network) -> bytes:
     """One line per parameter use: role, cause, effect, theta and the probability it stands for."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["role", "cause", "effect", "theta", "probability", "parameter", "free"])
-    names = _names(network)
+    head = ["role", "cause", "effect", "theta", "probability", "parameter", "free"]
+    writer.writerow([*head, "alternatives"] if network.sets else head)
+    names, priors = _names(network), network.prior_probability
 
-    def line(role: str, cause: str, effect: str, entry: int) -> None:
+    def line(role: str, cause: str, effect: str, entry: int, hidden: int | None = None) -> None:
         theta = float(network.theta[entry])
         probability = (
             failure_from_theta(theta) if role == "failure" else probability_from_theta(theta)
         )
-        writer.writerow(
-            [
-                role,
-                cause,
-                effect,
-                repr(theta),
-                repr(float(probability)),
-                entry,
-                int(network.free[entry]),
-            ]
-        )
+        of_set = network.sets.number[hidden] if hidden is not None else -1
+        if of_set >= 0:
+            probability = priors[hidden]
+        cells = [
+            role,
+            cause,
+            effect,
+            repr(theta),
+            repr(float(probability)),
+            entry,
+            int(network.free[entry]),
+        ]
+        writer.writerow([*cells, of_set if of_set >= 0 else ""] if network.sets else cells)
 
     for edge in range(network.n_edges):
         cause = names[network.n_visible + int(network.parent[edge])]
         line("failure", cause, names[int(network.edge_child[edge])], int(network.param[edge]))
     for node, name in enumerate(names):
         role = "noise" if node < network.n_visible else "prior"
-        line(role, "", name, int(network.leak_param[node]))
+        hidden = node - network.n_visible if role == "prior" else None
+        line(role, "", name, int(network.leak_param[node]), hidden)
     return text.getvalue().encode(errors="surrogatepass")
 
 
 def _bif(network: Network) -> bytes:
+    if network.sets:
+        raise InvalidNetworkError(
+            "BIF has a table for each node and cannot say that at most one of several is on; this "
+            "network has sets of alternatives. GraphML, JSON and CSV keep them"
+        )
     parents = np.diff(network.child_ptr)
     widest = int(parents.argmax())
     names = _names(network)

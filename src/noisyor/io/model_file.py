@@ -39,6 +39,7 @@ FORMAT = "noisyor-model-2"
 
 _ENTRY = "noisyor"
 _GROUP = "group."
+_ALTERNATIVES = "alternatives"  # an array that only networks with sets of them have
 _LARGEST_HEADER = 100 * 2**20
 _DTYPES = {
     "child_ptr": np.dtype(np.int64),
@@ -78,6 +79,8 @@ def save_network(
     user = _json_object(metadata)
     arrays: Arrays = {name: getattr(network, name) for name in _DTYPES}
     arrays |= {_GROUP + name: index for name, index in network.groups.items()}
+    if network.sets:
+        arrays[_ALTERNATIVES] = network.sets.number
     description: dict[str, Any] = {
         "format": FORMAT,
         "network": {
@@ -277,6 +280,8 @@ def _verify(arrays: Arrays, digests: dict[str, str]) -> None:
 def _network(fields: dict[str, Any], arrays: Arrays) -> Network:
     groups = [str(name) for name in fields["groups"]]
     expected = _DTYPES | {_GROUP + name: np.dtype(np.int32) for name in groups}
+    if _ALTERNATIVES in arrays:
+        expected[_ALTERNATIVES] = np.dtype(np.int32)
     if set(arrays) != set(expected):
         raise _DamagedError(f"its arrays are {sorted(arrays)}, expected {sorted(expected)}")
     for name, dtype in expected.items():
@@ -297,6 +302,7 @@ def _network(fields: dict[str, Any], arrays: Arrays) -> Network:
         hidden_names=_names(fields["hidden_names"]),
         visible_shape=tuple(_size(size) for size in fields["visible_shape"]),
         layout=layout_from_json(fields["layout"]),
+        alternatives=arrays.get(_ALTERNATIVES),
         **{name: arrays[name] for name in _DTYPES},
     )
     if network.layout is not None and not network.layout.describes(

@@ -102,10 +102,15 @@ class GibbsRounds:
         *,
         smoothing: float = 0.5,
         smooth_to: Literal["failure", "frequency"] = "failure",
+        all_off: bool = False,
         seed: int = 0,
         engine: EngineLike = "auto",
     ) -> None:
-        """See `learn_by_gibbs`; ``X`` are the rows of the chains."""
+        """See `learn_by_gibbs`; ``X`` are the rows of the chains.
+
+        Chains start from the modes of their rows, or with ``all_off`` from nothing, which is as
+        good where a sweep draws hundreds of alternatives at once and finding modes takes longer.
+        """
         NOT_NEGATIVE.check("smoothing", smoothing)
         check_choice("smooth_to", smooth_to, ("failure", "frequency"))
         rows = Observations.of(X, n_visible=network.n_visible)
@@ -119,8 +124,10 @@ class GibbsRounds:
         # All but the last trace of the odds of a set may be with its members.
         self._surest = np.full(network.n_params, _SUREST)
         self._surest[in_set] = _SUREST_OF_SET
-        states = MaxProduct().posterior(network, rows, engine=engine).states.toarray()
-        self.states = np.ascontiguousarray(states, dtype=np.uint8)
+        self.states = np.zeros((rows.n_rows, network.n_hidden), dtype=np.uint8)
+        if not all_off:
+            modes = MaxProduct().posterior(network, rows, engine=engine).states.toarray()
+            self.states = np.ascontiguousarray(modes, dtype=np.uint8)
 
     def advance(self, n_rounds: int, bar: Any = None) -> Network:
         """Go on for some rounds; the mean of the parameters over the second half of them."""

@@ -15,11 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, IntArray, LongArray
 from noisyor.errors import InvalidDataError, InvalidNetworkError
+from noisyor.network.parameters import theta_from_odds, theta_from_probability
 
-__all__ = ["Sets", "check_alternatives"]
+__all__ = ["Sets", "as_numbers", "check_alternatives"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,13 @@ class Sets:
         """Number of sets."""
         return len(self.ptr) - 1
 
+    def rivals(self, node: int) -> list[int]:
+        """The other nodes of a node's set."""
+        if self.number[node] < 0:
+            return []
+        begin, end = self.ptr[self.number[node]], self.ptr[self.number[node] + 1]
+        return [int(k) for k in self.member[begin:end] if k != node]
+
     def __bool__(self) -> bool:
         return self.n_sets > 0
 
@@ -56,6 +65,11 @@ class Sets:
             return np.zeros(states.shape[:-1], dtype=np.bool_)
         members = states[..., self.member].astype(np.int64)
         return np.asarray((np.add.reduceat(members, self.ptr[:-1], axis=-1) > 1).any(axis=-1))
+
+    def of_some(self, hidden: LongArray) -> IntArray:
+        """Number of the set of some hidden nodes, numbered anew from 0, shape (len(hidden),)."""
+        kept = self.number[hidden]
+        return np.where(kept < 0, -1, np.searchsorted(np.unique(kept[kept >= 0]), kept))
 
     def check_states(self, states: BinaryArray | BoolArray, what: str) -> None:
         """Refuse states (n_rows, n_hidden) of which a row has two nodes of a set on."""
@@ -93,6 +107,10 @@ class Sets:
         scaled = np.exp(odds - np.repeat(top, np.diff(self.ptr)))
         return np.asarray(top + np.log(np.exp(-top) + np.add.reduceat(scaled, self.ptr[:-1])))
 
+    def log_all_off(self, theta: FloatArray) -> float:
+        """Log-probability that every hidden node is off, from the leaks (n_hidden,)."""
+        return -float(theta[self.number < 0].sum() + self.log_normalizer(theta).sum())
+
     def prior_probability(self, theta: FloatArray) -> FloatArray:
         """Probability of every hidden node when its parents are off, from the leaks (n_hidden,)."""
         result = -np.expm1(-theta)
@@ -102,6 +120,73 @@ class Sets:
             # odds times p(none): exp(theta - log_off) - exp(-log_off), without overflow.
             result[inside] = np.exp(theta[inside] - log_off) * result[inside]
         return np.asarray(result)
+
+    def given(self, prior: FloatArray, known: LongArray, probability: FloatArray) -> FloatArray:
+        """Priors (n_hidden,) with some nodes at other probabilities, and what that leaves others.
+
+        Alternatives that are not among the ``known`` keep their odds against "none of the set",
+        and with it share what the known ones leave over.
+        """
+        result = prior.copy()
+        result[known] = probability
+        if self:
+            is_known = np.zeros(len(prior), dtype=np.bool_)
+            is_known[known] = True
+            rest = [
+                1.0 - np.add.reduceat(np.where(is_known, p, 0.0)[self.member], self.ptr[:-1])
+                for p in (prior, result)
+            ]
+            share = np.maximum(rest[1], 0.0) / np.maximum(rest[0], np.finfo(float).tiny)
+            others = self.member[~is_known[self.member]]
+            result[others] *= share[self.number[others]]
+        return result
+
+    def theta_from_prior(self, probability: FloatArray) -> FloatArray:
+        """Leaks (n_hidden,) that give every hidden node this probability when its parents are off.
+
+        The inverse of `prior_probability`: theta of node k of a set S is ``log(1 + o_k)`` with
+        ``o_k = p_k / (1 - sum of p over S)``.
+        """
+        result = theta_from_probability(probability)
+        if self:
+            inside = probability[self.member]
+            none = 1.0 - np.add.reduceat(inside, self.ptr[:-1])
+            full = np.flatnonzero(none <= 0)
+            if full.size:
+                raise InvalidNetworkError(
+                    "the prior probabilities of a set of alternatives add up to less than 1, the "
+                    f"rest is for none of them; those of set {full[0]} add up to "
+                    f"{1.0 - none[full[0]]:g}"
+                )
+            result[self.member] = theta_from_odds(inside / none[self.number[self.member]])
+        return result
+
+    def without(self, theta: FloatArray, summed_out: BoolArray) -> FloatArray:
+        """Leaks (n_hidden,) of the others when some nodes (n_hidden,) of sets are summed out.
+
+        "None of the others" then holds two cases, so the odds of the others are divided by
+        ``1 + sum of o over the nodes that are summed out``.
+        """
+        result = np.array(theta)
+        odds = np.where(summed_out, np.expm1(theta), 0.0)[self.member]
+        if odds.any():
+            divisor = 1.0 + np.add.reduceat(odds, self.ptr[:-1])[self.number[self.member]]
+            changed = self.member[divisor > 1.0]
+            result[changed] = np.log1p(np.expm1(theta[changed]) / divisor[divisor > 1.0])
+        return result
+
+
+def as_numbers(alternatives: npt.ArrayLike | None, n_hidden: int) -> IntArray:
+    """Number of the set of every hidden node, -1 for none; None says that there are no sets."""
+    if alternatives is None:
+        return np.full(n_hidden, -1, dtype=np.int32)
+    given = np.asarray(alternatives)
+    if given.shape != (n_hidden,) or not np.issubdtype(given.dtype, np.integer):
+        raise InvalidNetworkError(
+            f"alternatives has one whole number for each of {n_hidden} hidden nodes, got "
+            f"{given.dtype} of shape {given.shape}"
+        )
+    return given.astype(np.int32)
 
 
 def check_alternatives(sets: Sets, n_parents: LongArray) -> None:

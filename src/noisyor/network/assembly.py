@@ -11,6 +11,7 @@ import numpy.typing as npt
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.validation import check_choice
 from noisyor.errors import InvalidNetworkError
+from noisyor.network.alternatives import Sets, as_numbers
 from noisyor.network.graph import Network
 from noisyor.network.layout import Layout
 from noisyor.network.parameters import theta_from_failure, theta_from_probability
@@ -25,7 +26,7 @@ class Wiring:
     ``failure`` is the index array of that group; ``edge_failure``, ``hidden_prior`` and
     ``visible_noise`` give the entry of each edge and node, all counted from 0 within their own
     group. The groups ``"prior"`` and ``"noise"`` have one member per distinct entry, or per node
-    with ``per_node_groups``.
+    with ``per_node_groups``. ``alternatives`` as in `Network`.
     """
 
     n_visible: int
@@ -39,6 +40,7 @@ class Wiring:
     visible_shape: tuple[int, ...] = ()
     layout: Layout | None = None
     per_node_groups: bool = False
+    alternatives: npt.ArrayLike | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Given:
 def assemble(wiring: Wiring, given: Given) -> Network:
     """Common last step of the builders: lay out theta as failures, then priors, then noise."""
     hidden_prior, visible_noise = wiring.hidden_prior, wiring.visible_noise
+    sets = Sets.of(as_numbers(wiring.alternatives, wiring.n_hidden))
     prior, noise = hidden_prior, visible_noise
     if not wiring.per_node_groups:
         prior = np.arange(int(hidden_prior.max()) + 1)
@@ -64,7 +67,7 @@ def assemble(wiring: Wiring, given: Given) -> Network:
         theta_from_failure(
             _spread("failure_probability", given.failure_probability, wiring.failure)
         ),
-        theta_from_probability(_spread("prior_probability", given.prior_probability, prior)),
+        _priors(sets, hidden_prior, _spread("prior_probability", given.prior_probability, prior)),
         theta_from_probability(_spread("noise_probability", given.noise_probability, noise)),
     ]
     first_prior, first_noise = len(values[0]), len(values[0]) + len(values[1])
@@ -88,7 +91,23 @@ def assemble(wiring: Wiring, given: Given) -> Network:
         hidden_names=None if given.hidden_names is None else tuple(given.hidden_names),
         visible_shape=wiring.visible_shape,
         layout=wiring.layout,
+        alternatives=sets.number,
     )
+
+
+def _priors(sets: Sets, entry: LongArray, probability: FloatArray) -> FloatArray:
+    """Parameters of the priors (n_entries,) from probabilities; ``entry`` (n_hidden,) of a node."""
+    if not sets:
+        return theta_from_probability(probability)
+    theta, values = sets.theta_from_prior(probability[entry]), np.empty(len(probability))
+    values[entry] = theta
+    differs = np.flatnonzero(~np.isclose(values[entry], theta, rtol=1e-9))
+    if differs.size:
+        raise InvalidNetworkError(
+            f"hidden node {differs[0]} shares its prior with nodes for which the same probability "
+            "means another parameter, because their sets of alternatives differ; give each its own"
+        )
+    return values
 
 
 def renumbered(labels: npt.NDArray[np.integer]) -> LongArray:

@@ -39,6 +39,7 @@ def bipartite(
     fixed: str | Sequence[str] = (),
     visible_names: Sequence[str] | None = None,
     hidden_names: Sequence[str] | None = None,
+    alternatives: npt.ArrayLike | None = None,
 ) -> Network:
     """One layer of hidden nodes, each a parent of every visible node.
 
@@ -58,6 +59,9 @@ def bipartite(
     fixed : parameter groups that training must not change: any of ``"failure"``, ``"prior"``,
         ``"noise"``. By default everything is learned.
     visible_names, hidden_names : optional names of the nodes.
+    alternatives : (n_hidden,) number of the set of alternatives of each hidden node, -1 for none.
+        Of the nodes of a set at most one is on, see `Network`; their prior probabilities add up to
+        less than 1, and the rest is the probability that none is.
 
     Returns
     -------
@@ -71,6 +75,9 @@ def bipartite(
     >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 0.9], [0.9, 0.1, 0.1]])
     >>> network.failure_probability.round(1).tolist()
     [[0.1, 0.1, 0.9], [0.9, 0.1, 0.1]]
+    >>> one_of = nor.bipartite(3, 2, prior_probability=[0.2, 0.5], alternatives=[0, 0])
+    >>> one_of.prior_probability.round(1).tolist()
+    [0.2, 0.5]
     """
     layout = BipartiteLayout(n_visible, n_hidden)
     _check_sharing(prior, noise)
@@ -86,6 +93,7 @@ def bipartite(
             hidden_prior=np.arange(n_hidden) * (prior != "shared"),
             visible_noise=np.arange(n_visible) * (noise != "shared"),
             layout=layout,
+            alternatives=alternatives,
         ),
         Given(
             failure_probability,
@@ -191,6 +199,7 @@ def from_edges(
     fixed: str | Sequence[str] = (),
     visible_names: Sequence[str] | None = None,
     hidden_names: Sequence[str] | None = None,
+    alternatives: npt.ArrayLike | None = None,
 ) -> Network:
     """Any noisy-OR network, from its edges.
 
@@ -209,6 +218,9 @@ def from_edges(
     fixed : parameter groups that training must not change: any of ``"failure"``, ``"prior"``,
         ``"noise"``.
     visible_names, hidden_names : optional names of the nodes.
+    alternatives : (n_hidden,) number of the set of alternatives of each hidden node, -1 for none.
+        Of the nodes of a set at most one is on, see `Network`; their prior probabilities add up to
+        less than 1, and the rest is the probability that none is.
 
     Returns
     -------
@@ -257,6 +269,7 @@ def from_edges(
             hidden_prior=renumbered(leak[n_visible:]),
             visible_noise=renumbered(leak[:n_visible]),
             per_node_groups=True,
+            alternatives=alternatives,
         ),
         Given(
             failure_probability,

@@ -86,7 +86,7 @@ def prior_marginals(
     result = network.prior_probability
     below = np.diff(network.child_ptr)[network.n_visible :] > 0
     if known is not None:
-        result[known] = probability
+        result = network.sets.given(result, known, np.asarray(probability))
         below[known] = False
     edges = edge_matrix(network, probability=True)[network.n_visible :]
     for level in range(1, network.n_layers):

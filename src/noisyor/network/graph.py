@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray
 from noisyor.errors import InvalidNetworkError
-from noisyor.network.alternatives import Sets, check_alternatives
+from noisyor.network.alternatives import Sets, as_numbers, check_alternatives
 from noisyor.network.layout import ConvolutionalLayout, Layout
 from noisyor.network.parameters import failure_from_theta, probability_from_theta
 
@@ -83,7 +83,7 @@ class Network:
         groups = {name: _frozen(index, np.int32) for name, index in self.groups.items()}
         put(self, "groups", groups)
         put(self, "visible_shape", tuple(self.visible_shape) or (self.n_visible,))
-        put(self, "alternatives", _numbered_sets(self.alternatives, self.n_hidden))
+        put(self, "alternatives", _frozen(as_numbers(self.alternatives, self.n_hidden), np.int32))
         for name in ("visible_names", "hidden_names"):
             value = getattr(self, name)
             put(self, name, None if value is None else tuple(str(item) for item in value))
@@ -232,10 +232,11 @@ class Network:
         return {**self.__dict__, "engine_cache": {}}
 
     def __repr__(self) -> str:
+        sets = f", sets={self.sets.n_sets}" if self.sets else ""
         return (
             f"Network(n_visible={self.n_visible}, n_hidden={self.n_hidden}, "
             f"layers={self.n_layers}, edges={self.n_edges}, parameters={self.n_params}, "
-            f"free={int(self.free.sum())})"
+            f"free={int(self.free.sum())}{sets})"
         )
 
 
@@ -243,18 +244,6 @@ def _frozen(array: npt.ArrayLike, dtype: type) -> npt.NDArray[Any]:
     result: npt.NDArray[Any] = np.array(array, dtype=dtype)
     result.flags.writeable = False
     return result
-
-
-def _numbered_sets(alternatives: npt.ArrayLike | None, n_hidden: int) -> IntArray:
-    if alternatives is None:
-        alternatives = np.full(n_hidden, -1)
-    given = np.asarray(alternatives)
-    if given.shape != (n_hidden,) or not np.issubdtype(given.dtype, np.integer):
-        raise InvalidNetworkError(
-            f"alternatives has one whole number for each of {n_hidden} hidden nodes, got "
-            f"{given.dtype} of shape {given.shape}"
-        )
-    return _frozen(given, np.int32)
 
 
 def _lookup(name: str | int, names: Sequence[str] | None, size: int, kind: str) -> int:

@@ -14,7 +14,14 @@ from noisyor.network.graph import Network
 from noisyor.network.layout import ConvolutionalLayout
 from noisyor.network.parameters import probability_from_theta
 
-__all__ = ["hidden_label", "hidden_names", "named_after", "strongest_visibles", "visible_label"]
+__all__ = [
+    "hidden_label",
+    "hidden_names",
+    "named_after",
+    "one_of",
+    "strongest_visibles",
+    "visible_label",
+]
 
 _WORDS = 3
 _KEPT = 12
@@ -50,6 +57,12 @@ def hidden_label(network: Network, index: int) -> str:
     if network.hidden_names is not None:
         return network.hidden_names[index]
     return f"cause {index}"
+
+
+def one_of(network: Network, index: int) -> str:
+    """What to write behind a cause that is in a set of alternatives; nothing for others."""
+    number = int(network.sets.number[index])
+    return "" if number < 0 else f" (one of set {number})"
 
 
 def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:

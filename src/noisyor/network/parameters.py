@@ -67,6 +67,11 @@ def theta_from_probability(probability: npt.ArrayLike) -> FloatArray:
         return np.clip(-np.log1p(-on), THETA_MIN, _THETA_MAX)
 
 
+def theta_from_odds(odds: npt.ArrayLike) -> FloatArray:
+    """Leak parameter of a node whose odds of being on are these when all its parents are off."""
+    return np.clip(np.log1p(np.asarray(odds, dtype=np.float64)), THETA_MIN, _THETA_MAX)
+
+
 def probability_from_theta(theta: npt.ArrayLike) -> FloatArray:
     """Probability ``1 - exp(-theta)``: that a leak, or an active parent, switches its node on.
 

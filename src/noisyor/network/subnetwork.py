@@ -1,7 +1,8 @@
 """Barren-node removal: the part of a network that matters for a row.
 
 A node that is not observed and has nothing observed below it says nothing about other nodes, so it
-can be left out. A handful of findings in a network of thousands leaves little to work on.
+can be left out. A handful of findings in a network of thousands leaves little to work on. Of a set
+of alternatives, nodes that are left out are summed out: the priors of the others change for it.
 """
 
 from __future__ import annotations
@@ -83,13 +84,22 @@ def _part(network: Network, visible: LongArray, hidden: LongArray) -> Network:
         [np.arange(network.child_ptr[i], network.child_ptr[i + 1]) for i in nodes]
     )
     counts = np.diff(network.child_ptr)[nodes]
+    leak_param, theta, free = network.leak_param[nodes], network.theta, network.free
+    if network.sets:
+        # Priors get entries of their own, behind the others: what is tied may change differently.
+        leak = theta[network.leak_param[network.n_visible :]]
+        priors = network.sets.without(leak, new_number < 0)[hidden]
+        leak_param = np.r_[leak_param[: len(visible)], len(theta) + np.arange(len(hidden))]
+        theta = np.r_[theta, priors]
+        free = np.r_[free, free[network.leak_param[network.n_visible + hidden]]]
     return Network(
         n_visible=len(visible),
         n_hidden=len(hidden),
         child_ptr=np.concatenate([[0], np.cumsum(counts)]),
         parent=new_number[network.parent[edges]].astype(np.int32),
         param=network.param[edges],
-        leak_param=network.leak_param[nodes],
-        theta=network.theta,
-        free=network.free,
+        leak_param=leak_param,
+        theta=theta,
+        free=free,
+        alternatives=network.sets.of_some(hidden),
     )

@@ -23,6 +23,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.network.forward import prior_marginals
 from noisyor.network.graph import Network
+from noisyor.network.labels import one_of
 from noisyor.network.layout import ConvolutionalLayout
 from noisyor.report.explorer import (
     Caps,
@@ -226,6 +227,8 @@ def headline(model: Model) -> str:
         )
         return f"{network.layout.n_components:,} features of {small} pixels, in images of {large}"
     causes = _count(network.n_hidden, words.cause, words.causes)
+    if network.sets:
+        causes += f" (at most one of each of {_count(network.sets.n_sets, 'set', 'sets')})"
     if network.n_layers > 1:
         return f"{causes} in {network.n_layers} layers above {visibles}"
     return f"{causes} behind {visibles}"
@@ -277,7 +280,7 @@ def _causes(
         "worst": _worst(network, left) if left is not None and flat else None,
         "rates": [
             {
-                "name": titles[k],
+                "name": titles[k] + one_of(network, k),
                 "prior": float(rate[k]),
                 "share": None if uses is None or not n_rows else float(uses[k]) / n_rows,
             }

@@ -102,7 +102,8 @@ def nothing_elbo(network: Network, observations: Observations) -> float:
     """Mean ``log p(h, x)`` with every cause off: what noise alone would have to explain."""
     theta = np.maximum(network.theta[network.leak_param], THETA_MIN)
     noise = theta[: network.n_visible]
-    prior, on, off = -theta[network.n_visible :].sum(), np.log(-np.expm1(-noise)), -noise
+    prior = network.sets.log_all_off(theta[network.n_visible :])
+    on, off = np.log(-np.expm1(-noise)), -noise
     seen = observations.n_rows - np.asarray(observations.missing_csr().sum(axis=0)).ravel()
     ones = observations.column_counts()
     return float(prior + (ones @ on + (seen - ones) @ off) / observations.n_rows)

@@ -114,7 +114,7 @@ class BernoulliMixture:
 
 
 class _Block(NamedTuple):
-    """Some rows: ``ones`` (n, n_visible) sparse or dense, ``missing`` sparse or None, ``weight``."""
+    """Some rows: ``ones`` and ``missing`` (n, n_visible), sparse or dense or None; ``weight`` (n,)."""
 
     ones: Any
     missing: Any

@@ -34,7 +34,7 @@ from noisyor.engines.numba import mean_field
 from noisyor.engines.numba.cache import forget_stale_kernels
 from noisyor.engines.numba.factorization import entry as factorization
 from noisyor.engines.numba.factorization.boolean_cover import improve_rows
-from noisyor.engines.numba.graph import Graph, Parameters, graph_of, parameters_of
+from noisyor.engines.numba.graph import TINY, Graph, Parameters, graph_of, parameters_of
 from noisyor.engines.numba.log_joint import add_gradient, log_joint_rows
 from noisyor.engines.numba.max_product.active_set import allocate
 from noisyor.engines.numba.max_product.rows import infer_rows, polish_rows
@@ -64,6 +64,12 @@ class Prepared:
     def parameters(self) -> Parameters:
         """For max-product, log p(h, x) and sampling."""
         return parameters_of(self.graph, self.network.theta)
+
+    @cached_property
+    def works(self) -> FloatArray:
+        """Probability 1 - exp(-theta) that an edge works (padded edges,), for sampling."""
+        success = np.append(-np.expm1(-np.maximum(self.network.theta, TINY)), 0.0)
+        return np.asarray(success[self.graph.param])
 
     @cached_property
     def dense(self) -> Dense | None:
@@ -251,6 +257,7 @@ class NumbaEngine:
             sweep_rows(
                 prepared.graph,
                 prepared.parameters,
+                prepared.works,
                 evidence,
                 states,
                 key.seed,
@@ -283,6 +290,7 @@ class NumbaEngine:
             explore_rows(
                 prepared.graph,
                 prepared.parameters,
+                prepared.works,
                 evidence,
                 starts,
                 options,

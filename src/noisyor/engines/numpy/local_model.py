@@ -1,7 +1,8 @@
 """One row as the hidden nodes see it that interact, and configurations of them, flip by flip.
 
 A hidden node without parents, without hidden children and without active visible children is
-*isolated*: given the row it is independent of all others, so it is summed out in closed form.
+*isolated*: given the row it is independent of all others, so it is summed out in closed form. That
+is not so of alternatives, which depend on each other.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class LocalModel:
     1 and ``FREE``; ``cost`` (n_hidden,): sum of theta over the hidden and observed children.
     ``edges[j]``: numbers of the edges of ``hidden[j]`` into active visibles and hidden nodes.
     ``isolated`` (n_hidden,): log-odds of isolated nodes, NaN for others; ``offset``: what
-    log p(h, x) has besides the nodes that interact, isolated ones summed out.
+    log p(h, x) has besides the nodes that interact, isolated ones summed out. ``sets``: the places
+    in ``hidden`` of the nodes of every set of alternatives.
     """
 
     prepared: Prepared
@@ -40,11 +42,31 @@ class LocalModel:
     edges: list[LongArray]
     isolated: FloatArray
     offset: float
+    sets: list[LongArray]
+
+    @property
+    def units(self) -> list[LongArray]:
+        """What is drawn at once, in order: sets of alternatives, each other node on its own."""
+        inside = {int(j) for members in self.sets for j in members}
+        alone = [np.array([j]) for j in range(len(self.hidden)) if j not in inside]
+        return sorted([*self.sets, *alone], key=lambda members: int(members[0]))
 
     @property
     def is_free(self) -> BoolArray:
         """Which of the nodes are not clamped, shape (n,)."""
         return np.asarray(self.clamp == FREE)
+
+    def shares(self, members: LongArray, gains: FloatArray) -> FloatArray:
+        """Probabilities (1 + n,) of none and each of n alternatives with log-odds against none.
+
+        An alternative that is known to be on has all of it, one that is known to be off nothing.
+        """
+        clamp = self.clamp[members]
+        if (clamp == 1).any():
+            return np.concatenate([[0.0], clamp == 1])
+        odds = np.concatenate([[0.0], np.where(clamp == FREE, gains, -np.inf)])
+        weight = np.exp(odds - odds.max())
+        return np.asarray(weight / weight.sum())
 
     @staticmethod
     def of(prepared: Prepared, row: Row) -> LocalModel:
@@ -58,6 +80,8 @@ class LocalModel:
         outgoing = [order[ptr[k] : ptr[k + 1]] for k in range(network.n_hidden)]
         edges = [some[inside[network.edge_child[some]]] for some in outgoing]
         alone = np.array([not len(some) for some in edges]) & (prepared.n_parents[n_visible:] == 0)
+        sets = network.sets
+        alone &= sets.number < 0
 
         odds = log_expm1(prepared.leak[n_visible:]) - cost
         isolated = np.where(alone, odds, np.nan)
@@ -74,7 +98,8 @@ class LocalModel:
             cost,
             [edges[k] for k in hidden],
             isolated,
-            float(summed[alone].sum() - prepared.leak[counts].sum()),
+            float(summed[alone].sum() - prepared.leak[counts].sum() - prepared.log_allowed),
+            np.split(np.searchsorted(hidden, sets.member), sets.ptr[1:-1]) if sets else [],
         )
 
 
@@ -124,6 +149,15 @@ class Walker:
         own = log_expm1(self.sums[self.nodes[j]]) - self.model.cost[self.model.hidden[j]]
         return float(own + (log_expm1(with_it) - log_expm1(without)).sum())
 
+    def shares(self, members: LongArray) -> FloatArray:
+        """Probabilities that none of a set of alternatives is on, and each of them: (1 + n,).
+
+        Equation T52, given all else; switches off what was on.
+        """
+        for j in members[self.state[members] == 1].tolist():
+            self.flip(j)
+        return self.model.shares(members, np.array([self.gain(j) for j in members.tolist()]))
+
     def flip(self, j: int) -> None:
         """Switch node j."""
         self._add(j, -1.0 if self.state[j] else 1.0)
@@ -135,3 +169,9 @@ class Walker:
         child = prepared.network.edge_child[edges]
         new = self.sums[child] + sign * prepared.theta[edges]
         self.sums[child] = np.maximum(new, prepared.leak[child])
+
+
+def choose(shares: FloatArray, wanted: float) -> int:
+    """Which of the intervals of probabilities (n,), one after another, holds ``wanted``."""
+    place = int(np.searchsorted(np.cumsum(shares), wanted, "right"))
+    return min(place, int(np.flatnonzero(shares)[-1]))  # rounding may leave a gap at the end

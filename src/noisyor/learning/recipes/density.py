@@ -178,6 +178,7 @@ class _Search:
             self.rows,
             smoothing=_SMOOTHING,
             smooth_to="frequency",
+            all_off=True,
             seed=self.seed,
             engine=self.engine,
         )

@@ -3,9 +3,9 @@
 Equations T15, T16 and T51 of docs/theory.md. The collapsed schedule (`rows`) computes the messages
 of a factor from one another and damps only what leaves it. Here, as in the authors' software, a
 factor is one small factor per edge and an OR: all of their messages change at once, each from the
-messages of the iteration before, and all start at zero log-odds, those of leaks included. Same fixed points,
-three times the memory and more iterations; on a graph with loops it often ends at another fixed
-point. Per edge, with the names of `messages`,
+messages of the iteration before, and all start at zero log-odds, those of leaks included. Same
+fixed points, three times the memory and more iterations; on a graph with loops it often ends at
+another fixed point. Per edge, with the names of `messages`,
 
     down    t <- a + min(B - excess, 0)          OR      s <- min(b + P - [t]_+, [-M]_+)
     up      excess <- max(0, a + s)

@@ -227,7 +227,7 @@ def _visit(local, found, walker, key, on):
 
 
 @njit(cache=True, nogil=True)
-def explore_rows(graph, parameters, rows, starts, options, noise, output, begin, end):
+def explore_rows(graph, parameters, works, rows, starts, options, noise, output, begin, end):
     """Sets and chains of rows ``begin`` to ``end``.
 
     The set of a row holds its ``starts`` (n_rows * n_starts, n_hidden) and all single flips of the
@@ -239,7 +239,7 @@ def explore_rows(graph, parameters, rows, starts, options, noise, output, begin,
     n_chains = options.n_chains
     for row in range(begin, end):
         key = combine(uint64(noise.seed), uint64(rows.row_ids[row]))
-        local = localize(graph, parameters, rows, row)
+        local = localize(graph, parameters, works, rows, row)
         n = len(local.hidden)
         found = grow_set(local, starts, row * n_starts, n_starts, options.n_expansions)
         weight = np.empty(len(found.value))

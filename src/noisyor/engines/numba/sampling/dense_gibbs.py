@@ -38,6 +38,7 @@ from noisyor.engines.numba.float64x8 import (
 )
 from noisyor.engines.numba.graph import NEVER
 from noisyor.engines.numba.sampling.dense_layout import Columns, Dense, Matrices, aligned
+from noisyor.engines.numba.sampling.gibbs import NEGLIGIBLE
 from noisyor.engines.numba.sampling.walker import logistic_of, uniform_of
 from noisyor.engines.numba.scalar import combine
 from noisyor.engines.reduction import ROWS_OF_BLOCK
@@ -47,9 +48,6 @@ _NEVER = float(NEVER)
 
 _LARGE = 1e290
 """Products of factors are kept below this."""
-
-_NEGLIGIBLE = 1e-12
-"""A node of smaller probability earns no credit: less than the sum of credits is rounded by."""
 
 _FAR = 250.0
 """Alternatives this far below the best one have probability zero."""
@@ -228,21 +226,12 @@ def sweep_dense(columns, matrices, rows, states, seed, sweep, work_arrays, sum_a
 
 @inner()
 def _clamp(columns, work, clamp):
-    """Take over what is known of hidden nodes; an alternative that is on excludes the others."""
+    """Take over what is known of hidden nodes."""
     for c in range(columns.width):
         k = columns.node[c]
         work.known[c] = clamp[k] if k >= 0 else 0
         if work.known[c] != FREE:
             work.state[c] = work.known[c]
-    for part in range(len(columns.is_set)):
-        first, last = columns.part_ptr[part], columns.part_ptr[part + 1]
-        decided = False
-        for c in range(first, last):
-            decided |= work.known[c] == 1
-        if decided and columns.is_set[part]:
-            for c in range(first, last):
-                work.known[c] = work.known[c] == 1
-                work.state[c] = work.known[c]
 
 
 @inner()
@@ -369,7 +358,7 @@ def _draw_set(tables, work, sums, n_ones, first, last, weight, key):
     for c in range(first, last, WIDTH):
         share = load(work.probability, c) * splat(inverse)
         store(work.probability, c, share)
-        if reduce_max(share) >= _NEGLIGIBLE:
+        if reduce_max(share) >= NEGLIGIBLE:
             _credit_eight(tables, work, sums, n_ones, c, share * splat(weight))
     chosen = _choose(work.probability, first, last, none, uniform_of(key))
     if chosen >= 0:
@@ -428,7 +417,7 @@ def _draw_eight(tables, work, sums, n_ones, first, node, weight, key):
             if (uniform_of(combine(key, uint64(k))) < probability) != work.state[c]:
                 changed = c
         expected = load(work.lanes, 0)
-        if reduce_max(expected) >= _NEGLIGIBLE:
+        if reduce_max(expected) >= NEGLIGIBLE:
             _credit_eight(tables, work, sums, n_ones, first, expected * splat(weight))
         if changed < 0:
             break

@@ -1,9 +1,9 @@
 """Gibbs sampling of the causes of rows, and the credit that each parameter earns on the way.
 
-Equations T35 to T38 of docs/theory.md. Every hidden node is drawn in turn given all others. Credits
-and chances use the probability that the node is on, not the draw: a draw of 0 or 1 would only add
-noise, and an edge that happened to succeed in every draw of one sweep would count as certain from
-then on.
+Equations T35 to T38 and T52 of docs/theory.md. Every hidden node is drawn in turn given all others,
+a set of alternatives at once when it is the turn of its first node. Credits and chances use the
+probability that the node is on, not the draw: a draw of 0 or 1 would only add noise, and an edge
+that happened to succeed in every draw of one sweep would count as certain from then on.
 """
 
 import math
@@ -14,27 +14,35 @@ from numba import njit, uint64
 from noisyor.engines.contract import FREE
 from noisyor.engines.numba.sampling.walker import (
     allocate_walker,
+    choose,
+    clear_set,
     enter_state,
     flip_node,
     gain_on,
     localize,
     logistic_of,
+    shares_of_set,
     uniform_of,
 )
 from noisyor.engines.numba.scalar import combine
 
+NEGLIGIBLE = 1e-12
+"""The edges of an alternative of smaller probability earn no credit: less than rounding."""
+
 
 @njit(cache=True, nogil=True)
-def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, begin, end):
+def sweep_rows(graph, parameters, works, rows, states, seed, sweep, credit, chance, begin, end):
     """One sweep over the hidden nodes of rows ``begin`` to ``end``; ``states`` change in place.
 
-    ``states`` (n_rows, n_hidden) uint8. Added to ``credit`` (n_params + 1, the last for padding):
-    how often each parameter is expected to have switched its node on; to ``chance``, as long: how
-    often it might have, its parent being on and its child observed. The draws of a row depend on
-    the seed, its id and the number of the sweep alone.
+    ``works`` (padded edges,): 1 - exp(-theta); ``states`` (n_rows, n_hidden) uint8. Added to
+    ``credit`` (n_params + 1, the last for padding): how often each parameter is expected to have
+    switched its node on; to ``chance``, as long: how often it might have, its parent being on and
+    its child observed. The draws of a row depend on the seed, its id and the number of the sweep
+    alone.
     """
     n_visible, n_hidden = graph.n_visible, graph.n_hidden
     times_on, probability = np.zeros(n_hidden + 1), np.empty(n_hidden + 1)
+    times_none = np.zeros(len(graph.set_ptr))
     active = np.zeros(n_visible, dtype=np.uint8)
     weights, total_weight = rows.weight, 0.0
     for row in range(begin, end):
@@ -46,7 +54,7 @@ def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, beg
         key = combine(combine(uint64(seed), uint64(rows.row_ids[row])), uint64(sweep))
         for i in ones:
             active[i] = 1
-        local = localize(graph, parameters, rows, row)
+        local = localize(graph, parameters, works, rows, row)
         walker = allocate_walker(local)
         for j in range(len(local.hidden)):
             known = local.clamp[j] != FREE
@@ -61,15 +69,26 @@ def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, beg
                 state[k] = uniform_of(combine(key, uint64(k))) < probability[k]
         for j in range(len(local.hidden)):
             k = local.hidden[j]
+            number = local.set_of[j]
+            if number >= 0:
+                if j == local.member[local.set_ptr[number]]:
+                    draw = uniform_of(combine(key, uint64(k)))
+                    none = _draw_set(
+                        graph, local, walker, number, active, weight, draw, probability, credit
+                    )
+                    times_none[number] += weight * none
+                continue
             known = local.clamp[j] != FREE
             probability[k] = local.clamp[j] if known else logistic_of(gain_on(local, walker, j))
             _credit_node(graph, local, walker, j, active, weight * probability[k], credit)
             if (uniform_of(combine(key, uint64(k))) < probability[k]) != walker.state[j]:
                 flip_node(local, walker, j)
-            state[k] = walker.state[j]
+        for j in range(len(local.hidden)):
+            state[local.hidden[j]] = walker.state[j]
         for place in range(len(ones)):
             noise = graph.leak_param[ones[place]]
-            credit[noise] += weight * _share(local.leak[place], walker.sums[place])
+            share = -math.expm1(-local.leak[place]) * (1.0 + walker.off[place])
+            credit[noise] += weight * min(share, 1.0)
         for i in missing:
             # The loop at the end counts every node of every row; unobserved visibles had no chance.
             chance[graph.leak_param[i]] -= weight
@@ -81,36 +100,62 @@ def sweep_rows(graph, parameters, rows, states, seed, sweep, credit, chance, beg
         for i in ones:
             active[i] = 0
     for node in range(n_visible + n_hidden):
-        chance[graph.leak_param[node]] += total_weight
+        number = graph.set_of[node - n_visible] if node >= n_visible else -1
+        # The prior of an alternative had its chance when it or none was on, equation T52.
+        chance[graph.leak_param[node]] += (
+            total_weight if number < 0 else times_on[node - n_visible] + times_none[number]
+        )
         for edge in range(graph.ptr[node], graph.ptr[node] + graph.n_parents[node]):
             chance[graph.param[edge]] += times_on[graph.parent[edge]]
 
 
 @njit(cache=True, nogil=True)
+def _draw_set(graph, local, walker, number, active, weight, draw, probability, credit):
+    """Draw a set of alternatives given all else; return the probability that none is on.
+
+    Fills ``probability`` (n_hidden,) of its nodes.
+    """
+    begin, end, member = local.set_ptr[number], local.set_ptr[number + 1], local.member
+    clear_set(local, walker, number)
+    share = np.empty(len(local.hidden))
+    for position in range(begin, end):
+        share[member[position]] = gain_on(local, walker, member[position])
+    none = shares_of_set(share, local.clamp, member, begin, end)
+    for position in range(begin, end):
+        j = member[position]
+        probability[local.hidden[j]] = share[j]
+        if share[j] >= NEGLIGIBLE:
+            _credit_node(graph, local, walker, j, active, weight * share[j], credit)
+        else:
+            credit[graph.leak_param[graph.n_visible + local.hidden[j]]] += weight * share[j]
+    chosen = choose(share, member, begin, end, none, draw)
+    if chosen >= 0:
+        flip_node(local, walker, chosen)
+    return none
+
+
+@njit(cache=True, nogil=True)
 def _credit_node(graph, local, walker, j, active, expected, credit):
-    """Credit of node j's leak and edges, equation T38; ``expected`` is weight times probability."""
+    """Credit of node j's leak and edges, equation T38; ``expected`` is weight times probability.
+
+    With ``off = 1 / (exp(B) - 1)`` the share of T37 needs no exponential: it is ``works (1 + off)``
+    if B is with the edge, and ``works (1 + off) / (1 + works off)`` if B is without it.
+    """
     n_ones, n_visible = local.n_ones, graph.n_visible
-    k = local.hidden[j]
-    own = _share(local.leak[n_ones + j], walker.sums[n_ones + j])
-    credit[graph.leak_param[n_visible + k]] += expected * own
+    k, on = local.hidden[j], walker.state[j]
+    own = -math.expm1(-local.leak[n_ones + j]) * (1.0 + walker.off[n_ones + j])
+    # A share is at most one, whatever the rounding.
+    credit[graph.leak_param[n_visible + k]] += expected * min(own, 1.0)
     edge = local.ptr[j]
     for position in range(graph.out_ptr[k], graph.out_ptr[k + 1]):
         child = graph.out_child[position]
         if child < n_visible and not active[child]:
             continue
-        slot, theta = local.slot[edge], local.theta[edge]
+        slot, works = local.slot[edge], local.works[edge]
         if child < n_visible or walker.state[slot - n_ones]:
-            # B of the child with this edge active, whatever the present draw of j is.
-            total = walker.sums[slot] if walker.state[j] else walker.sums[slot] + theta
-            credit[graph.param[graph.out_edge[position]]] += expected * _share(theta, total)
+            off = walker.off[slot]
+            share = works * (1.0 + off)
+            if not on:
+                share /= 1.0 + works * off
+            credit[graph.param[graph.out_edge[position]]] += expected * min(share, 1.0)
         edge += 1
-
-
-@njit(cache=True, nogil=True)
-def _share(theta, total):
-    """Probability that an edge acted given that at least one did, equation T37.
-
-    ``total`` is B of all active edges of the child.
-    """
-    # Never below theta, whatever the rounding: a share is at most one.
-    return math.expm1(-theta) / math.expm1(-max(total, theta))

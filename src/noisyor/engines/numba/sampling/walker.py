@@ -29,7 +29,9 @@ class Local(NamedTuple):
     ``ptr[j]:ptr[j + 1]`` of ``slot``, ``theta`` and ``works``, the probability 1 - exp(-theta);
     those into visibles come first and end at ``visible_end[j]``. ``offset`` is the part of
     log p(h, x) that does not depend on the nodes, isolated ones summed out; ``isolated``
-    (n_hidden,) log-odds of the isolated nodes, NaN for the others.
+    (n_hidden,) log-odds of the isolated nodes, NaN for the others. ``set_of`` (n,) set of
+    alternatives of a node, -1 for none; the nodes of set s are ``member[set_ptr[s]:set_ptr[s +
+    1]]``. Alternatives are never isolated.
     """
 
     hidden: npt.NDArray[np.int32]
@@ -45,6 +47,9 @@ class Local(NamedTuple):
     works: npt.NDArray[np.float64]
     offset: float
     isolated: npt.NDArray[np.float64]
+    set_of: npt.NDArray[np.int32]
+    set_ptr: npt.NDArray[np.int64]
+    member: npt.NDArray[np.int32]
 
 
 class Walker(NamedTuple):
@@ -61,8 +66,11 @@ class Walker(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def localize(graph, parameters, rows, row):
-    """The local model of a row; isolated nodes are summed out into its offset."""
+def localize(graph, parameters, edge_works, rows, row):
+    """The local model of a row; isolated nodes are summed out into its offset.
+
+    ``edge_works`` (padded edges,): 1 - exp(-theta).
+    """
     n_visible, n_hidden = graph.n_visible, graph.n_hidden
     ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
     missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
@@ -95,7 +103,7 @@ def localize(graph, parameters, rows, row):
             if child >= n_visible or slot_of[child] >= 0:
                 edges += 1
         # No parents, and no child that is on or hidden: independent of all others, equation T35.
-        if edges == 0 and graph.n_parents[node] == 0:
+        if edges == 0 and graph.n_parents[node] == 0 and graph.set_of[k] < 0:
             if clamp[k] == FREE:
                 odds = log_expm1(parameters.leak[node]) - cost[k]
                 offset += max(odds, 0.0) + math.log1p(math.exp(-abs(odds)))
@@ -119,18 +127,21 @@ def localize(graph, parameters, rows, row):
     ptr, visible_end = np.zeros(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int64)
     slot, theta, works = np.empty(n_edges, np.int32), np.empty(n_edges), np.empty(n_edges)
     local_cost, net_cost, local_clamp = np.empty(n), np.empty(n), np.empty(n, dtype=np.uint8)
+    set_of, member = np.empty(n, dtype=np.int32), np.empty(len(graph.set_member), dtype=np.int32)
+    for position in range(len(member)):
+        member[position] = slot_of[n_visible + graph.set_member[position]] - len(ones)
     n_edges = 0
     for j in range(n):
         k = hidden[j]
         leak[len(ones) + j] = parameters.leak[n_visible + k]
         local_cost[j], net_cost[j], local_clamp[j] = cost[k], cost[k], clamp[k]
-        visible_end[j] = n_edges
+        visible_end[j], set_of[j] = n_edges, graph.set_of[k]
         for position in range(graph.out_ptr[k], graph.out_ptr[k + 1]):
             child = slot_of[graph.out_child[position]]
             if child >= 0:
                 slot[n_edges] = child
                 theta[n_edges] = parameters.theta[graph.out_edge[position]]
-                works[n_edges] = -math.expm1(-theta[n_edges])
+                works[n_edges] = edge_works[graph.out_edge[position]]
                 n_edges += 1
                 if child < len(ones):  # children of a node are in ascending order
                     net_cost[j] -= theta[n_edges - 1]
@@ -150,6 +161,9 @@ def localize(graph, parameters, rows, row):
         works,
         offset,
         isolated,
+        set_of,
+        graph.set_ptr,
+        member,
     )
 
 
@@ -234,6 +248,57 @@ def flip_node(local, walker, j):
         sums[child] = max(sums[child] + sign * theta[edge], leak[child])
         odds[child] = log_expm1(sums[child])
         off[child] = math.exp(-odds[child])
+
+
+@njit(cache=True, nogil=True)
+def clear_set(local, walker, number):
+    """Switch off all alternatives of a set."""
+    for position in range(local.set_ptr[number], local.set_ptr[number + 1]):
+        if walker.state[local.member[position]]:
+            flip_node(local, walker, local.member[position])
+
+
+@njit(cache=True, nogil=True)
+def shares_of_set(odds, clamp, member, begin, end):
+    """Replace log-odds against none (n,) of ``member[begin:end]`` by probabilities, that of none.
+
+    Equation T52. An alternative that is known to be on has all of it.
+    """
+    top, total, none = 0.0, 0.0, 1.0
+    for position in range(begin, end):
+        if clamp[member[position]] == 1:
+            none = 0.0
+        elif clamp[member[position]] == FREE:
+            top = max(top, odds[member[position]])
+    if none > 0.0:
+        none = total = math.exp(-top)
+    for position in range(begin, end):
+        j = member[position]
+        share = clamp[j] * 1.0 if clamp[j] != FREE else math.exp(odds[j] - top)
+        odds[j] = share
+        total += share
+    for position in range(begin, end):
+        odds[member[position]] /= total
+    return none / total
+
+
+@njit(cache=True, nogil=True)
+def choose(probability, member, begin, end, none, wanted):
+    """Of ``member[begin:end]`` the one whose interval holds ``wanted``, or -1.
+
+    None comes first, then the nodes in their order, equation T52.
+    """
+    if wanted < none:
+        return -1
+    up_to, chosen = none, -1
+    for position in range(begin, end):
+        # If rounding leaves a gap at the end it belongs to the last node that may be on.
+        if probability[member[position]] > 0.0:
+            chosen = member[position]
+            up_to += probability[chosen]
+            if wanted < up_to:
+                break
+    return chosen
 
 
 @njit(cache=True, nogil=True)
