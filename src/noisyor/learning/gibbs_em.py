@@ -18,8 +18,8 @@ from noisyor._util.progress import progress_bar
 from noisyor._util.validation import COUNT, NOT_NEGATIVE, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
+from noisyor.engines.noise import combine
 from noisyor.engines.registry import Runner
-from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.network.graph import Network
 from noisyor.network.parameters import THETA_MIN, probability_from_theta, theta_from_probability
@@ -31,6 +31,10 @@ _SUREST = 1.0 - 1e-5
 
 _NOISE_SHARE = 0.01
 """Share of the pseudo-rows in which a visible node came on by itself."""
+
+
+_MOST_ROWS = 8
+"""Rows that are the same and share a chain, at most."""
 
 
 def learn_by_gibbs(
@@ -47,7 +51,7 @@ def learn_by_gibbs(
 
     Each round draws every hidden node of every row once, given all others, and takes one step of
     expectation-maximisation. The result is the mean of the second half of the rounds. A row of
-    weight w counts as w rows.
+    weight w counts as w rows. Up to eight rows that are the same share their draws.
 
     Parameters
     ----------
@@ -74,8 +78,7 @@ def learn_by_gibbs(
     COUNT.check("sweeps", sweeps)
     NOT_NEGATIVE.check("smoothing", smoothing)
     rows = Observations.of(X, n_visible=network.n_visible)
-    if not rows.n_rows:
-        raise InvalidDataError("there are no rows to learn from")
+    rows = _chains(rows)
     seed, evidence = check_seed(seed), Evidence.of(network, rows)
     states = MaxProduct().posterior(network, rows, engine=engine).states.toarray()
     states = np.ascontiguousarray(states, dtype=np.uint8)
@@ -93,6 +96,25 @@ def learn_by_gibbs(
                 n_averaged += 1
             bar.update(1)
     return _with_probability(network, total / n_averaged)
+
+
+def _chains(rows: Observations) -> Observations:
+    """A row for each chain of the sampler, with the weight that falls to it.
+
+    Credit uses probabilities, so that one chain may speak for several rows; but draws that count a
+    thousandfold would make the rounds noisy. The first chain of a row has the id of the row, and
+    so the draws that the row alone would have.
+    """
+    distinct, _ = rows.merged()
+    if distinct.weights is None:
+        return rows
+    number = np.ceil(distinct.weights / _MOST_ROWS).astype(np.int64)
+    index = np.repeat(np.arange(distinct.n_rows), number)
+    copy = np.arange(len(index)) - np.repeat(np.cumsum(number) - number, number)
+    ids = distinct.row_ids[index]
+    ids = np.where(copy == 0, ids, combine(ids, copy).astype(np.int64))
+    weights = (distinct.weights / number)[index]
+    return Observations.of(distinct.take(index), row_ids=ids).weighted(weights)
 
 
 def _with_probability(network: Network, probability: FloatArray) -> Network:
