@@ -86,6 +86,10 @@ class PhantomMeanField:
     def name(self) -> str:
         return "mean-field with phantom parents"
 
+    @property
+    def has_noise(self) -> bool:
+        return False
+
     def settings(self) -> dict[str, object]:
         return {**self.method.settings(), "method": self.name}
 

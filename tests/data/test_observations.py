@@ -20,7 +20,6 @@ from observation_checks import (
     unobserved,
 )
 
-import noisyor as nor
 import noisyor._util.csr
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
@@ -317,25 +316,3 @@ def test_evidence_leaves_the_rest_unobserved() -> None:
 def test_evidence_faults(present: list[Any], absent: list[int], message: str) -> None:
     with pytest.raises(InvalidDataError, match=message):
         Observations.from_evidence(5, present, absent)
-
-
-WEIGHTED = Observations.of(np.eye(9, dtype=int).reshape(9, 3, 3)).weighted([1, 3, *[1] * 7])
-
-
-@pytest.mark.parametrize(
-    "count",
-    [
-        lambda: nor.search.search_factors(WEIGHTED, 2),
-        lambda: nor.search.search_features(WEIGHTED, 1, (2, 2)),
-        lambda: nor.search.start_from_counts(nor.bipartite(9, 2), WEIGHTED),
-        lambda: nor.layered(WEIGHTED, 2, n_parents=1),
-    ],
-)
-def test_what_counts_every_row_once_refuses_weights(count):
-    with pytest.raises(InvalidDataError, match="row 1 has weight 3: repeat"):
-        count()
-
-
-def test_weights_of_one_are_no_weights():
-    rows = Observations.of(np.eye(3)).weighted(np.ones(3))
-    assert rows.unweighted("a search") is rows

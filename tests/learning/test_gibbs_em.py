@@ -12,6 +12,7 @@ from noisyor.data.observations import Observations
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import hidden_configurations, log_joint_table
+from noisyor.learning import gibbs_em
 from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.network.graph import Network
 
@@ -85,3 +86,27 @@ def test_wrong_settings_are_named() -> None:
         learn_by_gibbs(network, rows, smoothing=-1)
     with pytest.raises(InvalidDataError, match="no rows"):
         learn_by_gibbs(network, Observations.of(rows).take(slice(0, 0)))
+
+
+def test_a_row_of_weight_w_is_learned_from_as_w_rows() -> None:
+    network, rng = random_network(seed=3), np.random.default_rng(4)
+    rows = np.unique(rng.random((12, network.n_visible)) < 0.4, axis=0)
+    weights = rng.integers(1, 40, len(rows))
+    ids, first = np.arange(len(rows)) + 5, np.cumsum(weights) - weights
+    one = Observations.of(rows, row_ids=ids).weighted(weights)
+    of_many = np.arange(weights.sum()) + 1000
+    of_many[first] = ids
+    many = Observations.of(np.repeat(rows, weights, axis=0), row_ids=of_many)
+    learned = [learn_by_gibbs(network, part, sweeps=6) for part in (one, many)]
+    np.testing.assert_array_equal(learned[0].theta, learned[1].theta)
+
+
+def test_rows_that_repeat_are_shared_out_among_chains() -> None:
+    distinct = Observations.of(np.eye(3), row_ids=[7, 8, 9]).weighted([1, 0.5, 20])
+    chains = gibbs_em._chains(distinct)
+    np.testing.assert_array_equal(chains.columns, [0, 1, 2, 2, 2])
+    np.testing.assert_allclose(chains.row_weights, [1, 0.5, 20 / 3, 20 / 3, 20 / 3])
+    assert chains.row_ids[:3].tolist() == [7, 8, 9]
+    assert len(set(chains.row_ids.tolist())) == 5
+    plain = Observations.of(np.eye(3))
+    assert gibbs_em._chains(plain) is plain

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from random_networks import random_network, random_rows
 
 import noisyor as nor
@@ -50,7 +51,7 @@ def test_batches_are_contiguous_slices_of_one_shuffle(problem):
 def test_full_batch(problem):
     network, x = problem
     Recording.batches = []
-    nor.train(network, x, Recording(), steps=2, batch_size=None)
+    nor.train(network, x, Recording(temperature=1.0), steps=2, batch_size=None)
     assert [len(batch) for batch in Recording.batches] == [203, 203]
 
 
@@ -312,3 +313,32 @@ def test_passes_are_steps(problem):
 def test_a_misspelt_option_is_refused_before_the_data_are_looked_at(problem):
     with pytest.raises(InvalidSettingError, match="no option 'setps'; did you mean 'steps'"):
         nor.train(problem[0], object(), setps=5)
+
+
+class Noisy(nor.MaxProduct):
+    """The same, but nothing is inferred once for several rows."""
+
+    has_noise = True  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("batch_size", [None, 50])
+def test_rows_that_repeat_are_merged_if_every_update_sees_them_all(
+    problem, batch_size, monkeypatch
+):
+    network, x = problem
+    copies = nor.Observations.of(sp.vstack([x, x[::2], x[::3]]))
+    seen = []
+    plain = nor.MaxProduct.gradient
+
+    def gradient(self, network, observations, **options):
+        seen.append(observations.n_rows)
+        return plain(self, network, observations, **options)
+
+    monkeypatch.setattr(nor.MaxProduct, "gradient", gradient)
+    options = TrainOptions(steps=5, batch_size=batch_size, learning_rate=0.02)
+    merged, whole = (
+        nor.train(network, copies, method, options) for method in (nor.MaxProduct(), Noisy())
+    )
+    np.testing.assert_allclose(merged.network.theta, whole.network.theta, rtol=1e-9)
+    assert seen[5] == (batch_size or copies.n_rows)
+    assert (seen[0] < copies.n_rows / 1.5) if batch_size is None else (seen[0] == batch_size)

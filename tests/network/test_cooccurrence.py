@@ -8,6 +8,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import noisyor.network.cooccurrence as module
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.cooccurrence import layer_sizes, layered
 from noisyor.network.graph import Network
@@ -228,3 +229,14 @@ class TestRejected:
 
     def test_the_largest_possible_number_of_layers_works(self):
         assert layered(topics(50, 30, seed=0), 4).n_hidden == 10 + 3 + 1
+
+
+def test_a_row_of_weight_w_counts_as_w_rows() -> None:
+    rows, weights = topics(40, 12, 3), np.arange(40) % 3 + 1
+    many = np.repeat(rows, weights, axis=0)
+    weighted = layered(Observations.of(rows).weighted(weights), 2, n_parents=2)
+    for repeated in (many, Observations.of(many)):
+        network = layered(repeated, 2, n_parents=2)
+        assert parents_by_node(weighted) == parents_by_node(network)
+    distance = module.cooccurrence_distance(sp.csr_array(rows), weights.astype(float))
+    np.testing.assert_array_equal(distance, module.cooccurrence_distance(sp.csr_array(many)))

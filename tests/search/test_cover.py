@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from random_covers import make_matrix, random_cover
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_covers import Repeated, make_matrix, random_cover
 
-from noisyor.search.cover import OBJECTIVES, Cover, Matrix
+from noisyor.search.cover import OBJECTIVES, Cover, Matrix, bit_cost
 
 
 def score_by_hand(matrix: Matrix, cover: Cover) -> float:
@@ -51,3 +53,24 @@ def test_gain_is_what_the_score_loses_at_the_same_rates(objective):
         without = cover.without(matrix, [k])
         without.rates = cover.rates
         assert cover.score(matrix) - without.score(matrix) == pytest.approx(gain, rel=1e-4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    weights=st.lists(st.integers(1, 9), min_size=40, max_size=40),
+    objective=st.sampled_from(sorted(OBJECTIVES)),
+)
+def test_a_row_of_weight_w_counts_as_w_rows(seed, weights, objective):
+    matrix = make_matrix(seed, flips=0.05, missing=0.2)
+    cover = random_cover(matrix, seed + 1, objective=objective)
+    weighted, long = matrix._replace(weight=np.array(weights, dtype=float)), Repeated(weights)
+    one = cover.with_bits(weighted, cover.states, cover.factors)
+    many = Cover.of(long.matrix(matrix), long(cover.states), cover.factors, cover.objective)
+    assert one.rates == pytest.approx(many.rates)
+    assert one.errors(weighted) == many.errors(long.matrix(matrix))
+    assert one.score(weighted) == pytest.approx(many.score(long.matrix(matrix)))
+    gains = [a.leave_one_out_gain(b) for a, b in ((one, weighted), (many, long.matrix(matrix)))]
+    np.testing.assert_allclose(*gains, rtol=1e-4, atol=1e-2)
+    costs = bit_cost(one.states, weighted.weight), bit_cost(many.states)
+    np.testing.assert_allclose(*costs)

@@ -78,6 +78,35 @@ def test_many_rows_are_sampled(data, monkeypatch):
     assert len(set(found.rows.tolist())) == 40
 
 
+def test_rows_that_repeat_are_sampled_by_their_number(data, monkeypatch):
+    monkeypatch.setattr(factor_search, "_MAX_ENTRIES", 20 * 60)
+    monkeypatch.setattr(factor_search, "_ENOUGH_ROWS", 100)
+    rows = np.vstack([data.train] * 3)
+    found = search_factors(rows, 8, seed=0, n_restarts=2)
+    assert found.matrix.weight.sum() == pytest.approx(20)
+    kinds = {tuple(row) for row in rows[found.rows].tolist()}
+    assert len(kinds) <= 20
+    assert len(found.rows) == sum(tuple(row) in kinds for row in rows.tolist())
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_row_of_weight_w_is_searched_as_w_rows(data, objective, monkeypatch):
+    monkeypatch.setattr(factor_search, "_ENOUGH_ROWS", 50)
+    generator = np.random.default_rng(3)
+    rows = np.unique((data.train > 0) ^ (generator.random(data.train.shape) < 0.03), axis=0)
+    weights = generator.integers(1, 4, len(rows))
+    many = np.repeat(rows, weights, axis=0)
+    one = search_factors(
+        Observations.of(rows).weighted(weights), 6, n_restarts=2, objective=objective
+    )
+    long = search_factors(many, 6, n_restarts=2, objective=objective)
+    np.testing.assert_array_equal(one.factors, long.factors)
+    np.testing.assert_array_equal(np.repeat(one.states, weights, axis=0), long.states)
+    assert one.errors == long.errors == (drawn(long) != many).sum()
+    networks = [start_from_factors(nor.bipartite(60, 6), found) for found in (one, long)]
+    np.testing.assert_allclose(networks[0].theta, networks[1].theta, rtol=1e-5)
+
+
 def test_wide_data_start_from_a_linear_factorisation(data, monkeypatch):
     monkeypatch.setattr(factor_search, "_MAX_PRODUCTS", 1000)
     found = search_factors(data.train, 8, seed=0, n_restarts=4)

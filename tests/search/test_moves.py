@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_covers import make_matrix, random_cover
+from random_covers import Repeated, make_matrix, random_cover
 
 from noisyor.engines.registry import get_engine
 from noisyor.search.cover import OBJECTIVES, Cover, Matrix
@@ -92,3 +92,18 @@ def test_combining_takes_the_best_of_both():
     both = combine(matrix, *halves, max_components=4)
     assert both.errors(matrix) == 0
     assert {tuple(v) for v in both.factors} == {tuple(v) for v in factors}
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_moves_treat_a_row_of_weight_w_as_w_rows(objective):
+    matrix, weights = make_matrix(5, 0.05, 0.1), np.random.default_rng(6).integers(1, 6, 40)
+    weighted, long = matrix._replace(weight=weights.astype(float)), Repeated(weights)
+    many_rows = long.matrix(matrix)
+    cover = random_cover(matrix, 7, objective=objective)
+    one = cover.with_bits(weighted, cover.states, cover.factors)
+    many = Cover.of(many_rows, long(cover.states), cover.factors, cover.objective)
+    for move in (refine, merge, lambda m, c: prune(m, c, 3)):
+        one, many = move(weighted, one), move(many_rows, many)
+        np.testing.assert_array_equal(one.factors, many.factors)
+        np.testing.assert_array_equal(long(one.states), many.states)
+    assert one.n_components == 3

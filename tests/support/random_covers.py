@@ -16,6 +16,19 @@ def make_matrix(seed: int, flips: float = 0.0, missing: float = 0.0) -> Matrix:
     return Matrix(ones & observed, observed)
 
 
+class Repeated:
+    """Rows of a matrix or of memberships, each as often as a weight says."""
+
+    def __init__(self, weights: object) -> None:
+        self.times = np.asarray(weights)
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        return np.repeat(rows, self.times, axis=0)
+
+    def matrix(self, matrix: Matrix) -> Matrix:
+        return Matrix(self(matrix.ones), self(matrix.observed))
+
+
 def random_cover(
     matrix: Matrix, seed: int, n_components: int = 5, objective: str = "description"
 ) -> Cover:

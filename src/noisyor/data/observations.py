@@ -320,16 +320,6 @@ class Observations:
         weights = np.bincount(numbers, self.weights, len(first)).astype(np.float64)
         return self.take(first).weighted(weights), numbers
 
-    def unweighted(self, what: str) -> Observations:
-        """The rows, for ``what`` counts each row once; refused if a row stands for others."""
-        if self.weights is not None and (self.weights != 1.0).any():
-            row = int(np.flatnonzero(self.weights != 1.0)[0])
-            raise InvalidDataError(
-                f"{what} does not take weights of rows, but row {row} has weight "
-                f"{self.weights[row]:g}: repeat such rows instead"
-            )
-        return self
-
     def mean(self, values: npt.ArrayLike) -> float:
         """Mean of ``values`` (n_rows,) over the rows, each counted by its weight."""
         array = np.asarray(values, dtype=np.float64)

@@ -22,7 +22,7 @@ from noisyor.engines.contract import Engine
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.estimators.persistence import history_of, method_of, read_model, write_model
-from noisyor.estimators.rows import PreparedSource, Tally, read_rows
+from noisyor.estimators.rows import PreparedSource, Tally, read_rows, with_sample_weight
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import POLISH, MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
@@ -108,7 +108,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     # ---- learning
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from all rows.
 
         Parameters
@@ -116,25 +116,29 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         X : (n_rows, n_features), or a `RowSource` from `noisyor.data.chunks.open_rows` for rows
             that do not fit into memory: one pass is made over it, or ``steps`` updates.
         y : ignored.
+        sample_weight : (n_rows,) how many rows each one stands for, such as its number of
+            occurrences in an aggregated table; 0 leaves a row out. None counts each once.
         """
         self._check_params()
         self.__dict__.pop("_stream", None)
         if isinstance(X, RowSource):
+            if sample_weight is not None:
+                raise InvalidDataError("sample_weight is for rows in memory, not for chunks")
             return self._fit_source(X)
-        rows = self._rows(X, reset=True)
+        rows = with_sample_weight(self._rows(X, reset=True), sample_weight)
         learned = self._learn(rows, **self._run_options(), **self._options())
         return self._keep(learned, rows)
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Go through one chunk of rows once, from where the last call, `fit` or `load` left off.
 
         The first chunk of a new model also decides where learning starts (and the graph of a
         topic model), so let it be a fair sample. ``steps``, ``checkpoint`` and ``resume`` do not
-        apply.
+        apply. ``sample_weight`` (n_rows,) as in `fit`.
         """
         self._check_params()
         new = not hasattr(self, "network_")
-        rows = self._rows(X, reset=new)
+        rows = with_sample_weight(self._rows(X, reset=new), sample_weight)
         if new:
             self._start(rows)
         if not hasattr(self, "_stream"):
@@ -298,9 +302,13 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         posterior = self._posterior(rows, self._mode())
         return elbo_mp(posterior) if posterior.elbo_vi is None else posterior.elbo_vi
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean of `score_samples`: the larger, the better the model predicts the rows."""
-        return float(self.score_samples(X).mean())
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean of `score_samples`: the larger, the better the model predicts the rows.
+
+        ``sample_weight`` (n_rows,) says how often each row counts, see `fit`.
+        """
+        rows = with_sample_weight(self._fitted_rows(X), sample_weight)
+        return rows.mean(self.score_samples(rows))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Names of the causes: those of the network, or the name of the class and a number."""

@@ -16,7 +16,7 @@ from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
-__all__ = ["PreparedSource", "Tally", "read_rows"]
+__all__ = ["PreparedSource", "Tally", "read_rows", "with_sample_weight"]
 
 
 def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> Observations:
@@ -45,6 +45,39 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> 
         X = _above(X, estimator.binarize)
     names = getattr(estimator, "feature_names_in_", None)
     return Observations.of(X, column_names=None if names is None else list(names))
+
+
+def with_sample_weight(rows: Observations, sample_weight: Any) -> Observations:
+    """The rows, each counted so many times; those of weight 0 are left out.
+
+    Parameters
+    ----------
+    sample_weight : (n_rows,) numbers that are not negative, or None for one each.
+    """
+    if sample_weight is None:
+        return rows
+    if rows.weights is not None:
+        raise InvalidDataError("sample_weight is given, but the rows have weights of their own")
+    weights = np.asarray(sample_weight)
+    if weights.shape != (rows.n_rows,):
+        raise InvalidDataError(
+            f"sample_weight must have shape ({rows.n_rows},), got {weights.shape}"
+        )
+    try:
+        weights = weights.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidDataError(f"sample_weight holds numbers, got {weights.dtype}") from error
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if bad.size:
+        raise InvalidDataError(
+            f"sample_weight, row {bad[0]}: expected 0 or a positive number, got {weights[bad[0]]}"
+        )
+    counted = weights > 0
+    if not counted.any():
+        raise InvalidDataError("sample_weight is zero for all rows: none is left")
+    if (weights[counted] == 1).all():
+        return rows if counted.all() else rows.take(counted)
+    return rows.take(counted).weighted(weights[counted])
 
 
 def _check_observations(estimator: Any, rows: Observations, reset: bool) -> None:

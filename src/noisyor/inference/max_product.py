@@ -27,7 +27,7 @@ from noisyor.engines.contract import (
 )
 from noisyor.engines.registry import Runner
 from noisyor.inference.method import BatchGradient, Bounds
-from noisyor.inference.posterior import Posterior, concatenate, row_blocks
+from noisyor.inference.posterior import Posterior, concatenate, of_distinct, row_blocks
 from noisyor.network.graph import Network
 
 POLISH = 20
@@ -109,6 +109,11 @@ class MaxProduct:
         """Name of the method in records."""
         return "max-product"
 
+    @property
+    def has_noise(self) -> bool:
+        """Whether results depend on the ids of rows: with a temperature."""
+        return self.temperature > 0
+
     def posterior(
         self,
         network: Network,
@@ -121,12 +126,17 @@ class MaxProduct:
     ) -> Posterior:
         """Explanations of every row, in blocks of rows so that memory stays bounded.
 
-        ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``.
+        ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``. Without noise, rows that repeat are
+        inferred once.
         """
         line_bytes = network.n_hidden * self.n_samples * (5 if self.keep_beliefs else 1)
         runner, key = Runner(engine, network), NoiseKey(int(seed))
-        blocks = row_blocks(observations, clamp, line_bytes, progress)
-        return concatenate([self._infer(runner, key, rows, fixed) for rows, fixed in blocks])
+
+        def infer(some: Observations) -> Posterior:
+            blocks = row_blocks(some, clamp, line_bytes, progress)
+            return concatenate([self._infer(runner, key, rows, fixed) for rows, fixed in blocks])
+
+        return infer(observations) if self.has_noise else of_distinct(infer, observations, clamp)
 
     def gradient(
         self,

@@ -22,7 +22,7 @@ from noisyor.engines.contract import EngineLike, Evidence, MeanFieldOptions, War
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.method import BatchGradient, Bounds
-from noisyor.inference.posterior import Posterior, concatenate, row_blocks
+from noisyor.inference.posterior import Posterior, concatenate, of_distinct, row_blocks
 from noisyor.network.graph import Network
 
 _R_SHARE = 0.01
@@ -94,6 +94,11 @@ class MeanField:
         """Name of the method in records."""
         return "mean-field"
 
+    @property
+    def has_noise(self) -> bool:
+        """Whether results depend on the ids of rows: never."""
+        return False
+
     def settings(self) -> dict[str, object]:
         """Everything that determines the results."""
         settings = asdict(self)
@@ -113,12 +118,16 @@ class MeanField:
         """q, the mode ``q >= 1/2`` and both bounds of every row, in blocks of rows.
 
         ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``. The result is the same for any
-        ``seed``.
+        ``seed``. Rows that repeat are inferred once.
         """
         _check_independent(network)
         runner = Runner(engine, network)
-        blocks = row_blocks(observations, clamp, 9 * network.n_hidden, progress)
-        return concatenate([self._infer(runner, rows, fixed) for rows, fixed in blocks])
+
+        def infer(some: Observations) -> Posterior:
+            blocks = row_blocks(some, clamp, 9 * network.n_hidden, progress)
+            return concatenate([self._infer(runner, rows, fixed) for rows, fixed in blocks])
+
+        return of_distinct(infer, observations, clamp)
 
     def gradient(
         self,

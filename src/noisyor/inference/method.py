@@ -84,6 +84,11 @@ class Method(Protocol):
         """Short name for records, such as ``"max-product"``."""
         ...
 
+    @property
+    def has_noise(self) -> bool:
+        """Whether rows that are the same may get different results, by noise keyed by their ids."""
+        ...
+
     def posterior(
         self,
         network: Network,

@@ -5,7 +5,7 @@ Many rows are inferred in blocks, so that memory stays bounded and progress can 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,12 +105,44 @@ class Posterior:
         indices = self.states.indices[self.states.indptr[line] : self.states.indptr[line + 1]]
         return np.asarray(indices, dtype=np.int32)
 
+    def take(self, rows: npt.NDArray[np.int64]) -> Posterior:
+        """The explanations of some rows, in the order given; rows may repeat."""
+        lines = (rows[:, None] * self.n_samples + np.arange(self.n_samples)).ravel()
+        return Posterior(
+            states=self.states[lines],
+            log_joint=self.log_joint[lines],
+            iterations=self.iterations[lines],
+            residual=self.residual[lines],
+            converged=self.converged[lines],
+            n_samples=self.n_samples,
+            beliefs=None if self.beliefs is None else self.beliefs[lines],
+            q=None if self.q is None else self.q[rows],
+            elbo_vi=None if self.elbo_vi is None else self.elbo_vi[rows],
+        )
+
     def __repr__(self) -> str:
         return (
             f"Posterior(rows={self.n_rows}, samples={self.n_samples}, hidden={self.n_hidden}, "
             f"mean log p(h, x)={self.log_joint.mean():.4f}, "
             f"converged={100 * self.converged.mean():.1f} %)"
         )
+
+
+def of_distinct(
+    infer: Callable[[Observations], Posterior],
+    observations: Observations,
+    clamp: BinaryArray | None,
+) -> Posterior:
+    """What ``infer`` finds for the rows, asked only once about rows that are the same.
+
+    For methods whose result does not depend on row ids. Where every row has evidence on hidden
+    nodes of its own, all rows are asked about.
+    """
+    distinct, numbers = observations, None
+    if clamp is None or len(clamp) == 1:
+        distinct, numbers = observations.merged()
+    found = infer(distinct)
+    return found if numbers is None or distinct is observations else found.take(numbers)
 
 
 def concatenate(parts: Sequence[Posterior]) -> Posterior:

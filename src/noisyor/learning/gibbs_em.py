@@ -18,6 +18,7 @@ from noisyor._util.progress import progress_bar
 from noisyor._util.validation import COUNT, NOT_NEGATIVE, check_choice, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
+from noisyor.engines.noise import combine
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
@@ -36,6 +37,10 @@ _NOISE_SHARE = 0.01
 """Share of the pseudo-rows in which a visible node came on by itself."""
 
 
+_MOST_ROWS = 8
+"""Rows that are the same and share a chain, at most."""
+
+
 def learn_by_gibbs(
     network: Network,
     X: Any,
@@ -51,7 +56,7 @@ def learn_by_gibbs(
 
     Each round draws every hidden node of every row once, given all others, and takes one step of
     expectation-maximisation. The result is the mean of the second half of the rounds. A row of
-    weight w counts as w rows.
+    weight w counts as w rows. Up to eight rows that are the same share their draws.
 
     Parameters
     ----------
@@ -102,11 +107,16 @@ class GibbsRounds:
         *,
         smoothing: float = 0.5,
         smooth_to: Literal["failure", "frequency"] = "failure",
+        pace: float = 1.0,
         all_off: bool = False,
         seed: int = 0,
         engine: EngineLike = "auto",
     ) -> None:
         """See `learn_by_gibbs`; ``X`` are the rows of the chains.
+
+        With a ``pace`` below 1 the counts of a round count by so much, and those of the rounds
+        before by the rest (stochastic approximation): draws of alternatives that are on in a
+        handful of rows are noisy.
 
         Chains start from the modes of their rows, or with ``all_off`` from nothing, which is as
         good where a sweep draws hundreds of alternatives at once and finding modes takes longer.
@@ -116,8 +126,10 @@ class GibbsRounds:
         rows = Observations.of(X, n_visible=network.n_visible)
         if not rows.n_rows:
             raise InvalidDataError("there are no rows to learn from")
+        rows = _chains(rows)
         self.network, self._engine = network, engine
-        self._seed, self._number = check_seed(seed), 0
+        self._seed, self._number, self._pace = check_seed(seed), 0, pace
+        self._counts: FloatArray | None = None
         self._evidence = Evidence.of(network, rows)
         self._smoothing, self._success = smoothing, _pseudo_success(network, rows, smooth_to)
         in_set = network.leak_param[network.n_visible + network.sets.member]
@@ -137,8 +149,13 @@ class GibbsRounds:
             key = NoiseKey(self._seed, self._number)
             swept = sampler.gibbs_sweep(prepared, self._evidence, self.states, key)
             self._number += 1
-            self.states, chance = swept.states, swept.chance + self._smoothing
-            credit = swept.credit + self._smoothing * self._success
+            self.states = swept.states
+            counts = np.stack([swept.credit, swept.chance])
+            if self._counts is not None:
+                counts = (1.0 - self._pace) * self._counts + self._pace * counts
+            self._counts = counts
+            credit = counts[0] + self._smoothing * self._success
+            chance = counts[1] + self._smoothing
             self.network = self._with_probability(credit / np.where(chance > 0, chance, 1.0))
             if 2 * number >= n_rounds - 1:
                 total += probability_from_theta(self.network.theta)
@@ -166,3 +183,22 @@ def _pseudo_success(network: Network, rows: Observations, smooth_to: str) -> Flo
         mean = np.bincount(network.param, of_edge, network.n_params) / np.maximum(edges, 1)
         success = np.where(edges > 0, mean, success)
     return success
+
+
+def _chains(rows: Observations) -> Observations:
+    """A row for each chain of the sampler, with the weight that falls to it.
+
+    Credit uses probabilities, so that one chain may speak for several rows; but draws that count a
+    thousandfold would make the rounds noisy. The first chain of a row has the id of the row, and
+    so the draws that the row alone would have.
+    """
+    distinct, _ = rows.merged()
+    if distinct.weights is None:
+        return rows
+    number = np.ceil(distinct.weights / _MOST_ROWS).astype(np.int64)
+    index = np.repeat(np.arange(distinct.n_rows), number)
+    copy = np.arange(len(index)) - np.repeat(np.cumsum(number) - number, number)
+    ids = distinct.row_ids[index]
+    ids = np.where(copy == 0, ids, combine(ids, copy).astype(np.int64))
+    weights = (distinct.weights / number)[index]
+    return Observations.of(distinct.take(index), row_ids=ids).weighted(weights)

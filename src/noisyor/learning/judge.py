@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.evaluate import Score
@@ -59,6 +61,6 @@ def judge(
     return Judgement(
         score=Score(posterior.log_joint, weights=rows.weights),
         reference=independent_score(train, rows),
-        n_active=int(posterior.states.nnz),
+        n_active=round(float(rows.row_weights @ np.diff(posterior.states.indptr))),
         n_held_out=0 if held_out is None else held_out.n_rows,
     )

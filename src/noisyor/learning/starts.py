@@ -69,7 +69,7 @@ def start_by_search(
     COUNT_OR_AUTO.check("n_components", n_components)
     COUNT_OR_ZERO.check("n_extra", n_extra)
     observations = Observations.of(X)
-    enough = observations.n_rows >= _ROWS_TO_COMPARE
+    enough = observations.total_weight >= _ROWS_TO_COMPARE
     limit, sought = observations.n_visible, n_components
     if not isinstance(n_components, str):
         limit, sought = n_components, n_components + n_extra if enough else n_components
@@ -81,7 +81,7 @@ def start_by_search(
     settled = max(found.rates) < EXACT if enough else is_determined_by_counts(found)
     if settled and network.n_hidden <= limit:
         return network, True
-    _, rows = sample_rows(observations, _MAX_ENTRIES, seed)
+    _, rows = sample_rows(observations.merged()[0], _MAX_ENTRIES, seed)
     sample = partial(learn_by_gibbs, sweeps=_SWEEPS, seed=seed, engine=engine, progress=progress)
     network = sample(network, rows)
     if enough:
@@ -131,7 +131,7 @@ def start_by_sampling(
     )
     network = initialize(network, "paper-3", noise="uniform", seed=seed)
     network = train(network, X, method, options, engine=engine).network
-    _, rows = sample_rows(Observations.of(X), _MAX_ENTRIES, seed)
+    _, rows = sample_rows(Observations.of(X).merged()[0], _MAX_ENTRIES, seed)
     return learn_by_gibbs(
         network, rows, sweeps=_SWEEPS, seed=seed, engine=engine, progress=progress
     )

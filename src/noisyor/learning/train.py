@@ -193,7 +193,8 @@ def train(
     Rows are shuffled once by the seed; the minibatch of step t is the contiguous slice number
     ``t mod ceil(n_rows / batch_size)`` of them. The same arguments give the same bits, whatever
     the number of workers, and across a stop and resume (apart from ``MeanField(warm_start=True)``,
-    which starts afresh when it resumes). A row of weight w counts as w rows.
+    which starts afresh when it resumes). A row of weight w counts as w rows. Where every update
+    sees all rows and the method has no noise, rows that repeat are inferred once.
 
     Parameters
     ----------
@@ -230,6 +231,8 @@ def train(
         engine=engine,
     )
     shuffled = observations.shuffled(options.seed)
+    if n_batches == 1 and not run.method.has_noise:  # the same sums with less work
+        shuffled, _ = shuffled.merged()
     with progress_bar(steps, "train", "steps", options.progress) as bar, run.kept():
         bar.update(run.state.step)
         while run.state.step < steps:

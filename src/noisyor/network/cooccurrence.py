@@ -61,8 +61,8 @@ def layered(
 
     Parameters
     ----------
-    X : binary data, shape (n_rows, n_visible): array, SciPy sparse matrix or ``Observations``.
-        Use the training part only.
+    X : binary data, shape (n_rows, n_visible): array, SciPy sparse matrix or ``Observations``,
+        whose rows may have weights. Use the training part only.
     n_layers : layers including the visible one, at least 2: the result has ``n_layers - 1``
         hidden layers. The paper uses 3 for 100 words (100/33/11) and 5 for 10,000
         (10,000/3,333/1,111/370/123).
@@ -103,13 +103,17 @@ def layered(
             raise InvalidSettingError(
                 f"{name} is a whole number and at least {least}, got {value!r}"
             )
+    weights = None
+    if isinstance(X, Observations):
+        X, _ = X.merged()
+        weights = X.weights
     data = _binary_csr(X)
     sizes = layer_sizes(data.shape[1], n_layers, shrink)
 
     counts: list[LongArray] = []
     parents: list[LongArray] = []
     with tqdm(total=n_layers, desc="layers", disable=not progress) as bar:
-        distance, diagonal = cooccurrence_distance(data), np.zeros(sizes[0])
+        distance, diagonal = cooccurrence_distance(data, weights), np.zeros(sizes[0])
         bar.update()
         for n_below, n_clusters in itertools.pairwise(sizes):
             # Clustering copies its input, so the full matrix is made after it, in its place.
@@ -163,12 +167,13 @@ def layer_sizes(n_visible: int, n_layers: int, shrink: int = 3) -> list[int]:
     return sizes
 
 
-def cooccurrence_distance(data: sp.csr_array) -> FloatArray:
+def cooccurrence_distance(data: sp.csr_array, weights: FloatArray | None = None) -> FloatArray:
     """Distances ``exp(-lift)`` of all pairs of columns, in SciPy's condensed order.
 
     Parameters
     ----------
     data : (n_rows, n_visible) sparse, every stored entry a 1.
+    weights : (n_rows,) how many rows each one stands for; None for one.
 
     Returns
     -------
@@ -176,7 +181,10 @@ def cooccurrence_distance(data: sp.csr_array) -> FloatArray:
     """
     n_rows, n_visible = data.shape
     by_column = data.T.tocsr()
-    occurrences = np.diff(by_column.indptr) + 1e-8  # no division by 0 for a column of zeros
+    if weights is not None:
+        n_rows = weights.sum()
+        by_column.data = weights[by_column.indices]
+    occurrences = by_column.sum(axis=1) + 1e-8  # no division by 0 for a column of zeros
     result = np.empty(n_visible * (n_visible - 1) // 2)
     filled = 0
     for rows in _blocks(n_visible):
@@ -247,8 +255,6 @@ def _blocks(n_nodes: int) -> list[slice]:
 
 def _binary_csr(X: Any) -> sp.csr_array:
     """The data as sparse rows in which every stored entry is a 1."""
-    if isinstance(X, Observations):
-        X = X.unweighted("the graph of a layered network")
     source = X.to_csr() if hasattr(X, "to_csr") else X
     if not sp.issparse(source):
         source = np.asarray(source)

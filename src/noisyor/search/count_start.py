@@ -55,7 +55,7 @@ def start_from_counts(
     X : binary data (n_rows, n_visible) in any form that `Observations.of` takes.
     smoothing : strength of the prior of each parameter, in pseudo-rows in which an edge failed, or
         a leak was as likely on as its node usually is.
-    max_rows : rows that are counted at most, evenly spread over the data.
+    max_rows : distinct rows that are counted at most, evenly spread over the data.
 
     Examples
     --------
@@ -70,17 +70,17 @@ def start_from_counts(
         raise InvalidSettingError(f"smoothing must be positive, got {smoothing}")
     if max_rows < 1:
         raise InvalidSettingError(f"max_rows must be at least 1, got {max_rows}")
-    observations = Observations.of(X, n_visible=network.n_visible)
-    observations = observations.unweighted("the start from counts")
+    observations, _ = Observations.of(X, n_visible=network.n_visible).merged()
     if observations.n_rows > max_rows:
         observations = observations.take(
             np.linspace(0, observations.n_rows - 1, max_rows).astype(np.int64)
         )
     rows_on = _rows_by_column(observations.to_csr())
     rows_missing = _rows_by_column(observations.missing_csr())
-    rows_on += _hidden_rows(network, rows_on, observations.n_rows)
+    weights = observations.row_weights
+    rows_on += _hidden_rows(network, rows_on, weights)
     rows_missing += [np.empty(0, dtype=np.int64)] * network.n_hidden
-    theta = noisy_or_em(network, rows_on, rows_missing, observations.n_rows, smoothing)
+    theta = noisy_or_em(network, rows_on, rows_missing, weights, smoothing)
     return network.with_theta(np.where(network.free, theta, network.theta))
 
 
@@ -93,7 +93,9 @@ def _rows_by_column(matrix: Any) -> list[LongArray]:
 # ---- in which rows is each hidden node on?
 
 
-def _hidden_rows(network: Network, visible_rows: list[LongArray], n_rows: int) -> list[LongArray]:
+def _hidden_rows(
+    network: Network, visible_rows: list[LongArray], weights: FloatArray
+) -> list[LongArray]:
     """Rows in which each hidden node is probably on, children before parents."""
     first = network.n_visible
     rows: list[LongArray] = [np.empty(0, dtype=np.int64)] * network.n_hidden
@@ -107,11 +109,11 @@ def _hidden_rows(network: Network, visible_rows: list[LongArray], n_rows: int) -
             visible_rows[child] if child < first else rows[child - first]
             for child in children.tolist()
         ]
-        rows[k] = two_class_mixture(lists, nearest[children] == k, n_rows)
+        rows[k] = two_class_mixture(lists, nearest[children] == k, weights)
     return rows
 
 
-def two_class_mixture(lists: list[LongArray], own: Any, n_rows: int) -> LongArray:
+def two_class_mixture(lists: list[LongArray], own: Any, weights: FloatArray) -> LongArray:
     """Rows in which a common parent of these children is more likely on than off.
 
     A mixture of two classes, the parent on or off, with independent children in each.
@@ -120,25 +122,26 @@ def two_class_mixture(lists: list[LongArray], own: Any, n_rows: int) -> LongArra
     ----------
     lists : rows in which each child is on.
     own : (n_children,) True for children that this node is the nearest parent of.
-    n_rows : number of all rows.
+    weights : (n_rows,) of all rows.
 
     Examples
     --------
     >>> lists = [np.r_[0:5, 9], np.r_[0:5, 12], np.r_[0:5, 15]]
-    >>> two_class_mixture(lists, np.array([True, True, True]), n_rows=40)
+    >>> two_class_mixture(lists, np.array([True, True, True]), weights=np.ones(40))
     array([0, 1, 2, 3, 4])
     """
     child = np.repeat(np.arange(len(lists)), [len(rows) for rows in lists])
     some, row = np.unique(np.concatenate(lists), return_inverse=True)
-    n_zero = n_rows - len(some)  # rows in which no child is on are all alike
-    usual = np.bincount(child, minlength=len(lists)) / n_rows
-    q = _first_guess(row, own[child], len(some), n_rows)
+    n_rows, weight = weights.sum(), weights[some]
+    n_zero = n_rows - weight.sum()  # rows in which no child is on are all alike
+    usual = np.bincount(child, weight[row], len(lists)) / n_rows
+    q = _first_guess(row, own[child], weight, n_rows)
     if not q.any():
-        q = _first_guess(row, np.ones(len(row), dtype=np.bool_), len(some), n_rows)
+        q = _first_guess(row, np.ones(len(row), dtype=np.bool_), weight, n_rows)
     q_zero = 0.0
     for _ in range(_MIXTURE_ROUNDS):
-        n_on = q.sum() + n_zero * q_zero
-        together = np.bincount(child, q[row], len(lists))
+        n_on = weight @ q + n_zero * q_zero
+        together = np.bincount(child, (weight * q)[row], len(lists))
         on = (together + usual) / (n_on + 1.0)
         off = (usual * n_rows - together + usual) / (n_rows - n_on + 1.0)
         off = np.clip(off, _CERTAIN, 1 - _CERTAIN)
@@ -151,11 +154,11 @@ def two_class_mixture(lists: list[LongArray], own: Any, n_rows: int) -> LongArra
     return some[q > 0.5].astype(np.int64)
 
 
-def _first_guess(row: LongArray, counted: Any, n_some: int, n_rows: int) -> FloatArray:
+def _first_guess(row: LongArray, counted: Any, weight: FloatArray, n_rows: float) -> FloatArray:
     """1.0 for rows with at least two of the counted children, or more where two are common."""
-    number = np.bincount(row[counted], minlength=n_some)
+    number = np.bincount(row[counted], minlength=len(weight))
     least = 2
-    while (number >= least).sum() > _LARGEST_SHARE * n_rows:
+    while weight[number >= least].sum() > _LARGEST_SHARE * n_rows:
         least += 1
     return (number >= least).astype(np.float64)
 
@@ -168,21 +171,24 @@ class _Events(NamedTuple):
 
     ``event`` and ``param`` (n_entries,): a parameter that was at work in the event, a leak or an
     edge from a parent that is on; ``exposed`` (n_params,): rows in which a parameter was at work,
-    whether or not its node came on.
+    whether or not its node came on; ``weight`` (n_events,) of the row of each event.
     """
 
     event: LongArray
     param: LongArray
     exposed: FloatArray
-    n_events: int
+    weight: FloatArray
 
 
 def _events(
-    network: Network, rows_on: list[LongArray], rows_missing: list[LongArray], n_rows: int
+    network: Network,
+    rows_on: list[LongArray],
+    rows_missing: list[LongArray],
+    weights: FloatArray,
 ) -> _Events:
     first_event = np.concatenate([[0], np.cumsum([len(rows) for rows in rows_on])])
     n_events = int(first_event[-1])
-    observed = n_rows - np.array([len(rows) for rows in rows_missing])
+    observed = weights.sum() - np.array([weights[rows].sum() for rows in rows_missing])
     exposed = np.bincount(network.leak_param, observed, network.n_params).astype(np.float64)
     # The prior of an alternative is at work where it is on or none of its set is.
     for k in network.sets.member.tolist():
@@ -193,23 +199,25 @@ def _events(
     param = [np.repeat(network.leak_param, np.diff(first_event)).astype(np.int64)]
     ptr, outgoing = network.outgoing
     for k in range(network.n_hidden):
-        on = np.zeros(n_rows, dtype=np.bool_)
+        on = np.zeros(len(weights), dtype=np.bool_)
         on[rows_on[network.n_visible + k]] = True
+        n_on = weights @ on
         for edge in outgoing[ptr[k] : ptr[k + 1]].tolist():
             child = network.edge_child[edge]
             at = np.flatnonzero(on[rows_on[child]])
             event.append(first_event[child] + at)
             param.append(np.full(len(at), network.param[edge], dtype=np.int64))
-            unseen = np.count_nonzero(on[rows_missing[child]])
-            exposed[network.param[edge]] += np.count_nonzero(on) - unseen
-    return _Events(np.concatenate(event), np.concatenate(param), exposed, n_events)
+            unseen = weights[rows_missing[child]] @ on[rows_missing[child]]
+            exposed[network.param[edge]] += n_on - unseen
+    weight = weights[np.concatenate(rows_on)]
+    return _Events(np.concatenate(event), np.concatenate(param), exposed, weight)
 
 
 def noisy_or_em(
     network: Network,
     rows_on: list[LongArray],
     rows_missing: list[LongArray],
-    n_rows: int,
+    weights: FloatArray,
     smoothing: float,
 ) -> FloatArray:
     """Most likely parameters, (n_params,), when it is known which nodes are on in which rows.
@@ -219,20 +227,21 @@ def noisy_or_em(
     network : the graph.
     rows_on, rows_missing : for every node, visible ones first, the rows in which it is on, and in
         which it is unobserved.
-    n_rows : number of all rows.
+    weights : (n_rows,) of all rows.
     smoothing : see `start_from_counts`.
     """
-    events = _events(network, rows_on, rows_missing, n_rows)
+    events = _events(network, rows_on, rows_missing, weights)
+    weight = events.weight[events.event]
     is_leak = network.roles != "failure"
-    at_work = np.bincount(events.param, minlength=network.n_params)
+    at_work = np.bincount(events.param, weight, network.n_params)
     rate = (at_work + 0.5) / np.maximum(events.exposed + 1.0, at_work + 1.0)
     bonus = np.where(is_leak, smoothing * rate, 0.0)
     p = np.clip(rate, _CERTAIN, 0.5)
     for _ in range(_EM_ROUNDS):
         theta = theta_from_probability(p)
-        total = np.bincount(events.event, theta[events.param], events.n_events)
+        total = np.bincount(events.event, theta[events.param], len(events.weight))
         fired = (p[events.param]) / probability_from_theta(total)[events.event]
-        caused = np.bincount(events.param, fired, network.n_params)
+        caused = np.bincount(events.param, weight * fired, network.n_params)
         p = np.clip((caused + bonus) / (events.exposed + smoothing), 1e-5, 1 - _CERTAIN)
     edges = theta_from_failure(np.minimum(1 - p, _LARGEST_FAILURE))
     return np.where(is_leak, theta_from_probability(p), edges)

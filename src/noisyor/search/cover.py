@@ -42,7 +42,9 @@ PRIOR_ROWS = 2.0
 
 
 class Matrix(NamedTuple):
-    """The data: ``ones`` and ``observed``, both bool (n_rows, n_columns).
+    """The data: ``ones`` and ``observed``, both bool (n_rows, n_columns), and weights of the rows.
+
+    ``weight`` (n_rows,) says how many rows each one stands for; None if each stands for one.
 
     >>> import noisyor as nor
     >>> Matrix.of(nor.Observations.of(np.array([[1.0, np.nan]]))).observed
@@ -51,12 +53,30 @@ class Matrix(NamedTuple):
 
     ones: npt.NDArray[np.bool_]
     observed: npt.NDArray[np.bool_]
+    weight: FloatArray | None = None
 
     @classmethod
     def of(cls, observations: Observations) -> Matrix:
         """Rows as a dense matrix."""
         dense = observations.to_dense()
-        return cls(dense > 0, ~np.isnan(dense))  # NaN > 0 is False
+        return cls(dense > 0, ~np.isnan(dense), observations.weights)  # NaN > 0 is False
+
+    def n_entries(self, entries: npt.NDArray[np.bool_]) -> float:
+        """How many entries (n_rows, n_columns) are True; whole unless rows have weights."""
+        if self.weight is None:
+            return int(entries.sum())
+        return float(self.weight @ entries.sum(1))
+
+    def n_in_columns(self, entries: npt.NDArray[np.bool_]) -> FloatArray:
+        """The same by column, (n_columns,)."""
+        if self.weight is None:
+            return np.asarray(entries.sum(0, dtype=np.float64))
+        return np.asarray(self.weight @ entries)
+
+    def weighted(self, values: npt.NDArray[np.generic]) -> SingleArray:
+        """Values (n_rows, ...) as float32, those of a row times its weight."""
+        plain = values.astype(np.float32)
+        return plain if self.weight is None else plain * self.weight[:, None].astype(np.float32)
 
 
 class ErrorRates(NamedTuple):
@@ -75,11 +95,11 @@ class Objective(Protocol):
     def weights(self, matrix: Matrix, rates: ErrorRates) -> SingleArray:
         """Gain in ``fit`` from covering each entry, (n_rows, n_columns)."""
 
-    def code_length(self, bits: BinaryArray, axis: int) -> FloatArray:
-        """Cost of each line of memberships or of a factor along an axis."""
+    def code_length(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
+        """Cost of each column of memberships, or of factors turned; rows may have weights."""
 
-    def bit_cost(self, bits: BinaryArray) -> FloatArray:
-        """Cost of a further bit, by column; never negative."""
+    def bit_cost(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
+        """Cost of a further bit in a row of weight 1, by column; never negative."""
 
 
 class DescriptionLength:
@@ -95,24 +115,23 @@ class DescriptionLength:
             (~covered, spurious, 1.0 - spurious),
         ):
             seen = where & matrix.observed
-            n_ones = int((seen & matrix.ones).sum())
-            value += n_ones * np.log(one) + (int(seen.sum()) - n_ones) * np.log(zero)
+            n_ones = matrix.n_entries(seen & matrix.ones)
+            value += n_ones * np.log(one) + (matrix.n_entries(seen) - n_ones) * np.log(zero)
         return float(value)
 
     def weights(self, matrix: Matrix, rates: ErrorRates) -> SingleArray:
         """Gain in log-probability."""
         return coverage_gain(matrix, rates)
 
-    def code_length(self, bits: BinaryArray, axis: int) -> FloatArray:
-        """Nats of each line: a coin of its own bias."""
-        n = bits.shape[axis]
-        on = bits.sum(axis, dtype=np.float64)
+    def code_length(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
+        """Nats of each column: a coin of its own bias."""
+        on, n = _ones_and_rows(bits, weight)
         share = (on + 1) / (n + 2)
         return np.asarray(-on * np.log(share) - (n - on) * np.log1p(-share))
 
-    def bit_cost(self, bits: BinaryArray) -> FloatArray:
+    def bit_cost(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
         """Log-odds against a one."""
-        return bit_cost(bits)
+        return bit_cost(bits, weight)
 
 
 class WrongEntries:
@@ -127,11 +146,11 @@ class WrongEntries:
         sign = np.where(matrix.ones, np.float32(1), np.float32(-1))
         return np.where(matrix.observed, sign, np.float32(0))
 
-    def code_length(self, bits: BinaryArray, axis: int) -> FloatArray:
+    def code_length(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
         """Next to nothing."""
-        return np.asarray(_TIE * bits.sum(axis, dtype=np.float64))
+        return np.asarray(_TIE * _ones_and_rows(bits, weight)[0])
 
-    def bit_cost(self, bits: BinaryArray) -> FloatArray:
+    def bit_cost(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
         """Next to nothing."""
         return np.full(bits.shape[1], _TIE)
 
@@ -140,7 +159,14 @@ OBJECTIVES: dict[str, Objective] = {"description": DescriptionLength(), "errors"
 """What a cover can be judged by, by name."""
 
 
-def wrong_entries(matrix: Matrix, counts: IntArray) -> int:
+def _ones_and_rows(bits: BinaryArray, weight: FloatArray | None) -> tuple[FloatArray, float]:
+    """Number of ones in each column, and of rows, both counted by weight."""
+    if weight is None:
+        return bits.sum(0, dtype=np.float64), len(bits)
+    return weight @ bits, float(weight.sum())
+
+
+def wrong_entries(matrix: Matrix, counts: IntArray) -> float:
     """Number of observed entries that are covered but 0, or 1 but not covered.
 
     ``counts`` (n_rows, n_columns): how many factors cover each entry.
@@ -149,7 +175,7 @@ def wrong_entries(matrix: Matrix, counts: IntArray) -> int:
     >>> wrong_entries(matrix, np.array([[1, 0, 2]]))
     2
     """
-    return int((((counts > 0) != matrix.ones) & matrix.observed).sum())
+    return matrix.n_entries(((counts > 0) != matrix.ones) & matrix.observed)
 
 
 def error_rates(matrix: Matrix, counts: IntArray) -> ErrorRates:
@@ -163,8 +189,8 @@ def error_rates(matrix: Matrix, counts: IntArray) -> ErrorRates:
     """
     covered = (counts > 0) & matrix.observed
     uncovered = (counts == 0) & matrix.observed
-    missed = (int((covered & ~matrix.ones).sum()) + 1) / (int(covered.sum()) + 2)
-    spurious = (int((uncovered & matrix.ones).sum()) + 1) / (int(uncovered.sum()) + 2)
+    missed = (matrix.n_entries(covered & ~matrix.ones) + 1) / (matrix.n_entries(covered) + 2)
+    spurious = (matrix.n_entries(uncovered & matrix.ones) + 1) / (matrix.n_entries(uncovered) + 2)
     low, high = _SMALLEST_RATE, _LARGEST_RATE
     return ErrorRates(min(max(missed, low), high), min(max(spurious, low), high))
 
@@ -176,13 +202,14 @@ def coverage_gain(matrix: Matrix, rates: ErrorRates) -> SingleArray:
     return np.where(matrix.observed, np.where(matrix.ones, one, zero), np.float32(0))
 
 
-def bit_cost(states: BinaryArray) -> FloatArray:
-    """Log-odds against a membership, by factor; never negative.
+def bit_cost(states: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
+    """Log-odds against a membership, by factor; never negative. ``weight`` (n_rows,) of the rows.
 
     >>> bit_cost(np.array([[0, 1], [0, 1], [0, 1], [0, 0]])).round(3)
     array([1.609, 0.   ])
     """
-    share = (states.sum(0, dtype=np.float64) + 1) / (len(states) + 2)
+    on, n = _ones_and_rows(states, weight)
+    share = (on + 1) / (n + 2)
     share = np.clip(share, _SMALLEST_RATE, 0.5)
     return np.asarray(np.log((1.0 - share) / share))
 
@@ -225,14 +252,13 @@ class Cover:
         """Number of factors."""
         return len(self.factors)
 
-    def errors(self, matrix: Matrix) -> int:
+    def errors(self, matrix: Matrix) -> float:
         """Number of observed entries that the cover gets wrong."""
         return wrong_entries(matrix, self.counts)
 
     def score(self, matrix: Matrix) -> float:
         """How good the cover is by its objective; larger is better."""
-        lengths = self.objective.code_length(self.states, 0).sum()
-        lengths += self.objective.code_length(self.factors, 1).sum()
+        lengths = sum(part.sum() for part in self._code_lengths(matrix))
         return self.objective.fit(matrix, self.counts, self.rates) - float(lengths)
 
     def leave_one_out_gain(self, matrix: Matrix) -> FloatArray:
@@ -240,11 +266,10 @@ class Cover:
         alone = np.where(
             self.counts == 1, self.objective.weights(matrix, self.rates), np.float32(0)
         )
-        gain = ((self.states.T.astype(np.float32) @ alone) * self.factors).sum(1, dtype=np.float64)
-        lengths = self.objective.code_length(self.states, 0) + self.objective.code_length(
-            self.factors, 1
-        )
-        return np.asarray(gain - lengths)
+        states = matrix.weighted(self.states)
+        gain = ((states.T @ alone) * self.factors).sum(1, dtype=np.float64)
+        of_states, of_factors = self._code_lengths(matrix)
+        return np.asarray(gain - (of_states + of_factors))
 
     def without(self, matrix: Matrix, dropped: list[int]) -> Cover:
         """The cover without some of its factors."""
@@ -257,3 +282,8 @@ class Cover:
     def with_bits(self, matrix: Matrix, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:
         """Other memberships and factors, judged by the same objective."""
         return Cover.of(matrix, states, factors, self.objective)
+
+    def _code_lengths(self, matrix: Matrix) -> tuple[FloatArray, FloatArray]:
+        """Cost of the memberships in each factor, and of its entries, (n_components,) both."""
+        of_states = self.objective.code_length(self.states, matrix.weight)
+        return of_states, self.objective.code_length(self.factors.T)

@@ -63,7 +63,8 @@ def start_from_factors(network: Network, found: FoundFactors) -> Network:
             f"{network.n_visible} visible nodes"
         )
     failure = _filled(failures_from_counts(found), network.n_hidden, 1.0 - _OFF_SHARE, "factors")
-    prior = (found.states.sum(0) + 1.0) / (len(found.states) + 2.0)
+    weight = np.ones(len(found.states)) if found.matrix.weight is None else found.matrix.weight
+    prior = (weight @ found.states + 1.0) / (weight.sum() + 2.0)
     if len(prior) == 0 or len(network.groups["prior"]) > 1:  # one that all share is that of these
         prior = _filled(prior, network.n_hidden, _UNUSED_PRIOR, "factors")
     return _started(network, failure, prior, _noise_from_counts(found))
@@ -150,7 +151,7 @@ def failures_from_counts(found: FoundFactors) -> FloatArray:
     weight = equivalent_sample_size(zeros[edges], total[edges], pooled)
     share = (zeros + weight * pooled) / (total + weight)
     off = found.matrix.observed & ~found.matrix.ones
-    against = found.states.T.astype(np.float32) @ off.astype(np.float32)
+    against = found.matrix.weighted(found.states).T @ off.astype(np.float32)
     other = 1.0 - _OFF_ROWS * _OFF_SHARE / (_OFF_ROWS + against)
     failure = np.where(edges, np.clip(share, 1e-5, 0.9), other)
     return np.asarray(failure, dtype=np.float64)
@@ -159,8 +160,8 @@ def failures_from_counts(found: FoundFactors) -> FloatArray:
 def _noise_from_counts(found: FoundFactors) -> FloatArray:
     """How often each column is 1 though nothing covers it, (n_visible,)."""
     uncovered = (found.states.astype(np.float32) @ found.factors.astype(np.float32)) == 0
-    ones = (uncovered & found.matrix.ones).sum(0, dtype=np.float64)
-    total = (uncovered & found.matrix.observed).sum(0, dtype=np.float64)
+    ones = found.matrix.n_in_columns(uncovered & found.matrix.ones)
+    total = found.matrix.n_in_columns(uncovered & found.matrix.observed)
     pooled = found.rates.false_positive
     weight = equivalent_sample_size(ones, total, pooled)
     share = (ones + weight * pooled) / (total + weight)
@@ -177,10 +178,11 @@ def edge_counts(found: FoundFactors) -> tuple[FloatArray, FloatArray]:
     >>> total[0]  # the other factor covers the last columns, and is on in ten of the twenty rows
     array([20., 20., 10., 10.])
     """
-    states, factors = found.states.astype(np.float32), found.factors.astype(np.float32)
-    alone = (states @ factors == 1) & found.matrix.observed
-    zeros = states.T @ (alone & ~found.matrix.ones).astype(np.float32)
-    return zeros.astype(np.float64), (states.T @ alone.astype(np.float32)).astype(np.float64)
+    covered = found.states.astype(np.float32) @ found.factors.astype(np.float32)
+    alone = (covered == 1) & found.matrix.observed
+    states = found.matrix.weighted(found.states).T
+    zeros = states @ (alone & ~found.matrix.ones).astype(np.float32)
+    return zeros.astype(np.float64), (states @ alone.astype(np.float32)).astype(np.float64)
 
 
 def equivalent_sample_size(counts: FloatArray, total: FloatArray, pooled: float) -> float:

@@ -18,16 +18,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import BinaryArray
+from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, check_choice, check_seed, or_none
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
-from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.errors import InvalidSettingError
 from noisyor.inference.joint_max_product import JointMaxProduct, factorize
-from noisyor.search.cover import OBJECTIVES, Cover, ErrorRates, Matrix, Objective
+from noisyor.search.cover import OBJECTIVES, Cover, ErrorRates, Matrix, Objective, wrong_entries
 from noisyor.search.moves import combine, merge, prune, refine, replace
-from noisyor.search.restarts import Restarts, sample_rows
+from noisyor.search.restarts import Restarts, draw_rows, sample_rows
 
 __all__ = ["FoundFactors", "search_factors"]
 
@@ -69,6 +69,9 @@ _REPLACEMENTS = 20
 _FEWEST_ROWS = 100
 """A joint run on fewer rows than this tells little; a linear factorisation is used then."""
 
+_ENOUGH_ROWS = 1000
+"""Rows that cost so little that repetitions are kept: each of them tries noise of its own."""
+
 _EXTRA = 8
 """Further factors of a start with more than asked for: of a handful, half again is not many."""
 
@@ -86,9 +89,9 @@ class FoundFactors:
     factors : uint8 (n_components, n_columns), most frequent first.
     rates : of errors.
     scores : of the best cover after each restart.
-    errors : number of entries of the searched rows that the cover gets wrong.
+    errors : number of entries of the searched rows that the cover gets wrong, counted by weight.
     rows : (n_searched,) numbers of the searched rows.
-    matrix : those rows, dense.
+    matrix : those rows, dense, and their weights if they have any.
 
     Examples
     --------
@@ -103,7 +106,7 @@ class FoundFactors:
     factors: BinaryArray
     rates: ErrorRates
     scores: tuple[float, ...]
-    errors: int
+    errors: float
     rows: npt.NDArray[np.int64]
     matrix: Matrix
 
@@ -124,6 +127,7 @@ def search_factors(
     Parameters
     ----------
     X : binary data (n_rows, n_columns) in any form that `Observations.of` takes; NaN is unobserved.
+        In a large table, rows that repeat are searched once, with their number as weight.
     n_components : number of factors at most; only those supported by the data (MDL) are kept.
         ``"auto"`` raises it until some are left over.
     n_restarts : at most; of joint max-product, or with ``objective="errors"`` of a non-negative
@@ -148,11 +152,12 @@ def search_factors(
     ([[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]], 0)
     """
     patience = _checked_patience(n_components, n_restarts, patience, objective)
-    observations = Observations.of(X).unweighted("the search for factors")
-    if not observations.n_rows:
-        raise InvalidDataError("there are no rows to search for causes")
+    observations = Observations.of(X)
+    distinct, numbers = observations, np.arange(observations.n_rows)
+    if observations.n_rows > _ENOUGH_ROWS:
+        distinct, numbers = observations.merged()
     kind = _ErrorSearch if objective == "errors" else _Search
-    search = kind(observations, OBJECTIVES[objective], check_seed(seed), engine)
+    search = kind(distinct, OBJECTIVES[objective], check_seed(seed), engine)
     with progress_bar(n_restarts, "search", "restarts", progress) as bar:
         first = None
         if isinstance(n_components, str):
@@ -161,16 +166,36 @@ def search_factors(
         else:
             max_components = int(n_components)
         cover, scores = search.run(max_components, n_restarts, patience, first, bar)
-    order = np.argsort(-cover.states.sum(0, dtype=np.int64), kind="stable")
+    order = np.argsort(-search.observations.row_weights @ cover.states, kind="stable")
+    rows, line = _repetitions(search.rows, numbers)
+    searched = observations.take(rows)
+    if len(search.rows) < distinct.n_rows and search.observations.weights is not None:
+        scale = search.observations.weights / distinct.row_weights[search.rows]
+        searched = searched.weighted(searched.row_weights * scale[line])
+    matrix = Matrix(search.matrix.ones[line], search.matrix.observed[line], searched.weights)
     return FoundFactors(
-        states=cover.states[:, order],
+        states=cover.states[line][:, order],
         factors=cover.factors[order],
         rates=cover.rates,
         scores=tuple(scores),
-        errors=cover.errors(search.matrix),
-        rows=search.rows,
-        matrix=search.matrix,
+        errors=wrong_entries(matrix, cover.counts[line]),
+        rows=rows,
+        matrix=matrix,
     )
+
+
+def _repetitions(
+    searched: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """All rows that repeat one of those searched, and which of them each repeats.
+
+    ``searched`` are distinct rows, ``numbers`` those of all rows, as from `Observations.merged`.
+    """
+    place = np.full(numbers.max() + 1, -1, dtype=np.int64)
+    place[searched] = np.arange(len(searched))
+    line = place[numbers]
+    rows = np.flatnonzero(line >= 0)
+    return rows, line[rows]
 
 
 def _checked_patience(
@@ -198,8 +223,10 @@ class _Search:
         self.rows, self.observations = sample_rows(observations, _MAX_ENTRIES, seed)
         self.matrix = Matrix.of(self.observations)
         self.objective, self.seed, self.engine = objective, seed, engine
-        seen = int(self.matrix.observed.sum())
-        self.density = float(np.clip(self.matrix.ones.sum() / max(seen, 1), 1e-3, 0.9))
+        share = self.matrix.n_entries(self.matrix.ones) / max(
+            self.matrix.n_entries(self.matrix.observed), 1
+        )
+        self.density = float(np.clip(share, 1e-3, 0.9))
 
     def first_guess(self, patience: int) -> Cover:
         """Double the number of factors until some are left over; the cover by those that stay."""
@@ -260,7 +287,7 @@ class _Search:
         if affordable < min(n_rows, _FEWEST_ROWS):
             cover = self._linear_start(max_components, number)
         else:
-            cover = self._joint_start(start, size, number, min(n_rows, affordable))
+            cover = self._joint_start(start, size, number, affordable)
         cover = refine(self.matrix, cover, engine=self.engine)
         return prune(self.matrix, cover, max_components, engine=self.engine)
 
@@ -283,7 +310,7 @@ class _Search:
                 ),
                 size,
                 JointMaxProduct(iterations=_ITERATIONS, damping=_DAMPING),
-                state_probability=_share(cover.states),
+                state_probability=_share(cover.states, self.matrix.weight),
                 feature_probability=_share(cover.factors),
                 flip_probability=0.02,
                 seed=self.seed + 1_000_003 * number + attempt,
@@ -299,12 +326,12 @@ class _Search:
         return cover
 
     def _joint_start(self, start: _Start, size: int, number: int, n_rows: int) -> Cover:
-        chosen = np.arange(len(self.rows))
-        if n_rows < len(chosen):  # each start sees rows of its own
-            order = np.random.default_rng((self.seed, number)).permutation(len(chosen))
-            chosen = np.sort(order[:n_rows])
+        chosen = self._rows_of_start(number, n_rows)
+        rows = self.observations.take(chosen)
+        if self.matrix.weight is not None:  # a row that was drawn twice has noise of its own
+            rows = Observations.of(rows, row_ids=np.arange(len(chosen)))
         found = factorize(
-            self.observations.take(chosen),
+            rows,
             size,
             JointMaxProduct(iterations=_ITERATIONS, damping=_DAMPING),
             density=self.density,
@@ -315,6 +342,21 @@ class _Search:
         states = np.zeros((len(self.rows), size), dtype=np.uint8)
         states[chosen] = found.states
         return Cover.of(self.matrix, states, found.features, self.objective)
+
+    def _rows_of_start(self, number: int, n_rows: int) -> npt.NDArray[np.int64]:
+        """Rows that a start sees: all if they are at most ``n_rows``, else rows of its own.
+
+        Joint max-product knows no weights. So rows with weights are drawn by them, with repetition,
+        and about as many as there are: more would cost time and gain nothing.
+        """
+        generator, weight = np.random.default_rng((self.seed, number)), self.matrix.weight
+        everything = len(self.rows)
+        if weight is not None:
+            enough = max(everything, min(round(weight.sum()), _ENOUGH_ROWS))
+            return draw_rows(weight, min(enough, n_rows), generator)
+        if n_rows < everything:
+            return np.sort(generator.permutation(everything)[:n_rows])
+        return np.arange(everything)
 
     def _linear_start(self, max_components: int, number: int) -> Cover:
         """Threshold a non-negative factorisation, for data too wide for a joint run."""
@@ -330,7 +372,9 @@ class _Search:
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # refinement follows anyway
-            left = model.fit_transform(self.observations.to_csr().astype(np.float64))
+            left = model.fit_transform(self._weighted_csr())
+        if self.matrix.weight is not None:
+            left /= np.sqrt(self.matrix.weight)[:, None]
         right = model.components_
         scale = np.sqrt(
             np.maximum(right.max(1), 1e-12) / np.maximum(left.max(0), 1e-12)
@@ -338,6 +382,13 @@ class _Search:
         return Cover.of(
             self.matrix, left * scale >= 0.5, right / scale[:, None] >= 0.5, self.objective
         )
+
+    def _weighted_csr(self) -> Any:
+        """The ones as sparse rows; squared errors of these are those of rows with weights."""
+        plain = self.observations.to_csr().astype(np.float64)
+        if self.matrix.weight is not None:
+            plain.data *= np.repeat(np.sqrt(self.matrix.weight), np.diff(plain.indptr))
+        return plain
 
 
 class _ErrorSearch(_Search):
@@ -367,6 +418,6 @@ class _ErrorSearch(_Search):
         return cover
 
 
-def _share(bits: BinaryArray) -> float:
-    """Share of ones, kept away from 0 and 1."""
-    return float(np.clip(bits.mean(), 1e-3, 0.5))
+def _share(bits: BinaryArray, weight: FloatArray | None = None) -> float:
+    """Share of ones, kept away from 0 and 1; rows may have weights."""
+    return float(np.clip(np.average(bits.mean(1), weights=weight), 1e-3, 0.5))

@@ -26,7 +26,7 @@ from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve
 from noisyor.network.layout import state_shape
 from noisyor.search.cover import ErrorRates, Matrix
 from noisyor.search.placements import ImageProblem, PatchCover, anchor_top_left, prune_patches
-from noisyor.search.restarts import Restarts, sample_rows
+from noisyor.search.restarts import Restarts, draw_rows, sample_rows
 
 __all__ = ["FoundFeatures", "search_features"]
 
@@ -110,7 +110,7 @@ def search_features(
     Parameters
     ----------
     images : (n_images, height, width) or any other form of images that `Observations.of` takes; NaN
-        is unobserved.
+        is unobserved. Images with weights are drawn as often as they say.
     n_components : number of features at most; only those supported by the images (MDL) are kept.
     feature_shape : (height, width) of a feature's window; a smaller feature lies in its top left.
     border : let features hang over the border of the image, see `state_shape`.
@@ -130,7 +130,7 @@ def search_features(
     >>> found.features.tolist(), found.errors
     ([[[1, 1], [1, 1]]], 0)
     """
-    observations = Observations.of(images).unweighted("the search for features")
+    observations = Observations.of(images)
     if len(observations.shape) != 2:
         raise InvalidDataError(
             f"images have a height and a width, got observations of shape {observations.shape}"
@@ -160,6 +160,21 @@ def search_features(
     )
 
 
+def _searched(observations: Observations, seed: int) -> tuple[npt.NDArray[np.int64], Observations]:
+    """Numbers of the images that are searched, and those images.
+
+    Images rarely repeat, so the search knows no weights: an image of weight w is w images.
+    """
+    weights = observations.weights
+    if weights is None:
+        return sample_rows(observations, _MAX_PIXELS, seed)
+    count = max(len(weights), round(observations.total_weight))
+    count = max(1, min(count, _MAX_PIXELS // observations.n_visible))
+    numbers = draw_rows(weights, count, np.random.default_rng(seed))
+    drawn = observations.weighted(None).take(numbers)
+    return numbers, Observations.of(drawn, row_ids=np.arange(count))
+
+
 class _Search:
     """The searched images, and the restarts."""
 
@@ -174,7 +189,7 @@ class _Search:
     ) -> None:
         image = (observations.shape[0], observations.shape[1])
         state_shape(image, window, border)  # says so if the features do not fit
-        self.chosen, observations = sample_rows(observations, _MAX_PIXELS, seed)
+        self.chosen, observations = _searched(observations, seed)
         self.dense = observations.to_dense()
         matrix = Matrix(self.dense > 0, ~np.isnan(self.dense))  # NaN > 0 is False
         self.problem = ImageProblem(matrix, image, (window[0], window[1]), border, engine)

@@ -114,7 +114,7 @@ class BernoulliMixture:
 
 
 class _Block(NamedTuple):
-    """Some rows: ``ones`` and ``missing`` (n, n_visible), sparse or dense or None; ``weight`` (n,)."""
+    """Rows: ``ones`` and ``missing`` (n, n_visible), sparse, dense or None; ``weight`` (n,)."""
 
     ones: Any
     missing: Any

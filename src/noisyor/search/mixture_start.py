@@ -77,6 +77,7 @@ def start_from_mixture(
         sum(sizes),
         failure_probability=1.0 - np.concatenate(works),
         prior_probability=np.concatenate(prior),
+        noise="per_visible",
         noise_probability=leak,
         alternatives=np.repeat(np.arange(len(sizes)), sizes),
     )

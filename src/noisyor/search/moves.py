@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import BinaryArray, IntArray, SingleArray
+from noisyor._util.arrays import BinaryArray, FloatArray, IntArray, SingleArray
 from noisyor.engines.contract import CoverResult, EngineLike, Factors
 from noisyor.engines.registry import get_engine
-from noisyor.search.cover import Cover, Matrix, Objective, error_rates
+from noisyor.search.cover import Cover, Matrix, error_rates
 
 __all__ = ["combine", "merge", "prune", "refine", "replace"]
 
@@ -52,12 +52,15 @@ def refine(
     objective = cover.objective
     for _ in range(rounds):
         weights = objective.weights(matrix, rates)
-        states, counts, flips = _improve(weights, counts, states, drawn, objective, engine)
+        # The weight of a row multiplies the gains and the costs of its memberships alike.
+        costs = objective.bit_cost(states, matrix.weight)
+        states, counts, flips = _improve(weights, counts, states, drawn, costs, engine)
         if factors:
             columns = np.ascontiguousarray(drawn.T)
             counts = np.ascontiguousarray(counts.T)
-            across = np.ascontiguousarray(weights.T)
-            columns, counts, more = _improve(across, counts, columns, states.T, objective, engine)
+            across = np.ascontiguousarray(matrix.weighted(weights).T)
+            costs = objective.bit_cost(columns)
+            columns, counts, more = _improve(across, counts, columns, states.T, costs, engine)
             drawn, counts = np.ascontiguousarray(columns.T), np.ascontiguousarray(counts.T)
             flips += more
             rates = error_rates(matrix, counts)
@@ -124,7 +127,7 @@ def merge(matrix: Matrix, cover: Cover, *, engine: EngineLike = "auto") -> Cover
     """
     while True:
         score, better = cover.score(matrix), None
-        for first, second in _similar_pairs(cover):
+        for first, second in _similar_pairs(matrix, cover):
             rest = [k for k in range(cover.n_components) if k not in (first, second)]
             states = cover.states[:, first] | cover.states[:, second]
             factor = cover.factors[first] | cover.factors[second]
@@ -164,7 +167,7 @@ def replace(
     while cover.n_components < max_components:
         free = cover.counts == 0
         weights = np.where(free, cover.objective.weights(matrix, cover.rates), np.float32(0))
-        states, factor, gain = _one_factor(weights, matrix.ones & free, generator)
+        states, factor, gain = _one_factor(matrix, weights, matrix.ones & free, generator)
         if gain <= 0:
             break
         cover = cover.with_bits(
@@ -174,6 +177,7 @@ def replace(
 
 
 def _one_factor(
+    matrix: Matrix,
     weights: SingleArray,
     left: npt.NDArray[np.bool_],
     generator: np.random.Generator,
@@ -188,22 +192,22 @@ def _one_factor(
     if not len(rows):
         return np.zeros(len(left), dtype=bool), np.zeros(left.shape[1], dtype=bool), 0.0
     # sums of small whole numbers are exact in float32, in whatever order they are added
-    factors = np.vstack([left[rows], left[:, columns].T.astype(np.float32) @ weights > 0])
+    factors = np.vstack([left[rows], matrix.weighted(left[:, columns]).T @ weights > 0])
     for _ in range(_TURNS):
         states = weights @ factors.T.astype(np.float32) > 0
-        gains = states.T.astype(np.float32) @ weights
+        gains = matrix.weighted(states).T @ weights
         factors = gains > 0
     total = np.maximum(gains, 0).sum(1)
     best = int(total.argmax())
     return states[:, best], factors[best], float(total[best])
 
 
-def _similar_pairs(cover: Cover) -> list[tuple[int, int]]:
+def _similar_pairs(matrix: Matrix, cover: Cover) -> list[tuple[int, int]]:
     """Pairs of factors whose rows or columns overlap by half or more, closest first."""
     closeness = np.zeros((cover.n_components, cover.n_components))
-    for bits in (cover.states.T, cover.factors):
-        plain = bits.astype(np.float32)
-        shared, size = plain @ plain.T, plain.sum(1)
+    counted = matrix.weighted(cover.states).T, cover.factors.astype(np.float32)
+    for bits, plain in zip((cover.states.T, cover.factors), counted, strict=True):
+        shared, size = plain @ bits.T.astype(np.float32), plain.sum(1)
         either = size[:, None] + size[None, :] - shared
         closeness = np.maximum(closeness, shared / np.maximum(either, 1.0))
     first, second = np.nonzero(np.triu(closeness >= _SIMILAR, 1))
@@ -216,7 +220,7 @@ def _improve(
     counts: IntArray,
     states: BinaryArray,
     factors: BinaryArray,
-    objective: Objective,
+    costs: FloatArray,
     engine: EngineLike,
 ) -> CoverResult:
     """Flips of memberships, one pass over all rows."""
@@ -224,7 +228,7 @@ def _improve(
     ptr = np.concatenate([[0], np.cumsum(factors.sum(1, dtype=np.int64))])
     listed = Factors(ptr, column.astype(np.int32))
     flipper = get_engine(engine, "cover_memberships")
-    return flipper.cover_memberships(weights, listed, states, counts, objective.bit_cost(states))
+    return flipper.cover_memberships(weights, listed, states, counts, costs)
 
 
 def _dissimilar(factors: BinaryArray, order: npt.NDArray[np.intp], count: int) -> list[int]:

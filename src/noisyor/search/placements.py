@@ -116,7 +116,7 @@ class PatchCover:
 
     def errors(self) -> int:
         """Number of observed pixels that are drawn wrong."""
-        return self.as_cover().errors(self.problem.matrix)
+        return int(self.as_cover().errors(self.problem.matrix))
 
     def keep(self, patches: npt.ArrayLike) -> PatchCover:
         """The cover with some of its patches only, in this order."""

@@ -30,8 +30,11 @@ from noisyor.search.restarts import sample_rows
 
 __all__ = ["learn_density"]
 
-_SMOOTHING = 2.0
+_SMOOTHING = 0.7
 """Pseudo-rows of every alternative: of a set of a hundred, many are on in a few rows only."""
+
+_PACE = 0.3
+"""How much the counts of one round count, against those of all rounds before."""
 
 _ROUNDS, _PATIENCE = 10, 2
 """Rounds between looks at held-out rows, and looks in a row without a gain after which to stop."""
@@ -178,6 +181,7 @@ class _Search:
             self.rows,
             smoothing=_SMOOTHING,
             smooth_to="frequency",
+            pace=_PACE,
             all_off=True,
             seed=self.seed,
             engine=self.engine,
