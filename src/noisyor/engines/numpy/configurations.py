@@ -20,7 +20,8 @@ class ConfigurationSet:
 
         Members are expanded one after another, each time the likeliest that was not yet, the first
         one if they are equal. Before all of them, and not counted, the configuration in which
-        nothing is on: its flips are all explanations by a single cause.
+        nothing is on: its flips are all explanations by a single cause. To switch an alternative on
+        is to switch the one off that was on.
         """
         found, done = ConfigurationSet(), set[bytes]()
         nothing = np.where(model.is_free, np.uint8(0), model.clamp)
@@ -62,11 +63,7 @@ class ConfigurationSet:
 
     def _expand(self, model: LocalModel, state: BinaryArray) -> None:
         """Add all single flips of free nodes."""
-        walker = Walker(model, state)
-        base = walker.log_joint()
         for j in np.flatnonzero(model.is_free).tolist():
-            flipped = state.copy()
-            flipped[j] ^= 1
+            flipped = model.switched(state, j)
             if flipped not in self:
-                gain = walker.gain(j)
-                self.add(flipped, base - gain if state[j] else base + gain)
+                self.add(flipped, Walker(model, flipped).log_joint())

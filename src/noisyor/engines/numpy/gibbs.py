@@ -51,7 +51,7 @@ def _sweep(
     prepared: Prepared, row: Row, state: BinaryArray, draws: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Draw ``state`` (n_hidden,) anew, in place; return credit and chance of the row."""
-    network, n_visible, sets = prepared.network, prepared.network.n_visible, prepared.network.sets
+    network, n_visible = prepared.network, prepared.network.n_visible
     model, credit = LocalModel.of(prepared, row), np.zeros(network.n_params)
     state[row.hidden != FREE] = row.hidden[row.hidden != FREE]
     alone = ~np.isnan(model.isolated)
@@ -69,12 +69,12 @@ def _sweep(
 
     walker, had_a_chance = Walker(model, state[model.hidden]), np.ones(network.n_hidden)
     for members in model.units:
-        if sets.number[model.hidden[members[0]]] >= 0:
+        if model.is_set(members):
             shares = walker.shares(members)
             had_a_chance[model.hidden[members]] = shares[0] + shares[1:]
             for j, p in zip(members.tolist(), shares[1:].tolist(), strict=True):
                 credit_node(j, p)
-            chosen = choose(shares, draws[model.hidden[members[0]]])
+            chosen = choose(shares, draws[model.key_of(members)])
             if chosen > 0:
                 walker.flip(int(members[chosen - 1]))
             continue

@@ -52,21 +52,31 @@ class LocalModel:
         return sorted([*self.sets, *alone], key=lambda members: int(members[0]))
 
     @property
+    def free_units(self) -> list[LongArray]:
+        """Those of the units that are not known, in order."""
+        return [members for members in self.units if self.is_free[members].any()]
+
+    def is_set(self, members: LongArray) -> bool:
+        """Whether a unit is a set of alternatives."""
+        return bool(self.prepared.network.sets.number[self.hidden[members[0]]] >= 0)
+
+    def key_of(self, members: LongArray) -> int:
+        """The hidden node whose number keys the draws of a unit: its first one."""
+        return int(self.hidden[members[0]])
+
+    def switched(self, state: BinaryArray, j: int) -> BinaryArray:
+        """States (n,) with node j flipped; if it comes on, other alternatives go off."""
+        result = state.copy()
+        for members in self.sets:
+            if j in members:
+                result[members] = 0
+        result[j] = 1 - state[j]
+        return result
+
+    @property
     def is_free(self) -> BoolArray:
         """Which of the nodes are not clamped, shape (n,)."""
         return np.asarray(self.clamp == FREE)
-
-    def shares(self, members: LongArray, gains: FloatArray) -> FloatArray:
-        """Probabilities (1 + n,) of none and each of n alternatives with log-odds against none.
-
-        An alternative that is known to be on has all of it, one that is known to be off nothing.
-        """
-        clamp = self.clamp[members]
-        if (clamp == 1).any():
-            return np.concatenate([[0.0], clamp == 1])
-        odds = np.concatenate([[0.0], np.where(clamp == FREE, gains, -np.inf)])
-        weight = np.exp(odds - odds.max())
-        return np.asarray(weight / weight.sum())
 
     @staticmethod
     def of(prepared: Prepared, row: Row) -> LocalModel:
@@ -149,14 +159,24 @@ class Walker:
         own = log_expm1(self.sums[self.nodes[j]]) - self.model.cost[self.model.hidden[j]]
         return float(own + (log_expm1(with_it) - log_expm1(without)).sum())
 
-    def shares(self, members: LongArray) -> FloatArray:
-        """Probabilities that none of a set of alternatives is on, and each of them: (1 + n,).
+    def shares(
+        self, members: LongArray, heat: float = 1.0, cold: npt.ArrayLike = 0.0
+    ) -> FloatArray:
+        """Probabilities that none of n alternatives is on, and each of them: (1 + n,).
 
-        Equation T52, given all else; switches off what was on.
+        Given all else; switches off what was on. ``heat`` below 1 mixes log-odds with ``cold``
+        (n,). An alternative that is known to be on has all of it, one known to be off nothing.
         """
         for j in members[self.state[members] == 1].tolist():
             self.flip(j)
-        return self.model.shares(members, np.array([self.gain(j) for j in members.tolist()]))
+        clamp = self.model.clamp[members]
+        if (clamp == 1).any():
+            return np.concatenate([[0.0], clamp == 1])
+        gains = heat * np.array([self.gain(j) for j in members.tolist()])
+        gains += (1.0 - heat) * np.asarray(cold)
+        odds = np.concatenate([[0.0], np.where(clamp == FREE, gains, -np.inf)])
+        weight = np.exp(odds - odds.max())
+        return np.asarray(weight / weight.sum())
 
     def flip(self, j: int) -> None:
         """Switch node j."""

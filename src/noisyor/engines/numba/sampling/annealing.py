@@ -1,6 +1,6 @@
 """Annealed chains for what lies outside a set of configurations; whole rows of both.
 
-Equations T40 to T43 of docs/theory.md.
+Equations T40 to T43 and T52 of docs/theory.md.
 """
 
 import math
@@ -18,11 +18,15 @@ from noisyor.engines.numba.sampling.configuration_set import (
 )
 from noisyor.engines.numba.sampling.walker import (
     allocate_walker,
+    clear_set,
+    draw_from_set,
     enter_state,
     flip_node,
     gain_on,
+    gains_of_set,
     localize,
     logistic_of,
+    shares_of_set,
     uniform_of,
 )
 from noisyor.engines.numba.scalar import combine
@@ -33,6 +37,9 @@ _SMOOTHING = 0.5
 So half a node is in an unlikely state at the start, on average: with more of them the weights of
 the chains would differ too much, with fewer the chains would not explore.
 """
+
+_EVENLY = 0.1
+"""Chains start with this probability from any state of a set of alternatives, all alike."""
 
 _SWAPS, _MOST_SWAPS = 4, 32
 """Attempts in each sweep to exchange causes: for each cause that is on, and at most."""
@@ -45,30 +52,26 @@ _AFTER_NODES = np.uint64(2**32)
 def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
     """Annealed importance sampling of what lies outside a set, equation T41.
 
-    A chain starts from independent nodes with nearly their probabilities ``mean`` (n,) under the
-    set, and passes to p(h, x) by Gibbs sweeps of rising inverse temperature. Fills for every chain
-    ``weight``, relative to the set's sum, ``outside``, the share of its visits there, and ``on``
-    (n_chains, n), the share there with each node on.
+    A chain starts from nodes and sets of alternatives that are independent of each other, with
+    nearly their probabilities ``mean`` (n,) under the set of configurations, and passes to p(h, x)
+    by Gibbs sweeps of rising inverse temperature. Fills for every chain ``weight``, relative to the
+    set's sum, ``outside``, the share of its visits there, and ``on`` (n_chains, n), the share there
+    with each node on.
     """
     n, hidden, clamp, n_steps = len(local.hidden), local.hidden, local.clamp, options.n_steps
-    least = _SMOOTHING / max(n, 1)
-    first, up_to, first_odds, log_off = np.empty(n), np.zeros(n + 1), np.zeros(n), 0.0
-    for j in range(n):
-        # Away from 0 and 1: a start that rules a state out would give weights without a bound.
-        first[j] = min(max(mean[j], least), 1.0 - least)
-        if clamp[j] == FREE:
-            first_odds[j] = math.log(first[j] / (1.0 - first[j]))
-            log_off += math.log1p(-first[j])
-            up_to[j + 1] = first[j]
-        up_to[j + 1] += up_to[j]
+    first, up_to, first_odds = np.empty(n), np.zeros(n + 1), np.zeros(n)
     walker = allocate_walker(local)
-    state = walker.state
+    state, none = walker.state, np.empty(len(local.lane_ptr) - 1)
+    log_off = _start(local, mean, first, up_to, first_odds, none)
     for chain in range(options.n_chains):
         chain_key = combine(key, uint64(chain))
         for j in range(n):
             state[j] = clamp[j]
             if clamp[j] == FREE:
-                state[j] = uniform_of(combine(chain_key, uint64(hidden[j]))) < first[j]
+                state[j] = 0
+                if local.set_of[j] < 0:
+                    state[j] = uniform_of(combine(chain_key, uint64(hidden[j]))) < first[j]
+        _start_sets(local, walker, first, none, chain_key)
         log_weight = 0.0
         for step in range(n_steps):
             log_q = log_off
@@ -83,7 +86,7 @@ def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
                 step_key = combine(chain_key, uint64(step) + _AFTER_NODES)
                 heat = (step + 1) / n_steps
                 _swap(local, walker, up_to, first_odds, heat, step_key)
-                _sweep(local, walker, first_odds, heat, step_key)
+                _sweep(local, walker, first_odds, none, heat, step_key)
         outside[chain] = 0.0
         for j in range(n):
             on[chain, j] = 0.0
@@ -91,12 +94,78 @@ def _anneal(local, found, mean, log_sum, key, options, weight, outside, on):
             enter_state(local, walker)
             step_key = combine(chain_key, uint64(step) + _AFTER_NODES)
             _swap(local, walker, up_to, first_odds, 1.0, step_key)
-            share = _visit(local, found, walker, step_key, on[chain])
+            share = _visit(local, found, walker, none, step_key, on[chain])
             outside[chain] += share / options.n_stay
         for j in range(n):
             on[chain, j] /= options.n_stay
         # Relative to the set's sum, or the exponential would underflow for rows of many visibles.
         weight[chain] = math.exp(min(log_weight - log_sum, 700.0))
+
+
+@njit(cache=True, nogil=True)
+def _start(local, mean, first, up_to, first_odds, none):
+    """Where chains start: fill probabilities and log-odds; return log q_0 of all that is free off.
+
+    ``first``, ``first_odds`` (n,); ``up_to`` (n + 1,) sums of ``first`` over free independent
+    nodes; ``none`` (n_sets,) probability that no alternative is on, 0 for sets with nothing free.
+    """
+    n, clamp, n_independent, log_off = len(mean), local.clamp, 0, 0.0
+    for j in range(n):
+        n_independent += local.set_of[j] < 0
+    least = _SMOOTHING / max(n_independent, 1)
+    for j in range(n):
+        up_to[j + 1] = up_to[j]
+        if local.set_of[j] >= 0:
+            continue
+        # Away from 0 and 1: a start that rules a state out would give weights without a bound.
+        first[j] = min(max(mean[j], least), 1.0 - least)
+        if clamp[j] == FREE:
+            first_odds[j] = math.log(first[j] / (1.0 - first[j]))
+            log_off += math.log1p(-first[j])
+            up_to[j + 1] += first[j]
+    for number in range(len(none)):
+        n_states, total = 1, 0.0
+        for lane in range(local.lane_ptr[number], local.lane_ptr[number + 1]):
+            j = local.lane_node[lane]
+            if j >= 0 and clamp[j] == FREE:
+                n_states += 1
+                total += mean[j]
+        none[number] = 0.0
+        if n_states == 1:
+            continue
+        none[number] = (1.0 - _EVENLY) * max(1.0 - total, 0.0) + _EVENLY / n_states
+        log_off += math.log(none[number])
+        for lane in range(local.lane_ptr[number], local.lane_ptr[number + 1]):
+            j = local.lane_node[lane]
+            if j >= 0 and clamp[j] == FREE:
+                first[j] = (1.0 - _EVENLY) * mean[j] + _EVENLY / n_states
+                first_odds[j] = math.log(first[j] / none[number])
+    return log_off
+
+
+@njit(cache=True, nogil=True)
+def _start_sets(local, walker, first, none, key):
+    """Draw the alternatives that chains start with; the key of a set is its first node."""
+    lane_node = local.lane_node
+    for number in range(len(none)):
+        begin, end = local.lane_ptr[number], local.lane_ptr[number + 1]
+        if none[number] == 0.0:
+            continue
+        wanted, up_to = (
+            uniform_of(combine(key, uint64(local.hidden[lane_node[begin]]))),
+            none[number],
+        )
+        if wanted < up_to:
+            continue
+        chosen = -1
+        for lane in range(begin, end):
+            j = lane_node[lane]
+            if j >= 0 and local.clamp[j] == FREE:
+                chosen = j
+                up_to += first[j]
+                if wanted < up_to:
+                    break
+        walker.state[chosen] = 1
 
 
 @njit(cache=True, nogil=True)
@@ -108,10 +177,13 @@ def _combine(local, found, options, weight, outside, on, mean, error):
     is added to them.
     """
     n_chains, n = on.shape
-    n_free = 0
+    n_free, n_all = np.zeros(len(local.lane_ptr)), 1.0
     for j in range(n):
-        n_free += local.clamp[j] == FREE
-    complete = len(found.value) == 2.0**n_free
+        if local.clamp[j] == FREE:
+            n_free[local.set_of[j]] += 1.0  # the last entry counts independent nodes
+    for number in range(len(n_free) - 1):
+        n_all *= n_free[number] + 1.0
+    complete = len(found.value) == n_all * 2.0 ** n_free[-1]
     # If no chain ever left the set the spread is zero, but the truth need not be.
     visit = 0.0 if complete else 1.0 / (n_chains * options.n_stay)
     values = np.empty(n_chains)
@@ -143,7 +215,7 @@ def _mean_and_error(values):
 
 @njit(cache=True, nogil=True)
 def _swap(local, walker, up_to, first_odds, heat, key):
-    """Metropolis steps that replace one free node that is on by another one, equation T42.
+    """Metropolis steps that replace one free independent node that is on by another one: T42.
 
     One of two rival causes is on and the other off: single flips would have to pass through both
     or none. The new node is drawn by its probability at the start, ``up_to`` (n + 1,) summed.
@@ -152,7 +224,7 @@ def _swap(local, walker, up_to, first_odds, heat, key):
     on = np.empty(len(state), dtype=np.int32)
     n_on = 0
     for j in range(len(state)):
-        if state[j] and clamp[j] == FREE:
+        if state[j] and clamp[j] == FREE and local.set_of[j] < 0:
             on[n_on] = j
             n_on += 1
     # The number of attempts depends on how many nodes are on, and a swap does not change that.
@@ -162,7 +234,7 @@ def _swap(local, walker, up_to, first_odds, heat, key):
         wanted = uniform_of(combine(attempt_key, uint64(0))) * up_to[-1]
         new = min(np.searchsorted(up_to, wanted, "right") - 1, len(state) - 1)
         old = on[place]
-        if state[new] or clamp[new] != FREE:
+        if state[new] or clamp[new] != FREE or local.set_of[new] >= 0:
             continue
         # The gain of the new node depends on the old one being off: flip it first, and back if the
         # swap is refused.
@@ -179,18 +251,29 @@ def _swap(local, walker, up_to, first_odds, heat, key):
 
 
 @njit(cache=True, nogil=True)
-def _sweep(local, walker, first_odds, heat, key):
-    """Draw every free node from its conditional under pi_b of equation T41, b being ``heat``."""
-    clamp, hidden, state = local.clamp, local.hidden, walker.state
+def _sweep(local, walker, first_odds, none, heat, key):
+    """Draw every free node and set from its conditional under pi_b of T41, b being ``heat``."""
+    clamp, hidden, state, lanes = local.clamp, local.hidden, walker.state, walker.lanes
     for j in range(len(state)):
-        if clamp[j] == FREE:
+        number = local.set_of[j]
+        if number >= 0:
+            if local.lane_of[j] == local.lane_ptr[number] and none[number] > 0.0:
+                clear_set(local, walker, number)
+                gains_of_set(local, walker, number)
+                for lane in range(local.lane_ptr[number], local.lane_ptr[number + 1]):
+                    if local.lane_node[lane] >= 0:
+                        cold = first_odds[local.lane_node[lane]]
+                        lanes[lane] = heat * lanes[lane] + (1.0 - heat) * cold
+                share = shares_of_set(local, walker, number)
+                draw_from_set(local, walker, number, share, combine(key, uint64(hidden[j])))
+        elif clamp[j] == FREE:
             odds = heat * gain_on(local, walker, j) + (1.0 - heat) * first_odds[j]
             if (uniform_of(combine(key, uint64(hidden[j]))) < logistic_of(odds)) != state[j]:
                 flip_node(local, walker, j)
 
 
 @njit(cache=True, nogil=True)
-def _visit(local, found, walker, key, on):
+def _visit(local, found, walker, none, key, on):
     """A sweep at the target that counts what lies outside the set, for equation T43.
 
     Adds to ``on`` (n,) the conditional probability that a node is on and the configuration
@@ -204,6 +287,21 @@ def _visit(local, found, walker, key, on):
     inside = table[place_of(table, names, name)] > 0
     outside, n_free = 0.0, 0
     for j in range(len(state)):
+        number = local.set_of[j]
+        if number >= 0:
+            if local.lane_of[j] != local.lane_ptr[number] or none[number] == 0.0:
+                continue
+            was_on = clear_set(local, walker, number)
+            if was_on >= 0:
+                name ^= keys[was_on]
+            gains_of_set(local, walker, number)
+            share = shares_of_set(local, walker, number)
+            outside += _outside_of_set(local, found, walker, number, share, name, on)
+            n_free += 1
+            draw_from_set(local, walker, number, share, combine(key, uint64(hidden[j])))
+            name = name_of(keys, state)
+            inside = table[place_of(table, names, name)] > 0
+            continue
         if clamp[j] != FREE:
             continue
         # Both states of j are counted by their probabilities, not the one that is drawn below.
@@ -224,6 +322,22 @@ def _visit(local, found, walker, key, on):
         if clamp[j] == 1:
             on[j] += outside / max(n_free, 1)
     return outside / max(n_free, 1)
+
+
+@njit(cache=True, nogil=True)
+def _outside_of_set(local, found, walker, number, none, name, on):
+    """Probability that the next state of a set of alternatives lies outside the configurations.
+
+    ``name`` is that of the configuration in which none is on; the lanes hold probabilities.
+    """
+    table, names, keys = found.table, found.names, found.keys
+    outside = none if table[place_of(table, names, name)] == 0 else 0.0
+    for lane in range(local.lane_ptr[number], local.lane_ptr[number + 1]):
+        j, share = local.lane_node[lane], walker.lanes[lane]
+        if j >= 0 and share > 0.0 and table[place_of(table, names, name ^ keys[j])] == 0:
+            on[j] += share
+            outside += share
+    return outside
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,8 @@
 """Sets of distinct configurations of a row that grow by single flips of their likeliest members.
 
-Equation T40 of docs/theory.md. Configurations are stored as a start or an expanded member and the
-one bit that was flipped, so a set takes memory by entry and not by entry times nodes.
+Equations T40 and T52 of docs/theory.md. To switch an alternative on is to switch the one off that
+was on. Configurations are stored as a start or an expanded member and the one or two bits that were
+flipped, so a set takes memory by entry and not by entry times nodes.
 """
 
 import math
@@ -12,7 +13,13 @@ import numpy.typing as npt
 from numba import njit, uint64
 
 from noisyor.engines.contract import FREE
-from noisyor.engines.numba.sampling.walker import allocate_walker, enter_state, gain_on
+from noisyor.engines.numba.sampling.walker import (
+    allocate_walker,
+    enter_state,
+    flip_node,
+    gain_on,
+    gains_of_set,
+)
 from noisyor.engines.numba.scalar import mix
 
 
@@ -21,13 +28,15 @@ class ConfigurationSet(NamedTuple):
 
     Entry e has log p(h, x) ``value[e]`` and the name ``names[e]``, the exclusive or of the ``keys``
     (n,) of the nodes that are on; ``table`` finds entries by name. If ``origin[e] < 0`` the entry
-    is the start ``-1 - origin[e]``, else it is ``expanded[origin[e]]`` with ``flipped[e]`` flipped.
+    is the start ``-1 - origin[e]``, else it is ``expanded[origin[e]]`` with ``flipped[e]`` flipped,
+    and ``rival[e]`` switched off unless it is -1.
     """
 
     value: npt.NDArray[np.float64]
     names: npt.NDArray[np.uint64]
     origin: npt.NDArray[np.int32]
     flipped: npt.NDArray[np.int32]
+    rival: npt.NDArray[np.int32]
     table: npt.NDArray[np.int32]
     keys: npt.NDArray[np.uint64]
     start: npt.NDArray[np.uint8]
@@ -52,11 +61,13 @@ def grow_set(local, starts, first_start, n_starts, n_expansions):
         n_slots *= 2
     value, names = np.empty(capacity), np.empty(capacity, dtype=np.uint64)
     origin, flipped = np.empty(capacity, dtype=np.int32), np.empty(capacity, dtype=np.int32)
-    done = np.zeros(capacity, dtype=np.bool_)
+    rival, done = np.empty(capacity, dtype=np.int32), np.zeros(capacity, dtype=np.bool_)
     table, keys = np.zeros(n_slots, dtype=np.int32), np.empty(n, dtype=np.uint64)
     start, expanded = np.empty((n_starts, n), np.uint8), np.empty((n_expansions, n), np.uint8)
     walker, clamp = allocate_walker(local), local.clamp
     state = walker.state
+    n_sets = len(local.lane_ptr) - 1
+    on_of_set, value_without = np.empty(n_sets, dtype=np.int32), np.empty(n_sets)
     for j in range(n):
         # Keys as in Zobrist hashing: flipping a node is one exclusive or.
         keys[j] = mix(uint64(local.hidden[j]) + uint64(0x5851F42D4C957F2D))
@@ -72,7 +83,7 @@ def grow_set(local, starts, first_start, n_starts, n_expansions):
         if table[place] == 0:
             copy_into(start[s], state)
             value[size] = enter_state(local, walker)
-            names[size], origin[size], flipped[size] = name, -1 - s, -1
+            names[size], origin[size], flipped[size], rival[size] = name, -1 - s, -1, -1
             size += 1
             table[place] = size
         empty = table[place] - 1
@@ -84,21 +95,68 @@ def grow_set(local, starts, first_start, n_starts, n_expansions):
         if best < 0:
             break
         done[best] = True
-        recall_entry(origin[best], flipped[best], start, expanded, state)
+        recall_entry(origin[best], flipped[best], rival[best], start, expanded, state)
         copy_into(state, expanded[e])
         base = enter_state(local, walker)
+        for number in range(n_sets):
+            on_of_set[number] = _on_of_set(local, state, number)
+            value_without[number] = _leave_set(local, walker, number, on_of_set[number], base)
         for j in range(n):
+            number, other = local.set_of[j], -1
+            if number >= 0 and on_of_set[number] != j:
+                other = on_of_set[number]
             name = names[best] ^ keys[j]
+            if other >= 0:
+                name ^= keys[other]
             place = place_of(table, names, name)
             if clamp[j] == FREE and table[place] == 0:
-                gain = gain_on(local, walker, j)
-                value[size] = base - gain if state[j] else base + gain
-                names[size], origin[size], flipped[size] = name, e, j
+                if number < 0:
+                    gain = gain_on(local, walker, j)
+                    value[size] = base - gain if state[j] else base + gain
+                elif state[j]:
+                    value[size] = value_without[number]
+                else:
+                    value[size] = value_without[number] + walker.lanes[local.lane_of[j]]
+                names[size], origin[size], flipped[size], rival[size] = name, e, j, other
                 size += 1
                 table[place] = size
     return ConfigurationSet(
-        value[:size], names[:size], origin[:size], flipped[:size], table, keys, start, expanded
+        value[:size],
+        names[:size],
+        origin[:size],
+        flipped[:size],
+        rival[:size],
+        table,
+        keys,
+        start,
+        expanded,
     )
+
+
+@njit(cache=True, nogil=True)
+def _on_of_set(local, state, number):
+    """Alternative of a set that is on, or -1."""
+    for lane in range(local.lane_ptr[number], local.lane_ptr[number + 1]):
+        j = local.lane_node[lane]
+        if j >= 0 and state[j]:
+            return j
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _leave_set(local, walker, number, on, base):
+    """Fill the lanes of a set with the gains of its nodes; return log p(h, x) with none on.
+
+    ``on``: its node that is on, or -1; ``base``: log p(h, x) as it is.
+    """
+    if on < 0:
+        gains_of_set(local, walker, number)
+        return base
+    without = base - gain_on(local, walker, on)
+    flip_node(local, walker, on)
+    gains_of_set(local, walker, number)
+    flip_node(local, walker, on)
+    return without
 
 
 @njit(cache=True, nogil=True)
@@ -133,19 +191,22 @@ def copy_into(source, target):
 
 
 @njit(cache=True, nogil=True)
-def recall_entry(origin, flipped, start, expanded, state):
+def recall_entry(origin, flipped, rival, start, expanded, state):
     """Write the configuration of an entry to ``state``."""
     if origin < 0:
         copy_into(start[-1 - origin], state)
     else:
         copy_into(expanded[origin], state)
         state[flipped] = 1 - state[flipped]
+        if rival >= 0:
+            state[rival] = 0
 
 
 @njit(cache=True, nogil=True)
 def mean_of_set(found, weight):
     """Weighted mean of the configurations, in time linear in entries, not in their length."""
     start, expanded, origin, flipped = found.start, found.expanded, found.origin, found.flipped
+    rival = found.rival
     of_start, of_expanded = np.zeros(len(start)), np.zeros(len(expanded))
     mean = np.zeros(start.shape[1])
     for entry in range(len(weight)):
@@ -154,9 +215,11 @@ def mean_of_set(found, weight):
         else:
             of_expanded[origin[entry]] += weight[entry]
             j = flipped[entry]
-            # An entry differs from its origin in one bit: correct for that one here, and add the
+            # An entry differs from its origin in a bit or two: correct for these here, and add the
             # origins with their total weights below.
             mean[j] += weight[entry] * (1.0 - 2.0 * expanded[origin[entry], j])
+            if rival[entry] >= 0:
+                mean[rival[entry]] -= weight[entry]
     for s in range(len(start)):
         if of_start[s] > 0.0:
             for j in range(len(mean)):

@@ -25,32 +25,21 @@ from noisyor.engines.numba.float64x8 import (
     exp_minus,
     fma,
     inner,
-    largest,
     load,
     log_one_plus,
     logistic,
     pointers,
     reduce_max,
-    reduce_sum,
     splat,
     store,
-    where_less,
 )
-from noisyor.engines.numba.graph import NEVER
+from noisyor.engines.numba.sampling.alternatives import CERTAIN, IMPOSSIBLE, choose, softmax
 from noisyor.engines.numba.sampling.dense_layout import Columns, Dense, Matrices, aligned
 from noisyor.engines.numba.sampling.gibbs import NEGLIGIBLE
-from noisyor.engines.numba.sampling.walker import logistic_of, uniform_of
+from noisyor.engines.numba.sampling.walker import LARGE, logistic_of, uniform_of
 from noisyor.engines.numba.scalar import combine
 from noisyor.engines.reduction import ROWS_OF_BLOCK
 from noisyor.network.graph import Network
-
-_NEVER = float(NEVER)
-
-_LARGE = 1e290
-"""Products of factors are kept below this."""
-
-_FAR = 250.0
-"""Alternatives this far below the best one have probability zero."""
 
 
 class Work(NamedTuple):
@@ -99,13 +88,15 @@ class Sums(NamedTuple):
 def _allocate_work(columns: Columns) -> Work:
     """Scratch for rows of a network."""
     width, ones = columns.width, -(-columns.n_visible // WIDTH) * WIDTH
-    by_one = [aligned(ones) for _ in range(4)]
     return Work(
         aligned(width),
         aligned(width),
         np.zeros(width, dtype=np.uint8),
         np.full(width, FREE, dtype=np.uint8),
-        *by_one,
+        aligned(ones),
+        aligned(ones),
+        aligned(ones),
+        aligned(ones),
         aligned(WIDTH),
         aligned(WIDTH),
         np.zeros(ones, dtype=np.int64),
@@ -303,7 +294,7 @@ def _gains(tables, work, n_ones, c):
         odds = work.off[place]
         # No factor is above 1 + off: all lanes overflow late enough if this product does not.
         bound *= 1.0 + odds
-        if bound > _LARGE:
+        if bound > LARGE:
             gain = gain + log_one_plus(factor - one)[0]
             factor, bound = one, 1.0 + odds
         factor = factor * fma(load(tables.works, work.ones[place] + c), splat(odds), one)
@@ -331,64 +322,27 @@ def _draw_set(tables, work, sums, n_ones, first, last, weight, key):
 
     Equation T52: the odds of each against none are those of an independent node, the others off.
     """
-    decided = False
+    probability, known = work.probability, work.known
     for c in range(first, last):
         if work.state[c]:
             _without(tables, work, n_ones, c)
             _leave(work, n_ones)
             work.state[c] = 0
-        decided |= work.known[c] == 1
-    top = splat(_NEVER if decided else 0.0)
     for c in range(first, last, WIDTH):
-        store(work.probability, c, _gains(tables, work, n_ones, c))
+        store(probability, c, _gains(tables, work, n_ones, c))
         for lane in range(c, c + WIDTH):
-            if work.known[lane] != FREE:
-                work.probability[lane] = -_NEVER if work.known[lane] else _NEVER
-        top = largest(top, load(work.probability, c))
-    best = reduce_max(top)
-    total = splat(0.0)
+            if known[lane] != FREE:
+                probability[lane] = CERTAIN if known[lane] else IMPOSSIBLE
+    none = softmax(probability, first, last)
     for c in range(first, last, WIDTH):
-        behind = splat(best) - load(work.probability, c)
-        share = where_less(behind, splat(_FAR), exp_minus(behind)[0], splat(0.0))
-        store(work.probability, c, share)
-        total = total + share
-    none = 0.0 if decided or best > _FAR else math.exp(-best)
-    inverse = 1.0 / (reduce_sum(total) + none)
-    none *= inverse
-    for c in range(first, last, WIDTH):
-        share = load(work.probability, c) * splat(inverse)
-        store(work.probability, c, share)
+        share = load(probability, c)
         if reduce_max(share) >= NEGLIGIBLE:
             _credit_eight(tables, work, sums, n_ones, c, share * splat(weight))
-    chosen = _choose(work.probability, first, last, none, uniform_of(key))
+    chosen = choose(probability, first, last, none, uniform_of(key))
     if chosen >= 0:
         work.state[chosen] = 1
         _switch_on(tables, work, n_ones, chosen)
     return none
-
-
-@inner()
-def _choose(probability, first, last, none, wanted):
-    """Column whose interval holds ``wanted``, or -1: none comes first, then the nodes in order."""
-    if wanted < none:
-        return -1
-    up_to, block, chosen = none, -1, -1
-    for c in range(first, last, WIDTH):
-        of_eight = reduce_sum(load(probability, c))
-        if of_eight > 0.0:
-            block = c
-            if wanted < up_to + of_eight:
-                break
-        up_to += of_eight
-    # If rounding leaves a gap at the end it belongs to the last node that may be on.
-    if block >= 0:
-        for c in range(block, block + WIDTH):
-            if probability[c] > 0.0:
-                chosen = c
-                up_to += probability[c]
-                if wanted < up_to:
-                    break
-    return chosen
 
 
 @inner()

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.engines.numba.float64x8 import WIDTH
-from noisyor.engines.numba.graph import NEVER, TINY, log_expm1
+from noisyor.engines.numba.graph import TINY, log_expm1
+from noisyor.engines.numba.sampling.alternatives import IMPOSSIBLE
 from noisyor.network.graph import Network
 
 _FILLED = 0.25
@@ -121,7 +122,7 @@ def matrices_of(network: Network, dense: Dense) -> Matrices:
     works = aligned(n_visible * columns.width)
     np.negative(np.expm1(-theta, out=works), out=works)
     leak = value[network.leak_param]
-    log_odds = np.full(columns.width, float(NEVER))
+    log_odds = np.full(columns.width, IMPOSSIBLE)
     log_odds[columns.column] = log_expm1(leak[n_visible:])
     total = theta.reshape(n_visible, columns.width).sum(axis=0)
     leak = leak[:n_visible]

@@ -14,11 +14,12 @@ from numba import njit, uint64
 from noisyor.engines.contract import FREE
 from noisyor.engines.numba.sampling.walker import (
     allocate_walker,
-    choose,
     clear_set,
+    draw_from_set,
     enter_state,
     flip_node,
     gain_on,
+    gains_of_set,
     localize,
     logistic_of,
     shares_of_set,
@@ -71,10 +72,10 @@ def sweep_rows(graph, parameters, works, rows, states, seed, sweep, credit, chan
             k = local.hidden[j]
             number = local.set_of[j]
             if number >= 0:
-                if j == local.member[local.set_ptr[number]]:
-                    draw = uniform_of(combine(key, uint64(k)))
+                if local.lane_of[j] == local.lane_ptr[number]:
+                    set_key = combine(key, uint64(k))
                     none = _draw_set(
-                        graph, local, walker, number, active, weight, draw, probability, credit
+                        graph, local, walker, number, active, weight, set_key, probability, credit
                     )
                     times_none[number] += weight * none
                 continue
@@ -110,27 +111,24 @@ def sweep_rows(graph, parameters, works, rows, states, seed, sweep, credit, chan
 
 
 @njit(cache=True, nogil=True)
-def _draw_set(graph, local, walker, number, active, weight, draw, probability, credit):
+def _draw_set(graph, local, walker, number, active, weight, key, probability, credit):
     """Draw a set of alternatives given all else; return the probability that none is on.
 
     Fills ``probability`` (n_hidden,) of its nodes.
     """
-    begin, end, member = local.set_ptr[number], local.set_ptr[number + 1], local.member
     clear_set(local, walker, number)
-    share = np.empty(len(local.hidden))
-    for position in range(begin, end):
-        share[member[position]] = gain_on(local, walker, member[position])
-    none = shares_of_set(share, local.clamp, member, begin, end)
-    for position in range(begin, end):
-        j = member[position]
-        probability[local.hidden[j]] = share[j]
-        if share[j] >= NEGLIGIBLE:
-            _credit_node(graph, local, walker, j, active, weight * share[j], credit)
+    gains_of_set(local, walker, number)
+    none = shares_of_set(local, walker, number)
+    for lane in range(local.lane_ptr[number], local.lane_ptr[number + 1]):
+        j, share = local.lane_node[lane], walker.lanes[lane]
+        if j < 0:
+            continue
+        probability[local.hidden[j]] = share
+        if share >= NEGLIGIBLE:
+            _credit_node(graph, local, walker, j, active, weight * share, credit)
         else:
-            credit[graph.leak_param[graph.n_visible + local.hidden[j]]] += weight * share[j]
-    chosen = choose(share, member, begin, end, none, draw)
-    if chosen >= 0:
-        flip_node(local, walker, chosen)
+            credit[graph.leak_param[graph.n_visible + local.hidden[j]]] += weight * share
+    draw_from_set(local, walker, number, none, key)
     return none
 
 
