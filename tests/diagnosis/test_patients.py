@@ -29,3 +29,8 @@ def test_naive_bayes_is_the_posterior_if_one_cause_is_on(network):
     )
     expected = np.exp(expected) / np.exp(expected).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(naive_bayes(network, rows), expected)
+
+
+def test_sets_of_alternatives_are_no_independent_diseases():
+    with pytest.raises(InvalidSettingError, match="independent causes"):
+        simulate_patients(nor.bipartite(3, 2, alternatives=[0, 0]), 2)

@@ -86,7 +86,7 @@ class TestDamage:
     @settings(deadline=None, max_examples=300)
     def test_flipping_any_byte_is_noticed_or_harmless(self, data, tmp_path_factory):
         path = tmp_path_factory.mktemp("flip") / "model.safetensors"
-        name = data.draw(st.sampled_from(["convolutional", "named", "layered"]))
+        name = data.draw(st.sampled_from(["convolutional", "named", "layered", "alternatives"]))
         save_network(path, NETWORKS[name], metadata={"seed": 3})
         content = bytearray(path.read_bytes())
         where = data.draw(st.integers(0, len(content) - 1))
@@ -181,6 +181,27 @@ class TestDamage:
     def test_arrays_of_the_wrong_kind(self, model, arrays, message):
         forge(model, arrays=arrays)
         refused(model, message)
+
+    @pytest.mark.parametrize(
+        ("numbers", "message"),
+        [
+            (np.array([1, -1, 0, 1]), "alternatives is int64"),
+            (np.array([[1, -1, 0, 1]], dtype=np.int32), "alternatives"),
+            (np.array([1, -1, 0], dtype=np.int32), "each of 4 hidden nodes"),
+            (np.array([2, -1, 0, 2], dtype=np.int32), "without gaps"),
+            (np.array([2**31 - 1, -1, 0, 1], dtype=np.int32), "without gaps"),
+            (np.array([-2, -1, 0, 1], dtype=np.int32), "without gaps"),
+        ],
+    )
+    def test_sets_of_the_wrong_kind(self, tmp_path, numbers, message):
+        save_network(tmp_path / "m", NETWORKS["alternatives"])
+        forge(tmp_path / "m", arrays={"alternatives": numbers})
+        refused(tmp_path / "m", message)
+
+    def test_sets_of_nodes_with_parents(self, tmp_path):
+        save_network(tmp_path / "m", NETWORKS["layered"])
+        forge(tmp_path / "m", arrays={"alternatives": np.array([0, 0, -1], dtype=np.int32)})
+        refused(tmp_path / "m", "alternatives have no parents")
 
     @pytest.mark.parametrize(
         ("network", "message"),

@@ -15,6 +15,12 @@ class TestBounds:
         expected = nor.explain(topics.network, topics.observations, hidden=off).log_joint.mean()
         assert nothing_elbo(topics.network, topics.observations) == pytest.approx(expected)
 
+    def test_sets_of_alternatives(self):
+        network = nor.bipartite(3, 3, prior_probability=[0.1, 0.5, 0.3], alternatives=[0, 0, -1])
+        rows = Observations.of(np.eye(3))
+        expected = nor.inference.log_joint(network, np.zeros((3, 3)), rows).mean()
+        assert nothing_elbo(network, rows) == pytest.approx(expected)
+
     def test_unobserved_entries_do_not_count(self, topics):
         X = topics.observations.to_dense()
         X[:, 4] = np.nan

@@ -45,6 +45,7 @@ NETWORKS = {
     "named": bipartite(
         2, 2, visible_names=["fever", "Fieber °C\n\ud800"], hidden_names=["flu", '"'], fixed="prior"
     ),
+    "alternatives": bipartite(3, 4, prior_probability=0.2, alternatives=[1, -1, 0, 1]),
     "without groups": Network(1, 1, [0, 1, 1], [0], [0], [1, 2], [0.5, 1.0, 2.0], [1, 0, 1]),
 }
 
@@ -83,7 +84,7 @@ def assert_same(left: Network, right: Network) -> None:
         "layout",
     ):
         assert getattr(left, name) == getattr(right, name)
-    for name in ("child_ptr", "parent", "param", "leak_param", "theta", "free"):
+    for name in ("child_ptr", "parent", "param", "leak_param", "theta", "free", "alternatives"):
         mine, other = getattr(left, name), getattr(right, name)
         assert mine.dtype == other.dtype
         assert mine.tobytes() == other.tobytes()

@@ -195,9 +195,11 @@ def _set_of(network: Network, hidden: int) -> dict[str, int]:
 
 
 def _alternatives(graph: Any, hidden: list[Hashable]) -> IntArray:
-    """Sets of hidden nodes with the same attribute ``alternatives``, numbered as they appear."""
+    """Sets of hidden nodes with equal attribute ``alternatives``: by number, or as they appear."""
     labels = [graph.nodes[node].get("alternatives") for node in hidden]
-    distinct = dict.fromkeys(label for label in labels if label is not None)
+    distinct = list(dict.fromkeys(label for label in labels if label is not None))
+    if all(isinstance(label, int) for label in distinct):
+        distinct.sort()
     numbers = {label: number for number, label in enumerate(distinct)}
     return np.array([numbers.get(label, -1) for label in labels], dtype=np.int32)
 

@@ -21,7 +21,7 @@ from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, IntArray, L
 from noisyor.errors import InvalidDataError, InvalidNetworkError
 from noisyor.network.parameters import theta_from_odds, theta_from_probability
 
-__all__ = ["Sets", "as_numbers", "check_alternatives"]
+__all__ = ["Sets", "as_numbers", "check_parents"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,16 +186,17 @@ def as_numbers(alternatives: npt.ArrayLike | None, n_hidden: int) -> IntArray:
             f"alternatives has one whole number for each of {n_hidden} hidden nodes, got "
             f"{given.dtype} of shape {given.shape}"
         )
+    used = np.unique(given[given >= 0])
+    if given.min() < -1 or not np.array_equal(used, np.arange(len(used))):
+        raise InvalidNetworkError(
+            "sets of alternatives are numbered 0, 1, ... without gaps, and -1 is none; got "
+            f"{np.unique(given)[:10].tolist()}"
+        )
     return given.astype(np.int32)
 
 
-def check_alternatives(sets: Sets, n_parents: LongArray) -> None:
-    """Refuse sets that are not numbered 0, 1, ..., and members with parents (n_hidden,)."""
-    if sets.number.min(initial=0) < -1 or (np.diff(sets.ptr) == 0).any():
-        raise InvalidNetworkError(
-            "sets of alternatives are numbered 0, 1, ... without gaps, and -1 is none; got "
-            f"{np.unique(sets.number)[:10].tolist()}"
-        )
+def check_parents(sets: Sets, n_parents: LongArray) -> None:
+    """Refuse alternatives with parents; ``n_parents`` (n_hidden,)."""
     below = sets.member[n_parents[sets.member] > 0]
     if below.size:
         raise InvalidNetworkError(

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray
 from noisyor.errors import InvalidNetworkError
-from noisyor.network.alternatives import Sets, as_numbers, check_alternatives
+from noisyor.network.alternatives import Sets, as_numbers, check_parents
 from noisyor.network.layout import ConvolutionalLayout, Layout
 from noisyor.network.parameters import failure_from_theta, probability_from_theta
 
@@ -83,15 +83,15 @@ class Network:
         groups = {name: _frozen(index, np.int32) for name, index in self.groups.items()}
         put(self, "groups", groups)
         put(self, "visible_shape", tuple(self.visible_shape) or (self.n_visible,))
-        put(self, "alternatives", _frozen(as_numbers(self.alternatives, self.n_hidden), np.int32))
         for name in ("visible_names", "hidden_names"):
             value = getattr(self, name)
             put(self, name, None if value is None else tuple(str(item) for item in value))
         _check_shapes(self)
+        put(self, "alternatives", _frozen(as_numbers(self.alternatives, self.n_hidden), np.int32))
         _check_theta(self.theta, len(self.theta))
         _check_graph(self)
         _check_layout(self)
-        check_alternatives(self.sets, np.diff(self.child_ptr)[self.n_visible :])
+        check_parents(self.sets, np.diff(self.child_ptr)[self.n_visible :])
         self.engine_cache  # noqa: B018  created here so that copies share it
 
     # ---- sizes
