@@ -8,9 +8,13 @@ from .diseases import disease_network as disease_network
 from .diseases import read_finding_names as read_finding_names
 from .findings import find_visible as find_visible
 from .findings import state_of_finding as state_of_finding
+from .ontology import Ontology as Ontology
+from .ontology import read_ontology as read_ontology
 from .patients import Patients as Patients
 from .patients import naive_bayes as naive_bayes
 from .patients import simulate_patients as simulate_patients
+from .phenopackets import Patient as Patient
+from .phenopackets import read_phenopackets as read_phenopackets
 from .ranking import Cause as Cause
 from .ranking import Differential as Differential
 from .ranking import ExplainedFinding as ExplainedFinding
