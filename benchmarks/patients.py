@@ -5,9 +5,9 @@
 Published cases with a confirmed disease, scored three ways: as others report; with the case's own
 paper taken out of the annotations of its disease; and only cases whose paper is no reference of the
 disease. Free settings were chosen on the development half of the papers (by a hash of the PMID),
-the report half is for the tables. Large papers have hundreds of patients, so tables are of at most
-``--per-paper`` cases of each paper and disease; ours and naive Bayes are scored on every case too.
-Two diseases: the findings of two patients together, own papers out.
+the report half is for the tables. Large papers have hundreds of patients, so the tables of the
+store are of at most ``--per-paper`` cases of each paper and disease; ours and naive Bayes are
+scored on every case too. Two diseases: the findings of two patients together, own papers out.
 
 hpo3 (PyPI) reads the same ontology and the same annotations; where it is not installed its rows
 are left out.
@@ -56,8 +56,8 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--data", type=Path, help="folder with the HPO's files and patients/")
     parser.add_argument("--half", choices=HALVES, default="report")
-    parser.add_argument("--per-paper", type=int, default=2)
-    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--per-paper", type=int, default=1)
+    parser.add_argument("--pairs", type=int, default=150)
     parser.add_argument("--no-hpo3", action="store_true")
     options = parser.parse_args()
     machine = Machine()
@@ -218,8 +218,8 @@ def hpo3_scores(folder: Path, data: HpoData, found: Study) -> Scores | None:
         for source, name in (("hp.obo.xz", "hp.obo"), ("hpo_phenotype.hpoa.xz", "phenotype.hpoa")):
             (Path(place) / name).write_bytes(lzma.decompress((folder / source).read_bytes()))
         # It wants genes, which play no part here.
-        (Path(place) / "phenotype_to_genes.txt").write_text(
-            "hpo_id\thpo_name\tncbi_gene_id\tgene_symbol\tdisease_id\n"
+        (Path(place) / "genes_to_phenotype.txt").write_text(
+            "ncbi_gene_id\tgene_symbol\thpo_id\thpo_name\tfrequency\tdisease_id\n"
         )
         Terms(place)
     terms = dict.fromkeys(statement.finding for statement in data.statements)
