@@ -91,8 +91,8 @@ def main() -> None:
     lines.append(
         f"One ranking over all {report['tables']['all diseases']['diseases']:,} diseases takes "
         f"{seconds['median_cpu']} s of CPU time (median; at most {seconds['largest_cpu']} s among "
-        f"forty), after loading. The wall time was {seconds['median_wall']} s on a machine of which "
-        f"other programs used {100 * report['machine']['share_of_cpu_used_by_others']:.0f} %.\n"
+        f"forty), after loading. The wall time was {seconds['median_wall']} s on a machine of "
+        f"which others used {100 * report['machine']['share_of_cpu_used_by_others']:.0f} %.\n"
     )
     PAGE.write_text("\n".join(lines), "utf-8")
 
