@@ -8,6 +8,14 @@ from .diseases import disease_network as disease_network
 from .diseases import read_finding_names as read_finding_names
 from .findings import find_visible as find_visible
 from .findings import state_of_finding as state_of_finding
+from .hpo.model import DiseaseModel as DiseaseModel
+from .hpo.questions import NextFinding as NextFinding
+from .hpo.questions import next_findings as next_findings
+from .hpo.ranking import DiseaseFinding as DiseaseFinding
+from .hpo.ranking import DiseaseRanking as DiseaseRanking
+from .hpo.ranking import RankedDisease as RankedDisease
+from .hpo.ranking import rank_diseases as rank_diseases
+from .hpo.settings import DiseaseSettings as DiseaseSettings
 from .ontology import Ontology as Ontology
 from .ontology import read_ontology as read_ontology
 from .patients import Patients as Patients
