@@ -9,7 +9,7 @@ import pytest
 from rare_diseases import write_annotations, write_ontology, write_patient
 
 from noisyor.cli.main import main
-from noisyor.diagnosis import disease_file
+from noisyor.diagnosis.hpo import model_file
 
 SOURCES = ["--annotations", "small.hpoa", "--ontology", "small.obo"]
 
@@ -18,7 +18,7 @@ SOURCES = ["--annotations", "small.hpoa", "--ontology", "small.obo"]
 def folder(tmp_path, monkeypatch):
     """Files of a small clinic, and an empty cache."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(disease_file, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(model_file, "cache_folder", lambda: tmp_path / "cache")
     write_ontology(Path("small.obo"))
     write_annotations(Path("small.hpoa"))
     write_patient(Path("anna.json"))
@@ -103,7 +103,7 @@ def test_the_model_is_built_once(capsys, monkeypatch):
         raise AssertionError("built again")
 
     with monkeypatch.context() as patched:
-        patched.setattr(disease_file, "disease_network", refuse)
+        patched.setattr(model_file, "build_model", refuse)
         assert run(capsys, "anna.json", *SOURCES).out == first
     kept.write_bytes(kept.read_bytes()[:-5])
     assert run(capsys, "anna.json", *SOURCES).out == first  # damaged: built again

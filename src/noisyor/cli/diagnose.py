@@ -133,7 +133,7 @@ def diagnose(
 def _model(
     path: Path | None, annotations: Path | None, ontology: Path | None, omim_only: bool
 ) -> DiseaseModel:
-    from noisyor.diagnosis.disease_file import (
+    from noisyor.diagnosis.hpo.model_file import (
         build_disease_model,
         load_disease_model,
         save_disease_model,

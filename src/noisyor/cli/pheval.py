@@ -20,7 +20,8 @@ from pheval.runners.runner import PhEvalRunner
 from noisyor._util.atomic import write_atomically
 from noisyor._util.json import to_json
 from noisyor.diagnosis import DiseaseModel, rank_diseases, read_phenopackets
-from noisyor.diagnosis.disease_file import build_disease_model
+from noisyor.diagnosis.hpo.model_file import build_disease_model
+from noisyor.diagnosis.hpo.sets import DiseasePrior
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
 __all__ = ["NoisyOrImplementation"]
@@ -43,7 +44,7 @@ class RunnerOptions:
 
     annotations: str | None = None
     ontology: str | None = None
-    prior: str = "one"
+    prior: DiseasePrior = "one"
     omim_only: bool = False
     top: int = 100
 

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from noisyor._util.paths import check_folder, check_target, make_folder, write_text
 from noisyor._version import __version__
-from noisyor.diagnosis import NextFinding, Patient, RankedDisease, Ranking
+from noisyor.diagnosis.hpo.questions import NextFinding
+from noisyor.diagnosis.hpo.ranking import DiseaseRanking, RankedDisease
+from noisyor.diagnosis.phenopackets import Patient
 from noisyor.report.templating import asset, environment, require_templates
 
 __all__ = ["DISCLAIMER", "Case", "check_diagnosis_page", "diagnosis_page", "write_diagnosis_page"]
@@ -28,7 +30,7 @@ class Case(NamedTuple):
 
     patient: Patient
     names: dict[str, str]
-    ranking: Ranking
+    ranking: DiseaseRanking
     questions: tuple[NextFinding, ...]
 
     @property

@@ -15,7 +15,8 @@ from noisyor._util.csr import Rows
 from noisyor._version import __version__
 from noisyor.datasets.download import cache_folder, fetch
 from noisyor.datasets.hpo import load_hpo
-from noisyor.diagnosis.diseases import DiseaseModel, RankingSettings, disease_network
+from noisyor.diagnosis.hpo.model import DiseaseModel, build_model
+from noisyor.diagnosis.hpo.settings import DiseaseSettings
 from noisyor.diagnosis.ontology import Ontology, read_ontology
 from noisyor.errors import ModelFileError
 from noisyor.io.sealed_file import DamagedError, parsing, read_sealed, write_sealed
@@ -26,6 +27,7 @@ FORMAT = "noisyor-diseases-1"
 
 PathLike = str | os.PathLike[str]
 
+_ARRAYS = ("ptr", "term", "frequency", "own", "share")
 _PARENTS = ("ontology.parents.ptr", "ontology.parents.columns")
 
 
@@ -34,9 +36,24 @@ def save_disease_model(path: PathLike, model: DiseaseModel) -> None:
 
     Examples
     --------
+    >>> import pathlib, tempfile
+    >>> import noisyor as nor
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "hp.obo").write_text("[Term]\\nid: HP:1\\nname: Fever\\n")
+    >>> columns = ["database_id", "disease_name", "qualifier", "hpo_id", "reference"]
+    >>> columns += ["evidence", "onset", "frequency", "sex", "modifier", "aspect", "biocuration"]
+    >>> row = ["D:1", "Flu", "", "HP:1", "PMID:1", "PCS", "", "9/10", "", "", "P", ""]
+    >>> lines = ["\\t".join(fields) for fields in (columns, row)]
+    >>> _ = (folder / "small.hpoa").write_text("\\n".join(lines) + "\\n")
+    >>> model = nor.diagnosis.build_disease_model(
+    ...     folder / "small.hpoa", folder / "hp.obo", cached=False)
+    >>> nor.diagnosis.save_disease_model(folder / "flu.safetensors", model)
+    >>> nor.diagnosis.load_disease_model(folder / "flu.safetensors").disease_names
+    ('Flu',)
     """
     ontology = model.ontology
-    parents = dict(zip(_PARENTS, ontology.parents, strict=True))
+    arrays = {name: getattr(model, name) for name in _ARRAYS}
+    arrays |= zip(_PARENTS, ontology.parents, strict=True)
     fields = {
         "diseases": {
             "ids": model.disease_ids,
@@ -53,7 +70,7 @@ def save_disease_model(path: PathLike, model: DiseaseModel) -> None:
             "retired": dict(ontology.retired),
         },
     }
-    write_sealed(path, FORMAT, fields, {**model.arrays(), **parents})
+    write_sealed(path, FORMAT, fields, arrays)
 
 
 def load_disease_model(path: PathLike) -> DiseaseModel:
@@ -61,6 +78,20 @@ def load_disease_model(path: PathLike) -> DiseaseModel:
 
     Examples
     --------
+    >>> import pathlib, tempfile
+    >>> import noisyor as nor
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "hp.obo").write_text("[Term]\\nid: HP:1\\nname: Fever\\n")
+    >>> columns = ["database_id", "disease_name", "qualifier", "hpo_id", "reference"]
+    >>> columns += ["evidence", "onset", "frequency", "sex", "modifier", "aspect", "biocuration"]
+    >>> row = ["D:1", "Flu", "", "HP:1", "PMID:1", "PCS", "", "9/10", "", "", "P", ""]
+    >>> lines = ["\\t".join(fields) for fields in (columns, row)]
+    >>> _ = (folder / "small.hpoa").write_text("\\n".join(lines) + "\\n")
+    >>> model = nor.diagnosis.build_disease_model(
+    ...     folder / "small.hpoa", folder / "hp.obo", cached=False)
+    >>> nor.diagnosis.save_disease_model(folder / "flu.safetensors", model)
+    >>> nor.diagnosis.load_disease_model(folder / "flu.safetensors").disease_names
+    ('Flu',)
     """
     description, arrays = read_sealed(path, FORMAT)
     with parsing(path):
@@ -84,8 +115,8 @@ def load_disease_model(path: PathLike) -> DiseaseModel:
             disease_ids=ids,
             disease_names=_texts(diseases["names"], len(ids)),
             version=str(diseases["version"]),
-            settings=RankingSettings(**diseases["settings"]),
-            **arrays,
+            settings=DiseaseSettings(**diseases["settings"]),
+            **{name: arrays[name] for name in _ARRAYS},
         )
 
 
@@ -107,6 +138,19 @@ def build_disease_model(
 
     Examples
     --------
+    >>> import pathlib, tempfile
+    >>> import noisyor as nor
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "hp.obo").write_text("[Term]\\nid: HP:1\\nname: Fever\\n")
+    >>> columns = ["database_id", "disease_name", "qualifier", "hpo_id", "reference"]
+    >>> columns += ["evidence", "onset", "frequency", "sex", "modifier", "aspect", "biocuration"]
+    >>> row = ["D:1", "Flu", "", "HP:1", "PMID:1", "PCS", "", "9/10", "", "", "P", ""]
+    >>> lines = ["\\t".join(fields) for fields in (columns, row)]
+    >>> _ = (folder / "small.hpoa").write_text("\\n".join(lines) + "\\n")
+    >>> model = nor.diagnosis.build_disease_model(
+    ...     folder / "small.hpoa", folder / "hp.obo", cached=False)
+    >>> model.disease_names, model.ontology.names
+    (('Flu',), ('Fever',))
     """
     sources = (
         fetch("hpo_phenotype.hpoa") if annotations is None else existing(annotations),
@@ -118,9 +162,7 @@ def build_disease_model(
             return load_disease_model(kept)
         except ModelFileError:
             pass  # damaged: it is built again
-    model = disease_network(
-        load_hpo(sources[0]), ontology=read_ontology(sources[1]), databases=databases
-    )
+    model = build_model(load_hpo(sources[0]), read_ontology(sources[1]), databases=databases)
     if kept is not None:
         try:
             kept.parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +181,7 @@ def _place(sources: Sequence[Path], databases: Sequence[str] | None) -> Path | N
     for path in sources:
         with path.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
-    settings = dataclasses.asdict(RankingSettings())
+    settings = dataclasses.asdict(DiseaseSettings())
     told = [FORMAT, __version__, None if databases is None else sorted(databases), settings]
     digest.update(json.dumps(told, sort_keys=True).encode())
     return folder / "models" / f"diseases-{digest.hexdigest()[:32]}.safetensors"
