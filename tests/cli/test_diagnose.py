@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from rare_diseases import write_annotations, write_ontology, write_patient
+from rare_diseases import NASTY, write_annotations, write_ontology, write_patient
 
 from noisyor.cli.main import main
 from noisyor.diagnosis.hpo import model_file
@@ -93,6 +93,27 @@ def test_unknown_terms_are_told_and_do_not_stop_the_rest(capsys):
     assert (
         "not in the ontology, left out: HP:9999999 (Odd)" in run(capsys, "odd.json", *SOURCES).out
     )
+
+
+def test_of_several_patients_those_without_known_terms_are_left_out(capsys):
+    for name, term in (("1", "HP:0000040"), ("2", "HP:9999999")):
+        features = [{"type": {"id": term}}]
+        Path("all").mkdir(exist_ok=True)
+        write_patient(Path(f"all/{name}.json"), id=name, phenotypicFeatures=features)
+    out, err = run(capsys, "all", *SOURCES)
+    assert out.startswith("1: Sneezing")
+    assert "note: 2 has no known terms and is left out" in err
+
+
+def test_the_prior_is_an_option(capsys):
+    both = ["--present", f"{NASTY},Wheezing", *SOURCES, "--json", "--prior"]
+    told = {}
+    for prior in ("one", "at-least-one", "independent"):
+        (patient,) = json.loads(run(capsys, *both, prior).out)["patients"]
+        told[prior] = sum(disease["probability"] for disease in patient["diseases"])
+        assert (patient["rest"] is None) == (prior != "one")
+    assert told["one"] == pytest.approx(1.0)
+    assert told["at-least-one"] > 1.0  # measles and asthma together
 
 
 def test_the_model_is_built_once(capsys, monkeypatch):

@@ -21,7 +21,7 @@ from noisyor.cli.options import (
 from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
-    from noisyor.diagnosis import DiseaseModel, Ontology, Patient
+    from noisyor.diagnosis import DiseaseFinding, DiseaseModel, Ontology, Patient
     from noisyor.report.diagnosis import Case
 
 __all__ = ["diagnose"]
@@ -119,7 +119,12 @@ def diagnose(
         patients: tuple[Patient, ...] = (named_patient(diseases.ontology, present, absent),)
     else:
         patients = _read(patient, diseases.ontology)
-    cases = [_case(diseases, one, prior.replace("-", "_"), top, questions) for one in patients]
+    cases = []
+    for one in patients:
+        if one.present or one.absent:
+            cases.append(_case(diseases, one, prior.replace("-", "_"), top, questions))
+        else:
+            click.echo(f"note: {one.id} has no known terms and is left out", err=True)
     if html is not None:
         from noisyor.report.diagnosis import write_diagnosis_page
 
@@ -167,10 +172,12 @@ def _case(model: DiseaseModel, patient: Patient, prior: Any, top: int, questions
     from noisyor.report.diagnosis import Case
 
     ranking = rank_diseases(model, patient, prior=prior, top=top)
-    asked = next_findings(model, patient, prior=prior, top=questions) if questions else ()
+    asked = next_findings(model, patient, top=questions, ranking=ranking) if questions else ()
     number = model.ontology.number
+    told = (finding.by for one in ranking.diseases for finding in (*one.explains, *one.against))
     names = {
-        term: model.ontology.names[number[term]] for term in (*patient.present, *patient.absent)
+        term: model.ontology.names[number[term]]
+        for term in (*patient.present, *patient.absent, *told)
     }
     called = dict(zip(model.disease_ids, model.disease_names, strict=True))
     names |= {id: called[id] for one in asked for id in (one.if_present, one.if_absent)}
@@ -240,9 +247,9 @@ def _text(case: Case) -> list[str]:
         error = f"  (± {disease.error:.3f})" if disease.error >= 0.0005 else ""
         lines.append(f"  {disease.probability:6.3f}  {disease.name} ({disease.id}){error}")
         for label, told in (
-            ("explains", [f"{item.name} {item.share:.2f}" for item in disease.explains]),
+            ("explains", [_share(case, finding) for finding in disease.explains]),
             ("does not explain", case.unexplained(disease)),
-            ("lacks", [f"{item.name} {item.share:.2f}" for item in disease.against]),
+            ("lacks", [_share(case, finding) for finding in disease.against]),
         ):
             if told:
                 lines.append(f"          {label} {few(told)}")
@@ -257,6 +264,11 @@ def _text(case: Case) -> list[str]:
         answers = [case.names[question.if_present], case.names[question.if_absent]]
         lines.append(f"               if present {answers[0]}, if absent {answers[1]}")
     return lines
+
+
+def _share(case: Case, finding: DiseaseFinding) -> str:
+    through = case.through(finding)
+    return f"{finding.name} {finding.share:.2f}" + (f" {through}" if through else "")
 
 
 def _record(model: DiseaseModel, cases: list[Case]) -> dict[str, Any]:

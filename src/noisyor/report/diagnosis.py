@@ -9,7 +9,7 @@ from typing import NamedTuple
 from noisyor._util.paths import check_folder, check_target, make_folder, write_text
 from noisyor._version import __version__
 from noisyor.diagnosis.hpo.questions import NextFinding
-from noisyor.diagnosis.hpo.ranking import DiseaseRanking, RankedDisease
+from noisyor.diagnosis.hpo.ranking import DiseaseFinding, DiseaseRanking, RankedDisease
 from noisyor.diagnosis.phenopackets import Patient
 from noisyor.report.templating import asset, environment, require_templates
 
@@ -39,6 +39,12 @@ class Case(NamedTuple):
         if self.ranking.prior != "one":
             return None
         return max(0.0, 1.0 - sum(disease.probability for disease in self.ranking.diseases))
+
+    def through(self, finding: DiseaseFinding) -> str:
+        """By which other term a disease has a finding, in words; "" if by the finding itself."""
+        if not finding.own:
+            return "by related diseases"
+        return "" if finding.by == finding.term else f"by {self.names[finding.by]}"
 
     def unexplained(self, disease: RankedDisease) -> list[str]:
         """Names of the findings that are present and that a disease does not explain."""

@@ -10,7 +10,7 @@ from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.validation import check_count
 from noisyor.diagnosis.hpo.evidence import shows_exactly
 from noisyor.diagnosis.hpo.model import DiseaseModel
-from noisyor.diagnosis.hpo.ranking import terms_of
+from noisyor.diagnosis.hpo.ranking import DiseaseRanking, terms_of
 from noisyor.diagnosis.hpo.sets import DiseasePrior, posterior, readings
 from noisyor.diagnosis.phenopackets import Patient
 
@@ -53,6 +53,7 @@ def next_findings(
     *,
     prior: DiseasePrior = "one",
     top: int = 5,
+    ranking: DiseaseRanking | None = None,
 ) -> tuple[NextFinding, ...]:
     """Findings whose presence or absence would tell most about the disease, the best first.
 
@@ -63,6 +64,7 @@ def next_findings(
     ----------
     model, patient, prior : as in `rank_diseases`.
     top : number of findings.
+    ranking : of the patient, if it is at hand; its prior counts then.
 
     Examples
     --------
@@ -80,9 +82,12 @@ def next_findings(
     """
     check_count("top", top)
     present, absent = terms_of(model, patient)
-    belief = posterior(readings(model, present, absent), prior, model.settings.odds)
-    likely = np.argsort(-belief.probability, kind="stable")[:_DISEASES]
-    weight = belief.probability[likely]
+    if ranking is None:
+        belief = posterior(readings(model, present, absent), prior, model.settings.odds).probability
+    else:
+        belief = ranking.probability
+    likely = np.argsort(-belief, kind="stable")[:_DISEASES]
+    weight = belief[likely]
     weight = weight / weight.sum()
     candidates = _candidates(model, likely, weight, present, absent)
     if not len(candidates):
