@@ -9,7 +9,9 @@ import sys
 from importlib.metadata import entry_points
 
 import pytest
-from rare_diseases import PATIENT, write_annotations, write_ontology, write_patient
+from rare_diseases import DISEASES, PATIENT, write_annotations, write_ontology, write_patient
+
+from noisyor.errors import NoisyOrError
 
 pytest.importorskip("pheval", reason='pheval is not installed: pip install "noisyor[pheval]"')
 if not entry_points(group="pheval.plugins", name="noisyor"):
@@ -27,7 +29,8 @@ FLU = [{"type": {"id": "HP:0000012"}}, {"type": {"id": "HP:0000020"}}]
 
 
 def solved(disease: str) -> list[dict]:
-    return [{"id": "x", "progressStatus": "SOLVED", "diagnosis": {"disease": {"id": disease}}}]
+    named = {"id": disease, "label": DISEASES[disease][0]}
+    return [{"id": "x", "progressStatus": "SOLVED", "diagnosis": {"disease": named}}]
 
 
 @pytest.fixture
@@ -45,11 +48,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def pheval(folder, command, *arguments, **config):
+def configure(folder, **config):
     (folder / "input" / "config.yaml").write_text(json.dumps({**CONFIG, **config}))
+
+
+def pheval(folder, command, *arguments):
     code = f"from pheval.cli import {command}; {command}()"
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, "-c", code, *arguments],
         cwd=folder,
         env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
         capture_output=True,
@@ -57,13 +63,10 @@ def pheval(folder, command, *arguments, **config):
     )
 
 
-def run(folder, **config):
-    arguments = ["-i", "input", "-t", "corpus", "-r", "noisyor", "-o", "output", "-v", "1"]
-    return pheval(folder, "pheval", "run", *arguments, **config)
-
-
 def test_pheval_runs_and_scores_it(folder):
-    done = run(folder)
+    configure(folder)
+    arguments = ["-i", "input", "-t", "corpus", "-r", "noisyor", "-o", "output", "-v", "1"]
+    done = pheval(folder, "pheval", "run", *arguments)
     assert done.returncode == 0, done.stderr
     import polars
 
@@ -119,6 +122,9 @@ def test_pheval_runs_and_scores_it(folder):
     ],
 )
 def test_wrong_configurations(folder, config, fault):
-    done = run(folder, **config)
-    assert done.returncode == 1
-    assert fault in done.stderr
+    from noisyor.cli.pheval import NoisyOrImplementation
+
+    configure(folder, **config)
+    places = (folder / "input", folder / "corpus", None, folder / "output", None, "1")
+    with pytest.raises(NoisyOrError, match=fault):
+        NoisyOrImplementation(*places).prepare()

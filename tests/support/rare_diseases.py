@@ -33,7 +33,11 @@ PATIENT = {
         {"type": {"id": "HP:0000020", "label": "Cough"}, "excluded": True},
     ],
     "interpretations": [
-        {"id": "anna", "progressStatus": "SOLVED", "diagnosis": {"disease": {"id": "OMIM:3"}}}
+        {
+            "id": "anna",
+            "progressStatus": "SOLVED",
+            "diagnosis": {"disease": {"id": "OMIM:3", "label": "Cold"}},
+        }
     ],
 }
 
