@@ -108,6 +108,11 @@ def test_pheval_runs_and_scores_it(folder):
     (folder / "runs.yaml").write_text(json.dumps(runs))
     done = pheval(folder, "pheval_utils", "benchmark", "-r", "runs.yaml", "--no-curves")
     assert done.returncode == 0, done.stderr
+    import duckdb
+
+    with duckdb.connect(folder / "small.duckdb", read_only=True) as scores:
+        counted = scores.execute("select top1, found, total from small_disease_summary")
+        assert counted.fetchall() == [(2, 2, 3)]
 
 
 @pytest.mark.parametrize(

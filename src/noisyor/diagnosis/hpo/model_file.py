@@ -19,7 +19,7 @@ from noisyor.diagnosis.hpo.model import DiseaseModel, build_model
 from noisyor.diagnosis.hpo.settings import DiseaseSettings
 from noisyor.diagnosis.ontology import Ontology, read_ontology
 from noisyor.errors import ModelFileError
-from noisyor.io.sealed_file import DamagedError, parsing, read_sealed, write_sealed
+from noisyor.io.sealed_file import Arrays, DamagedError, parsing, read_sealed, write_sealed
 
 __all__ = ["build_disease_model", "load_disease_model", "save_disease_model"]
 
@@ -97,6 +97,7 @@ def load_disease_model(path: PathLike) -> DiseaseModel:
     with parsing(path):
         told, diseases = description["ontology"], description["diseases"]
         terms, ids = _texts(told["terms"]), _texts(diseases["ids"])
+        _check_edges(arrays, len(ids), len(terms))
         parents = Rows(*(arrays.pop(name) for name in _PARENTS))
         if parents.n_rows != len(terms):
             raise DamagedError(f"parents of {parents.n_rows} terms, there are {len(terms)}")
@@ -185,6 +186,16 @@ def _place(sources: Sequence[Path], databases: Sequence[str] | None) -> Path | N
     told = [FORMAT, __version__, None if databases is None else sorted(databases), settings]
     digest.update(json.dumps(told, sort_keys=True).encode())
     return folder / "models" / f"diseases-{digest.hexdigest()[:32]}.safetensors"
+
+
+def _check_edges(arrays: Arrays, n_diseases: int, n_terms: int) -> None:
+    """Edges lead from diseases to terms that are there."""
+    edges = Rows(arrays["ptr"], arrays["term"])
+    sizes = {len(arrays[name]) for name in ("term", "frequency", "own")}
+    if edges.n_rows != n_diseases or len(sizes) != 1 or len(arrays["share"]) != n_terms:
+        raise DamagedError("edges, diseases and terms differ in number")
+    if len(edges.columns) and not 0 <= edges.columns.min() <= edges.columns.max() < n_terms:
+        raise DamagedError("edges lead to terms that do not exist")
 
 
 def _texts(values: Any, length: int | None = None) -> tuple[str, ...]:
