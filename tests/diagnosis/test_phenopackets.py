@@ -121,6 +121,16 @@ def test_containers(tmp_path):
     assert read(tmp_path / "all.zip") == [("1.json", ("HP:1",)), expected[1]]
 
 
+def test_wrong_bytes_in_labels_do_not_stop_the_rest(tmp_path):
+    file = tmp_path / "latin.json"
+    file.write_bytes(
+        '{"phenotypicFeatures": [{"type": {"id": "HP:1", "label": "Fieber über"}}]}'.encode(
+            "latin-1"
+        )
+    )
+    assert read_phenopackets(file)[0].present == ("HP:1",)
+
+
 def test_old_terms_are_mapped_and_unknown_ones_told_once(tmp_path, ontology):
     strange = {"type": {"id": "HP:77", "label": "Strange"}}
     values = [packet("HP:10", "HP:1"), packet("HP:2"), packet("HP:88")]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["diagnose"]
 
 _FAINT = 0.001
+_SHOWN = 5
 _RELEASE = "2025-01-16"
 _PRIORS = ("one", "at_least_one", "independent")
 
@@ -252,7 +253,7 @@ def _text(case: Case) -> list[str]:
             ("lacks", [_share(case, finding) for finding in disease.against]),
         ):
             if told:
-                lines.append(f"          {label} {few(told)}")
+                lines.append(f"          {label} {few(told, _SHOWN)}")
     if case.rest is not None:
         lines.append(f"  {case.rest:6.3f}  all other diseases")
     lines.append(f"  {case.ranking.method}")

@@ -160,7 +160,8 @@ def _is_json(name: str) -> bool:
 
 def _of_stream(stream: IO[bytes], where: str, name: str) -> Iterator[_Record]:
     """The phenopackets of one file: JSON lines if its first line is JSON by itself."""
-    lines = text_lines(stream, where)
+    # JSON is UTF-8, and a wrong byte in a label changes nothing that counts.
+    lines = text_lines(stream, where, errors="replace")
     first = next((line for line in lines if not line[1].isspace()), None)
     if first is None:
         raise InvalidDataError(f"{where} is empty")

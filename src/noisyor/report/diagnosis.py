@@ -18,6 +18,8 @@ __all__ = ["DISCLAIMER", "Case", "check_diagnosis_page", "diagnosis_page", "writ
 GENERATOR = "noisyor diagnose"
 """Mark by which a page of ours is recognised."""
 
+_SHOWN = 12  # findings of a disease that are listed
+
 DISCLAIMER = (
     "This is a calculation from published annotations of rare diseases, and it can be wrong. It "
     "must not be used to diagnose or treat anybody: ask a physician."
@@ -85,6 +87,7 @@ def diagnosis_page(cases: Sequence[Case], about: Sequence[tuple[str, str]]) -> s
         disclaimer=DISCLAIMER,
         cases=cases,
         about=about,
+        shown=_SHOWN,
     )
     return html
 
