@@ -57,18 +57,21 @@ def frequencies_of(
     ontology : numbers the terms.
     settings : the prior of frequencies.
     """
-    pooled: dict[tuple[int, int], list[float]] = {}
+    pooled: dict[tuple[int, int], list[float]] = {}  # alpha, beta, and whether the prior is in it
+    prior = settings.prior_present, settings.prior_absent
     for statement in statements:
         disease = diseases.get(statement.disease)
         term = ontology.number.get(ontology.resolve(statement.finding) or "")
         if disease is None or term is None or (statement.high == 0 and not statement.examined):
             continue
-        counts = pooled.setdefault((disease, term), [0.0, 0.0])
+        counts = pooled.setdefault((disease, term), [0.0, 0.0, 0.0])
+        if statement.examined and not counts[2]:  # the prior counts once
+            counts[:] = counts[0] + prior[0], counts[1] + prior[1], 1.0
         for k, value in enumerate(_counts(statement, settings)):
             counts[k] += value
     keys = sorted(pooled)
     of_disease = np.array([disease for disease, _ in keys], dtype=np.int64)
-    counts_of = np.array([pooled[key] for key in keys], dtype=np.float64).reshape(-1, 2)
+    counts_of = np.array([pooled[key] for key in keys], dtype=np.float64).reshape(-1, 3)
     return Frequencies(
         pointers(np.bincount(of_disease, minlength=len(diseases))),
         np.array([term for _, term in keys], dtype=np.int64),
@@ -78,10 +81,9 @@ def frequencies_of(
 
 
 def _counts(statement: HpoStatement, settings: DiseaseSettings) -> tuple[float, float]:
-    """Parameters of the Beta distribution that one statement leaves."""
+    """What one statement adds to the parameters of the Beta distribution."""
     if statement.examined:
-        absent = statement.examined - statement.present
-        return settings.prior_present + statement.present, settings.prior_absent + absent
+        return statement.present, statement.examined - statement.present
     if math.isnan(statement.low):
         share = settings.unknown_frequency
         return _UNSTATED_COUNTS * share, _UNSTATED_COUNTS * (1.0 - share)

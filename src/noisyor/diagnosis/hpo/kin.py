@@ -17,7 +17,7 @@ from noisyor.diagnosis.hpo.frequencies import Frequencies
 
 __all__ = ["kin_frequencies", "series_name", "series_of"]
 
-_LEAST = 0.04
+_LEAST = 0.1
 """Frequencies among the kin that are smaller than this are no more than noise."""
 
 _LONG = 25

@@ -148,9 +148,9 @@ def _sums(
                 sums[inside] += weight.sum()
                 sums[-1] += weight.sum()
             for d in _largest(score, _ENLARGED):
-                found[tuple(sorted((*members, int(d))))] = float(score[d])
+                if np.isfinite(score[d]):
+                    found[tuple(sorted((*members, int(d))))] = float(score[d])
         beam = sorted(found.items(), key=lambda item: (-item[1], item[0]))[:_ENLARGED]
-        beam = [(members, score) for members, score in beam if np.isfinite(score)]
     return total, rough
 
 

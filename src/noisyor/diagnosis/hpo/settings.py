@@ -30,8 +30,8 @@ class DiseaseSettings:
     highest_frequency : larger ones are taken as this: a finding may be overlooked.
     kin : a disease shows a finding that only its kin have with this share of their frequency.
     general : probability that a term that is on is recorded by a more general one.
-    specific : a general term that is on is recorded as one of its kinds with this probability, times
-        the share of the diseases that have that kind among those that have the general term.
+    specific : a general term that is on is recorded as one of its kinds with this probability
+        times the share of diseases that have that kind among those that have the general term.
     near : the same where another kind of the general term is on.
     noise : a finding occurs without a disease as often as this share of the diseases that have it.
     least_noise : what is added to it.
@@ -48,20 +48,20 @@ class DiseaseSettings:
     0.0
     """
 
-    unknown_frequency: float = 0.5
+    unknown_frequency: float = 0.4
     prior_present: float = 0.5
-    prior_absent: float = 1.0
+    prior_absent: float = 2.0
     highest_frequency: float = 0.98
-    kin: float = 0.2
+    kin: float = 0.25
     general: float = 0.5
     specific: float = 0.2
     near: float = 0.13
     noise: float = 0.2
     least_noise: float = 1e-5
-    unlisted: float = 0.03
+    unlisted: float = 0.04
     absence: float = 0.15
-    weight: float = 1.2
-    weight_power: float = 0.5
+    weight: float = 1.4
+    weight_power: float = 0.55
     odds: float = 1e-3
 
     def __post_init__(self) -> None:
