@@ -84,6 +84,8 @@ def test_what_a_reader_sees(browser, pages):
     assert browser.text("h1") == "anna"
     assert browser.text(".warning").startswith("Not a medical device.")
     assert browser.text(".chips.present").split("\n") == ["Fever", "Sneezing"]
+    assert browser.text("summary") == "Absent (1)"
+    assert browser.text(".chips.absent") == "Cough"
     assert browser.text(".diseases li h4").startswith("Cold")
     assert "Sneezing" in browser.text(".diseases li dd")
     asked = browser.text(".questions")
