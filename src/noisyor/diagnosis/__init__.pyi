@@ -17,6 +17,7 @@ from .hpo.questions import next_findings as next_findings
 from .hpo.ranking import DiseaseFinding as DiseaseFinding
 from .hpo.ranking import DiseaseRanking as DiseaseRanking
 from .hpo.ranking import RankedDisease as RankedDisease
+from .hpo.ranking import published_papers as published_papers
 from .hpo.ranking import rank_diseases as rank_diseases
 from .hpo.settings import DiseaseSettings as DiseaseSettings
 from .ontology import Ontology as Ontology

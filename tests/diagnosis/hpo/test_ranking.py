@@ -7,6 +7,8 @@ import noisyor as nor
 from noisyor.diagnosis import Patient, rank_diseases
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
+from .conftest import data_of, statement
+
 
 def test_a_ranking_with_its_reasons(model):
     patient = Patient("anna", present=("HP:4", "HP:5"), absent=("HP:2",))
@@ -50,6 +52,32 @@ def test_several_diseases(model):
         assert ranking.prior == prior
         assert "sets of up to" in ranking.method
         assert 0 <= ranking.probability.min() <= ranking.probability.max() <= 1
+
+
+def test_weights_of_diseases(model):
+    patient = Patient("anna", present=("HP:7",))
+    alike = rank_diseases(model, patient).probability
+    weights = np.array([8, 1, 1, 2])
+    for prior in ("one", "at_least_one"):
+        same = rank_diseases(model, patient, prior=prior, weights=np.full(4, 3.0)).probability
+        plain = rank_diseases(model, patient, prior=prior).probability
+        np.testing.assert_allclose(same, plain, rtol=1e-12)
+    found = rank_diseases(model, patient, weights=weights).probability
+    np.testing.assert_allclose(found, alike * weights / (alike @ weights), rtol=1e-12)
+    for wrong in ([1, 1, 1], [1, 1, 1, 0], [1, 1, 1, np.nan]):
+        with pytest.raises(InvalidSettingError, match="one for each of 4 diseases"):
+            rank_diseases(model, patient, weights=wrong)
+
+
+def test_papers_of_a_disease(ontology):
+    lines = [
+        statement("D:1", "HP:5", 0.5, references=("PMID:1", "PMID:2")),
+        statement("D:1", "HP:7", 0.5, references=("PMID:2", "OMIM:1")),
+        statement("D:2", "HP:7", 0.5, references=("OMIM:2",)),
+    ]
+    data = data_of(lines, {"D:1": "first", "D:2": "second"})
+    model = nor.diagnosis.disease_network(data, ontology=ontology)
+    assert nor.diagnosis.published_papers(data, model).tolist() == [3, 1]
 
 
 def test_old_identifiers_and_doubles_count_once(model):

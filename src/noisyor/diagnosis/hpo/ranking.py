@@ -6,17 +6,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from noisyor._util.arrays import FloatArray
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.validation import check_count
 from noisyor.data.columns import suggest
+from noisyor.datasets.hpo import HpoData
 from noisyor.diagnosis.hpo.evidence import distances, explaining_edge
 from noisyor.diagnosis.hpo.model import DiseaseModel
 from noisyor.diagnosis.hpo.sets import DiseasePrior, Readings, posterior, readings
 from noisyor.diagnosis.phenopackets import MOST_TERMS, Patient
-from noisyor.errors import InvalidDataError
+from noisyor.errors import InvalidDataError, InvalidSettingError
 
-__all__ = ["DiseaseFinding", "DiseaseRanking", "RankedDisease", "rank_diseases", "terms_of"]
+__all__ = [
+    "DiseaseFinding",
+    "DiseaseRanking",
+    "RankedDisease",
+    "published_papers",
+    "rank_diseases",
+    "terms_of",
+]
 
 _FAINT = 0.05
 _MOSTLY = 0.5
@@ -109,6 +118,7 @@ def rank_diseases(
     patient: Patient,
     *,
     prior: DiseasePrior = "one",
+    weights: npt.ArrayLike | None = None,
     top: int = 10,
 ) -> DiseaseRanking:
     """The diseases of a patient, the most likely first.
@@ -122,6 +132,8 @@ def rank_diseases(
     patient : of `read_phenopackets`, or made of identifiers of terms.
     prior : exactly ``"one"`` disease, for which sums are exact; ``"at_least_one"``; or each disease
         ``"independent"`` of the others. The default ranks real patients best.
+    weights : (n_diseases,) how much more common a disease is than others, such as the number of
+        papers of `published_papers`; all alike by default.
     top : number of diseases to describe.
 
     Examples
@@ -141,6 +153,8 @@ def rank_diseases(
     check_count("top", top)
     present, absent = terms_of(model, patient)
     read = readings(model, present, absent)
+    if weights is not None:
+        read = read._replace(constant=read.constant + _log_weights(model, weights))
     belief = posterior(read, prior, model.settings.odds)
     order = np.argsort(-belief.probability, kind="stable")[:top].tolist()
     near = [distances(model, term) for term in present]
@@ -182,6 +196,43 @@ def rank_diseases(
             ontology.names[term] for term in present if ontology.terms[term] not in explained
         ),
     )
+
+
+def published_papers(data: HpoData, model: DiseaseModel) -> LongArray:
+    """(n_diseases,) how many papers the annotations of each disease of a model rest on, and one.
+
+    A rough measure of how common a disease is, as ``weights`` of `rank_diseases`.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> from noisyor.diagnosis import Ontology
+    >>> from noisyor._util.csr import Rows
+    >>> ontology = Ontology("", ("HP:1",), ("fever",), ((),), Rows(np.zeros(2, int), []), {}, {})
+    >>> lines = [nor.datasets.HpoStatement("D:1", "HP:1", 1.0, 1.0, 2, 2, ("PMID:1", "PMID:2"))]
+    >>> rows = nor.Observations.from_indices([[0]], 1, column_names=["HP:1"])
+    >>> data = nor.datasets.HpoData("", rows, ("D:1",), ("flu",), np.ones(1), tuple(lines))
+    >>> model = nor.diagnosis.disease_network(data, ontology=ontology)
+    >>> nor.diagnosis.published_papers(data, model).tolist()
+    [3]
+    """
+    papers: dict[str, set[str]] = {disease: set() for disease in model.disease_ids}
+    for statement in data.statements:
+        if statement.disease in papers:
+            papers[statement.disease].update(
+                paper for paper in statement.references if paper.startswith("PMID:")
+            )
+    return np.array([len(papers[disease]) + 1 for disease in model.disease_ids], dtype=np.int64)
+
+
+def _log_weights(model: DiseaseModel, weights: npt.ArrayLike) -> FloatArray:
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (model.n_diseases,) or not (np.isfinite(values) & (values > 0)).all():
+        raise InvalidSettingError(
+            f"weights are positive numbers, one for each of {model.n_diseases:,} diseases, got an "
+            f"array of shape {values.shape}"
+        )
+    return np.asarray(np.log(values / values.mean()))
 
 
 def terms_of(model: DiseaseModel, patient: Patient) -> tuple[list[int], list[int]]:

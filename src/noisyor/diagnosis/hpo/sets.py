@@ -70,7 +70,9 @@ def assembled(
     settings = model.settings
     weight = settings.weight * max(len(present), 1) ** -settings.weight_power
     refused = np.array(denied).reshape(-1, model.n_diseases)
-    constant = weight * np.log1p(-settings.absence * refused).sum(axis=0)
+    # Those who deny one finding of a disease deny others of it too: absences repeat each other.
+    each = weight * max(len(refused), 1) ** -settings.weight_power
+    constant = each * np.log1p(-settings.absence * refused).sum(axis=0)
     return Readings(
         shown=np.array(shown).reshape(-1, model.n_diseases),
         noise=model.noise[present],

@@ -38,7 +38,8 @@ class DiseaseSettings:
     unlisted : how much a disease loses for each finding that it is expected to show, listed or not.
     absence : how far a statement is to be believed that a finding is absent.
     weight, weight_power : findings of one patient repeat each other, so n of them count as
-        ``weight * n ** (1 - weight_power)``.
+        ``weight * n ** (1 - weight_power)``. Each absent one counts as much as a present one,
+        times ``n_absent ** -weight_power``.
     odds : of each further disease, where there may be several.
 
     Examples
@@ -59,10 +60,10 @@ class DiseaseSettings:
     noise: float = 0.2
     least_noise: float = 1e-5
     unlisted: float = 0.04
-    absence: float = 0.15
+    absence: float = 0.5
     weight: float = 1.4
     weight_power: float = 0.55
-    odds: float = 1e-3
+    odds: float = 1e-2
 
     def __post_init__(self) -> None:
         check_settings(
