@@ -121,6 +121,25 @@ def test_containers(tmp_path):
     assert read(tmp_path / "all.zip") == [("1.json", ("HP:1",)), expected[1]]
 
 
+def test_wrong_bytes_in_labels_do_not_stop_the_rest(tmp_path):
+    file = tmp_path / "latin.json"
+    file.write_bytes(
+        '{"phenotypicFeatures": [{"type": {"id": "HP:1", "label": "Fieber über"}}]}'.encode(
+            "latin-1"
+        )
+    )
+    assert read_phenopackets(file)[0].present == ("HP:1",)
+
+
+def test_names_cannot_break_a_line_or_a_file(tmp_path, ontology):
+    strange = packet("HP:1", id="a\n\x1b[31m\ud800b")
+    strange["phenotypicFeatures"].append({"type": {"id": "HP:77", "label": "x\ty"}})
+    with pytest.warns(UserWarning, match="HP:77"):
+        (patient,) = read_phenopackets(written(tmp_path, strange), ontology)
+    assert patient.id == "a\ufffd\ufffd[31m\ufffdb"
+    assert patient.unknown == ("HP:77 (x\ufffdy)",)
+
+
 def test_old_terms_are_mapped_and_unknown_ones_told_once(tmp_path, ontology):
     strange = {"type": {"id": "HP:77", "label": "Strange"}}
     values = [packet("HP:10", "HP:1"), packet("HP:2"), packet("HP:88")]

@@ -9,6 +9,9 @@ from .diseases import read_finding_names as read_finding_names
 from .findings import find_visible as find_visible
 from .findings import state_of_finding as state_of_finding
 from .hpo.model import DiseaseModel as DiseaseModel
+from .hpo.model_file import build_disease_model as build_disease_model
+from .hpo.model_file import load_disease_model as load_disease_model
+from .hpo.model_file import save_disease_model as save_disease_model
 from .hpo.questions import NextFinding as NextFinding
 from .hpo.questions import next_findings as next_findings
 from .hpo.ranking import DiseaseFinding as DiseaseFinding

@@ -14,7 +14,6 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.compression import existing, open_binary
 from noisyor.data.observations import Observations
 from noisyor.datasets.hpo import HpoData
 from noisyor.diagnosis.findings import find_visibles
@@ -23,10 +22,9 @@ from noisyor.diagnosis.hpo.settings import DiseaseSettings
 from noisyor.diagnosis.ontology import Ontology, read_ontology
 from noisyor.diagnosis.ranking import Differential, differential
 from noisyor.engines.contract import EngineLike
-from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.errors import InvalidSettingError
 from noisyor.network.builders import from_edges
 from noisyor.network.graph import Network
-from noisyor.tables.lines import text_lines
 
 __all__ = [
     "diagnose",
@@ -149,22 +147,8 @@ def read_finding_names(source: str | os.PathLike[str]) -> dict[str, str]:
     >>> nor.diagnosis.read_finding_names(path)
     {'HP:1': 'Fever'}
     """
-    path = existing(source)
-    names: dict[str, str] = {}
-    identifier, in_term = "", False
-    with open_binary(path) as stream:
-        for _, line in text_lines(stream, path):
-            if line.startswith("["):
-                in_term, identifier = line.strip() == "[Term]", ""
-            elif in_term and line.startswith("id: "):
-                identifier = line[4:].strip()
-            elif in_term and identifier and line.startswith("name: "):
-                names[identifier] = line[6:].strip()
-    if not names:
-        raise InvalidDataError(
-            f"{path} holds no term with a name; is it an ontology in OBO format?"
-        )
-    return names
+    ontology = read_ontology(source)
+    return dict(zip(ontology.terms, ontology.names, strict=True))
 
 
 def diagnose(

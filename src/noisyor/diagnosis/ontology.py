@@ -6,6 +6,7 @@ identifiers went. Every other line is passed over.
 
 from __future__ import annotations
 
+import heapq
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ __all__ = ["Ontology", "read_ontology"]
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s+EXACT\b')
 _ESCAPED = re.compile(r"\\(.)")
+_COMPARED = 200  # names that a wrong one is compared with
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,29 +102,37 @@ class Ontology:
             return identifier
         return self.current.get(identifier)
 
-    def find(self, text: str) -> str:
-        """The term that a text means: an identifier, a name or an exact synonym, in any case.
+    def lookup(self, text: str) -> str | None:
+        """The term that a text means, or None: an identifier, a name or an exact synonym.
 
-        Raises
-        ------
-        InvalidDataError : there is none; the most similar names are told.
+        Upper and lower case are the same. A name goes before any synonym.
         """
         wanted = text.strip()
         found = self.resolve(wanted) or self.resolve(wanted.upper())
-        if found is None:
-            found = self._by_name.get(wanted.casefold())
+        return self._by_name.get(wanted.casefold()) if found is None else found
+
+    def find(self, text: str) -> str:
+        """The same for a text that must mean a term.
+
+        Raises
+        ------
+        InvalidDataError : it does not; the most similar names are told.
+        """
+        found = self.lookup(text)
         if found is not None:
             return found
+        wanted = text.strip()
         if wanted in self.retired:
             raise InvalidDataError(
                 f"the term {wanted} ({self.retired[wanted]}) is obsolete and nothing replaces it"
             )
         said = [*self.names, *(one for synonyms in self.synonyms for one in synonyms)]
-        raise InvalidDataError(f"no term {text!r} in the ontology{suggest(wanted, said)}")
+        near = suggest(wanted, _with_common_parts(wanted, said))
+        raise InvalidDataError(f"no term {text!r} in the ontology{near}")
 
     @cached_property
     def _by_name(self) -> dict[str, str]:
-        """Terms by name and synonym without case; a name goes before any synonym."""
+        """Terms by name and synonym without case."""
         found = {
             synonym.casefold(): term
             for term, synonyms in zip(self.terms, self.synonyms, strict=True)
@@ -261,6 +271,21 @@ def _old_identifiers(stanzas: Mapping[str, _Stanza]) -> tuple[dict[str, str], di
         if stanza.obsolete and term not in current
     }
     return {old: term for old, term in current.items() if old != term}, retired
+
+
+def _with_common_parts(text: str, names: Iterable[str]) -> list[str]:
+    """The names that share most triples of letters with a text, relative to their length.
+
+    Comparing all names letter by letter would take seconds.
+    """
+    folded = text.casefold()
+    triples = {folded[k : k + 3] for k in range(max(1, len(folded) - 2))}
+
+    def shared(name: str) -> float:
+        lower = name.casefold()
+        return sum(triple in lower for triple in triples) / (len(folded) + len(lower))
+
+    return heapq.nlargest(_COMPARED, names, key=shared)
 
 
 # ---- the hierarchy

@@ -160,7 +160,8 @@ def _is_json(name: str) -> bool:
 
 def _of_stream(stream: IO[bytes], where: str, name: str) -> Iterator[_Record]:
     """The phenopackets of one file: JSON lines if its first line is JSON by itself."""
-    lines = text_lines(stream, where)
+    # JSON is UTF-8, and a wrong byte in a label changes nothing that counts.
+    lines = text_lines(stream, where, errors="replace")
     first = next((line for line in lines if not line[1].isspace()), None)
     if first is None:
         raise InvalidDataError(f"{where} is empty")
@@ -231,7 +232,7 @@ def _patient(record: _Record, ontology: Ontology | None) -> Patient:
         term, label = _class(feature, "type", where)
         known = term if ontology is None else ontology.resolve(term)
         if known is None:
-            unknown[f"{term} ({label})" if label else term] = None
+            unknown[_printable(f"{term} ({label})" if label else term)] = None
             continue
         excluded = feature.get("excluded") or feature.get("negated") or False
         if not isinstance(excluded, bool):
@@ -244,7 +245,7 @@ def _patient(record: _Record, ontology: Ontology | None) -> Patient:
                 onsets.setdefault(known, _time(feature[key]))
     identifier = packet.get("id")
     return Patient(
-        id=identifier if isinstance(identifier, str) and identifier else name,
+        id=_printable(identifier if isinstance(identifier, str) and identifier else name),
         present=tuple(present),
         absent=tuple(term for term in absent if term not in present),
         onsets=tuple(onsets.items()),
@@ -292,6 +293,11 @@ def _references(
 
 def _papers(text: str) -> list[str]:
     return [f"PMID:{match[1] or match[2]}" for match in _PAPER.finditer(text)]
+
+
+def _printable(text: str) -> str:
+    """The text without what would break a line, a terminal or a file in UTF-8."""
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
 
 
 def _time(value: Any) -> str:

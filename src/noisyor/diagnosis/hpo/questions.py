@@ -10,8 +10,9 @@ from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.validation import check_count
 from noisyor.diagnosis.hpo.evidence import shows_exactly
 from noisyor.diagnosis.hpo.model import DiseaseModel
-from noisyor.diagnosis.hpo.ranking import terms_of
+from noisyor.diagnosis.hpo.ranking import DiseaseRanking, terms_of
 from noisyor.diagnosis.hpo.sets import DiseasePrior, posterior, readings
+from noisyor.diagnosis.ontology import Ontology
 from noisyor.diagnosis.phenopackets import Patient
 
 __all__ = ["NextFinding", "next_findings"]
@@ -53,16 +54,19 @@ def next_findings(
     *,
     prior: DiseasePrior = "one",
     top: int = 5,
+    ranking: DiseaseRanking | None = None,
 ) -> tuple[NextFinding, ...]:
     """Findings whose presence or absence would tell most about the disease, the best first.
 
     One of the most likely diseases is taken to be the right one. Only terms that these are
-    annotated with are asked for, and none that the patient's description decides already.
+    annotated with are asked for, none that the patient's description decides already, and none that
+    is a kind of another.
 
     Parameters
     ----------
     model, patient, prior : as in `rank_diseases`.
     top : number of findings.
+    ranking : of the patient, if it is at hand; its prior counts then.
 
     Examples
     --------
@@ -80,9 +84,12 @@ def next_findings(
     """
     check_count("top", top)
     present, absent = terms_of(model, patient)
-    belief = posterior(readings(model, present, absent), prior, model.settings.odds)
-    likely = np.argsort(-belief.probability, kind="stable")[:_DISEASES]
-    weight = belief.probability[likely]
+    if ranking is None:
+        belief = posterior(readings(model, present, absent), prior, model.settings.odds).probability
+    else:
+        belief = ranking.probability
+    likely = np.argsort(-belief, kind="stable")[:_DISEASES]
+    weight = belief[likely]
     weight = weight / weight.sum()
     candidates = _candidates(model, likely, weight, present, absent)
     if not len(candidates):
@@ -92,8 +99,8 @@ def next_findings(
     on = 1.0 - (1.0 - noise[:, None]) * (1.0 - shown)  # (n_candidates, n_likely)
     chance = on @ weight
     gain = _bits(chance) - _bits(on) @ weight
-    order = np.lexsort((candidates, -gain))[:top]
     ontology = model.ontology
+    chosen = _unrelated(ontology, candidates, np.lexsort((candidates, -gain)), top)
     return tuple(
         NextFinding(
             term=ontology.terms[candidates[k]],
@@ -103,8 +110,21 @@ def next_findings(
             if_present=model.disease_ids[likely[np.argmax(weight * on[k])]],
             if_absent=model.disease_ids[likely[np.argmax(weight * (1.0 - on[k]))]],
         )
-        for k in order
+        for k in chosen
     )
+
+
+def _unrelated(ontology: Ontology, candidates: LongArray, order: LongArray, top: int) -> list[int]:
+    """The first candidates in an order, without kinds of each other: one answer decides both."""
+    related = np.zeros(ontology.n_terms, dtype=np.bool_)
+    chosen: list[int] = []
+    for k in order.tolist():
+        term = candidates[k]
+        if len(chosen) < top and not related[term]:
+            chosen.append(k)
+            for kin in (ontology.ancestors, ontology.descendants):
+                related[kin.indices[kin.indptr[term] : kin.indptr[term + 1]]] = True
+    return chosen
 
 
 def _candidates(
