@@ -280,11 +280,11 @@ class TestExplain:
 
     @pytest.mark.parametrize("command", ["explain", "evaluate"])
     def test_the_model_file_is_read_once(self, capsys, monkeypatch, command):
-        import noisyor.io.model_file as model_file
+        import noisyor.io.sealed_file as sealed_file
 
-        opened, content = [], model_file._content
+        opened, content = [], sealed_file._content
         monkeypatch.setattr(
-            model_file, "_content", lambda path: opened.append(path) or content(path)
+            sealed_file, "_content", lambda path: opened.append(path) or content(path)
         )
         run(capsys, command, "patients.safetensors", "patients.csv")
         assert len(opened) == 1

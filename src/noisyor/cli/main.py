@@ -11,6 +11,7 @@ import click
 
 from noisyor._version import __version__
 from noisyor.cli.demo import demo
+from noisyor.cli.diagnose import diagnose
 from noisyor.cli.experiments import figures, reproduce, reproduce_report
 from noisyor.cli.explain import explain
 from noisyor.cli.fit import fit, resume
@@ -81,7 +82,7 @@ def _cli(context: click.Context) -> None:
 
 
 for _command in (
-    *(demo, fit, resume, explain, evaluate, sample, report, export, info),
+    *(demo, fit, resume, explain, evaluate, sample, report, export, info, diagnose),
     *(reproduce, figures, reproduce_report),
 ):
     _cli.add_command(_command)

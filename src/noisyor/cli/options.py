@@ -26,6 +26,7 @@ __all__ = [
     "check_output",
     "data_argument",
     "engine_with",
+    "few",
     "force_option",
     "json_file_option",
     "json_option",
@@ -274,6 +275,12 @@ def printable(text: str) -> str:
         return text.encode(encoding).decode(encoding)
     except UnicodeEncodeError:
         return text.replace("–", "-").encode(encoding, "replace").decode(encoding)
+
+
+def few(items: list[str], shown: int = 8) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" ... and {len(items) - shown} more" if len(items) > shown else ""
+    return ", ".join(items[:shown]) + more
 
 
 def number_ranges(option: str, text: str) -> list[range]:
