@@ -119,6 +119,26 @@ class TestFit:
         assert "on the training rows" in text
         assert "training_elbo" in read_metadata("patients.safetensors")["metrics"]
 
+    def test_an_aggregated_table(self, capsys):
+        top, *lines = patients().splitlines()
+        counts = np.arange(len(lines)) % 3
+        Path("counts.csv").write_text(
+            "\n".join([f"{top},n", *(f"{a},{n}" for a, n in zip(lines, counts, strict=True))])
+        )
+        Path("long.csv").write_text("\n".join([top, *np.repeat(lines, counts).tolist()]))
+        arguments = ["--id-column", "patient", "--weights", "n", "--components", "3"]
+        text = run(capsys, "fit", "counts.csv", *arguments, "--steps", "20")
+        assert "80 rows that stand for 120, 12 columns" in text
+        assert "12 held-out rows" in text
+        assert read_metadata("counts.safetensors")["reading"]["weights"] == "n"
+        records = [
+            json.loads(run(capsys, "evaluate", "counts.safetensors", data, "--json"))
+            for data in ("counts.csv", "long.csv")  # the model knows the column, if there is one
+        ]
+        for record in records:
+            assert record["elbo_mp"]["mean"] == pytest.approx(records[0]["elbo_mp"]["mean"])
+            assert record["independent"] == pytest.approx(records[0]["independent"])
+
     def test_a_link_stays_one(self, capsys):
         Path("link.safetensors").symlink_to("patients.safetensors")
         run(capsys, *FIT, "--steps", "5", "--out", "link.safetensors", "--force", "--quiet")

@@ -350,13 +350,20 @@ def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> int:
 
 
 def _lines(fitted: Fitted, out: Path) -> list[str]:
+    import numpy as np
+
     from noisyor.network.labels import hidden_label, one_of
 
     network, data, judgement = fitted.learned.network, fitted.table.observations, fitted.judgement
-    share = data.n_active / max(1, data.n_rows * data.n_visible - data.n_missing)
+    weight, total = data.row_weights, data.total_weight
+    seen = total * data.n_visible - weight @ np.diff(data.missing_ptr)
+    share = float(weight @ np.diff(data.ptr)) / max(1.0, float(seen))
+    rows = f"{data.n_rows:,} rows"
+    if data.weights is not None:
+        rows += f" that stand for {total:,.10g}"
     where = f"{judgement.n_held_out} held-out rows" if judgement.n_held_out else "the training rows"
     lines = [
-        f"data    {data.n_rows:,} rows, {data.n_visible:,} columns, {100 * share:.1f} % ones"
+        f"data    {rows}, {data.n_visible:,} columns, {100 * share:.1f} % ones"
         + (f", {data.n_missing:,} missing" if data.n_missing else ""),
         f"model   {fitted.kind}, {network.n_hidden:,} causes in {network.n_layers} "
         f"layer{'s' * (network.n_layers > 1)}: {out}",

@@ -156,6 +156,11 @@ _READING = (
         metavar="NAME",
         help="Column (name, or number from 0) or JSON field that names the rows.",
     ),
+    click.option(
+        "--weights",
+        metavar="NAME",
+        help="Column or JSON field that says how many rows each one stands for.",
+    ),
     click.option("--drop", multiple=True, metavar="NAME", help="Column to leave out. Repeatable."),
     click.option("--delimiter", metavar="C", help="Character between fields of a CSV file."),
     click.option("--encoding", metavar="NAME", help="Encoding of text files.  [default: utf-8]"),
@@ -205,7 +210,8 @@ _READING = (
     ),
 )
 _READING_NAMES = (
-    *("format", "header", "id_column", "drop", "delimiter", "encoding", "encoding_errors"),
+    *("format", "header", "id_column", "weights", "drop", "delimiter", "encoding"),
+    "encoding_errors",
     *("above", "invert", "variable", "transpose", "text_field", "vocabulary", "max_share"),
     *("stop_words", "max_tokens"),
 )
