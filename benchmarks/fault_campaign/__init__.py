@@ -1,1 +1,1 @@
-"""The fault campaign: kills, hostile files and crowded machines, every case in a process of its own."""
+"""The fault campaign: kills, hostile files and crowded machines, each case in its own process."""

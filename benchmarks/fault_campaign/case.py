@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.02
 _MB = 2**20
 
 
-class Loss(Exception):
+class Loss(Exception):  # noqa: N818
     """Something that noisyor promises did not hold."""
 
 
