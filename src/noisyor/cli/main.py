@@ -29,7 +29,7 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; ``arguments`` default to those of the process. Returns the exit code."""
     with warnings.catch_warnings():
-        warnings.showwarning = _warn
+        warnings.showwarning = _warn  # type: ignore[assignment]
         return _run(arguments)
 
 
