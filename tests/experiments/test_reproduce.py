@@ -245,6 +245,24 @@ def wait_for_a_record() -> None:
     pytest.fail("no run was finished")
 
 
+def children_of(process: int) -> list[int]:
+    """Numbers of the processes that a process has started, none where the system does not tell."""
+    try:
+        return [
+            int(n) for n in Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        ]
+    except OSError:
+        return []
+
+
+def wait_until_gone(processes: list[int]) -> None:
+    for _ in range(600):
+        if not any(Path(f"/proc/{number}").exists() for number in processes):
+            return
+        time.sleep(0.05)
+    pytest.fail("processes live on without their parent")
+
+
 @pytest.fixture(scope="module")
 def _compiled(tmp_path_factory):
     """Kernels are in the cache, so that processes start at once."""
@@ -262,6 +280,7 @@ class TestProcesses:
         process = sweep_process(*arguments)
         try:
             wait_for_a_record()
+            workers = children_of(process.pid)
             if number == signal.SIGTERM:  # as service managers do
                 os.killpg(process.pid, number)
             else:
@@ -269,6 +288,7 @@ class TestProcesses:
             _, errors = process.communicate(timeout=120)
         finally:
             process.kill()
+        wait_until_gone(workers)
         before = {path: path.read_bytes() for path in Path("out/runs").glob("*.json")}
         assert before
         if number != signal.SIGKILL and process.returncode != 0:
@@ -287,6 +307,22 @@ class TestProcesses:
         for path, content in before.items():
             assert path.read_bytes() == content
         assert not Path("out/checkpoints").exists()
+
+    def test_two_sweeps_in_one_folder_name_each_other(self):
+        arguments = ("--seeds", "0-3", "--steps", "1500", "--jobs", "1")
+        first = sweep_process(*arguments)
+        try:
+            wait_for_a_record()
+            second = sweep_process(*arguments)
+            _, errors = second.communicate(timeout=120)
+            assert first.poll() is None
+        finally:
+            first.send_signal(signal.SIGINT)
+            first.communicate(timeout=120)
+        assert second.returncode == 2
+        assert f"out is in use: process {first.pid} (noisyor reproduce)" in errors
+        assert errors.splitlines()[-1].startswith("noisyor: error:")
+        assert not Path("out/.noisyor.lock").exists()
 
     def test_processes_and_threads_do_not_change_the_numbers(self):
         process = sweep_process("--seeds", "0-1", "--steps", "20", "--jobs", "2", "--quiet")
