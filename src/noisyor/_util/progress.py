@@ -39,7 +39,7 @@ class _NoBar:
     def refresh(self) -> None:
         """Nothing is shown."""
 
-    def set_postfix(self, *values: object, refresh: bool = True) -> None:
+    def set_postfix(self, *values: object, **named: object) -> None:
         """Nothing is shown."""
 
     def set_postfix_str(self, text: str = "", refresh: bool = True) -> None:
