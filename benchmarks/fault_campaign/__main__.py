@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from _measure import Machine, write
+from fault_campaign import page
 from fault_campaign.case import LIMIT_MB, LIMIT_SECONDS, Attempt, Case, Outcome, run_in_process
 
 _RESULT = Path(__file__).resolve().parents[2] / "results" / "faults.json"
@@ -78,12 +79,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["NOISYOR_NUM_THREADS"] = "1"  # a fork of a process with threads is another matter
     machine, record, began = Machine(), Record(), time.monotonic()
     saved = began
-    settings = {name: getattr(given, name) for name in ("kills", "fuzz", "minutes", "seed")}
+    settings = {
+        name: getattr(given, name)
+        for name in ("kills", "fuzz", "processes", "minutes", "seed", "patience")
+    }
 
-    def save(finished: bool) -> None:
-        content = {"settings": settings, "finished": finished, **record.plain()}
-        limits = {"seconds": LIMIT_SECONDS, "mb": LIMIT_MB}
-        write(given.json, {**content, "limits": limits, "machine": machine.describe()})
+    def save(finished: bool) -> dict[str, Any]:
+        limits = {"seconds": LIMIT_SECONDS, "seconds_of_processes": _PROCESSES, "mb": LIMIT_MB}
+        content = {
+            "settings": settings,
+            "finished": finished,
+            **record.plain(),
+            "limits": limits,
+            "machine": machine.describe(),
+        }
+        write(given.json, content)
+        return content
 
     finished = True
     for (case, attempt), limit in _all(given):
@@ -97,7 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             save(finished=False)
             if sys.stderr.isatty():
                 print(f"\r{record.total} cases, {len(record.losses)} lost", end="", file=sys.stderr)
-    save(finished)
+    content = save(finished)
+    if given.page is not None:
+        page.update(given.page, content)
     print(record.table())
     return 1 if record.losses else 0
 
@@ -134,6 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=30.0, help="no new case after these")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, default=_RESULT, help="record, written as it goes")
+    parser.add_argument("--page", type=Path, help="page that gets the table")
     parser.add_argument(
         "--patience", type=float, default=1.0, help="factor on the limits of time, if it is busy"
     )

@@ -7,8 +7,10 @@ import os
 import re
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from noisyor._util.locks import take
 
@@ -16,17 +18,25 @@ _ENDING = ".noisyor-part"
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Replace a file in one step: write beside it, flush to disk, rename.
+    """Replace a file in one step, see `replacing`."""
+    with replacing(path) as stream:
+        stream.write(content)
 
-    The folder must exist. On failure the old file stays and no temporary file remains. A process
-    that is killed leaves one behind; the next that writes the same file removes it.
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Replace a file in one step: what is written goes beside it, to disk, and gets its name.
+
+    The stream may also be read. The folder must exist. On failure the old file stays and no
+    temporary file remains. A process that is killed leaves one behind; the next that writes the
+    same file removes it.
     """
     target = Path(path)
     _remove_leftovers(target)
     handle, temporary = _open_part(target)
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+        with os.fdopen(handle, "w+b") as stream:
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
             os.chmod(temporary, _mode(target))
