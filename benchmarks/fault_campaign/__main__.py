@@ -76,7 +76,8 @@ class Record:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the campaign; 1 if anything was lost."""
     given = _parser().parse_args(arguments)
-    os.environ["NOISYOR_NUM_THREADS"] = "1"  # a fork of a process with threads is another matter
+    for name in ("NOISYOR", "OPENBLAS", "OMP", "NUMBA"):  # forked processes have no threads
+        os.environ[f"{name}_NUM_THREADS"] = "1"
     machine, record, began = Machine(), Record(), time.monotonic()
     saved = began
     settings = {

@@ -79,9 +79,7 @@ def check_place(path: str | os.PathLike[str] | None) -> None:
         check_folder(target.parent)
         if not stat.S_ISREG(target.lstat().st_mode):
             raise CheckpointError(f"{_cannot(path)}: it is not a regular file")
-        with target.open("rb") as stream:
-            start = stream.read(_START)
-        if start and _MARK not in start:
+        if target.stat().st_size and not is_checkpoint(target):
             raise CheckpointError(f"{_cannot(path)}: the file there is no checkpoint")
     except FileNotFoundError:
         return
@@ -89,6 +87,15 @@ def check_place(path: str | os.PathLike[str] | None) -> None:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(f"{_cannot(path)}: {_reason(error)}") from error
+
+
+def is_checkpoint(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says that it is a checkpoint; of any version, and perhaps damaged."""
+    try:
+        with open(path, "rb") as stream:
+            return _MARK in stream.read(_START)
+    except (OSError, ValueError):
+        return False
 
 
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
