@@ -105,6 +105,7 @@ def _run(
     peak = usage.ru_maxrss * unit / _MB
     answer = folder / "answer"
     said = answer.read_text("utf-8") if answer.exists() else ""
+    answered = answer.exists()
     if not why and os.WIFSIGNALED(status):
         why = f"died of {signal.Signals(os.WTERMSIG(status)).name}: {_last(folder / 'output')}"
     elif not why and os.WEXITSTATUS(status) == _TRACEBACK:
@@ -113,6 +114,8 @@ def _run(
         why = said
     elif not why and os.WEXITSTATUS(status) != _ALLOWED:
         why = f"ended with code {os.WEXITSTATUS(status)}: {_last(folder / 'output')}"
+    elif not why and not answered:
+        why = "ended without an answer"
     elif not why and peak > limit_mb:
         why = f"took {peak:.0f} MB"
     return Outcome(case, not why, why or said, round(seconds, 3), round(peak, 1))

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,13 +28,13 @@ from noisyor._util.atomic import write_atomically
 _KINDS = (*(("kill", name) for name in WORKS), *(("write", name) for name in WORKS))
 _OTHERS = ("disk train", "disk fit", "rivals fit", "rivals sweep", "rivals write")
 _NEW_MOUNTS = 0x00020000  # CLONE_NEWNS of Linux
-_EVERY = 12  # of so many cases one is of the others
+_EVERY = 8  # of so many cases one is of the others
 
 
 def cases(n: int, seed: int) -> Iterator[tuple[Case, Attempt]]:
     """``n`` attempts on all kinds of work in turn; kernels are compiled before the first."""
     measured = {name: _measured(work) for name, work in WORKS.items()}
-    expected = {name: result for name, (result, _) in measured.items()}
+    expected = {name: each.result for name, each in measured.items()}
     attempts: dict[str, Callable[[int], Attempt]] = {
         "disk train": lambda seed: partial(_full_disk, train, expected["train"], seed),
         "disk fit": lambda seed: partial(_full_disk, fit, expected["fit"], seed),
@@ -49,69 +50,97 @@ def cases(n: int, seed: int) -> Iterator[tuple[Case, Attempt]]:
             yield Case(f"{kind} {number}", kind, own), attempts[kind](own)
             continue
         how, name = next(plain)
-        attempt = partial(
-            *(_killed, WORKS[name], expected[name], measured[name][1], own, how == "write")
-        )
+        attempt = partial(_killed, WORKS[name], measured[name], own, how == "write")
         yield Case(f"{how} {name} {number}", f"{how} {name}", own), attempt
 
 
-def _measured(work: Work) -> tuple[str, float]:
-    """The result of work that nothing happens to, and its seconds when all is compiled.
+class _Measured(NamedTuple):
+    """The result of work that nothing happens to, its seconds, and how often it writes a file."""
 
-    In this process, so that those that are forked from it have the kernels.
-    """
+    result: str
+    seconds: float
+    n_writes: int
+
+
+def _measured(work: Work) -> _Measured:
+    """Do the work twice, in this process: those that are forked from it have the kernels then."""
     with tempfile.TemporaryDirectory() as first:
         work(Path(first))
-    with tempfile.TemporaryDirectory() as again:
-        began = time.perf_counter()
-        result = work(Path(again))
-        return result, time.perf_counter() - began
+    writes, flush = [], os.fsync
+
+    def fsync(handle: int) -> None:
+        writes.append(handle)
+        flush(handle)
+
+    os.fsync = fsync  # type: ignore[assignment]
+    try:
+        with tempfile.TemporaryDirectory() as again:
+            began = time.perf_counter()
+            result = work(Path(again))
+            return _Measured(result, time.perf_counter() - began, len(writes))
+    finally:
+        os.fsync = flush
 
 
 # ---- kills
 
 
-def _killed(
-    work: Work, expected: str, seconds: float, seed: int, in_write: bool, folder: Path
-) -> str:
+def _killed(work: Work, known: _Measured, seed: int, in_write: bool, folder: Path) -> str:
     """Kill the work once, or several times, and give it again."""
     random = np.random.default_rng(seed)
     hits = 0
     for _ in range(int(random.integers(1, 4))):
+        last, where, torn = (
+            int(random.integers(known.n_writes)),
+            random.integers(3),
+            random.random(),
+        )
         worker = os.fork()
         if worker == 0:
-            _until_killed(work, folder, random if in_write else None)
+            if in_write:
+                _end_in_write(last, where, torn)
+            _until_killed(work, folder)
         if not in_write:
-            time.sleep(float(random.uniform(0.0, 1.1 * seconds)))
+            time.sleep(float(random.uniform(0.0, 1.1 * known.seconds)))
             os.kill(worker, signal.SIGKILL)
         _, status = os.waitpid(worker, 0)
         hits += os.WIFSIGNALED(status)
         if not os.WIFSIGNALED(status) and os.WEXITSTATUS(status):
             raise Loss("work that went on after a kill failed")
-    return _given_again(work, expected, folder, "killed" if hits else "too late to kill")
+    return _given_again(work, known.result, folder, "killed" if hits else "too late to kill")
 
 
-def _until_killed(work: Work, folder: Path, random: np.random.Generator | None) -> None:
-    """The forked worker; with random numbers it kills itself at some point of some write."""
-    if random is not None:
-        calls, last, where = itertools.count(), int(random.integers(0, 40)), random.integers(3)
-        torn, flush, replace = float(random.random()), os.fsync, os.replace
+def _end_in_write(last: int, where: int, torn: float) -> None:
+    """Let this process kill itself in one of its writes.
 
-        def fsync(handle: int) -> None:
-            number = next(calls)
-            if number == last and where == 0:  # half of it is on disk
-                os.truncate(handle, int(torn * os.fstat(handle).st_size))
-                os.kill(os.getpid(), signal.SIGKILL)
-            flush(handle)
-            if number == last and where == 1:
-                os.kill(os.getpid(), signal.SIGKILL)
+    Parameters
+    ----------
+    last : number of the write, from 0.
+    where : 0 with a part of the content on disk, 1 before the file gets its name, 2 after that.
+    torn : which part.
+    """
+    numbers, flush, replace = itertools.count(), os.fsync, os.replace
+    now = [False]
 
-        def rename(source: str, target: str) -> None:
-            replace(source, target)
-            if next(calls) >= last and where == 2:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def fsync(handle: int) -> None:
+        now[0] = next(numbers) == last
+        if now[0] and where == 0:
+            os.truncate(handle, int(torn * os.fstat(handle).st_size))
+            os.kill(os.getpid(), signal.SIGKILL)
+        flush(handle)
+        if now[0] and where == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-        os.fsync, os.replace = fsync, rename  # type: ignore[assignment]
+    def rename(source: str, target: str) -> None:
+        replace(source, target)
+        if now[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.fsync, os.replace = fsync, rename  # type: ignore[assignment]
+
+
+def _until_killed(work: Work, folder: Path) -> None:
+    """The forked worker."""
     code = 0
     try:
         work(folder)
