@@ -126,7 +126,7 @@ UNWRITABLE = """
 import sys, warnings
 warnings.simplefilter("always")
 import noisyor.engines.numba.scalar as scalar
-print(scalar.__file__, scalar.log_expm1(1.0), sum(scalar.log_expm1.stats.cache_hits.values()))
+print(scalar.__file__, scalar.log_expm1(1.0))
 """
 
 
@@ -151,20 +151,19 @@ def test_no_place_to_write_is_no_obstacle(tmp_path, temporary):
         program = f"import tempfile; tempfile.tempdir = {blocked!r}\n" + UNWRITABLE
     else:
         program = UNWRITABLE
-    for hits in (0, 1) if temporary else (0,):
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            **{"env": environment, "capture_output": True, "text": True, "timeout": 300},
-        )
-        assert done.returncode == 0, done.stderr
-        source, answer, found = done.stdout.split()
-        assert Path(source).is_relative_to(package)
-        assert math.isclose(float(answer), math.log(math.expm1(1.0)))
-        assert int(found) == hits
-        said = [line for line in done.stderr.splitlines() if "compiled kernels" in line]
-        assert len(said) == 1
-        assert ("are kept in" in said[0]) == temporary
-        assert "NUMBA_CACHE_DIR" in said[0]
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        **{"env": environment, "capture_output": True, "text": True, "timeout": 300},
+    )
+    assert done.returncode == 0, done.stderr
+    source, answer = done.stdout.split()
+    assert Path(source).is_relative_to(package)
+    assert math.isclose(float(answer), math.log(math.expm1(1.0)))
+    said = [line for line in done.stderr.splitlines() if "compiled kernels" in line]
+    assert len(said) == 1
+    assert ("are kept in" in said[0]) == temporary
+    assert "NUMBA_CACHE_DIR" in said[0]
+    assert bool(list(tmp_path.glob("scratch/noisyor-kernels-*/*/*.nbc"))) == temporary
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="users have no numbers here")
