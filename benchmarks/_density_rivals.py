@@ -6,9 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-import noisyor as nor
 from noisyor.data.observations import Observations
-from noisyor.search import BernoulliMixture, learn_mixture
 
 Rows = npt.NDArray[np.float64]
 
@@ -58,15 +56,3 @@ def _rooted(d: int, left: Rows, right: Rows) -> tuple[list[int], npt.NDArray[np.
                 parent[j] = i
                 order.append(j)
     return order, parent
-
-
-def best_mixture(train: Observations, valid: Observations, seed: int = 0) -> BernoulliMixture:
-    """A mixture with number of classes and smoothing chosen on validation rows."""
-    best, best_value = None, -np.inf
-    for smoothing in (0.2, 2.0):
-        mixture = learn_mixture(train, "auto", held_out=valid, smoothing=smoothing, seed=seed)
-        value = nor.Observations.of(valid).mean(mixture.log_probability(valid))
-        if value > best_value:
-            best, best_value = mixture, value
-    assert best is not None
-    return best

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import noisyor as nor
-from _density_rivals import best_mixture, chow_liu
+from _density_rivals import chow_liu
 from _measure import Machine, significant
 from _problems import data_directory, use_data
 from _scoreboard_page import write_page
@@ -89,7 +89,7 @@ def load(name: str, data: Path) -> Parts:
 def run(name: str, parts: Parts) -> dict[str, Any]:
     """All methods on one set; test rows are scored after everything is chosen."""
     machine = Machine()
-    train, valid, test = parts
+    train, test = parts.train, parts.test
     methods = {
         "independent": timed(lambda: {"log_p": independent_score(train, test).per_row}),
         "mixture": timed(lambda: _mixture(parts)),
@@ -127,8 +127,12 @@ def timed(case: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _mixture(parts: Parts) -> dict[str, Any]:
-    mixture = best_mixture(parts.train, parts.valid)
-    return {"log_p": mixture.log_probability(parts.test), "n_classes": mixture.n_classes}
+    mixture = nor.search.learn_mixture(parts.train, held_out=parts.valid)
+    return {
+        "log_p": mixture.log_probability(parts.test),
+        "n_classes": mixture.n_classes,
+        "smoothing": mixture.smoothing,
+    }
 
 
 def _ours(parts: Parts) -> dict[str, Any]:

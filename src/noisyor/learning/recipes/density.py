@@ -31,7 +31,8 @@ from noisyor.search.restarts import sample_rows
 __all__ = ["learn_density"]
 
 _SMOOTHING = 0.7
-"""Pseudo-rows of every alternative: of a set of a hundred, many are on in a few rows only."""
+"""Pseudo-rows of every alternative, to the square root of what is best for the mixture: of a set of
+a hundred, many are on in a few rows only, but a further set has fewer to itself than a class."""
 
 _PACE = 0.3
 """How much the counts of one round count, against those of all rounds before."""
@@ -182,7 +183,7 @@ class _Search:
         rounds = GibbsRounds(
             network,
             self.rows,
-            smoothing=_SMOOTHING,
+            smoothing=_SMOOTHING * mixture.smoothing**0.5,
             smooth_to="frequency",
             pace=_PACE,
             all_off=True,
