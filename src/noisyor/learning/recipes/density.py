@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, check_seed
 from noisyor.data.observations import Observations
@@ -43,7 +44,7 @@ _ROUNDS, _PATIENCE = 10, 2
 _MAX_ENTRIES = 2**24
 """Above this many entries, a random subset of the rows is learned from."""
 
-_JUDGES = 600
+_JUDGES = 1000
 """Held-out rows that are looked at, at most."""
 
 _CHAINS, _STEPS = 8, 16
@@ -65,7 +66,8 @@ def learn_density(
 
     A mixture of Bernoullis comes first (`learn_mixture`). Its classes become a set of alternatives,
     further sets are added (`start_from_mixture`), and rounds of Gibbs sampling follow as long as
-    held-out rows gain. The layout of sets that did best on held-out rows is kept.
+    held-out rows gain. The layout of sets that did best on held-out rows is kept, if it is better
+    than the first one by more than the standard error of their difference.
 
     Parameters
     ----------
@@ -107,6 +109,8 @@ def learn_density(
         sets = _layouts(n_components, search)
     found = [search.learn(list(layout)) for layout in sets]
     best = max(found, key=lambda one: one.score)
+    if not search.clearly_better(best, found[0]):
+        best = found[0]
     settings = {
         "objective": "probability",
         "sets": best.layout,
@@ -132,10 +136,11 @@ def _layouts(n_components: int | str, search: _Search) -> list[list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """A layout, the network that it led to, and the held-out log p on the way."""
+    """A layout, the network that it led to, and held-out log p: by row, mean, and on the way."""
 
     layout: list[int]
     network: Network
+    per_row: FloatArray
     score: float
     rounds: int
     curve: list[tuple[int, float]]
@@ -178,8 +183,9 @@ class _Search:
         network = start_from_mixture(mixture, self.rows, layout[1:], seed=self.seed)
         if len(layout) == 1:
             # A single set is the mixture, which its own rounds have brought to the best already.
-            score = self._few.mean(mixture.log_probability(self._few))
-            return _Found(layout, network, score, 0, [(0, score)])
+            per_row = mixture.log_probability(self._few)
+            score = self._few.mean(per_row)
+            return _Found(layout, network, per_row, score, 0, [(0, score)])
         rounds = GibbsRounds(
             network,
             self.rows,
@@ -190,7 +196,7 @@ class _Search:
             seed=self.seed,
             engine=self.engine,
         )
-        best, score, done, best_at, stale = network, -np.inf, 0, 0, 0
+        best, score, per_row, done, best_at, stale = network, -np.inf, np.empty(0), 0, 0, 0
         curve: list[tuple[int, float]] = []
         name = "+".join(str(size) for size in layout)
         with progress_bar(self.max_rounds, f"sets {name}", "rounds", self.progress) as bar:
@@ -198,13 +204,21 @@ class _Search:
                 count = min(_ROUNDS, self.max_rounds - done)
                 network = rounds.advance(count, bar)
                 done += count
-                value = self._estimate(network).mean
+                estimate = self._estimate(network)
+                value = estimate.mean
                 curve.append((done, value))
                 bar.set_postfix(held_out=f"{value:.3f}")
                 stale = 0 if value > score else stale + 1
                 if value > score:
-                    best, score, best_at = network, value, done
-        return _Found(layout, best, score, best_at, curve)
+                    best, score, best_at, per_row = network, value, done, estimate.per_row
+        return _Found(layout, best, per_row, score, best_at, curve)
+
+    def clearly_better(self, one: _Found, other: _Found) -> bool:
+        """Whether held-out rows prefer one by more than the standard error of the difference."""
+        weight, difference = self._few.row_weights, one.per_row - other.per_row
+        mean = self._few.mean(difference)
+        error = np.sqrt((weight * (difference - mean) ** 2).sum()) / weight.sum()
+        return bool(mean > error)
 
     def _estimate(self, network: Network) -> EvidenceEstimate:
         return estimate_evidence(
