@@ -1,5 +1,7 @@
 """Exact answers by enumeration, for networks of up to about fifteen hidden nodes.
 
+A set of alternatives counts little: n of them have n + 1 states.
+
 What every faster method is held to. Two objectives are enumerated: the model's own
 ``log p(h, x)``, and the augmented objective A that max-product really maximises. A replaces the
 noisy-OR of an active node by the best single assignment of its auxiliary edge variables, so
@@ -8,6 +10,7 @@ noisy-OR of an active node by the best single assignment of its auxiliary edge v
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +70,8 @@ def enumerate_posterior(
 
     Parameters
     ----------
-    network : at most ``MAX_HIDDEN`` hidden nodes; time and memory double with each one.
+    network : at most ``MAX_HIDDEN`` independent hidden nodes; time and memory double with each one,
+        and grow n + 1 times with a set of n alternatives.
     X : observations; unobserved visibles are summed out of p.
     maximize_missing : in A, take the best value of each unobserved visible instead of leaving it
         out.
@@ -84,7 +88,7 @@ def enumerate_posterior(
     array([[1, 0]], dtype=uint8)
     """
     observations = Observations.of(X, n_visible=network.n_visible)
-    states = hidden_configurations(network.n_hidden)
+    states = configurations_of(network)
     dense = observations.to_dense().astype(np.float64)
     log_p = log_joint_table(network, states, dense)
     augmented = augmented_table(network, states, dense, maximize_missing)
@@ -118,8 +122,36 @@ def hidden_configurations(n_hidden: int) -> npt.NDArray[np.uint8]:
     return ((numbers >> np.arange(n_hidden - 1, -1, -1)) & 1).astype(np.uint8)
 
 
+def configurations_of(network: Network) -> npt.NDArray[np.uint8]:
+    """All hidden states with at most one node of every set on, shape (n_states, n_hidden).
+
+    In counting order, the first node counting most; of a set none comes first.
+    """
+    sets = network.sets
+    if not sets:
+        return hidden_configurations(network.n_hidden)
+    units = [np.array([k]) for k in np.flatnonzero(sets.number < 0)]
+    units += np.split(sets.member, sets.ptr[1:-1])
+    n_states = math.prod(len(members) + 1 for members in units)
+    if n_states > 2**MAX_HIDDEN:
+        raise InvalidSettingError(
+            f"enumeration is for networks of at most {2**MAX_HIDDEN} hidden states, this has "
+            f"{n_states}"
+        )
+    numbers = np.arange(n_states)
+    result = np.zeros((n_states, network.n_hidden), dtype=np.uint8)
+    for members in sorted(units, key=lambda some: -int(some[0])):
+        numbers, place = np.divmod(numbers, len(members) + 1)
+        on = np.flatnonzero(place)
+        result[on, members[place[on] - 1]] = 1
+    return result
+
+
 def log_joint_table(network: Network, states: npt.ArrayLike, dense: FloatArray) -> FloatArray:
-    """``log p(h, x)`` of every row with every configuration, shape (n_rows, n_states)."""
+    """``log p(h, x)`` of every row with every configuration, shape (n_rows, n_states).
+
+    Minus infinity where two nodes of a set of alternatives are on.
+    """
     hidden = np.asarray(states, dtype=np.float64)
     on, off = np.empty((2, network.n_nodes, len(hidden)))
     for node in range(network.n_nodes):
@@ -165,7 +197,12 @@ def _combine(
     table: FloatArray = of_hidden + observed_on @ on[:first] + observed_off @ off[:first]
     if missing is not None:
         table = table + np.isnan(dense).astype(float) @ missing[:first]
-    return table
+    if not network.sets:
+        return table
+    # Independent nodes, given that no two of a set are on: equation T50.
+    sets, leak = network.sets, network.theta[network.leak_param[first:]]
+    log_allowed = sets.log_normalizer(leak).sum() - leak[sets.member].sum()
+    return np.where(sets.broken(hidden == 1), -np.inf, table - log_allowed)
 
 
 def _parents(network: Network, node: int) -> npt.NDArray[np.int32]:

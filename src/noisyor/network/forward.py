@@ -66,8 +66,8 @@ def prior_marginals(
 ) -> FloatArray:
     """Probability of every hidden node before anything below it is observed, (n_hidden,).
 
-    Exact where the parents of a node are independent, as in a tree; elsewhere an approximation,
-    since parents are taken as independent.
+    Exact where the parents of a node are independent or alternatives, as in a tree; elsewhere an
+    approximation, since others are taken as independent.
 
     Parameters
     ----------
@@ -93,8 +93,13 @@ def prior_marginals(
         nodes = np.flatnonzero(below & (network.hidden_levels == level))
         if not len(nodes):
             continue
-        part = edges[nodes]
-        fails = np.multiply.reduceat(1.0 - part.data * result[part.indices], part.indptr[:-1])
+        part, number = edges[nodes], network.sets.number
+        acts = part.data * result[part.indices]
+        apart = np.where(number[part.indices] < 0, 1.0 - acts, 1.0)
+        fails = np.multiply.reduceat(apart, part.indptr[:-1])
+        for one in range(network.sets.n_sets):  # no two act, so that they add up
+            of_set = np.where(number[part.indices] == one, acts, 0.0)
+            fails *= 1.0 - np.add.reduceat(of_set, part.indptr[:-1])
         result[nodes] = 1.0 - (1.0 - result[nodes]) * fails
     return result
 
@@ -171,7 +176,20 @@ def _sample_hidden(
         totals = states @ weights[network.n_visible + nodes].T.toarray()
         totals += network.theta[network.leak_param[network.n_visible + nodes]]
         states[:, nodes] = uniform[:, nodes] < probability_from_theta(totals)
+        if level == 0:
+            _sample_sets(network, uniform, states)
     return states
+
+
+def _sample_sets(network: Network, uniform: FloatArray, states: npt.NDArray[np.uint8]) -> None:
+    """Draw alternatives anew with the number of their first node: none first, then in order."""
+    sets, prior = network.sets, network.prior_probability
+    for members in np.split(sets.member, sets.ptr[1:-1]) if sets else []:
+        up_to = np.concatenate([[1.0 - prior[members].sum()], prior[members]]).cumsum()
+        chosen = np.searchsorted(up_to, uniform[:, members[0]], "right")
+        states[:, members] = 0
+        rows = np.flatnonzero(chosen)
+        states[rows, members[np.minimum(chosen[rows], len(members)) - 1]] = 1
 
 
 def _blocks(n_rows: int, width: int) -> list[tuple[int, int]]:

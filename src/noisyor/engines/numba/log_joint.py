@@ -1,7 +1,7 @@
 """The exact joint log-probability log p(h, x): its value, its gradient, and ascent by single flips.
 
-Equations T4, T5, T19, T20, T49 and T50 of docs/theory.md. With B_i the total parameter of node i,
-``g(b) = log(exp(b) - 1)`` and all sums over what is on,
+Equations T4, T5, T19, T20, T49, T50 and T52 of docs/theory.md. With B_i the total parameter of node
+i, ``g(b) = log(exp(b) - 1)`` and all sums over what is on,
 
     log p(h, x) = - total_leak - sum_k total_k + sum_i g(B_i)
 
@@ -189,12 +189,15 @@ def _add_to_edges(graph, state, on, node, amount, gradient):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def polish_row(graph, parameters, state, ones, hidden, work, max_sweeps):
+def polish_row(graph, parameters, state, ones, hidden, work, set_turn, max_sweeps):
     """Flip single hidden bits while log p(h, x) rises; ``state`` and ``work.sums`` are updated.
 
     Equation T19. Each flip raises log p by more than rounding, so the loop ends. Clamped nodes
-    stay.
+    stay. A set of alternatives is treated as one, when the first of its nodes that takes part has
+    its turn; ``set_turn`` (n_sets,) is scratch.
     """
+    for number in range(len(set_turn)):
+        set_turn[number] = -1
     on = work.state  # by node: is it on?
     for node in range(len(on)):
         on[node] = 0
@@ -202,14 +205,47 @@ def polish_row(graph, parameters, state, ones, hidden, work, max_sweeps):
         on[i] = 1
     for k in hidden:
         on[graph.n_visible + k] = state[k]
-    for _ in range(max_sweeps):
+    for sweep in range(max_sweeps):
         changed = False
         for k in hidden:
-            if work.clamp[k] > 1 and _flip_gain(graph, parameters, state, on, work, k) > 1e-9:
+            number = graph.set_of[k]
+            if number >= 0:
+                if set_turn[number] < sweep:
+                    set_turn[number] = sweep
+                    changed |= _polish_set(graph, parameters, state, on, work, hidden, number)
+            elif work.clamp[k] > 1 and _flip_gain(graph, parameters, state, on, work, k) > 1e-9:
                 _flip(graph, parameters, state, on, work, k)
                 changed = True
         if not changed:
             return
+
+
+@njit(cache=True, nogil=True)
+def _polish_set(graph, parameters, state, on, work, hidden, number):
+    """Take the best of a set of alternatives or none, given all else; return whether that is new.
+
+    Equation T52. Nodes that take no part stay as they are.
+    """
+    present, drop = -1, 0.0
+    for position in range(graph.set_ptr[number], graph.set_ptr[number + 1]):
+        if state[graph.set_member[position]]:
+            present = graph.set_member[position]
+    if present >= 0:
+        if work.clamp[present] <= 1 or not on[graph.n_visible + present]:
+            return False
+        drop = _flip_gain(graph, parameters, state, on, work, present)
+        _flip(graph, parameters, state, on, work, present)
+    best, best_gain = -1, drop
+    for k in hidden:
+        if graph.set_of[k] == number and work.clamp[k] > 1:
+            gain = drop + _flip_gain(graph, parameters, state, on, work, k)
+            if gain > best_gain:
+                best, best_gain = k, gain
+    if best_gain <= 1e-9:
+        best = present
+    if best >= 0:
+        _flip(graph, parameters, state, on, work, best)
+    return best != present
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -7,6 +7,8 @@ Sets of alternatives condition that on the event that no two nodes of a set are 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray
@@ -75,16 +77,42 @@ def polish(
 
 
 def _sweep(prepared: Prepared, row: Row, state: BinaryArray, nodes: list[int]) -> bool:
-    """Flip each node in turn if ``log p`` gains; ``state`` changes. Returns whether any flipped."""
+    """Flip each node in turn if ``log p`` gains; ``state`` changes. Returns whether any flipped.
+
+    Of a set of alternatives, in the turn of its first node, the best or none is switched on.
+    """
     before, changed = _value(prepared, *_nodes(prepared, row, state)), False
+    number, done = prepared.network.sets.number, set[int]()
     for k in nodes:
-        state[k] ^= 1
-        after = _value(prepared, *_nodes(prepared, row, state))
-        if after - before > _ROUNDING:
-            before, changed = after, True
-        else:
-            state[k] ^= 1
+        members = [k] if number[k] < 0 else [j for j in nodes if number[j] == number[k]]
+        here = np.flatnonzero(state * (number == number[k])) if number[k] >= 0 else [k]
+        if number[k] in done or (number[k] >= 0 and not set(here) <= set(members)):
+            continue  # an alternative that takes no part, or is known, stays
+        if number[k] >= 0:
+            done.add(int(number[k]))
+        best, best_value = None, before + _ROUNDING
+        for option in _options(state, k, members, bool(number[k] >= 0)):
+            value = _value(prepared, *_nodes(prepared, row, option))
+            if value > best_value:
+                best, best_value = option, value
+        if best is not None:
+            state[:], before, changed = best, best_value, True
     return changed
+
+
+def _options(state: BinaryArray, k: int, members: list[int], is_set: bool) -> Iterator[BinaryArray]:
+    """States (n_hidden,) with node k flipped; of a set, with none or one of the members on."""
+    option = state.copy()
+    if not is_set:
+        option[k] ^= 1
+        yield option
+        return
+    option[members] = 0
+    yield option
+    for j in members:
+        single = option.copy()
+        single[j] = 1
+        yield single
 
 
 def _nodes(

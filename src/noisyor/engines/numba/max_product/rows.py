@@ -5,6 +5,7 @@ to their parents. It is part of each parent's total, so only the edges into acti
 between hidden nodes are ever visited.
 """
 
+import numpy as np
 from numba import float32, uint64
 
 from noisyor.engines.contract import FREE
@@ -99,6 +100,7 @@ def polish_rows(graph, parameters, rows, states, options, work, begin, end):
     """
     n_rows = len(rows.ptr) - 1
     samples = len(states) // n_rows
+    set_turn = np.empty(len(graph.set_ptr) - 1, dtype=np.int32)
     for row in range(begin, end):
         ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
         missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
@@ -112,7 +114,7 @@ def polish_rows(graph, parameters, rows, states, options, work, begin, end):
             state = states[line]
             n_on = list_on(state, work.on)
             node_sums(graph, parameters, state, work.on[:n_on], ones, hidden, work.sums)
-            polish_row(graph, parameters, state, ones, hidden, work, options.sweeps)
+            polish_row(graph, parameters, state, ones, hidden, work, set_turn, options.sweeps)
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -39,7 +39,8 @@ class Local(NamedTuple):
 
     ``hidden`` (n,) their numbers; ``clamp`` (n,) evidence on them; ``cost`` (n,) of being on, and
     ``net_cost`` (n,) the same without the edges into active visibles. Children are numbered by
-    slots: active visibles first, then the n nodes; ``leak`` (slots,). Edges of node j are
+    slots: active visibles first, then the n nodes; ``leak`` (slots,), and ``leak_odds`` and
+    ``leak_off`` (slots,), what `Walker` has when no parent is on. Edges of node j are
     ``ptr[j]:ptr[j + 1]`` of ``slot``, ``theta`` and ``works``, the probability 1 - exp(-theta);
     those into visibles come first and end at ``visible_end[j]``. ``offset`` is the part of
     log p(h, x) that does not depend on the nodes, isolated ones summed out; ``isolated``
@@ -57,6 +58,8 @@ class Local(NamedTuple):
     net_cost: npt.NDArray[np.float64]
     n_ones: int
     leak: npt.NDArray[np.float64]
+    leak_odds: npt.NDArray[np.float64]
+    leak_off: npt.NDArray[np.float64]
     ptr: npt.NDArray[np.int64]
     visible_end: npt.NDArray[np.int64]
     slot: npt.NDArray[np.int32]
@@ -176,6 +179,11 @@ def localize(graph, parameters, edge_works, rows, row):
                     visible_end[j] = n_edges
         ptr[j + 1] = n_edges
 
+    leak_odds, leak_off = np.empty(len(leak)), np.empty(len(leak))
+    for place in range(len(leak)):
+        leak_odds[place] = log_expm1(leak[place])
+        leak_off[place] = math.exp(-leak_odds[place])
+
     # Alternatives once more, visible by visible: eight of a set are computed at once.
     n_sets = len(graph.set_ptr) - 1
     lane_ptr = np.zeros(n_sets + 1, dtype=np.int64)
@@ -192,7 +200,7 @@ def localize(graph, parameters, edge_works, rows, row):
             lane = lane_ptr[number] + position - graph.set_ptr[number]
             j = slot_of[n_visible + graph.set_member[position]] - len(ones)
             lane_of[j], lane_node[lane] = lane, j
-            lane_odds[lane] = log_expm1(leak[len(ones) + j]) - net_cost[j]
+            lane_odds[lane] = leak_odds[len(ones) + j] - net_cost[j]
             for edge in range(ptr[j], visible_end[j]):
                 lane_works[slot[edge] * n_lanes + lane] = works[edge]
     return Local(
@@ -202,6 +210,8 @@ def localize(graph, parameters, edge_works, rows, row):
         net_cost,
         len(ones),
         leak,
+        leak_odds,
+        leak_off,
         ptr,
         visible_end,
         slot,
@@ -240,8 +250,11 @@ def enter_state(local, walker):
                 sums[slot[edge]] += theta[edge]
     value = local.offset
     for place in range(len(leak)):
-        odds[place] = log_expm1(sums[place])
-        off[place] = math.exp(-odds[place])
+        if sums[place] == leak[place]:  # most hidden nodes have no parent: nothing to compute
+            odds[place], off[place] = local.leak_odds[place], local.leak_off[place]
+        else:
+            odds[place] = log_expm1(sums[place])
+            off[place] = math.exp(-odds[place])
     for place in range(n_ones):
         value += odds[place]
     for j in range(len(state)):
