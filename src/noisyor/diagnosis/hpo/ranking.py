@@ -148,14 +148,14 @@ def rank_diseases(
     >>> model = nor.diagnosis.disease_network(data, ontology=ontology)
     >>> ranking = nor.diagnosis.rank_diseases(model, Patient("anna", present=("HP:1",)))
     >>> [(disease.name, round(disease.probability, 2)) for disease in ranking.diseases]
-    [('flu', 0.94), ('cold', 0.06)]
+    [('flu', 0.91), ('cold', 0.09)]
     """
     check_count("top", top)
     present, absent = terms_of(model, patient)
     read = readings(model, present, absent)
     if weights is not None:
         read = read._replace(constant=read.constant + _log_weights(model, weights))
-    belief = posterior(read, prior, model.settings.odds)
+    belief = posterior(read, prior, model.settings.odds, model.settings.doubt)
     order = np.argsort(-belief.probability, kind="stable")[:top].tolist()
     near = [distances(model, term) for term in present]
     ranked = []
