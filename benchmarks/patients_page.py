@@ -61,12 +61,12 @@ LOSSES = """## Where we lose, and what to doubt
   Bayes that takes absences as off. Naive Bayes is hurt there by what curators state to be absent.
 * Over all diseases the first place is often taken by the same disease under Orphanet's number.
 * The collection of these data states 20, 42 and 56 % for hpo3 on all of LIRICAL's cases that are
-  not cited (185). On the part that is here (97 in both halves) we measure less for hpo3 with the same
-  method, and a ranking of a few dozen cases is uncertain by seven points.
+  not cited (185). On the part that is here (97 in both halves) we measure less for hpo3 with the
+  same method, and a ranking of a few dozen cases is uncertain by seven points.
 * `doubt` was added after the calibration of this half had been seen: without it the largest
   difference in a bin was 10.0 points, stated 98 % being right in 88 %. Its size was read from the
-  development half. It changes no rank. The calibration was therefore measured in a second call, with
-  `--only-calibration`; on new patients it is the least certain of these numbers.
+  development half. It changes no rank. The calibration was therefore measured in a second call,
+  with `--only-calibration`; on new patients it is the least certain of these numbers.
 """
 
 
