@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import noisyor as nor
+from noisyor._util.locks import locked
 from noisyor.cli.main import main
 from noisyor.io.model_file import read_metadata
 from noisyor.tables import ReadOptions
@@ -118,6 +119,26 @@ class TestFit:
         text = run(capsys, *FIT, "--force", "--held-out", "0")
         assert "on the training rows" in text
         assert "training_elbo" in read_metadata("patients.safetensors")["metrics"]
+
+    def test_an_aggregated_table(self, capsys):
+        top, *lines = patients().splitlines()
+        counts = np.arange(len(lines)) % 3
+        Path("counts.csv").write_text(
+            "\n".join([f"{top},n", *(f"{a},{n}" for a, n in zip(lines, counts, strict=True))])
+        )
+        Path("long.csv").write_text("\n".join([top, *np.repeat(lines, counts).tolist()]))
+        arguments = ["--id-column", "patient", "--weights", "n", "--components", "3"]
+        text = run(capsys, "fit", "counts.csv", *arguments, "--steps", "20")
+        assert "80 rows that stand for 120, 12 columns" in text
+        assert "12 held-out rows" in text
+        assert read_metadata("counts.safetensors")["reading"]["weights"] == "n"
+        records = [
+            json.loads(run(capsys, "evaluate", "counts.safetensors", data, "--json"))
+            for data in ("counts.csv", "long.csv")  # the model knows the column, if there is one
+        ]
+        for record in records:
+            assert record["elbo_mp"]["mean"] == pytest.approx(records[0]["elbo_mp"]["mean"])
+            assert record["independent"] == pytest.approx(records[0]["independent"])
 
     def test_a_link_stays_one(self, capsys):
         Path("link.safetensors").symlink_to("patients.safetensors")
@@ -280,11 +301,11 @@ class TestExplain:
 
     @pytest.mark.parametrize("command", ["explain", "evaluate"])
     def test_the_model_file_is_read_once(self, capsys, monkeypatch, command):
-        import noisyor.io.model_file as model_file
+        import noisyor.io.sealed_file as sealed_file
 
-        opened, content = [], model_file._content
+        opened, content = [], sealed_file._content
         monkeypatch.setattr(
-            model_file, "_content", lambda path: opened.append(path) or content(path)
+            sealed_file, "_content", lambda path: opened.append(path) or content(path)
         )
         run(capsys, command, "patients.safetensors", "patients.csv")
         assert len(opened) == 1
@@ -389,3 +410,22 @@ class TestExportAndInfo:
         process.stderr.close()
         process.wait(timeout=60)
         assert errors == ""
+
+
+class TestTwoAtOnce:
+    def test_the_second_fit_names_the_first(self, capsys):
+        before = Path("patients.safetensors").read_bytes()
+        for name in ("patients.safetensors", "patients.safetensors.checkpoint"):
+            with locked(Path(name), "noisyor fit"):
+                assert main([*FIT, "--force", "--quiet"]) == 2
+            error = capsys.readouterr().err
+            assert f"{name} is in use: process {os.getpid()} (noisyor fit) works on it" in error
+            assert error.count("\n") == 1
+        with locked(Path("patients.safetensors"), "noisyor fit"):
+            assert main(["resume", "patients.safetensors", "--steps", "1", "--quiet"]) == 2
+        assert "in use" in capsys.readouterr().err
+        assert Path("patients.safetensors").read_bytes() == before
+
+    def test_no_lock_is_left(self, capsys):
+        run(capsys, *FIT, "--out", "m.safetensors", "--steps", "1")
+        assert not list(Path().glob(".*"))

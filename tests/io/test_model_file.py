@@ -14,14 +14,8 @@ from safetensors.numpy import save
 
 import noisyor._util.atomic
 from noisyor.errors import InvalidSettingError, ModelFileError
-from noisyor.io.model_file import (
-    FORMAT,
-    _seal,
-    load_model,
-    load_network,
-    read_metadata,
-    save_network,
-)
+from noisyor.io.model_file import FORMAT, load_model, load_network, read_metadata, save_network
+from noisyor.io.sealed_file import _seal
 from noisyor.network.builders import bipartite, from_edges
 
 
@@ -48,7 +42,7 @@ class TestRoundTrip:
     def test_network_and_metadata_in_one_read(self, model, monkeypatch):
         hashed = []
         monkeypatch.setattr(
-            "noisyor.io.model_file._seal", lambda told: hashed.append(1) or _seal(told)
+            "noisyor.io.sealed_file._seal", lambda told: hashed.append(1) or _seal(told)
         )
         network, metadata = load_model(model)
         assert_same(network, NETWORKS["convolutional"])

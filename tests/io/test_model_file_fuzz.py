@@ -12,13 +12,8 @@ from model_files import NETWORKS, assert_same, forge, refused
 from safetensors.numpy import load
 
 from noisyor.errors import ModelFileError
-from noisyor.io.model_file import (
-    _ENTRY,
-    _header,
-    load_network,
-    read_metadata,
-    save_network,
-)
+from noisyor.io.model_file import load_network, read_metadata, save_network
+from noisyor.io.sealed_file import _ENTRY, _header
 
 
 def corrupted(content: bytes, random: np.random.Generator) -> bytes:

@@ -7,6 +7,7 @@ import pytest
 
 import noisyor as nor
 from noisyor.data.observations import Observations
+from noisyor.errors import InvalidSettingError
 from noisyor.learning.judge import hold_out, judge
 from noisyor.metrics import independent_score
 
@@ -55,3 +56,20 @@ def test_without_held_out_rows_those_of_training_count():
     assert found.n_held_out == 0
     assert len(found.score.per_row) == 15
     assert found.score.mean == pytest.approx(data.mean(found.score.per_row))
+
+
+def test_a_row_of_whole_weight_is_held_out_in_part():
+    weights = np.array([1000, 10, *[1] * 13])
+    data = rows(15).weighted(weights)
+    train, held = hold_out(data, None, seed=0)
+    assert held.total_weight == 103  # of 1,023
+    assert train.total_weight == 920
+    together = np.zeros(15)
+    for part in (train, held):
+        together[part.row_ids] += part.weights
+    np.testing.assert_array_equal(together, weights)
+    assert train.weights.max() > 850
+    uneven, rest = hold_out(data.weighted(weights + 0.5), 0.2, seed=0)
+    assert uneven.n_rows + rest.n_rows == 15
+    with pytest.raises(InvalidSettingError, match="leaves no row"):
+        hold_out(rows(15).weighted(np.full(15, 2.0)), 0.99, seed=0)

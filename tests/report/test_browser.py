@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from browser import Browser, find_chromium
+from browser import Browser, find_chromium, poor_contrast, too_wide
 from report_examples import NASTY, QUOTES
 
 from noisyor.report.page import write_report
@@ -55,11 +55,7 @@ def focused(browser: Browser, what: str = "id") -> str:
 def test_it_fits_the_screen(browser, pages, name, width):
     browser.open(pages[name], width=width)
     assert browser.run("document.documentElement.scrollWidth") <= width
-    wide = browser.run(
-        "[...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll, svg') &&"
-        f" e.getBoundingClientRect().right > {width} + 1).map((e) => e.outerHTML.slice(0, 80))"
-    )
-    assert wide == []
+    assert too_wide(browser, width) == []
 
 
 def test_the_browser_notices_errors_and_requests(browser, tmp_path):
@@ -241,25 +237,5 @@ class TestCharts:
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_has_enough_contrast(browser, pages, dark):
-    """WCAG AA, 4.5 to 1, of every colour that text is set in against what lies behind it."""
     browser.open(pages["factors"], dark=dark)
-    poor = browser.run(
-        """(() => {
-        const numbers = (c) => c.match(/[\\d.]+/g).map(Number);
-        const light = (c) => { const [r, g, b] = numbers(c).map((v) => { v /= 255;
-          return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
-          return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-        const behind = (e) => { for (; e; e = e.parentElement) {
-          const c = getComputedStyle(e).backgroundColor, n = numbers(c);
-          if (n.length < 4 || n[3] > 0) return c; } return 'rgb(255, 255, 255)'; };
-        const found = [];
-        for (const e of document.querySelectorAll('main *, footer')) {
-          if (e.closest('svg, option') || !e.innerText || !e.offsetParent) continue;
-          if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
-          const pair = [light(getComputedStyle(e).color), light(behind(e))].sort((a, b) => b - a);
-          const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
-          if (ratio < 4.5) found.push([e.outerHTML.slice(0, 90), ratio]);
-        }
-        return found; })()"""
-    )
-    assert poor == []
+    assert poor_contrast(browser) == []

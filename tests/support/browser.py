@@ -244,3 +244,36 @@ class Browser:
                 **{k: size[k] for k in ("width", "height")},
             }
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **options)["data"]))
+
+
+def too_wide(browser: Browser, width: int) -> list[str]:
+    """Elements that reach beyond the right edge, outside of what may be scrolled."""
+    found: list[str] = browser.run(
+        "[...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll, svg') &&"
+        f" e.getBoundingClientRect().right > {width} + 1).map((e) => e.outerHTML.slice(0, 80))"
+    )
+    return found
+
+
+def poor_contrast(browser: Browser) -> list[list[Any]]:
+    """Text below WCAG AA, 4.5 to 1, against what lies behind it."""
+    found: list[list[Any]] = browser.run(
+        """(() => {
+        const numbers = (c) => c.match(/[\\d.]+/g).map(Number);
+        const light = (c) => { const [r, g, b] = numbers(c).map((v) => { v /= 255;
+          return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+          return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+        const behind = (e) => { for (; e; e = e.parentElement) {
+          const c = getComputedStyle(e).backgroundColor, n = numbers(c);
+          if (n.length < 4 || n[3] > 0) return c; } return 'rgb(255, 255, 255)'; };
+        const found = [];
+        for (const e of document.querySelectorAll('main *, footer')) {
+          if (e.closest('svg, option') || !e.innerText || !e.offsetParent) continue;
+          if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
+          const pair = [light(getComputedStyle(e).color), light(behind(e))].sort((a, b) => b - a);
+          const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
+          if (ratio < 4.5) found.push([e.outerHTML.slice(0, 90), ratio]);
+        }
+        return found; })()"""
+    )
+    return found

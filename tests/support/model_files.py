@@ -10,14 +10,8 @@ import pytest
 from safetensors.numpy import load, save
 
 from noisyor.errors import ModelFileError
-from noisyor.io.model_file import (
-    _ENTRY,
-    _canonical,
-    _digest,
-    _header,
-    _seal,
-    load_network,
-)
+from noisyor.io.model_file import load_network
+from noisyor.io.sealed_file import _ENTRY, _canonical, _digest, _header, _seal
 from noisyor.network.builders import bipartite, convolutional, from_edges
 from noisyor.network.graph import Network
 

@@ -10,6 +10,7 @@ import click
 from noisyor.cli.options import (
     NOTHING_FOUND,
     engine_with,
+    few,
     json_option,
     model_argument,
     optional_data_argument,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 _DEFAULT_ROWS = 10
-_SHOWN_FINDINGS = 8
 _FAINT = 0.01
 
 
@@ -197,11 +197,6 @@ def _known(network: Network, row: Observations) -> tuple[list[str], int, int]:
     return present, network.n_visible - len(present) - unknown, unknown
 
 
-def _few(items: list[str], shown: int = _SHOWN_FINDINGS) -> str:
-    more = f" ... and {len(items) - shown} more" if len(items) > shown else ""
-    return ", ".join(items[:shown]) + more
-
-
 def _text(
     network: Network,
     label: str,
@@ -213,7 +208,7 @@ def _text(
 
     present, absent, unknown = _known(network, row)
     lines = [
-        f"{label}: {_few(present) or 'nothing present'}"
+        f"{label}: {few(present) or 'nothing present'}"
         f"  ({len(present)} present, {absent:,} absent, {unknown:,} unknown)"
     ]
     together = [hidden_label(network, k) for k in result.best]
@@ -228,9 +223,9 @@ def _text(
         lines.append(f"  {cause.probability:6.3f}  {cause.base:6.3f}  {cause.name}{error}")
         if cause.explains:
             told = [f"{item.name} {item.share:.2f}" for item in cause.explains]
-            lines.append(f"                  explains {_few(told)}")
+            lines.append(f"                  explains {few(told)}")
     if result.unexplained:
-        lines.append(f"  unexplained: {_few(list(result.unexplained))}")
+        lines.append(f"  unexplained: {few(list(result.unexplained))}")
     lines.append(f"  {result.method}")
     for change in changes:
         lines.append(f"  if {change.finding!r} were {change.after} (now {change.before}):")

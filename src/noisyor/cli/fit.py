@@ -149,6 +149,7 @@ def fit(
     chosen, structure = _structure(kind, components, layers, feature_shape)
     _check_places(data, out, checkpoint, force)
 
+    from noisyor._util.locks import locked
     from noisyor.cli.fit_job import Plan
     from noisyor.tables import ReadOptions
 
@@ -169,9 +170,11 @@ def fit(
         held_out=held_out,
         seed=seed,
     )
-    if force:
-        plan.forget()
-    return _run(plan, False, threads, as_json, quiet)
+    with locked(out, "noisyor fit"), locked(checkpoint, "noisyor fit"):
+        _check_places(data, out, checkpoint, force)  # again: nobody can change it from now on
+        if force:
+            plan.forget()
+        return _run(plan, False, threads, as_json, quiet)
 
 
 @click.command()
@@ -206,6 +209,7 @@ def resume(
     """
     from dataclasses import replace
 
+    from noisyor._util.locks import locked
     from noisyor.cli.fit_job import more_steps, read_plan
 
     kept = _plan_file(model)
@@ -219,20 +223,27 @@ def resume(
             plan = replace(plan, data=str(data))
         if steps is not None:
             plan = replace(plan, training={**plan.training, "steps": steps})
-        return _run(plan, True, threads, as_json, quiet)
+        with (
+            locked(Path(plan.out), "noisyor resume"),
+            locked(Path(plan.checkpoint), "noisyor resume"),
+        ):
+            if not kept.exists():
+                raise InvalidSettingError(f"{kept}: the run has ended in the meantime")
+            return _run(plan, True, threads, as_json, quiet)
     if not model.exists():
         raise InvalidSettingError(f"{model}: neither a model nor the checkpoint of a stopped run")
     if out is not None:
         check_output(out, force=force, inputs=[model] + ([data] if data else []))
-    fitted = more_steps(
-        model,
-        out or model,
-        data,
-        {},
-        steps,
-        engine=engine_with(threads),
-        progress=False if quiet or as_json else None,
-    )
+    with locked(out or model, "noisyor resume"):
+        fitted = more_steps(
+            model,
+            out or model,
+            data,
+            {},
+            steps,
+            engine=engine_with(threads),
+            progress=False if quiet or as_json else None,
+        )
     return _tell(fitted, out or model, as_json, quiet)
 
 
@@ -350,13 +361,20 @@ def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> int:
 
 
 def _lines(fitted: Fitted, out: Path) -> list[str]:
+    import numpy as np
+
     from noisyor.network.labels import hidden_label, one_of
 
     network, data, judgement = fitted.learned.network, fitted.table.observations, fitted.judgement
-    share = data.n_active / max(1, data.n_rows * data.n_visible - data.n_missing)
+    weight, total = data.row_weights, data.total_weight
+    seen = total * data.n_visible - weight @ np.diff(data.missing_ptr)
+    share = float(weight @ np.diff(data.ptr)) / max(1.0, float(seen))
+    rows = f"{data.n_rows:,} rows"
+    if data.weights is not None:
+        rows += f" that stand for {total:,.10g}"
     where = f"{judgement.n_held_out} held-out rows" if judgement.n_held_out else "the training rows"
     lines = [
-        f"data    {data.n_rows:,} rows, {data.n_visible:,} columns, {100 * share:.1f} % ones"
+        f"data    {rows}, {data.n_visible:,} columns, {100 * share:.1f} % ones"
         + (f", {data.n_missing:,} missing" if data.n_missing else ""),
         f"model   {fitted.kind}, {network.n_hidden:,} causes in {network.n_layers} "
         f"layer{'s' * (network.n_layers > 1)}: {out}",

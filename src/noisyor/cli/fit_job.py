@@ -149,7 +149,8 @@ def more_steps(
     network, metadata = load_model(model)
     source = _source(model, metadata) if data is None else data
     stored = metadata.get("reading", {})
-    table = read_table(source, ReadOptions.from_json({**stored, **reading}), network)
+    asked = {**stored, "weights_required": data is None or "weights" in reading, **reading}
+    table = read_table(source, ReadOptions.from_json(asked), network)
     settings = metadata.get("settings", {})
     kind: Kind = metadata.get("kind", "network")
     seed = int(settings.get("seed", 0))

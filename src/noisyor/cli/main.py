@@ -5,12 +5,14 @@ Heavy imports stay inside the commands, so that ``noisyor --help`` answers at on
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import click
 
 from noisyor._version import __version__
 from noisyor.cli.demo import demo
+from noisyor.cli.diagnose import diagnose
 from noisyor.cli.experiments import figures, reproduce, reproduce_report
 from noisyor.cli.explain import explain
 from noisyor.cli.fit import fit, resume
@@ -27,6 +29,12 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; ``arguments`` default to those of the process. Returns the exit code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn  # type: ignore[assignment]
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = _cli.main(
             None if arguments is None else list(arguments),
@@ -51,6 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fail(message: str) -> int:
     click.echo(f"noisyor: error: {' '.join(message.split())}", err=True)
     return FAILED
+
+
+def _warn(message: Warning | str, *place: object) -> None:
+    """A warning of the library as one line, without its place in the source."""
+    click.echo(f"noisyor: warning: {' '.join(str(message).split())}", err=True)
 
 
 class _InOrder(click.Group):
@@ -81,7 +94,7 @@ def _cli(context: click.Context) -> None:
 
 
 for _command in (
-    *(demo, fit, resume, explain, evaluate, sample, report, export, info),
+    *(demo, fit, resume, explain, evaluate, sample, report, export, info, diagnose),
     *(reproduce, figures, reproduce_report),
 ):
     _cli.add_command(_command)

@@ -26,6 +26,7 @@ __all__ = [
     "check_output",
     "data_argument",
     "engine_with",
+    "few",
     "force_option",
     "json_file_option",
     "json_option",
@@ -155,6 +156,11 @@ _READING = (
         metavar="NAME",
         help="Column (name, or number from 0) or JSON field that names the rows.",
     ),
+    click.option(
+        "--weights",
+        metavar="NAME",
+        help="Column or JSON field that says how many rows each one stands for.",
+    ),
     click.option("--drop", multiple=True, metavar="NAME", help="Column to leave out. Repeatable."),
     click.option("--delimiter", metavar="C", help="Character between fields of a CSV file."),
     click.option("--encoding", metavar="NAME", help="Encoding of text files.  [default: utf-8]"),
@@ -204,7 +210,8 @@ _READING = (
     ),
 )
 _READING_NAMES = (
-    *("format", "header", "id_column", "drop", "delimiter", "encoding", "encoding_errors"),
+    *("format", "header", "id_column", "weights", "drop", "delimiter", "encoding"),
+    "encoding_errors",
     *("above", "invert", "variable", "transpose", "text_field", "vocabulary", "max_share"),
     *("stop_words", "max_tokens"),
 )
@@ -274,6 +281,12 @@ def printable(text: str) -> str:
         return text.encode(encoding).decode(encoding)
     except UnicodeEncodeError:
         return text.replace("–", "-").encode(encoding, "replace").decode(encoding)
+
+
+def few(items: list[str], shown: int = 8) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" ... and {len(items) - shown} more" if len(items) > shown else ""
+    return ", ".join(items[:shown]) + more
 
 
 def number_ranges(option: str, text: str) -> list[range]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["read_for", "row_numbers"]
 
 # How a file of the same kind is to be read: what belongs to one file only is not carried over.
-_CARRIED = ("text_field", "id_column", "max_tokens", "above", "invert", "encoding")
+_CARRIED = ("text_field", "id_column", "weights", "max_tokens", "above", "invert", "encoding")
 
 
 def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
@@ -29,7 +29,8 @@ def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
     stored = saved.metadata.get("reading")
     stored = stored if isinstance(stored, dict) else {}
     carried = {name: stored[name] for name in _CARRIED if name in stored}
-    options = ReadOptions.from_json({**carried, **reading, "id_required": "id_column" in reading})
+    asked = {"id_required": "id_column" in reading, "weights_required": "weights" in reading}
+    options = ReadOptions.from_json({**carried, **reading, **asked})
     table = read_table(data, options, saved.network)
     if table.ignored:
         click.echo(

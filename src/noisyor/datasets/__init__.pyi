@@ -7,6 +7,7 @@ from .deconvolution import load_deconvolution as load_deconvolution
 from .deconvolution import true_features as true_features
 from .download import fetch as fetch
 from .hpo import HpoData as HpoData
+from .hpo import HpoStatement as HpoStatement
 from .hpo import load_hpo as load_hpo
 from .matrices import MatrixData as MatrixData
 from .matrices import load_plants as load_plants

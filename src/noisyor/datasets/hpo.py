@@ -6,12 +6,14 @@ probability one minus its frequency. There are no probabilities of the diseases 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +24,53 @@ from noisyor.datasets.download import fetch
 from noisyor.errors import InvalidDataError
 from noisyor.tables.lines import equally_wide, fields, text_lines
 
-__all__ = ["HpoData", "load_hpo"]
+__all__ = ["HpoData", "HpoStatement", "load_hpo"]
 
-# Middle of the range that each term of frequency stands for.
+# The range that each term of frequency stands for.
 _TERMS = {
-    "HP:0040280": 1.0,  # obligate
-    "HP:0040281": 0.895,  # 80-99 %
-    "HP:0040282": 0.545,  # 30-79 %
-    "HP:0040283": 0.17,  # 5-29 %
-    "HP:0040284": 0.025,  # 1-4 %
-    "HP:0040285": 0.0,  # excluded
+    "HP:0040280": (1.0, 1.0),  # obligate
+    "HP:0040281": (0.80, 0.99),
+    "HP:0040282": (0.30, 0.79),
+    "HP:0040283": (0.05, 0.29),
+    "HP:0040284": (0.01, 0.04),
+    "HP:0040285": (0.0, 0.0),  # excluded
 }
-_COLUMNS = ("database_id", "disease_name", "qualifier", "hpo_id", "frequency", "aspect")
+_COLUMNS = (
+    "database_id",
+    "disease_name",
+    "qualifier",
+    "hpo_id",
+    "reference",
+    "frequency",
+    "aspect",
+)
+
+
+class HpoStatement(NamedTuple):
+    """One line of the annotations: how often a disease shows a finding, and by which papers.
+
+    The frequency lies between ``low`` and ``high``; both are NaN where the line states none. Where
+    it was counted, ``present`` of ``examined`` patients had the finding; else both are 0.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> nor.datasets.HpoStatement("X:1", "HP:0001945", 3 / 7, 3 / 7, 3, 7, ("PMID:1",)).examined
+    7
+    """
+
+    disease: str
+    finding: str
+    low: float
+    high: float
+    present: int = 0
+    examined: int = 0
+    references: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """The middle of the range, NaN where none is stated."""
+        return (self.low + self.high) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +87,7 @@ class HpoData:
     frequency : (observations.n_active,) share of the patients with the finding, in the order of
         ``observations.columns``; NaN where it is not stated. Ranges are taken at their middle;
         several statements on one pair are averaged.
+    statements : the lines of the file, in its order; empty if the annotations come from elsewhere.
 
     Examples
     --------
@@ -65,6 +103,7 @@ class HpoData:
     disease_ids: tuple[str, ...]
     disease_names: tuple[str, ...]
     frequency: npt.NDArray[np.float64]
+    statements: tuple[HpoStatement, ...] = ()
 
 
 def load_hpo(source: str | os.PathLike[str] | None = None) -> HpoData:
@@ -87,32 +126,39 @@ def load_hpo(source: str | os.PathLike[str] | None = None) -> HpoData:
         lines = list(text_lines(stream, path))
     version = ""
     names: dict[str, str] = {}
-    shares: dict[tuple[str, str], list[float]] = {}
+    statements: list[HpoStatement] = []
     comments = list(takewhile(lambda line: line[1].startswith("#"), lines))
     for _, line in comments:
         if line.startswith("#version:"):
             version = line.partition(":")[2].strip()
     for number, row in _annotations(lines[len(comments) :], path, len(comments) + 1):
-        disease, name, qualifier, finding, frequency, aspect = row
+        disease, name, qualifier, finding, reference, frequency, aspect = row
         if aspect != "P" or qualifier == "NOT":
             continue
         names[disease] = name
-        stated = shares.setdefault((disease, finding), [])
-        if frequency:
-            stated.append(_share(frequency, f"{path}, line {number}"))
-    if not shares:
+        stated = _stated(frequency, f"{path}, line {number}")
+        papers = tuple(reference.split(";")) if reference else ()
+        statements.append(HpoStatement(disease, finding, *stated, papers))
+    if not statements:
         raise InvalidDataError(f"{path} holds no finding of a disease")
+    shares: dict[tuple[str, str], list[float]] = {}
+    for statement in statements:
+        stated_shares = shares.setdefault((statement.disease, statement.finding), [])
+        if not math.isnan(statement.low):
+            stated_shares.append(statement.share)
     diseases, findings = sorted(names), sorted({finding for _, finding in shares})
     column_of = {finding: column for column, finding in enumerate(findings)}
     columns: dict[str, list[int]] = {disease: [] for disease in diseases}
     frequencies = np.full(len(shares), np.nan)
     for k, (disease, finding) in enumerate(sorted(shares)):
         columns[disease].append(column_of[finding])
-        if stated := shares[disease, finding]:
-            frequencies[k] = sum(stated) / len(stated)
+        if each := shares[disease, finding]:
+            frequencies[k] = sum(each) / len(each)
     observations = Observations.from_indices(columns.values(), len(findings), column_names=findings)
     disease_names = tuple(names[disease] for disease in diseases)
-    return HpoData(version, observations, tuple(diseases), disease_names, frequencies)
+    return HpoData(
+        version, observations, tuple(diseases), disease_names, frequencies, tuple(statements)
+    )
 
 
 def _annotations(
@@ -129,18 +175,21 @@ def _annotations(
         yield number, pick(row)
 
 
-def _share(text: str, where: str) -> float:
-    """A frequency written as ``n/m``, ``x%`` or a term."""
+def _stated(text: str, where: str) -> tuple[float, float, int, int]:
+    """Range and counts of a frequency written as ``n/m``, ``x%``, a term or not at all."""
+    if not text:
+        return math.nan, math.nan, 0, 0
     if text in _TERMS:
-        return _TERMS[text]
+        return *_TERMS[text], 0, 0
     try:
         if text.endswith("%"):
-            share = float(text[:-1]) / 100.0
+            share, present, examined = float(text[:-1]) / 100.0, 0, 0
         else:
             part, _, whole = text.partition("/")
-            share = int(part) / int(whole)
-        if 0.0 <= share <= 1.0:
-            return share
+            present, examined = int(part), int(whole)
+            share = present / examined
+        if 0.0 <= share <= 1.0 and examined >= 0:
+            return share, share, present, examined
     except (ValueError, ZeroDivisionError):
         pass
     raise InvalidDataError(f"{where}: {text!r} is no frequency")

@@ -36,6 +36,7 @@ _IMDB = "https://ai.stanford.edu/~amaas/data/sentiment/"
 _AG_NEWS = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
 _BIG_PATENT = "https://huggingface.co/datasets/NortheasternUniversity/big_patent/resolve/main/data/"
 _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
+_HPO = "https://github.com/obophenotype/human-phenotype-ontology/releases/download/v2025-01-16/"
 _OVPM_PAGE = "https://github.com/clinicalml/overparam/tree/master/noisyor/datasets"
 _OVPM_FILES = "https://raw.githubusercontent.com/clinicalml/overparam/30acfacf7baba6dc6d748e48702c958088f3e988/"
 
@@ -152,9 +153,14 @@ _LIST = [
     DataFile(
         "hpo_phenotype.hpoa",
         "8180403e2f5de0d8f41890e587d95077ce7f8bb8228d5d7b29dd358b70f0938c",
-        "https://github.com/obophenotype/human-phenotype-ontology/releases/download/v2025-01-16/"
-        "phenotype.hpoa",
+        _HPO + "phenotype.hpoa",
         "https://hpo.jax.org/data/annotations",
+    ),
+    DataFile(
+        "hp.obo",
+        "6b77de067eecc838319ce7650ed5bab0f92a502eabb160e6bc7c0238bc1548c5",
+        _HPO + "hp.obo",
+        "https://hpo.jax.org/data/ontology",
     ),
     # ---- overparametrisation
     DataFile(

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.compression import existing, open_binary
 from noisyor.data.observations import Observations
 from noisyor.datasets.hpo import HpoData
 from noisyor.diagnosis.findings import find_visibles
+from noisyor.diagnosis.hpo.model import DiseaseModel, build_model
+from noisyor.diagnosis.hpo.settings import DiseaseSettings
+from noisyor.diagnosis.ontology import Ontology, read_ontology
 from noisyor.diagnosis.ranking import Differential, differential
 from noisyor.engines.contract import EngineLike
-from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.errors import InvalidSettingError
 from noisyor.network.builders import from_edges
 from noisyor.network.graph import Network
-from noisyor.tables.lines import text_lines
 
 __all__ = [
     "diagnose",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 
+@overload
 def disease_network(
     data: HpoData,
     *,
@@ -39,14 +42,45 @@ def disease_network(
     noise_probability: npt.ArrayLike = 1e-4,
     unknown_frequency: float = 0.5,
     highest_frequency: float = 0.98,
-) -> Network:
+) -> Network: ...
+
+
+@overload
+def disease_network(
+    data: HpoData,
+    *,
+    ontology: Ontology | str | os.PathLike[str],
+    databases: Iterable[str] | None = None,
+    settings: DiseaseSettings | None = None,
+) -> DiseaseModel: ...
+
+
+def disease_network(
+    data: HpoData,
+    *,
+    ontology: Ontology | str | os.PathLike[str] | None = None,
+    databases: Iterable[str] | None = None,
+    settings: DiseaseSettings | None = None,
+    finding_names: Mapping[str, str] | None = None,
+    prior_probability: npt.ArrayLike = 1e-4,
+    noise_probability: npt.ArrayLike = 1e-4,
+    unknown_frequency: float = 0.5,
+    highest_frequency: float = 0.98,
+) -> Network | DiseaseModel:
     """A network of diseases (hidden) and findings (visible) from annotations.
 
-    Pairs with frequency 0 have no edge; diseases without any edge are left out.
+    With an ontology the terms and all that they are kinds of stand between diseases and findings,
+    as nodes that cannot fail: the result is a `DiseaseModel`, for `rank_diseases`. Without, it is a
+    `Network` of two layers, for `diagnose`. Pairs with frequency 0 have no edge; diseases without
+    any edge are left out.
 
     Parameters
     ----------
     data : the annotations, see `datasets.load_hpo`.
+    ontology : of the same release, see `read_ontology`, or its file.
+    databases, settings : only with an ontology: rank diseases of these databases alone, such as
+        ``["OMIM"]``; and what annotations do not state, see `DiseaseSettings`. The other arguments
+        are for networks without one.
     finding_names : names of findings by identifier, see `read_finding_names`; a finding without
         one is called by its identifier.
     prior_probability : of each disease, an assumption: scalar or (n_diseases,).
@@ -70,6 +104,11 @@ def disease_network(
     >>> network.hidden_names, network.visible_names
     (('flu (D:1)',), ('fever', 'HP:2'))
     """
+    if ontology is not None:
+        terms = ontology if isinstance(ontology, Ontology) else read_ontology(ontology)
+        return build_model(data, terms, databases=databases, settings=settings)
+    if databases is not None or settings is not None:
+        raise InvalidSettingError("databases and settings are for models with an ontology")
     for name, value in [
         ("unknown_frequency", unknown_frequency),
         ("highest_frequency", highest_frequency),
@@ -108,22 +147,8 @@ def read_finding_names(source: str | os.PathLike[str]) -> dict[str, str]:
     >>> nor.diagnosis.read_finding_names(path)
     {'HP:1': 'Fever'}
     """
-    path = existing(source)
-    names: dict[str, str] = {}
-    identifier, in_term = "", False
-    with open_binary(path) as stream:
-        for _, line in text_lines(stream, path):
-            if line.startswith("["):
-                in_term, identifier = line.strip() == "[Term]", ""
-            elif in_term and line.startswith("id: "):
-                identifier = line[4:].strip()
-            elif in_term and identifier and line.startswith("name: "):
-                names[identifier] = line[6:].strip()
-    if not names:
-        raise InvalidDataError(
-            f"{path} holds no term with a name; is it an ontology in OBO format?"
-        )
-    return names
+    ontology = read_ontology(source)
+    return dict(zip(ontology.terms, ontology.names, strict=True))
 
 
 def diagnose(

@@ -1,28 +1,28 @@
 """Networks in a file: one ``.safetensors`` of arrays and a checked description, nothing to execute.
 
-The header's only metadata entry, ``"noisyor"``, is a JSON object: ``format``, ``network`` (sizes,
-names, names of the parameter groups, layout), ``user`` (whatever the caller wants to keep),
-``tensors`` (sha256 of each array, with its type and shape) and ``sha256`` (of all of the above). A
-file is believed only if everything in it agrees.
+A sealed file (see `noisyor.io.sealed_file`) with the fields ``network`` (sizes, names, names of the
+parameter groups, layout) and ``user`` (whatever the caller wants to keep).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
-from noisyor._util.atomic import write_atomically
 from noisyor.errors import InvalidNetworkError, InvalidSettingError, ModelFileError
+from noisyor.io.sealed_file import (
+    Arrays,
+    DamagedError,
+    PathLike,
+    on_one_line,
+    parsing,
+    read_sealed,
+    write_sealed,
+)
 from noisyor.network.graph import Network
 from noisyor.network.layout import layout_from_json, layout_to_json
 
@@ -37,10 +37,8 @@ __all__ = [
 
 FORMAT = "noisyor-model-2"
 
-_ENTRY = "noisyor"
 _GROUP = "group."
 _ALTERNATIVES = "alternatives"  # an array that only networks with sets of them have
-_LARGEST_HEADER = 100 * 2**20
 _DTYPES = {
     "child_ptr": np.dtype(np.int64),
     "parent": np.dtype(np.int32),
@@ -49,9 +47,6 @@ _DTYPES = {
     "theta": np.dtype(np.float64),
     "free": np.dtype(np.bool_),
 }
-
-PathLike = str | os.PathLike[str]
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 def save_network(
@@ -81,8 +76,7 @@ def save_network(
     arrays |= {_GROUP + name: index for name, index in network.groups.items()}
     if network.sets:
         arrays[_ALTERNATIVES] = network.sets.number
-    description: dict[str, Any] = {
-        "format": FORMAT,
+    fields = {
         "network": {
             "n_visible": int(network.n_visible),
             "n_hidden": int(network.n_hidden),
@@ -92,21 +86,9 @@ def save_network(
             "groups": list(network.groups),
             "layout": layout_to_json(network.layout),
         },
-        "tensors": {name: _digest(array) for name, array in arrays.items()},
         "user": user,
     }
-    description["sha256"] = _seal(description)
-    try:
-        content = save(
-            {name: np.ascontiguousarray(array) for name, array in arrays.items()},
-            metadata={_ENTRY: _canonical(description)},
-        )
-        write_atomically(path, content)
-    except OSError as error:
-        reason = error.strerror or error
-        raise ModelFileError(f"cannot write the model file {_name(path)}: {reason}") from error
-    except (SafetensorError, ValueError) as error:
-        raise ModelFileError(f"cannot write the model file {_name(path)}: {error}") from error
+    write_sealed(path, FORMAT, fields, arrays)
 
 
 class SavedModel(NamedTuple):
@@ -139,22 +121,17 @@ def load_model(path: PathLike) -> SavedModel:
     >>> network.n_visible, metadata
     (3, {'author': 'me'})
     """
-    description, arrays = _read(path)
-    metadata = description["user"]
-    try:
+    description, arrays = read_sealed(path, FORMAT)
+    with parsing(path):
+        metadata = description["user"]
         if not isinstance(metadata, dict):
-            raise _DamagedError("metadata is no mapping")
-        return SavedModel(_network(description["network"], arrays), metadata)
-    except _DamagedError as error:
-        raise ModelFileError(f"the model file {_name(path)} is damaged: {error}") from error
-    except InvalidNetworkError as error:
-        raise ModelFileError(
-            f"the model file {_name(path)} does not hold a valid network: {error}"
-        ) from error
-    except _MALFORMED as error:
-        raise ModelFileError(
-            f"the model file {_name(path)} is damaged: its description is malformed"
-        ) from error
+            raise DamagedError("metadata is no mapping")
+        try:
+            return SavedModel(_network(description["network"], arrays), metadata)
+        except InvalidNetworkError as error:
+            raise ModelFileError(
+                f"the model file {Path(path)} does not hold a valid network: {error}"
+            ) from error
 
 
 def load_network(path: PathLike) -> Network:
@@ -187,107 +164,17 @@ def read_metadata(path: PathLike) -> dict[str, Any]:
     return load_model(path).metadata
 
 
-# What crafted or damaged content can provoke in the parsers and conversions below.
-_MALFORMED = (
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,  # also of JSON and Unicode
-    OverflowError,
-    RecursionError,
-    SafetensorError,
-)
-
-
-class _DamagedError(Exception):
-    """The content contradicts itself; the text says where."""
-
-
-def _read(path: PathLike) -> tuple[dict[str, Any], Arrays]:
-    """Description and arrays of a file whose checksums hold."""
-    try:
-        content = _content(path)
-        header = _header(content)
-        entries = header.get("__metadata__")
-        if not isinstance(entries, dict) or not isinstance(entries.get(_ENTRY), str):
-            raise ModelFileError(f"{_name(path)} is not a model file of noisyor")
-        description = json.loads(entries[_ENTRY])
-        found = description.get("format")
-        if found != FORMAT:
-            raise ModelFileError(
-                f"the model file {_name(path)} has format {str(found)[:40]!r}, "
-                f"this version of noisyor reads {FORMAT!r}"
-            )
-        if description["sha256"] != _seal(description):
-            raise _DamagedError("the checksum of its description does not match")
-        arrays: Arrays = load(content)
-        _verify(arrays, description["tensors"])
-    except OSError as error:
-        reason = error.strerror or error
-        raise ModelFileError(f"cannot read the model file {_name(path)}: {reason}") from error
-    except _DamagedError as error:
-        raise ModelFileError(f"the model file {_name(path)} is damaged: {error}") from error
-    except ModelFileError:
-        raise
-    except _MALFORMED as error:
-        raise ModelFileError(
-            f"{_name(path)} is not a model file of noisyor, or damaged: {_line(error)}"
-        ) from error
-    return description, arrays
-
-
-def _content(path: PathLike) -> bytes:
-    """All bytes of a regular file whose announced header fits into it."""
-    with open(path, "rb") as stream:
-        status = os.fstat(stream.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelFileError(f"{_name(path)} is not a regular file")
-        start = stream.read(8)
-        length = int.from_bytes(start, "little")
-        if len(start) < 8 or length > min(_LARGEST_HEADER, status.st_size - 8):
-            raise ModelFileError(f"{_name(path)} is not a model file of noisyor, or cut short")
-        start += stream.read(length)
-        # Nothing is read of a file that is larger than its header says.
-        _complete(_header(start), start, status.st_size)
-        return start + stream.read()
-
-
-def _header(content: bytes) -> dict[str, Any]:
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    if not isinstance(header, dict):
-        raise TypeError("the header is no mapping")
-    return header
-
-
-def _complete(header: dict[str, Any], start: bytes, size: int) -> None:
-    """Compare the size of the file with what its header announces."""
-    ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-    wanted = 8 + int.from_bytes(start[:8], "little") + max(ends, default=0)
-    if size != wanted:
-        raise _DamagedError(f"it has {size} bytes and announces {wanted}")
-
-
-def _verify(arrays: Arrays, digests: dict[str, str]) -> None:
-    """Compare every array with its checksum."""
-    if set(arrays) != set(digests):
-        raise _DamagedError("its arrays are not those of its description")
-    for name, array in arrays.items():
-        if _digest(array) != digests[name]:
-            raise _DamagedError(f"the checksum of {name} does not match")
-
-
 def _network(fields: dict[str, Any], arrays: Arrays) -> Network:
     groups = [str(name) for name in fields["groups"]]
     expected = _DTYPES | {_GROUP + name: np.dtype(np.int32) for name in groups}
     if _ALTERNATIVES in arrays:
         expected[_ALTERNATIVES] = np.dtype(np.int32)
     if set(arrays) != set(expected):
-        raise _DamagedError(f"its arrays are {sorted(arrays)}, expected {sorted(expected)}")
+        raise DamagedError(f"its arrays are {sorted(arrays)}, expected {sorted(expected)}")
     for name, dtype in expected.items():
         array = arrays[name]
         if array.dtype != dtype or (name in _DTYPES and array.ndim != 1):
-            raise _DamagedError(
+            raise DamagedError(
                 f"{name} is {array.dtype} of shape {array.shape}, expected {dtype}"
                 + (" with one axis" if name in _DTYPES else "")
             )
@@ -314,7 +201,7 @@ def _network(fields: dict[str, Any], arrays: Arrays) -> Network:
 
 def _size(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**31:
-        raise _DamagedError(f"a size is a positive number, got {str(value)[:40]!r}")
+        raise DamagedError(f"a size is a positive number, got {str(value)[:40]!r}")
     return value
 
 
@@ -322,7 +209,7 @@ def _names(values: object) -> tuple[str, ...] | None:
     if values is None:
         return None
     if not isinstance(values, list) or not all(isinstance(name, str) for name in values):
-        raise _DamagedError("names are a list of strings")
+        raise DamagedError("names are a list of strings")
     return tuple(values)
 
 
@@ -334,31 +221,7 @@ def _json_object(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(metadata), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidSettingError(f"metadata holds what JSON cannot: {_line(error)}") from error
+        raise InvalidSettingError(
+            f"metadata holds what JSON cannot: {on_one_line(error)}"
+        ) from error
     return plain
-
-
-def _digest(array: npt.NDArray[Any]) -> str:
-    plain = np.ascontiguousarray(array)
-    kind = f"{plain.dtype.newbyteorder('<').str} {array.shape} "
-    little = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
-    return hashlib.sha256(kind.encode() + little.tobytes()).hexdigest()
-
-
-def _seal(description: dict[str, Any]) -> str:
-    """Checksum of a description without its own checksum."""
-    rest = {key: value for key, value in description.items() if key != "sha256"}
-    return hashlib.sha256(_canonical(rest).encode()).hexdigest()
-
-
-def _canonical(value: dict[str, Any]) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def _name(path: PathLike) -> str:
-    return str(Path(path))
-
-
-def _line(error: BaseException) -> str:
-    """The text of an error on one line."""
-    return " ".join(str(error).split()) or type(error).__name__

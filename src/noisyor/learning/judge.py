@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
+from noisyor.errors import InvalidSettingError
 from noisyor.inference.evaluate import Score
 from noisyor.inference.max_product import method_for
 from noisyor.metrics import independent_score
@@ -39,13 +41,31 @@ def hold_out(
     """Rows to learn from, and rows to judge by or None.
 
     ``share`` of the rows is held out; None stands for a tenth if there are at least 20 rows, and
-    for none otherwise.
+    for none otherwise. A row whose weight is a whole number is that many rows: some may be held
+    out and the others not.
     """
     if share is None:
-        share = _SHARE if data.n_rows >= _FEW_ROWS else 0.0
+        share = _SHARE if data.total_weight >= _FEW_ROWS else 0.0
     if share == 0:
         return data, None
-    return data.split(1.0 - share, seed)
+    weights = data.weights
+    if weights is None or (weights != np.round(weights)).any():
+        return data.split(1.0 - share, seed)
+    n_held = int(data.total_weight) - int(data.total_weight * (1.0 - share) + 1e-9)
+    if not 0 < n_held < data.total_weight:
+        raise InvalidSettingError(
+            f"held out, a share of {share!r} leaves no row in one part of {data.total_weight:g}"
+        )
+    drawn = np.random.default_rng(seed).multivariate_hypergeometric(
+        weights.astype(np.int64), n_held, method="marginals"
+    )
+    return _counted(data, weights - drawn), _counted(data, drawn)
+
+
+def _counted(data: Observations, times: npt.NDArray[Any]) -> Observations:
+    """The rows that are there, each so many times."""
+    there = times > 0
+    return data.weighted(None).take(there).weighted(times[there])
 
 
 def judge(
@@ -62,5 +82,5 @@ def judge(
         score=Score(posterior.log_joint, weights=rows.weights),
         reference=independent_score(train, rows),
         n_active=round(float(rows.row_weights @ np.diff(posterior.states.indptr))),
-        n_held_out=0 if held_out is None else held_out.n_rows,
+        n_held_out=0 if held_out is None else round(held_out.total_weight),
     )

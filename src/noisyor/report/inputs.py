@@ -63,7 +63,8 @@ def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) 
     if isinstance(data, (str, os.PathLike)):
         stored = model.metadata.get("reading")
         stored = stored if isinstance(stored, dict) else {}
-        options = ReadOptions.from_json({**stored, **(reading or {})})
+        given = {"weights_required": "weights" in (reading or {}), **(reading or {})}
+        options = ReadOptions.from_json({**stored, **given})
         table = read_table(data, options, network)
         return Rows(table.observations, table.row_names)
     aligned, _ = align(

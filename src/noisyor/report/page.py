@@ -374,8 +374,9 @@ def _noise(network: Network, observations: Observations | None) -> dict[str, Any
     names = visible_names(network)
     doubtful: list[tuple[str, float, float]] = []
     if observations is not None:
-        seen = observations.n_rows - np.asarray(observations.missing_csr().sum(axis=0)).ravel()
-        share = observations.column_counts() / np.maximum(seen, 1)
+        weight = observations.row_weights
+        seen = observations.total_weight - weight @ observations.missing_csr()
+        share = weight @ observations.to_csr() / np.maximum(seen, 1)
         wrong = np.flatnonzero((noise > 2 * share + 0.01) & (seen > 0))
         worst = wrong[np.argsort(-noise[wrong], kind="stable")]
         doubtful = [(names[i], float(noise[i]), float(share[i])) for i in worst.tolist()]

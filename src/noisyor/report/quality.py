@@ -17,6 +17,7 @@ from noisyor.metrics import independent_score
 from noisyor.network.forward import visible_probability
 from noisyor.network.graph import Network
 from noisyor.network.parameters import THETA_MIN
+from noisyor.search.restarts import draw_rows
 
 __all__ = ["Bin", "Calibration", "ExplainedRows", "calibrate", "explain_rows", "nothing_elbo"]
 
@@ -82,11 +83,16 @@ def explain_rows(
 ) -> ExplainedRows:
     """Most likely causes of all rows, or of ``max_rows`` rows spread evenly over the data.
 
-    Of rows with very many ones fewer are taken, so that a report never takes minutes.
+    Of rows with very many ones fewer are taken, so that a report never takes minutes. Rows with
+    weights are taken as often as these say: a report counts every row once.
     """
-    n_rows = observations.n_rows
+    n_rows = round(observations.total_weight)
     number = _spread(observations, max_rows, _MAX_ONES)
-    chosen = observations if len(number) == n_rows else observations.take(number)
+    chosen = observations
+    if observations.weights is not None:
+        chosen = observations.weighted(None).take(number)
+    elif len(number) < n_rows:
+        chosen = observations.take(number)
     posterior = explain(
         network,
         chosen,
@@ -104,9 +110,10 @@ def nothing_elbo(network: Network, observations: Observations) -> float:
     noise = theta[: network.n_visible]
     prior = network.sets.log_all_off(theta[network.n_visible :])
     on, off = np.log(-np.expm1(-noise)), -noise
-    seen = observations.n_rows - np.asarray(observations.missing_csr().sum(axis=0)).ravel()
-    ones = observations.column_counts()
-    return float(prior + (ones @ on + (seen - ones) @ off) / observations.n_rows)
+    weight, total = observations.row_weights, observations.total_weight
+    seen = total - weight @ observations.missing_csr()
+    ones = weight @ observations.to_csr()
+    return float(prior + (ones @ on + (seen - ones) @ off) / total)
 
 
 def calibrate(
@@ -141,9 +148,13 @@ def calibrate(
 
 def _spread(observations: Observations, max_rows: int, max_ones: int) -> LongArray:
     """Numbers of rows spread evenly, few enough to hold at most about so many ones."""
-    n_rows = observations.n_rows
+    n_rows, weights = observations.n_rows, observations.weights
     by_ones = n_rows * max_ones // max(1, observations.n_active)
+    if weights is not None:
+        n_rows = max(n_rows, round(observations.total_weight))
     kept = max(1, min(n_rows, max_rows, by_ones))
+    if weights is not None:
+        return draw_rows(weights, kept, np.random.default_rng(0))
     return np.unique(np.linspace(0, n_rows - 1, kept).round().astype(np.int64))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
-from noisyor._util.validation import COUNT, COUNT_OR_AUTO, POSITIVE, check_seed
+from noisyor._util.validation import COUNT, COUNT_OR_AUTO, POSITIVE, Rule, check_seed
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 
@@ -33,6 +33,11 @@ _TOLERANCE = 1e-5
 
 _FEWEST, _MOST = 2, 512
 """Numbers of classes that a search for it goes through, doubling."""
+
+_SMOOTHINGS = (0.2, 2.0)
+"""Pseudo-rows that are tried: the best varies by the set, by a tenth of a nat and more."""
+
+_SMOOTHING = Rule(lambda value: value == "auto" or POSITIVE.valid(value), "positive or 'auto'")
 
 _OWN_SHARE = 0.3
 """How much of a class at the start is the row that it is named after; the rest is the average."""
@@ -54,6 +59,7 @@ class BernoulliMixture:
     ----------
     share : (n_classes,) probability of each class.
     probability : (n_classes, n_visible) probability of each column given the class.
+    smoothing : pseudo-rows of every class that it was learned with.
 
     Examples
     --------
@@ -65,6 +71,7 @@ class BernoulliMixture:
 
     share: FloatArray
     probability: FloatArray
+    smoothing: float = 0.0
 
     @property
     def n_classes(self) -> int:
@@ -110,7 +117,8 @@ class BernoulliMixture:
         seen += size[:, None]
         probability = (on + smoothing * base) / (seen + smoothing)
         share = (size + smoothing) / (size + smoothing).sum()
-        return BernoulliMixture(share, np.clip(probability, 1.0 - _SUREST, _SUREST)), value
+        probability = np.clip(probability, 1.0 - _SUREST, _SUREST)
+        return BernoulliMixture(share, probability, smoothing), value
 
 
 class _Block(NamedTuple):
@@ -139,7 +147,7 @@ def learn_mixture(
     n_components: int | Literal["auto"] = "auto",
     *,
     held_out: Any = None,
-    smoothing: float = 1.0,
+    smoothing: float | Literal["auto"] = "auto",
     max_rounds: int = 300,
     seed: int = 0,
     progress: bool | None = False,
@@ -154,7 +162,8 @@ def learn_mixture(
         no longer rises.
     held_out : rows that decide about the number of classes and of rounds; without them a tenth of
         the rows for ``"auto"``, and otherwise the rounds end when nothing is gained.
-    smoothing : pseudo-rows of every class, with the average of each column.
+    smoothing : pseudo-rows of every class, with the average of each column. ``"auto"`` tries some
+        and takes what is best for held-out rows; without these it is 1.
     max_rounds : rounds at most.
     seed : of the rows that classes start from.
     progress : show a progress bar; None shows it on a terminal only.
@@ -169,7 +178,7 @@ def learn_mixture(
     """
     COUNT_OR_AUTO.check("n_components", n_components)
     COUNT.check("max_rounds", max_rounds)
-    POSITIVE.check("smoothing", smoothing)
+    _SMOOTHING.check("smoothing", smoothing)
     seed, rows = check_seed(seed), Observations.of(X)
     if not rows.n_rows:
         raise InvalidDataError("there are no rows to learn a mixture from")
@@ -177,20 +186,16 @@ def learn_mixture(
     if judges is None and n_components == "auto" and rows.n_rows > 1:
         rows, judges = rows.split(1.0 - _HELD_OUT, seed)
     rows, judges = rows.merged()[0], None if judges is None else judges.merged()[0]
+    tried = (1.0,) if judges is None else _SMOOTHINGS
+    if not isinstance(smoothing, str):
+        tried = (smoothing,)
     with progress_bar(None, "mixture", "rounds", progress) as bar:
-        learn = _Learner(rows, judges, smoothing, max_rounds, seed, bar)
-        if not isinstance(n_components, str):
-            return learn.mixture(n_components)[0]
-        best, best_value, size = *learn.mixture(1), _FEWEST
-        while size <= min(_MOST, rows.n_rows):
-            mixture, value = learn.mixture(size)
-            # Twice in a row no better than noise: more classes only learn the rows by heart.
-            if value <= best_value and best.n_classes < size // 2:
-                break
-            if value > best_value:
-                best, best_value = mixture, value
-            size *= 2
-    return best
+        found = []
+        for pseudo_rows in tried:
+            learn = _Learner(rows, judges, pseudo_rows, max_rounds, seed, bar)
+            size = None if isinstance(n_components, str) else n_components
+            found.append(learn.best_size() if size is None else learn.mixture(size))
+    return max(found, key=lambda one: one[1])[0]
 
 
 class _Learner:
@@ -210,6 +215,19 @@ class _Learner:
         weight = rows.row_weights
         seen = rows.total_weight - rows.missing_csr().T @ weight
         self.base = (rows.to_csr().T @ weight + 0.5) / (seen + 1.0)
+
+    def best_size(self) -> tuple[BernoulliMixture, float]:
+        """The best mixture of any number of classes, and the mean log p that chose it."""
+        best, best_value, size = *self.mixture(1), _FEWEST
+        while size <= min(_MOST, self.rows.n_rows):
+            mixture, value = self.mixture(size)
+            # Twice in a row no better than noise: more classes only learn the rows by heart.
+            if value <= best_value and best.n_classes < size // 2:
+                break
+            if value > best_value:
+                best, best_value = mixture, value
+            size *= 2
+        return best, best_value
 
     def mixture(self, n_classes: int) -> tuple[BernoulliMixture, float]:
         """The best mixture of so many classes on the way, and the mean log p that chose it."""

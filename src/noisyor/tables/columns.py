@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from noisyor.data.columns import require
 from noisyor.errors import InvalidDataError
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import MISSING
 
-__all__ = ["Cells", "as_number", "column_number", "id_column", "kept_columns", "role_hint"]
+__all__ = [
+    "Cells",
+    "as_number",
+    "column_number",
+    "id_column",
+    "kept_columns",
+    "role_hint",
+    "weight_of",
+    "weights_column",
+]
 
 _CODES = {
     **dict.fromkeys(("0", "0.0", "false", "no"), 0),
@@ -31,21 +40,47 @@ def id_column(
     return column_number(options.id_column, names, width, f"{where}: id column")
 
 
+def weights_column(
+    options: ReadOptions, names: list[str] | None, width: int, where: object
+) -> int | None:
+    """Number of the column that says how many rows each one stands for, if there is one."""
+    if options.weights is None:
+        return None
+    if not options.weights_required and options.weights not in (names or ()):
+        return None
+    return column_number(options.weights, names, width, f"{where}: column of weights")
+
+
+def weight_of(value: object, where: str) -> float:
+    """How many rows a row stands for: 0 or a positive number."""
+    try:
+        weight = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        weight = math.nan
+    if not (math.isfinite(weight) and weight >= 0) or isinstance(value, bool):
+        shown = repr(value) if len(repr(value)) <= 40 else repr(value)[:40] + "..."
+        raise InvalidDataError(f"{where}: a weight is 0 or a positive number of rows, got {shown}")
+    return weight
+
+
 def kept_columns(
     options: ReadOptions,
     names: list[str] | None,
     width: int,
-    id_number: int | None,
+    roles: Container[int | None],
     where: object,
     wanted: Sequence[str] | None,
 ) -> list[int]:
-    """Numbers of the columns that hold data: wanted ones, or all that are not dropped."""
+    """Numbers of the columns that hold data: wanted ones, or all that are not dropped.
+
+    ``roles`` are the columns that hold something else.
+    """
     if wanted is not None and names is not None:
         require(names, wanted, where)
         chosen = set(wanted)
-        return [k for k, name in enumerate(names) if name in chosen and k != id_number]
+        return [k for k, name in enumerate(names) if name in chosen and k not in roles]
     dropped = {column_number(drop, names, width, f"{where}: drop") for drop in options.drop}
-    kept = [k for k in range(width) if k not in dropped and k != id_number]
+    kept = [k for k in range(width) if k not in dropped and k not in roles]
     if not kept:
         raise InvalidDataError(f"{where}: no column is left")
     return kept

@@ -27,6 +27,9 @@ class ReadOptions:
         U+FFFD.
     id_column : name or number (from 0) of the column or JSON field that names the rows.
     id_required : whether a file without that column is an error.
+    weights : name or number of the column, or name of the JSON field, that says how many rows each
+        one stands for, as in an aggregated table. Rows of weight 0 are left out.
+    weights_required : whether a file without that column is an error.
     drop : columns, JSON fields or items to leave out.
     above : numbers larger than this are 1, all others 0; without it only 0 and 1 are accepted.
     invert : of images: dark pixels are 1.
@@ -58,6 +61,8 @@ class ReadOptions:
     encoding_errors: str = "strict"
     id_column: str | None = None
     id_required: bool = True
+    weights: str | None = None
+    weights_required: bool = True
     drop: tuple[str, ...] = ()
     above: float | None = None
     invert: bool = False

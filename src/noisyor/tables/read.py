@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from noisyor.data.columns import align
-from noisyor.errors import InvalidDataError
+from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.graph import Network
 from noisyor.tables.formats import format_of, reader_module
 from noisyor.tables.options import ReadOptions
@@ -46,6 +46,11 @@ def read_table(
     found: Table = reader_module(name).read(path, replace(options, format=name), columns)
     table = replace(found, format=name)
     data = table.observations
+    if options.weights is not None and options.weights_required and data.weights is None:
+        raise InvalidSettingError(
+            f"{path}: there are no weights in a file of this kind ({name}); 0/1 columns of CSV, "
+            "TSV, Parquet and JSON lines can have a column of weights"
+        )
     if data.n_missing == data.n_rows * data.n_visible:
         raise InvalidDataError(f"{path}: every entry is missing")
     if network is None:

@@ -18,7 +18,7 @@ from noisyor.data.observations import Observations
 from noisyor.data.readers import read, reader_for
 from noisyor.errors import InvalidDataError
 
-__all__ = ["MISSING", "MOST_COLUMNS", "RowBuilder", "Table", "check_columns"]
+__all__ = ["MISSING", "MOST_COLUMNS", "RowBuilder", "Table", "check_columns", "weighted_table"]
 
 MISSING = 2
 """Code of a missing entry in blocks of codes."""
@@ -54,6 +54,23 @@ class Table:
     format: str = ""
     documents: bool = False
     ignored: int = 0
+
+
+def weighted_table(
+    where: object,
+    observations: Observations,
+    row_names: Sequence[str] | None,
+    weights: Sequence[float] | None,
+) -> Table:
+    """The rows that were read, with weights if there are any; rows of weight 0 are left out."""
+    if weights is None:
+        return Table(observations, None if row_names is None else tuple(row_names))
+    counted = np.flatnonzero(np.asarray(weights) > 0)
+    if not len(counted):
+        raise InvalidDataError(f"{where}: all rows have weight 0, none is left")
+    kept = observations if len(counted) == observations.n_rows else observations.take(counted)
+    names = None if row_names is None else tuple(row_names[row] for row in counted.tolist())
+    return Table(kept.weighted(np.asarray(weights)[counted]), names)
 
 
 class RowBuilder:

@@ -31,7 +31,8 @@ from noisyor.search.restarts import sample_rows
 __all__ = ["learn_density"]
 
 _SMOOTHING = 0.7
-"""Pseudo-rows of every alternative: of a set of a hundred, many are on in a few rows only."""
+"""Pseudo-rows of every alternative, to the square root of what is best for the mixture: of a set of
+a hundred, many are on in a few rows only, but a further set has fewer to itself than a class."""
 
 _PACE = 0.3
 """How much the counts of one round count, against those of all rounds before."""
@@ -101,8 +102,7 @@ def learn_density(
     else:
         judges = Observations.of(held_out, n_visible=rows.n_visible)
     _, rows = sample_rows(rows, _MAX_ENTRIES, seed)
-    rows, judges = rows.merged()[0], judges.merged()[0]
-    search = _Search(rows, judges, max_rounds, seed, engine, progress)
+    search = _Search(rows.merged()[0], judges, max_rounds, seed, engine, progress)
     if sets is None:
         sets = _layouts(n_components, search)
     found = [search.learn(list(layout)) for layout in sets]
@@ -142,7 +142,7 @@ class _Found:
 
 
 class _Search:
-    """Rows to learn from and to judge by, both merged, and how to go about it."""
+    """Merged rows to learn from, rows to judge by, and how to go about it."""
 
     def __init__(
         self,
@@ -153,11 +153,15 @@ class _Search:
         engine: EngineLike,
         progress: bool | None,
     ) -> None:
-        self.rows, self.judges, self.max_rounds = rows, judges, max_rounds
+        self.rows, self.judges, self.max_rounds = rows, judges.merged()[0], max_rounds
         self.seed, self.engine, self.progress = seed, engine, progress
         self._mixtures: dict[int, BernoulliMixture] = {}
-        chosen = np.random.default_rng([seed, 2]).permutation(judges.n_rows)[:_JUDGES]
-        self._few = judges.take(np.sort(chosen))
+        self._few, most = self.judges, judges.n_rows
+        order = np.random.default_rng([seed, 2]).permutation(most)
+        while self._few.n_rows > _JUDGES:
+            # Rows are drawn before they are merged, so that frequent ones count as they should.
+            most = max(_JUDGES, most // 2)
+            self._few = judges.take(np.sort(order[:most])).merged()[0]
 
     def mixture(self, n_classes: int | Literal["auto"]) -> BernoulliMixture:
         """A mixture of so many classes; each is learned once."""
@@ -179,7 +183,7 @@ class _Search:
         rounds = GibbsRounds(
             network,
             self.rows,
-            smoothing=_SMOOTHING,
+            smoothing=_SMOOTHING * mixture.smoothing**0.5,
             smooth_to="frequency",
             pace=_PACE,
             all_off=True,

@@ -10,6 +10,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
+from noisyor.learning.checkpoint import check_place
 from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
@@ -68,6 +69,7 @@ def learn_factors(
         )
     also = ("init", "noise", "n_restarts", "n_extra", "method", "options", "held_out", "engine")
     chosen = choose_options(options, changes, defaults, also)
+    check_place(chosen.checkpoint)
     observations = Observations.of(X)
     if init == "data":
         network, settled = start_by_search(

@@ -10,6 +10,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
+from noisyor.learning.checkpoint import check_place
 from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
@@ -70,6 +71,7 @@ def learn_features(
     )
     also = ("border", "init", "n_restarts", "method", "options", "held_out", "engine")
     chosen = choose_options(options, changes, defaults, also)
+    check_place(chosen.checkpoint)
     observations = Observations.of(images)
     if len(observations.shape) != 2:
         raise InvalidDataError(

@@ -10,6 +10,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
+from noisyor.learning.checkpoint import check_place
 from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
@@ -64,6 +65,7 @@ def learn_topics(
     sampled = init == "data" and isinstance(method, MeanField) and not method.local
     also = ("n_parents", "shrink", "init", "method", "options", "held_out", "engine")
     chosen = choose_options(options, changes, _topic_defaults(init, sampled), also)
+    check_place(chosen.checkpoint)
     if options is None and init == "data" and "final_learning_rate" not in changes:
         chosen = replace(chosen, final_learning_rate=0.1 * chosen.learning_rate)
     observations = Observations.of(X)

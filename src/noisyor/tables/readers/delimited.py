@@ -17,11 +17,13 @@ from noisyor.tables.columns import (
     id_column,
     kept_columns,
     role_hint,
+    weight_of,
+    weights_column,
 )
 from noisyor.tables.lines import equally_wide, file_fields
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.readers.documents import DEFAULT_FIELD, rows_of_texts
-from noisyor.tables.table import RowBuilder, Table
+from noisyor.tables.table import RowBuilder, Table, weighted_table
 
 __all__ = ["read", "read_texts"]
 
@@ -48,9 +50,11 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     id_number = id_column(options, names, width, path)
     if id_number is None and names is not None and not top[0].strip() and width > 1:
         id_number = 0  # written with its row labels, which have no name
-    kept = kept_columns(options, names, width, id_number, path, columns)
+    weight_number = weights_column(options, names, width, path)
+    kept = kept_columns(options, names, width, (id_number, weight_number), path, columns)
     builder = RowBuilder(path, None if names is None else [names[k] for k in kept])
     row_names: list[str] = []
+    weights: list[float] = []
     block = bytearray()
     everything = len(kept) == width
     pick = itemgetter(*kept) if len(kept) > 1 else lambda row: (row[kept[0]],)
@@ -61,13 +65,20 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
             raise _bad_cell(path, number, row, kept, names, cells) from None
         if id_number is not None:
             row_names.append(row[id_number])
+        if weight_number is not None:
+            weights.append(weight_of(row[weight_number], f"{path}, line {number}"))
         if len(block) > _BLOCK_CELLS:
             _flush(builder, block, len(kept))
             block = bytearray()
     _flush(builder, block, len(kept))
     if not builder.n_rows:
         raise InvalidDataError(f"{path} holds no rows, only the names of columns")
-    return Table(builder.finish(), tuple(row_names) if id_number is not None else None)
+    return weighted_table(
+        path,
+        builder.finish(),
+        None if id_number is None else row_names,
+        None if weight_number is None else weights,
+    )
 
 
 def read_texts(path: Path, options: ReadOptions) -> Iterator[tuple[str | None, str]]:
@@ -94,13 +105,14 @@ def _flush(builder: RowBuilder, block: bytearray, width: int) -> None:
 
 def _is_header(top: list[str], cells: Cells, options: ReadOptions) -> bool:
     """A first line is a header if none of its fields is a value, or if it counts from 0."""
-    if options.id_column in top and options.id_column not in cells:
-        return True
+    for role in (options.id_column, options.weights):
+        if role in top and role not in cells:
+            return True
     labels = top[1:] if top[0] == "" else top
     if len(labels) > 2 and labels == [str(k) for k in range(len(labels))]:
         return True
-    skipped = as_number(options.id_column, len(top))
-    return not any(cells.is_value(cell) for k, cell in enumerate(top) if k != skipped)
+    skipped = [as_number(role, len(top)) for role in (options.id_column, options.weights)]
+    return not any(cells.is_value(cell) for k, cell in enumerate(top) if k not in skipped)
 
 
 def _names(top: list[str]) -> list[str]:

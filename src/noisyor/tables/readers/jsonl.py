@@ -13,12 +13,12 @@ import numpy as np
 
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.tables.columns import Cells, role_hint
+from noisyor.tables.columns import Cells, role_hint, weight_of
 from noisyor.tables.lines import Lines, file_lines
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.readers.baskets import rows_of_items
 from noisyor.tables.readers.documents import DEFAULT_FIELD, rows_of_texts
-from noisyor.tables.table import MISSING, Table, check_columns
+from noisyor.tables.table import MISSING, Table, check_columns, weighted_table
 
 __all__ = ["field_of", "json_lines", "read", "read_texts", "text_of"]
 
@@ -163,7 +163,8 @@ def _objects(
     names: list[str] = []
     cells = Cells(options.above)
     wanted = None if columns is None else frozenset(columns)
-    skip = {*options.drop, *(() if options.id_column is None else (options.id_column,))}
+    skip = {*options.drop, options.id_column, options.weights}
+    weights: list[float] = []
     for number, record in records:
         if not isinstance(record, dict):
             raise InvalidDataError(
@@ -172,6 +173,9 @@ def _objects(
         name = _name(record, options, path, number)
         if name is not None:
             names.append(name)
+        if options.weights is not None and (options.weights_required or options.weights in record):
+            weight = field_of(record, options.weights, path, number)
+            weights.append(weight_of(weight, f"{path}, line {number}"))
         known: tuple[list[int], list[int], list[int]] = ([], [], [])
         for key, value in record.items():
             if key not in skip and (wanted is None or key in wanted):
@@ -187,7 +191,12 @@ def _objects(
             np.setdiff1d(everything, [*on, *off]) for on, off in zip(ones, zeros, strict=True)
         )
     data = Observations.from_indices(ones, len(column_of), missing, column_names=list(column_of))
-    return Table(data, tuple(names) if len(names) == data.n_rows else None)
+    return weighted_table(
+        path,
+        data,
+        names if len(names) == data.n_rows else None,
+        weights if len(weights) == data.n_rows else None,
+    )
 
 
 def _code(value: Any, cells: Cells, where: str, key: str) -> int:

@@ -7,9 +7,15 @@ from pathlib import Path
 
 from noisyor._util.parquet_file import check_numbers, open_parquet, reading_parquet, sparse_block
 from noisyor.errors import InvalidDataError
-from noisyor.tables.columns import id_column, kept_columns, role_hint
+from noisyor.tables.columns import (
+    id_column,
+    kept_columns,
+    role_hint,
+    weight_of,
+    weights_column,
+)
 from noisyor.tables.options import ReadOptions
-from noisyor.tables.table import RowBuilder, Table, check_columns
+from noisyor.tables.table import RowBuilder, Table, check_columns, weighted_table
 
 __all__ = ["read"]
 
@@ -26,18 +32,27 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
         if not names:
             raise InvalidDataError(f"{path} has no columns")
         id_number = id_column(options, names, len(names), path)
-        kept = [
-            names[k] for k in kept_columns(options, names, len(names), id_number, path, columns)
-        ]
+        weight_number = weights_column(options, names, len(names), path)
+        roles = (id_number, weight_number)
+        kept = [names[k] for k in kept_columns(options, names, len(names), roles, path, columns)]
         check_columns(len(kept), path)
         builder = RowBuilder(path, kept)
         for name in kept:
             check_numbers(file.schema_arrow, name, path, f"; {role_hint(name)}")
         row_names: list[str] = []
-        wanted = kept if id_number is None else [*kept, names[id_number]]
+        weights: list[float] = []
+        wanted = [*kept, *(names[k] for k in dict.fromkeys(roles) if k is not None)]
         size = max(1, _BATCH_CELLS // len(wanted))
         for batch in file.iter_batches(batch_size=size, columns=wanted):
             builder.add(sparse_block(batch, kept, options.above))
             if id_number is not None:
                 row_names += map(str, batch.column(names[id_number]).to_pylist())
-        return Table(builder.finish(), tuple(row_names) if id_number is not None else None)
+            if weight_number is not None:
+                for value in batch.column(names[weight_number]).to_pylist():
+                    weights.append(weight_of(value, f"{path}, row {len(weights)}"))
+        return weighted_table(
+            path,
+            builder.finish(),
+            None if id_number is None else row_names,
+            None if weight_number is None else weights,
+        )

@@ -6,9 +6,10 @@ between hidden nodes are ever visited.
 """
 
 import numpy as np
-from numba import float32, njit, uint64
+from numba import float32, uint64
 
 from noisyor.engines.contract import FREE
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.float32x8 import LANES
 from noisyor.engines.numba.graph import NEVER
 from noisyor.engines.numba.log_joint import (

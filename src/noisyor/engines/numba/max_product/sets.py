@@ -7,8 +7,9 @@ With u_j the log-odds of node j from everything but its set, the set tells node 
 Nodes that are known to be off, or take no part in a row, have the belief ``NEVER`` and keep it.
 """
 
-from numba import float32, njit
+from numba import float32
 
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.graph import NEVER
 
 

@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, uint64
+from numba import uint64
 
 from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor.engines.contract import FREE, Evidence, GibbsResult, NoiseKey
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.float64x8 import (
     WIDTH,
     exp_minus,

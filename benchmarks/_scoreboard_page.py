@@ -1,0 +1,120 @@
+"""The page of scoreboards, made from the files of finished runs and from nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+# Mean test log-likelihoods, quoted and not run here: Gens and Domingos (2013), Table 2.
+LEARN_SPN = {
+    "nltcs": -6.11,
+    "plants": -12.98,
+    "baudio": -40.50,
+    "jester": -53.48,
+    "bnetflix": -57.33,
+    "accidents": -30.04,
+}
+DENSITY = ("nltcs", "plants", "baudio", "jester", "bnetflix", "accidents")
+REGISTRIES = ("amzn_gifts", "amzn_furniture", "amzn_media")
+
+HEAD = """# Scoreboards: real binary data, beside the simplest rivals
+
+Mean log-probability of unseen rows in nats; higher is better, and the best of a line that was run
+here is bold. Independent columns, a Chow-Liu tree, a mixture of Bernoullis and ours were learned
+from the same training rows; the number of classes, the smoothing, the sets of alternatives and the
+number of rounds were chosen on validation rows. "Ours" is `noisyor.learning.learn_density` with its
+defaults (`learn_factors(..., objective="probability")`), one run each; its log p is an estimate by
+annealed importance sampling with the error in brackets, and "bound" is a lower bound that holds for
+certain. LearnSPN is **quoted** from Gens and Domingos (2013), not run here.
+
+Made by `python benchmarks/density.py --page docs/scoreboards.md` from `results/density/*.json`;
+each file holds the command that made it, the settings, and what every layout reached on validation
+rows. Sets: DEBD (Lowd and Davis 2010, Van Haaren and Davis 2012); baby registries (Gillenwater et
+al. 2014).
+"""
+
+
+def write_page(folder: Path, page: Path) -> None:
+    """Write the page from all the runs that there are."""
+    runs = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    parts = [HEAD]
+    parts += ["## Density estimation\n", _table([runs[n] for n in DENSITY if n in runs])]
+    registries = [runs[name] for name in REGISTRIES if name in runs]
+    parts += ["## Registries: items that are mostly alternatives\n", _table(registries)]
+    splits = [run for name, run in runs.items() if name.startswith("tiny20")]
+    if splits:
+        parts += ["## Text\n", _splits(splits)]
+    if "imdb" in runs:
+        parts.append(_imdb(runs["imdb"]))
+    page.write_text("\n".join(parts))
+
+
+def _table(runs: list[dict[str, Any]]) -> str:
+    lines = [
+        "| set | independent | Chow-Liu | mixture (K) | LearnSPN, quoted | ours (error) | bound "
+        "| ours - mixture | sets | CPU s: mixture, ours |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---|---:|",
+    ]
+    for run in runs:
+        methods = run["methods"]
+        best = max(method["test"] for method in methods.values())
+        text = {
+            name: f"**{method['test']:.3f}**" if method["test"] == best else f"{method['test']:.3f}"
+            for name, method in methods.items()
+        }
+        ours, mixture, gain = methods["ours"], methods["mixture"], run["ours_minus_mixture"]
+        quoted = LEARN_SPN.get(run["set"])
+        lines.append(
+            f"| {run['set']} | {text['independent']} | {text.get('Chow-Liu', '')} "
+            f"| {text['mixture']} ({mixture['n_classes']}) "
+            f"| {'' if quoted is None else f'{quoted:.2f}'} "
+            f"| {text['ours']} ({ours['error_of_estimate']:.3f}) | {ours['bound']:.3f} "
+            f"| {gain['mean']:+.3f} ± {gain['standard_error']:.3f} "
+            f"| {'+'.join(str(size) for size in ours['settings']['sets'])} "
+            f"| {mixture['cpu_s']:.0f}, {ours['cpu_s']:.0f} |"
+        )
+    lost = [run["set"] for run in runs if run["ours_minus_mixture"]["mean"] < 0]
+    behind = [
+        run["set"]
+        for run in runs
+        if run["set"] in LEARN_SPN and run["methods"]["ours"]["test"] < LEARN_SPN[run["set"]]
+    ]
+    tree = [
+        run["set"]
+        for run in runs
+        if run["methods"]["ours"]["test"] < run["methods"].get("Chow-Liu", {"test": -1e9})["test"]
+    ]
+    for rival, names in (("the mixture", lost), ("Chow-Liu", tree), ("LearnSPN", behind)):
+        if names:
+            lines.append(f"\nLost to {rival}: {', '.join(names)}.")
+    return "\n".join(lines) + "\n"
+
+
+def _splits(runs: list[dict[str, Any]]) -> str:
+    lines = [
+        f"tiny20, {len(runs)} random splits (70 % of the rows to learn from), mean and standard "
+        "error over splits:\n",
+        "| method | test log p |",
+        "|---|---:|",
+    ]
+    for method in ("independent", "Chow-Liu", "mixture", "ours"):
+        values = [run["methods"][method]["test"] for run in runs]
+        error = stdev(values) / len(values) ** 0.5 if len(values) > 1 else float("nan")
+        lines.append(f"| {method} | {mean(values):.3f} ± {error:.3f} |")
+    gains = [run["ours_minus_mixture"]["mean"] for run in runs]
+    won = sum(gain > 0 for gain in gains)
+    lines.append(
+        f"\nOurs less the mixture, split by split: {mean(gains):+.3f} on average, above it in "
+        f"{won} of {len(gains)}. Largest error of an estimate: "
+        f"{max(run['methods']['ours']['error_of_estimate'] for run in runs):.3f}.\n"
+    )
+    return "\n".join(lines)
+
+
+def _imdb(run: dict[str, Any]) -> str:
+    return (
+        f"IMDB reviews ({run['rows']['train']:,} to learn from, the first {run['rows']['test']} "
+        f"test documents, {run['columns']:,} words):\n\n" + _table([run])
+    )

