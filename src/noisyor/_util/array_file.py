@@ -18,17 +18,18 @@ import numpy as np
 
 from noisyor._util.arrays import AnyArray
 from noisyor._util.compression import reading
+from noisyor._util.sparse import build_sparse, check_spread
 from noisyor.errors import InvalidDataError
 
 __all__ = [
     "LARGEST_RATIO",
     "SPARSE_ARRAYS",
     "Npz",
-    "build_sparse",
     "open_npy",
     "open_npz",
     "read_arrays",
     "read_sparse",
+    "sparse_shape",
 ]
 
 LARGEST_RATIO = 1100
@@ -167,37 +168,11 @@ def read_sparse(path: Path) -> Any:
         return build_sparse(kind, parts, shape, path)
 
 
-def build_sparse(
-    kind: str, parts: tuple[AnyArray, AnyArray, AnyArray], shape: tuple[int, ...], where: object
-) -> Any:
-    """A SciPy matrix from arrays that a file holds, after the announced shape is checked.
-
-    Parameters
-    ----------
-    kind : "csr" or "csc".
-    parts : data (n_entries,), indices (n_entries,) and indptr (rows or columns + 1,).
-    shape : rows and columns.
-    where : the file, for errors.
-    """
-    from scipy import sparse
-
-    builders = {"csr": sparse.csr_array, "csc": sparse.csc_array}
-    if kind not in builders or len(shape) != 2:
-        raise InvalidDataError(
-            f"{where}: a sparse matrix in the layout {kind!r}; save it with .tocsr()"
-        )
-    data, _, indptr = parts
-    lines = shape[0 if kind == "csr" else 1]
-    if len(indptr) != lines + 1:
-        raise InvalidDataError(
-            f"{where}: damaged, it announces a matrix of shape {shape} and {len(indptr) - 1} lines"
-        )
-    # Another layout of the matrix has a pointer for each row or column.
-    if max(shape) > 10_000_000 + 100 * len(data):
-        raise InvalidDataError(
-            f"{where}: damaged, {shape[0]} rows and {shape[1]} columns for {len(data):,} entries"
-        )
-    with reading(where, *_FAULTS):
-        matrix = builders[kind](parts, shape=shape)
-        matrix.check_format(full_check=True)
-    return matrix
+def sparse_shape(path: Path) -> tuple[int, int]:
+    """Rows and columns that a file of SciPy's ``save_npz`` announces, without its entries."""
+    with open_npz(path) as arrays:
+        if not set(arrays.shapes) >= SPARSE_ARRAYS:
+            raise InvalidDataError(f"{path} is not a sparse matrix that SciPy's save_npz wrote")
+        n_rows, n_columns = (int(size) for size in arrays.read("shape"))
+        check_spread((n_rows, n_columns), math.prod(arrays.shapes["data"]), path)
+    return n_rows, n_columns

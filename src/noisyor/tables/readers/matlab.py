@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.array_file import LARGEST_RATIO, build_sparse
+from noisyor._util.array_file import LARGEST_RATIO
+from noisyor._util.sparse import build_sparse
 from noisyor.errors import InvalidDataError
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.readers.arrays import choose, dense_table, sparse_table
