@@ -13,7 +13,7 @@ import numpy as np
 from noisyor._util.arrays import AnyArray
 from noisyor.errors import InvalidDataError
 
-__all__ = ["build_sparse", "check_spread", "compressed_matrix", "csr_of"]
+__all__ = ["build_sparse", "check_spread", "compressed_matrix", "csr_of", "dense_of"]
 
 Parts = tuple[AnyArray, AnyArray, AnyArray]
 """Data (n_entries,), indices (n_entries,) and indptr (rows or columns + 1,)."""
@@ -88,6 +88,13 @@ def csr_of(X: Any) -> Any:
         return csr
     except (_MalformedError, *_FAULTS) as error:
         raise InvalidDataError(f"the sparse matrix is not well formed: {error}") from error
+
+
+def dense_of(X: Any) -> AnyArray:
+    """A matrix as a NumPy array, whether it is sparse or not."""
+    from scipy import sparse
+
+    return np.asarray(csr_of(X).toarray() if sparse.issparse(X) else X)
 
 
 def _check_layout(X: Any) -> None:

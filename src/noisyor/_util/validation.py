@@ -18,8 +18,10 @@ __all__ = [
     "COUNT_OR_ZERO",
     "FLAG",
     "NOT_NEGATIVE",
+    "NUMBER",
     "PATH",
     "POSITIVE",
+    "WORKERS",
     "Rule",
     "check_choice",
     "check_count",
@@ -71,6 +73,8 @@ _SEED = Rule(
 
 
 COUNT_OR_AUTO = Rule(lambda value: value == "auto" or COUNT.valid(value), "1, 2, … or 'auto'")
+NUMBER = Rule(is_finite, "a finite number")
+WORKERS = Rule(lambda value: value == -1 or COUNT.valid(value), "1, 2, … or -1 for all cores")
 FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
 PATH = Rule(lambda value: isinstance(value, str | os.PathLike), "a path")
 

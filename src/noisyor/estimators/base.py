@@ -16,6 +16,8 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from noisyor._util.kinds import Kind
+from noisyor._util.sparse import csr_of
+from noisyor._util.validation import COUNT_OR_ZERO, NUMBER, WORKERS, or_none
 from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import Engine
@@ -43,6 +45,7 @@ _PASSED_ON = ("init", "steps", "learning_rate", "method", "progress")
 _OF_AN_UPDATE = ("batch_size", "learning_rate", "step_on")
 _OF_A_STREAM = ("callbacks", "checkpoint_every")
 _BLOCK_CELLS = 4_000_000
+_KEPT_UPDATES = 10_000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -130,7 +133,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
         The first chunk of a new model also decides where learning starts (and the graph of a
         topic model), so let it be a fair sample. ``steps``, ``checkpoint`` and ``resume`` do not
-        apply.
+        apply. ``history_`` keeps the last 10,000 updates, so that a service can go on for ever.
         """
         self._check_params()
         new = not hasattr(self, "network_")
@@ -146,7 +149,8 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             self._stream, self.network_, rows, method, options, engine=self._engine()
         )
         network = self.network_.with_theta(self._stream.training.theta)
-        history = self.history_.followed_by(history)
+        self._tally.fold()
+        history = self.history_.followed_by(history).recent(_KEPT_UPDATES)
         return self._keep_streamed(network, history, rows, self._tally)
 
     def _fit_source(self, source: RowSource) -> Self:
@@ -165,7 +169,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self, network: Network, history: History, rows: Observations, tally: Tally
     ) -> Self:
         """Store what was learned from chunks, of which ``rows`` is one."""
-        settings = self.settings_ | {"steps": len(history.elbo)}
+        settings = self.settings_ | {"steps": history.n_steps}
         self._keep(FitResult(network, history, settings), rows)
         self.provenance_["data"] = tally.describe()
         return self
@@ -220,7 +224,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             tail = max(1, len(self.history_.elbo) // 10)
             metrics["training_elbo"] = float(self.history_.elbo[-tail:].mean())
         last = self.history_.evaluations[-1:]
-        if last and last[0].step == len(self.history_.elbo):  # of these parameters, not of earlier
+        if last and last[0].step == self.history_.n_steps:  # of these parameters, not of earlier
             metrics["held_out_elbo"] = last[0].elbo
         self.provenance_ = provenance(
             self._kind, rows, settings=self.settings_, metrics=metrics, curve=self.history_.curve()
@@ -269,7 +273,8 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         sparse; with ``output="probability"`` its probability, always dense.
         """
         check_is_fitted(self, "network_")
-        states = sp.csr_array(check_array(X, accept_sparse="csr") >= 0.5)
+        given = csr_of(X) if sp.issparse(X) else X
+        states = sp.csr_array(check_array(given, accept_sparse="csr") >= 0.5)
         if states.shape[1] != self.network_.n_hidden:
             raise InvalidDataError(
                 f"X has {states.shape[1]} causes, but {type(self).__name__} has "
@@ -380,6 +385,9 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return self._rows(X, reset=False)
 
     def _check_params(self) -> None:
+        or_none(COUNT_OR_ZERO).check("steps", self.steps)
+        or_none(NUMBER).check("binarize", self.binarize)
+        or_none(WORKERS).check("n_jobs", self.n_jobs)
         if self.output not in ("states", "probability"):
             raise InvalidSettingError(
                 f"output must be 'states' or 'probability', got {self.output!r}"

@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.csr import pointers
+from noisyor._util.sparse import csr_of
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
@@ -256,8 +257,7 @@ def _binary_csr(X: Any) -> sp.csr_array:
             raise InvalidDataError(f"X has shape {source.shape}, expected (n_rows, n_visible)")
         if source.dtype.kind not in "buif":
             raise InvalidDataError(f"X holds numbers 0 and 1, got dtype {source.dtype}")
-    data = sp.csr_array(source, copy=True)
-    data.sum_duplicates()
+    data = csr_of(source).copy() if sp.issparse(source) else sp.csr_array(source)
     data.eliminate_zeros()
     if 0 in data.shape:
         raise InvalidDataError(f"X has shape {data.shape}, there is nothing to learn from")
