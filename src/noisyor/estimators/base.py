@@ -17,12 +17,25 @@ from sklearn.utils.validation import check_is_fitted
 
 from noisyor._util.kinds import Kind
 from noisyor._util.sparse import csr_of
-from noisyor._util.validation import COUNT_OR_ZERO, NUMBER, WORKERS, or_none
+from noisyor._util.validation import (
+    COUNT,
+    COUNT_OR_ZERO,
+    FLAG,
+    NUMBER,
+    PATH,
+    POSITIVE,
+    TEXT,
+    WORKERS,
+    Rule,
+    check_settings,
+    choice,
+    or_none,
+)
 from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import Engine
 from noisyor.engines.registry import get_engine
-from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
 from noisyor.estimators.persistence import history_of, method_of, read_model, write_model
 from noisyor.estimators.rows import PreparedSource, Tally, read_rows
 from noisyor.inference.explain import explain
@@ -31,7 +44,7 @@ from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.inference.objective import elbo_mp
 from noisyor.inference.posterior import Posterior
-from noisyor.io.provenance import provenance
+from noisyor.io.provenance import mapping_in, provenance
 from noisyor.learning.options import TrainOptions
 from noisyor.learning.recipes import FitResult
 from noisyor.learning.state import History
@@ -46,6 +59,23 @@ _OF_AN_UPDATE = ("batch_size", "learning_rate", "step_on")
 _OF_A_STREAM = ("callbacks", "checkpoint_every")
 _BLOCK_CELLS = 4_000_000
 _KEPT_UPDATES = 10_000
+_RULES = {
+    "steps": or_none(COUNT_OR_ZERO),
+    "batch_size": or_none(
+        Rule(lambda value: value == "all" or COUNT.valid(value), "1, 2, …, 'all'")
+    ),
+    "learning_rate": or_none(POSITIVE),
+    "method": or_none(
+        Rule(lambda value: hasattr(value, "posterior"), "a method such as MaxProduct()")
+    ),
+    "output": choice("states", "probability"),
+    "binarize": or_none(NUMBER),
+    "n_jobs": or_none(WORKERS),
+    "progress": or_none(FLAG),
+    "checkpoint": or_none(PATH),
+    "resume": FLAG,
+    "options": or_none(Rule(lambda value: isinstance(value, Mapping), "a mapping")),
+}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -186,7 +216,10 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Keywords for the learning function; a random state is drawn from once for each call."""
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
-            seed = check_random_state(seed).randint(2**31 - 1)
+            try:
+                seed = check_random_state(seed).randint(2**31 - 1)
+            except (ValueError, TypeError) as error:
+                raise InvalidSettingError(f"random_state: {error}") from error
         return {"seed": int(seed), **self._given()}
 
     def _given(self) -> dict[str, Any]:
@@ -351,10 +384,16 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Read a model that `save` or the command line wrote. ``history_`` is thinned."""
         network, metadata, params = read_model(path, cls._kind, cls._get_param_names())
         estimator = cls(**(cls._params_of(network) | params))
+        try:
+            estimator._check_params()
+        except InvalidSettingError as error:
+            raise ModelFileError(
+                f"the model file {os.fspath(path)} holds parameters that make no sense: {error}"
+            ) from error
         estimator.provenance_ = {
             name: value for name, value in metadata.items() if name != "estimator"
         }
-        estimator.settings_ = dict(metadata.get("settings") or {})
+        estimator.settings_ = dict(mapping_in(metadata, "settings"))
         estimator.history_ = history_of(metadata)
         estimator.n_features_in_ = network.n_visible
         if network.visible_names is not None:
@@ -385,17 +424,8 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return self._rows(X, reset=False)
 
     def _check_params(self) -> None:
-        or_none(COUNT_OR_ZERO).check("steps", self.steps)
-        or_none(NUMBER).check("binarize", self.binarize)
-        or_none(WORKERS).check("n_jobs", self.n_jobs)
-        if self.output not in ("states", "probability"):
-            raise InvalidSettingError(
-                f"output must be 'states' or 'probability', got {self.output!r}"
-            )
-        if isinstance(self.batch_size, str) and self.batch_size != "all":
-            raise InvalidSettingError(
-                f"batch_size is a number, 'all' or None, got {self.batch_size!r}"
-            )
+        check_settings(self, _RULES)
+        or_none(TEXT).check("init", getattr(self, "init", None))
 
 
 def _with_names(network: Network, names: tuple[str, ...] | None) -> Network:

@@ -29,6 +29,7 @@ from noisyor.network.layout import layout_from_json, layout_to_json
 __all__ = [
     "FORMAT",
     "SavedModel",
+    "is_model",
     "load_model",
     "load_network",
     "read_metadata",
@@ -182,6 +183,17 @@ def read_metadata(path: PathLike) -> dict[str, Any]:
     {'seed': 7}
     """
     return load_model(path).metadata
+
+
+def is_model(path: PathLike) -> bool:
+    """Whether a file says that it is a model of noisyor; of any version, and perhaps damaged."""
+    from safetensors import safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return _ENTRY in (file.metadata() or {})
+    except (SafetensorError, OSError, ValueError):
+        return False
 
 
 # What crafted or damaged content can provoke in the parsers and conversions below.

@@ -98,6 +98,17 @@ def load_checkpoint(path: str | os.PathLike[str], identity: str) -> Checkpoint |
     return checkpoint
 
 
+def is_checkpoint(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says that it is a checkpoint; of any version, and perhaps damaged."""
+    from safetensors import safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return str((file.metadata() or {}).get("format")).startswith("noisyor-checkpoint-")
+    except (SafetensorError, OSError, ValueError):
+        return False
+
+
 def _read(path: str | os.PathLike[str]) -> Checkpoint:
     from safetensors import safe_open
 

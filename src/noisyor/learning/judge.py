@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from noisyor._util.validation import BELOW_ONE, check_seed, or_none
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.evaluate import Score
@@ -39,6 +40,8 @@ def hold_out(
     ``share`` of the rows is held out; None stands for a tenth if there are at least 20 rows, and
     for none otherwise.
     """
+    or_none(BELOW_ONE).check("held_out", share)
+    seed = check_seed(seed)
     if share is None:
         share = _SHARE if data.n_rows >= _FEW_ROWS else 0.0
     if share == 0:
