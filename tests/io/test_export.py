@@ -128,3 +128,11 @@ def test_what_cannot_be_exported():
     strange = nor.bipartite(1, 1, visible_names=["a\x01"])
     with pytest.raises(InvalidNetworkError, match="GraphML cannot hold"):
         export_network(strange, "graphml")
+
+
+@pytest.mark.parametrize("start", [*"=+-@", "\t", "\r"])
+def test_names_are_no_formulas_of_a_spreadsheet(start):
+    name = f'{start}HYPERLINK("http://a.b")'
+    content = export_network(nor.bipartite(1, 1, visible_names=[name], hidden_names=[name]), "csv")
+    rows = list(csv.reader(io.StringIO(content.decode(), newline="")))
+    assert [row[1:3] for row in rows[1:]] == [[f"'{name}"] * 2, ["", f"'{name}"], ["", f"'{name}"]]

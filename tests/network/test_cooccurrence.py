@@ -228,3 +228,9 @@ class TestRejected:
 
     def test_the_largest_possible_number_of_layers_works(self):
         assert layered(topics(50, 30, seed=0), 4).n_hidden == 10 + 3 + 1
+
+
+def test_more_columns_than_distances_fit_into_memory():
+    rows = sp.csr_array(([1], [0], [0, 1]), shape=(1, 100_000))
+    with pytest.raises(InvalidDataError, match="100,000 columns have 5,000,000,000 pairs"):
+        layered(rows)

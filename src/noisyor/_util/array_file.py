@@ -17,12 +17,13 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from noisyor._util.arrays import AnyArray
-from noisyor._util.compression import reading
+from noisyor._util.compression import check_unpacked, reading
 from noisyor._util.sparse import build_sparse, check_spread
 from noisyor.errors import InvalidDataError
 
 __all__ = [
     "LARGEST_RATIO",
+    "MOST_OF_AN_ARRAY",
     "SPARSE_ARRAYS",
     "Npz",
     "open_npy",
@@ -34,6 +35,9 @@ __all__ = [
 
 LARGEST_RATIO = 1100
 """Deflate cannot pack more than 1,032 bytes into one; a header that says so is damaged."""
+
+MOST_OF_AN_ARRAY = 256 * 2**20
+"""Bytes that any compressed array may have; more only if it is not packed more than 100 times."""
 
 SPARSE_ARRAYS = frozenset({"indices", "indptr", "format", "shape", "data"})
 """The arrays of a file that SciPy's ``save_npz`` wrote."""
@@ -119,12 +123,17 @@ class Npz:
         if name not in self.shapes:
             there = ", ".join(sorted(self.shapes)) or "none"
             raise InvalidDataError(f"{self._path}: no array {name!r}; there are {there}")
-        with self._archive.open(self._members[name]) as stream:
+        info = self._members[name]
+        check_unpacked(info.file_size, info.compress_size, self._where(name), MOST_OF_AN_ARRAY)
+        with self._archive.open(info) as stream:
             array: AnyArray = np.lib.format.read_array(stream, allow_pickle=False)
             return array
 
+    def _where(self, name: str) -> str:
+        return f"{self._path}, array {name!r}"
+
     def _announced(self, name: str) -> _Header:
-        info, where = self._members[name], f"{self._path}, array {name!r}"
+        info, where = self._members[name], self._where(name)
         with self._archive.open(info) as stream:
             header, begin = _header(stream, where), stream.tell()
         room = min(info.file_size, LARGEST_RATIO * (info.compress_size + 1)) - begin

@@ -40,7 +40,8 @@ FORMAT = "noisyor-model-2"
 
 _ENTRY = "noisyor"
 _GROUP = "group."
-_LARGEST_HEADER = 100 * 2**20
+_LARGEST_HEADER = 64 * 2**20
+_MUCH = 64 * 2**20
 _DTYPES = {
     "child_ptr": np.dtype(np.int64),
     "parent": np.dtype(np.int32),
@@ -258,6 +259,9 @@ def _content(path: PathLike) -> bytes:
         start += stream.read(length)
         # Nothing is read of a file that is larger than its header says.
         _complete(_header(start), start, status.st_size)
+        on_disk = getattr(status, "st_blocks", status.st_size) * 512
+        if status.st_size > _MUCH and on_disk < status.st_size // 100:
+            raise _DamagedError(f"of its {status.st_size:,} bytes most were never written")
         return start + stream.read()
 
 

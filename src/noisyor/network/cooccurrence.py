@@ -30,6 +30,9 @@ from noisyor.network.layout import LayeredLayout
 
 __all__ = ["layer_sizes", "layered"]
 
+MOST_COLUMNS = 20_000
+"""Average linkage needs all distances: 1.6 GB for so many columns, twice over."""
+
 _BLOCK_ENTRIES = 4_000_000  # dense scratch of a block of rows: 32 MB
 
 
@@ -176,6 +179,11 @@ def cooccurrence_distance(data: sp.csr_array) -> FloatArray:
     (n_visible * (n_visible - 1) / 2,) distances of the pairs (0, 1), (0, 2), ..., (1, 2), ...
     """
     n_rows, n_visible = data.shape
+    if n_visible > MOST_COLUMNS:
+        raise InvalidDataError(
+            f"{n_visible:,} columns have {n_visible**2 // 2:,} pairs, and a distance is kept for "
+            f"each; at most {MOST_COLUMNS:,} columns are possible, so leave out the rarest"
+        )
     by_column = data.T.tocsr()
     occurrences = np.diff(by_column.indptr) + 1e-8  # no division by 0 for a column of zeros
     result = np.empty(n_visible * (n_visible - 1) // 2)
