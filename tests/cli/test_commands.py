@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import noisyor as nor
+from noisyor._util.locks import locked
 from noisyor.cli.main import main
 from noisyor.io.model_file import read_metadata
 from noisyor.tables import ReadOptions
@@ -378,3 +379,22 @@ class TestExportAndInfo:
         process.stderr.close()
         process.wait(timeout=60)
         assert errors == ""
+
+
+class TestTwoAtOnce:
+    def test_the_second_fit_names_the_first(self, capsys):
+        before = Path("patients.safetensors").read_bytes()
+        for name in ("patients.safetensors", "patients.safetensors.checkpoint"):
+            with locked(Path(name), "noisyor fit"):
+                assert main([*FIT, "--force", "--quiet"]) == 2
+            error = capsys.readouterr().err
+            assert f"{name} is in use: process {os.getpid()} (noisyor fit) works on it" in error
+            assert error.count("\n") == 1
+        with locked(Path("patients.safetensors"), "noisyor fit"):
+            assert main(["resume", "patients.safetensors", "--steps", "1", "--quiet"]) == 2
+        assert "in use" in capsys.readouterr().err
+        assert Path("patients.safetensors").read_bytes() == before
+
+    def test_no_lock_is_left(self, capsys):
+        run(capsys, *FIT, "--out", "m.safetensors", "--steps", "1")
+        assert not list(Path().glob(".*"))

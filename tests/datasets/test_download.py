@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import hashlib
 import lzma
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -129,6 +131,25 @@ class TestDownload:
         with pytest.raises(DatasetNotFoundError, match="could not be downloaded"):
             fetch("notes.bin")
         assert list(cache.iterdir()) == []
+
+    def test_the_next_download_removes_what_a_killed_one_left(self, known, cache, server):
+        served, address = server
+        (served / "notes.bin").write_bytes(CONTENT)
+        known(address + "notes.bin")
+        worker = """
+import os, pooch, signal, sys
+from noisyor.datasets import download, registry
+file = registry.DataFile("notes.bin", None, sys.argv[1], "")
+download.cache_folder = lambda: download.Path(sys.argv[2])
+download._check_download = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+download._download(file, sys.argv[1], False)
+"""
+        cache.mkdir(exist_ok=True)
+        command = [sys.executable, "-c", worker, address + "notes.bin", str(cache)]
+        assert subprocess.run(command, timeout=60).returncode == -signal.SIGKILL
+        assert len(list(cache.iterdir())) == 1
+        assert fetch("notes.bin").read_bytes() == CONTENT
+        assert [path.name for path in cache.iterdir()] == ["notes.bin"]
 
     def test_offline_names_address_and_place(self, known, cache):
         known()

@@ -1,4 +1,5 @@
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -57,3 +58,39 @@ def test_a_service_may_explain_from_several_threads_at_once():
         asker.join()
     for answer in answers:
         np.testing.assert_array_equal(answer, expected)
+
+
+def test_rows_come_in_pieces_between_which_an_interrupt_is_noticed():
+    pieces = []
+
+    def block(begin, end):
+        pieces.append((begin, end))
+        time.sleep(0.02 * (end - begin))
+
+    run_blocks(block, 120, 1)
+    assert len(pieces) > 3
+    assert [begin for begin, _ in pieces] == [0, *(end for _, end in pieces[:-1])]
+    assert pieces[-1][1] == 120
+    assert max(end - begin for begin, end in pieces) <= 48
+
+
+def test_a_minibatch_is_one_piece_and_quick_rows_soon_are():
+    pieces = []
+    for n_rows in (20, 100_000):
+        run_blocks(lambda begin, end: pieces.append(end - begin), n_rows, 1)
+    assert pieces[0] == 20
+    assert len(pieces) < 20
+
+
+def test_after_an_interrupt_nobody_goes_on():
+    done, main = [], threading.main_thread()
+
+    def block(begin, end):
+        if threading.current_thread() is main:
+            raise KeyboardInterrupt
+        time.sleep(0.002 * (end - begin))
+        done.append(end - begin)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_blocks(block, 1000, 2)
+    assert sum(done) < 500

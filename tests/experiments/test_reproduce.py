@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from noisyor._util.locks import locked
 from noisyor.cli.main import main
 from noisyor.experiments import experiment
 from noisyor.experiments.protocol import RunSpec
@@ -245,12 +246,40 @@ def wait_for_a_record() -> None:
     pytest.fail("no run was finished")
 
 
+def children_of(process: int) -> list[int]:
+    """Numbers of the processes that a process has started, none where the system does not tell."""
+    try:
+        return [
+            int(n) for n in Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        ]
+    except OSError:
+        return []
+
+
+def wait_until_gone(processes: list[int]) -> None:
+    for _ in range(600):
+        if not any(Path(f"/proc/{number}").exists() for number in processes):
+            return
+        time.sleep(0.05)
+    pytest.fail("processes live on without their parent")
+
+
 @pytest.fixture(scope="module")
 def _compiled(tmp_path_factory):
     """Kernels are in the cache, so that processes start at once."""
     out = tmp_path_factory.mktemp("compiled")
     spec = RunSpec("bmf", "mp", "12,3", "paper-3", 0, 1)
     run_sweep(Sweep([spec], out, threads=1, progress=False))
+
+
+def test_two_sweeps_in_one_folder_name_each_other(capsys):
+    Path("out").mkdir()
+    with locked(Path("out"), "noisyor reproduce"):
+        assert main(["reproduce", "bmf", "--steps", "1", "--out", "out", "--quiet"]) == 2
+    error = capsys.readouterr().err
+    assert f"out is in use: process {os.getpid()} (noisyor reproduce) works on it" in error
+    assert error.count("\n") == 1
+    assert not list(Path("out").iterdir())
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals differ")
@@ -262,6 +291,7 @@ class TestProcesses:
         process = sweep_process(*arguments)
         try:
             wait_for_a_record()
+            workers = children_of(process.pid)
             if number == signal.SIGTERM:  # as service managers do
                 os.killpg(process.pid, number)
             else:
@@ -269,6 +299,7 @@ class TestProcesses:
             _, errors = process.communicate(timeout=120)
         finally:
             process.kill()
+        wait_until_gone(workers)
         before = {path: path.read_bytes() for path in Path("out/runs").glob("*.json")}
         assert before
         if number != signal.SIGKILL and process.returncode != 0:

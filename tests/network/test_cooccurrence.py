@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-import scipy.io
 import scipy.sparse as sp
 
 import noisyor.network.cooccurrence as module
+from noisyor.datasets import load_tiny20
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.cooccurrence import layer_sizes, layered
 from noisyor.network.graph import Network
@@ -186,7 +186,7 @@ class TestResult:
         assert layer_sizes(10_000, 5) == [10_000, 3_333, 1_111, 370, 123]
 
     def test_tiny20(self, data_dir):
-        X = scipy.io.loadmat(data_dir / "20news_w100.mat")["documents"].T
+        X = load_tiny20(data_dir / "20news_w100.mat").observations.to_csr()
         network = layered(X, 3)
         assert (network.n_visible, network.n_hidden) == (100, 44)
         assert np.bincount(1 - network.hidden_levels).tolist() == [33, 11]

@@ -42,7 +42,7 @@ def open_parquet(path: Path, dictionary: str | None = None) -> Any:
         if cells > max(_MOST_CELLS, _DENSEST * path.stat().st_size):
             raise InvalidDataError(
                 f"{path}: announces {file.metadata.num_rows:,} rows of "
-                f"{file.metadata.num_columns:,} columns, too many for its {path.stat().st_size:,} bytes"
+                f"{file.metadata.num_columns:,} columns, too many for {path.stat().st_size:,} bytes"
             )
         return file
 

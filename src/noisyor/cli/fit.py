@@ -154,6 +154,7 @@ def fit(
     chosen, structure = _structure(kind, components, layers, feature_shape)
     _check_places(data, out, checkpoint, force)
 
+    from noisyor._util.locks import locked
     from noisyor.cli.fit_job import Plan
     from noisyor.tables import ReadOptions
 
@@ -174,9 +175,11 @@ def fit(
         held_out=held_out,
         seed=seed,
     )
-    if force:
-        plan.forget()
-    return _run(plan, False, threads, as_json, quiet)
+    with locked(out, "noisyor fit"), locked(checkpoint, "noisyor fit"):
+        _check_places(data, out, checkpoint, force)  # again: nobody can change it from now on
+        if force:
+            plan.forget()
+        return _run(plan, False, threads, as_json, quiet)
 
 
 @click.command()
@@ -211,6 +214,7 @@ def resume(
     """
     from dataclasses import replace
 
+    from noisyor._util.locks import locked
     from noisyor.cli.fit_job import check_foreign, more_steps, read_plan
 
     kept = _plan_file(model)
@@ -222,20 +226,27 @@ def resume(
             plan = replace(plan, data=str(data))
         if steps is not None:
             plan = replace(plan, training={**plan.training, "steps": steps})
-        return _run(plan, True, threads, as_json, quiet)
+        with (
+            locked(Path(plan.out), "noisyor resume"),
+            locked(Path(plan.checkpoint), "noisyor resume"),
+        ):
+            if not kept.exists():
+                raise InvalidSettingError(f"{kept}: the run has ended in the meantime")
+            return _run(plan, True, threads, as_json, quiet)
     if not model.exists():
         raise InvalidSettingError(f"{model}: neither a model nor the checkpoint of a stopped run")
     if out is not None:
         check_output(out, force=force, inputs=[model] + ([data] if data else []))
-    fitted = more_steps(
-        model,
-        out or model,
-        data,
-        {},
-        steps,
-        engine=engine_with(threads),
-        progress=False if quiet or as_json else None,
-    )
+    with locked(out or model, "noisyor resume"):
+        fitted = more_steps(
+            model,
+            out or model,
+            data,
+            {},
+            steps,
+            engine=engine_with(threads),
+            progress=False if quiet or as_json else None,
+        )
     return _tell(fitted, out or model, as_json, quiet)
 
 

@@ -5,6 +5,7 @@ Heavy imports stay inside the commands, so that ``noisyor --help`` answers at on
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import click
@@ -27,6 +28,12 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; ``arguments`` default to those of the process. Returns the exit code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn  # type: ignore[assignment]
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = _cli.main(
             None if arguments is None else list(arguments),
@@ -51,6 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fail(message: str) -> int:
     click.echo(f"noisyor: error: {' '.join(message.split())}", err=True)
     return FAILED
+
+
+def _warn(message: Warning | str, *place: object) -> None:
+    """A warning of the library as one line, without its place in the source."""
+    click.echo(f"noisyor: warning: {' '.join(str(message).split())}", err=True)
 
 
 class _InOrder(click.Group):

@@ -7,13 +7,12 @@ before it gets its name in the cache, so that a file that is there is whole.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from noisyor._util.atomic import write_atomically
+from noisyor._util.atomic import replacing, write_atomically
 from noisyor._util.compression import COMPRESSIONS, open_binary
 from noisyor.datasets.registry import DataFile, data_file
 from noisyor.errors import (
@@ -127,48 +126,37 @@ def _download(file: DataFile, url: str, progress: bool) -> Path:
     pooch = _pooch(file)
     cache = cache_folder()
     assert cache is not None
-    download = pooch.HTTPDownloader(progressbar=progress)
-
-    def checked_download(url: str, temporary: str, _: Any) -> None:
-        """Called by pooch, which then compares the checksum and gives the file its name."""
-        download(url, temporary, None)
-        _refuse_web_page(Path(temporary), file)
-        if file.sha256 is None:  # the first download sets what later reads are held to
-            note = f"{_digest(Path(temporary))}  {Path(file.name).name}\n"
-            write_atomically(f"{cache / file.name}.sha256", note.encode())
-
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel(logging.WARNING)  # it would announce every download on stderr
+    target = cache / file.name
     try:
-        return Path(
-            pooch.retrieve(
-                url, file.sha256, fname=file.name, path=cache, downloader=checked_download
-            )
-        )
-    except InvalidDataError:
-        raise
-    except ValueError as error:  # pooch's word for another checksum; the file is gone by now
-        reason = str(error).partition(". ")[0]
-        raise InvalidDataError(
-            f"{file.name}: what came from {url} was not kept: {reason}"
-        ) from error
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(target) as stream:
+            pooch.HTTPDownloader(progressbar=progress)(url, stream, None)
+            _check_download(stream, file, target)
     except OSError as error:
         raise DatasetNotFoundError(
             f"{file.name} is not on this machine and could not be downloaded "
             f"({_reason(error)}): get it from {url} and put it into {_place()}"
         ) from error
-    finally:
-        logger.setLevel(level)
+    return target
 
 
-def _refuse_web_page(temporary: Path, file: DataFile) -> None:
-    with temporary.open("rb") as stream:
-        first = stream.read(64).lstrip().lower()
+def _check_download(stream: IO[bytes], file: DataFile, target: Path) -> None:
+    """Refuse another file than expected before it gets its name in the cache."""
+    stream.seek(0)
+    first = stream.read(64).lstrip().lower()
     if not first or first.startswith(_WEB_PAGE):
         fault = "a web page" if first else "empty"
         raise InvalidDataError(
             f"{file.name}: what came from {file.url} is {fault}; it was not kept"
+        )
+    stream.seek(0)
+    came = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
+    if file.sha256 is None:  # the first download sets what later reads are held to
+        write_atomically(f"{target}.sha256", f"{came}  {target.name}\n".encode())
+    elif came != file.sha256:
+        raise InvalidDataError(
+            f"{file.name}: what came from {file.url} was not kept: its sha256 is {came}, "
+            f"expected {file.sha256}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,7 +62,10 @@ def load_tiny20(source: str | os.PathLike[str] | None = None) -> Tiny20Data:
 
     path = fetch("20news_w100.mat") if source is None else existing(source)
     try:
-        content = loadmat(path)
+        with warnings.catch_warnings():
+            # SciPy 1.18 announces another class of sparse matrices; both are read below.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            content = loadmat(path)
         words = tuple(str(word[0]) for word in content["wordlist"].ravel())
         group_names = tuple(str(name[0]) for name in content["groupnames"].ravel())
         groups = content["newsgroups"].ravel().astype(np.int64) - 1

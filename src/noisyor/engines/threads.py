@@ -7,6 +7,8 @@ once, and its size is an argument, not global state.
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,11 @@ from itertools import pairwise
 
 from noisyor._util.validation import COUNT
 from noisyor.errors import InvalidSettingError
+
+ROWS_OF_PIECE = 12
+"""Rows of the first piece, whatever they cost."""
+
+_PIECE_SECONDS = 0.5
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 
@@ -41,14 +48,17 @@ def run_blocks(
     n_threads: int,
     smallest_block: int = 1,
     blocks_per_thread: int | None = None,
+    first_piece: int = ROWS_OF_PIECE,
 ) -> None:
     """Call ``function(begin, end)`` for blocks that cover ``range(n_rows)``.
 
     Rows differ in cost, so there are more blocks than threads; threads take them in turn. By
-    default one block for each thread if there are few rows, else four.
+    default one block for each thread if there are few rows, else four. A block is done in pieces,
+    the first of so many rows, between which an interrupt is noticed.
     """
+    stop = threading.Event()
     if n_threads == 1 or n_rows <= smallest_block:
-        function(0, n_rows)
+        _in_pieces(function, 0, n_rows, first_piece, stop)
         return
     if blocks_per_thread is None:
         blocks_per_thread = 4 if n_rows >= 64 else 1
@@ -57,19 +67,46 @@ def run_blocks(
     blocks = deque(pairwise(bounds))
 
     def drain() -> None:
-        while True:
+        while not stop.is_set():
             try:
                 begin, end = blocks.popleft()
             except IndexError:
                 return
-            function(begin, end)
+            _in_pieces(function, begin, end, first_piece, stop)
 
     others = [_pool(n_threads - 1).submit(drain) for _ in range(n_threads - 1)]
     try:
         drain()
+    except BaseException:
+        stop.set()  # an interrupt or an error: nobody needs the rest
+        raise
     finally:
         for future in others:
             future.result()
+
+
+def _in_pieces(
+    function: Callable[[int, int], object],
+    begin: int,
+    end: int,
+    size: int,
+    stop: threading.Event,
+) -> None:
+    """Call the function for a block in pieces that take no longer than an interrupt may wait.
+
+    Python notices Ctrl-C between two calls only, and what a row costs is not known beforehand. A
+    minibatch is one piece.
+    """
+    if end - begin <= 2 * size:
+        size = end - begin
+    while begin < end and not stop.is_set():
+        last, began = min(begin + size, end), time.perf_counter()
+        function(begin, last)
+        seconds, begin = time.perf_counter() - began, last
+        if seconds < _PIECE_SECONDS / 2:
+            size *= 2
+        elif seconds > _PIECE_SECONDS:
+            size = max(size // 2, 1)
 
 
 def _pool(size: int) -> ThreadPoolExecutor:

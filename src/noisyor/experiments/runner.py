@@ -16,9 +16,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import wait as wait_for_any
 from pathlib import Path
 from typing import Any
 
+from noisyor._util.locks import locked
 from noisyor._util.progress import progress_bar
 from noisyor.engines.registry import get_engine
 from noisyor.engines.threads import resolve_threads
@@ -67,7 +69,14 @@ def run_sweep(sweep: Sweep) -> int:
     Raises
     ------
     KeyboardInterrupt : on an interrupt, after the runs under way have written their checkpoints.
+    InvalidSettingError : another process does a sweep in the same folder.
     """
+    sweep.out.mkdir(parents=True, exist_ok=True)
+    with locked(sweep.out, "noisyor reproduce"):
+        return _run_alone(sweep)
+
+
+def _run_alone(sweep: Sweep) -> int:
     for folder in (sweep.out / "runs", _checkpoints(sweep.out)):
         folder.mkdir(parents=True, exist_ok=True)
     left = [spec for spec in sweep.specs if not (sweep.resume and _is_finished(sweep.out, spec))]
@@ -113,7 +122,7 @@ def _run_in_processes(sweep: Sweep, specs: Sequence[RunSpec], bar: Any) -> None:
     spawn = multiprocessing.get_context("spawn")
     stop = spawn.Event()
     pool = ProcessPoolExecutor(
-        min(sweep.jobs, len(specs)), spawn, initializer=_start_worker, initargs=(stop, os.getpid())
+        min(sweep.jobs, len(specs)), spawn, initializer=_start_worker, initargs=(stop,)
     )
     waiting = iter(specs)
     running: set[Future[str]] = set()
@@ -158,18 +167,19 @@ def _finish(pool: ProcessPoolExecutor, running: set[Future[str]]) -> None:
 _stop: Any = None
 
 
-def _start_worker(stop: Any, parent: int) -> None:
+def _start_worker(stop: Any) -> None:
     global _stop
     _stop = stop
     for number in (signal.SIGINT, signal.SIGTERM):  # may be sent to the whole group of processes
         signal.signal(number, signal.SIG_IGN)  # the parent decides, and says so by the event
-    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    threading.Thread(target=_watch, daemon=True).start()
 
 
-def _watch(parent: int) -> None:
+def _watch() -> None:
     """End with the parent, even if it was killed: files are whole at any moment."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait_for_any([parent.sentinel])  # a pipe that the system closes when the parent ends
     os._exit(1)
 
 

@@ -5,31 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
 from noisyor._util.atomic import write_atomically
+from noisyor._util.paths import check_folder, real_path
 from noisyor.data.observations import Observations
 from noisyor.errors import CheckpointError
 from noisyor.network.graph import Network
 
-FORMAT = "noisyor-checkpoint-1"
+FORMAT = "noisyor-checkpoint-2"
+_MARK = b"noisyor-checkpoint-"  # in the header of any version
 
-_NAMES = {
-    "theta",
-    "adam_first",
-    "adam_second",
-    "elbo",
-    "seconds",
-    "evaluation_step",
-    "evaluation_elbo",
-}
+_START = 2**20  # bytes that hold the header of any checkpoint
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,68 +62,133 @@ class Checkpoint:
         return digest.hexdigest()
 
 
+def check_place(path: str | os.PathLike[str] | None) -> None:
+    """Refuse a place where no checkpoint can be written, before the work whose state it keeps.
+
+    Raises
+    ------
+    CheckpointError : the folder does not exist, cannot be written to or is full, or there is a file
+        that is no checkpoint.
+    """
+    if path is None:
+        return
+    try:
+        target = real_path(Path(path))
+        if not target.parent.is_dir():
+            raise CheckpointError(f"{_cannot(path)}: the folder {target.parent} does not exist")
+        check_folder(target.parent)
+        if not stat.S_ISREG(target.lstat().st_mode):
+            raise CheckpointError(f"{_cannot(path)}: it is not a regular file")
+        if target.stat().st_size and not is_checkpoint(target):
+            raise CheckpointError(f"{_cannot(path)}: the file there is no checkpoint")
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{_cannot(path)}: {_reason(error)}") from error
+
+
+def is_checkpoint(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says that it is a checkpoint; of any version, and perhaps damaged."""
+    try:
+        with open(path, "rb") as stream:
+            return _MARK in stream.read(_START)
+    except (OSError, ValueError):
+        return False
+
+
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
     """Write a checkpoint; a stop at any moment leaves the previous one or this one."""
+    description = {
+        "format": FORMAT,
+        "identity": checkpoint.identity,
+        "step": str(checkpoint.step),
+    }
     content = save(
         {name: np.ascontiguousarray(array) for name, array in checkpoint.arrays.items()},
-        metadata={
-            "format": FORMAT,
-            "identity": checkpoint.identity,
-            "step": str(checkpoint.step),
-            "sha256": _digest(checkpoint.arrays),
-        },
+        metadata={**description, "sha256": _digest(description, checkpoint.arrays)},
     )
     try:
-        write_atomically(path, content)
+        write_atomically(real_path(Path(path)), content)
     except OSError as error:
-        raise CheckpointError(f"cannot write the checkpoint {os.fspath(path)}: {error}") from error
+        raise CheckpointError(f"{_cannot(path)}: {_reason(error)}") from error
 
 
-def load_checkpoint(path: str | os.PathLike[str], identity: str) -> Checkpoint | None:
+def load_checkpoint(
+    path: str | os.PathLike[str], identity: str, n_params: int
+) -> Checkpoint | None:
     """Read a checkpoint of the run with this identity; None if there is no such file."""
-    if not Path(path).exists():
+    if not os.path.lexists(path):
         return None
-    checkpoint = _read(path)
+    checkpoint = _read(Path(path))
     if checkpoint.identity != identity:
         raise CheckpointError(
             f"the checkpoint {os.fspath(path)} belongs to another run: data, graph, starting "
             "parameters or settings differ. Resume with the same ones, or choose another file."
         )
+    _check_arrays(path, checkpoint, n_params)
     return checkpoint
 
 
-def is_checkpoint(path: str | os.PathLike[str]) -> bool:
-    """Whether a file says that it is a checkpoint; of any version, and perhaps damaged."""
-    from safetensors import safe_open
-
+def _read(path: Path) -> Checkpoint:
     try:
-        with safe_open(path, framework="numpy") as file:
-            return str((file.metadata() or {}).get("format")).startswith("noisyor-checkpoint-")
-    except (SafetensorError, OSError, ValueError):
-        return False
-
-
-def _read(path: str | os.PathLike[str]) -> Checkpoint:
-    from safetensors import safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if not path.is_file():
+            raise CheckpointError(f"cannot read the checkpoint {path}: it is not a regular file")
+        content = path.read_bytes()
+        length = int.from_bytes(content[:8], "little")
+        metadata = dict(json.loads(content[8 : 8 + length])["__metadata__"])
         if metadata.get("format") != FORMAT:
-            raise CheckpointError(f"{os.fspath(path)} is not a checkpoint of this version")
-        if set(arrays) != _NAMES or metadata["sha256"] != _digest(arrays):
-            raise CheckpointError(f"the checkpoint {os.fspath(path)} is damaged")
+            raise CheckpointError(f"{path} is not a checkpoint of this version")
+        arrays = load(content)
+        if metadata.pop("sha256") != _digest(metadata, arrays):
+            raise CheckpointError(f"the checkpoint {path} is damaged")
         return Checkpoint(metadata["identity"], int(metadata["step"]), arrays)
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
-        if isinstance(error, CheckpointError):
-            raise
-        raise CheckpointError(f"cannot read the checkpoint {os.fspath(path)}: {error}") from error
+    except CheckpointError:
+        raise
+    except OSError as error:
+        raise CheckpointError(f"cannot read the checkpoint {path}: {_reason(error)}") from error
+    except Exception as error:  # parsers meet anything in a damaged file
+        raise CheckpointError(f"the checkpoint {path} is damaged: {_reason(error)}") from error
 
 
-def _digest(arrays: dict[str, npt.NDArray[Any]]) -> str:
-    digest = hashlib.sha256()
+def _check_arrays(path: str | os.PathLike[str], checkpoint: Checkpoint, n_params: int) -> None:
+    """Refuse arrays that no run of so many parameters has written, whatever their checksum."""
+    arrays, step = checkpoint.arrays, checkpoint.step
+    n_evaluations = arrays["evaluation_step"].size if "evaluation_step" in arrays else 0
+    expected = {
+        "theta": (np.float64, n_params),
+        "adam_first": (np.float64, n_params),
+        "adam_second": (np.float64, n_params),
+        "elbo": (np.float64, step),
+        "seconds": (np.float64, step),
+        "evaluation_step": (np.int64, n_evaluations),
+        "evaluation_elbo": (np.float64, n_evaluations),
+    }
+    found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    wanted = {name: (np.dtype(kind), (size,)) for name, (kind, size) in expected.items()}
+    if found != wanted or not all(
+        np.isfinite(arrays[name]).all() and arrays[name].min(initial=0.0) >= least
+        for name, least in (("theta", 0.0), ("adam_first", -np.inf), ("adam_second", 0.0))
+    ):
+        raise CheckpointError(f"the checkpoint {os.fspath(path)} is not one of this network")
+
+
+def _digest(description: dict[str, str], arrays: dict[str, npt.NDArray[Any]]) -> str:
+    """Checksum of all that a checkpoint says."""
+    digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
     for name in sorted(arrays):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+        digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+def _cannot(path: str | os.PathLike[str]) -> str:
+    return f"cannot write the checkpoint {os.fspath(path)}"
+
+
+def _reason(error: Exception) -> str:
+    """The text of an error on one line."""
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return " ".join(text.split()) or type(error).__name__

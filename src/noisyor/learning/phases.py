@@ -16,6 +16,7 @@ from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
+from noisyor.learning.checkpoint import check_place
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.state import Callback, StepInfo, TrainingResult
 from noisyor.learning.train import train
@@ -132,6 +133,8 @@ def train_phases(
         raise InvalidSettingError("training in phases needs phases, and steps for each of them")
     for phase in phases:
         COUNT_OR_ZERO.check("steps", phase.steps)
+        if on_bad_checkpoint == "raise":
+            check_place(_options_of(options, phase, 0).checkpoint)
     observations = Observations.of(X, n_visible=network.n_visible)
     results: list[TrainingResult] = []
     for number, phase in enumerate(phases):

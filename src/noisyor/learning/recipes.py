@@ -15,6 +15,7 @@ from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
+from noisyor.learning.checkpoint import check_place
 from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.starts import start_by_sampling, start_by_search
@@ -137,6 +138,7 @@ def learn_factors(
         )
     also = ("init", "noise", "n_restarts", "n_extra", "method", "options", "held_out", "engine")
     chosen = choose_options(options, changes, defaults, also)
+    check_place(chosen.checkpoint)
     observations = Observations.of(X)
     if init == "data":
         network, settled = start_by_search(
@@ -205,6 +207,7 @@ def learn_topics(
     sampled = init == "data" and isinstance(method, MeanField) and not method.local
     also = ("n_parents", "shrink", "init", "method", "options", "held_out", "engine")
     chosen = choose_options(options, changes, _topic_defaults(init, sampled), also)
+    check_place(chosen.checkpoint)
     if options is None and init == "data" and "final_learning_rate" not in changes:
         chosen = replace(chosen, final_learning_rate=0.1 * chosen.learning_rate)
     observations = Observations.of(X)
@@ -293,6 +296,7 @@ def learn_features(
     )
     also = ("border", "init", "n_restarts", "method", "options", "held_out", "engine")
     chosen = choose_options(options, changes, defaults, also)
+    check_place(chosen.checkpoint)
     observations = Observations.of(images)
     if len(observations.shape) != 2:
         raise InvalidDataError(

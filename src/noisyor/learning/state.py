@@ -173,7 +173,7 @@ class Recorder:
 
     >>> recorder = Recorder(History())
     >>> recorder.add(elbo=-3.0, seconds=0.1)
-    >>> recorder.history().elbo
+    >>> recorder.history(steps=1).elbo
     array([-3.])
     """
 
@@ -198,9 +198,10 @@ class Recorder:
             shown["held out"] = f"{self.evaluations[-1].elbo:.3f}"
         bar.set_postfix(shown, refresh=refresh)
 
-    def history(self) -> History:
-        """The record so far."""
-        return History(np.array(self.elbo), np.array(self.seconds), tuple(self.evaluations))
+    def history(self, steps: int) -> History:
+        """The record of the first steps; a step that was interrupted may have left part of one."""
+        known = tuple(each for each in self.evaluations if each.step <= steps)
+        return History(np.array(self.elbo[:steps]), np.array(self.seconds[:steps]), known)
 
 
 def capture(state: TrainingState, history: History, identity: str) -> Checkpoint:

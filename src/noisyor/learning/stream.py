@@ -108,7 +108,8 @@ def learn_chunk(
         began = time.perf_counter()
         training, value = step(training, network, batch, chosen, options, engine=engine)
         recorder.add(value, time.perf_counter() - began)
-    return StreamState(training, state.n_rows + n_rows, state.n_chunks + 1), recorder.history()
+    history = recorder.history(len(recorder.elbo))
+    return StreamState(training, state.n_rows + n_rows, state.n_chunks + 1), history
 
 
 def train_stream(

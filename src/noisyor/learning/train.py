@@ -9,6 +9,7 @@ their arguments.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,11 +21,16 @@ from noisyor._util.progress import progress_bar
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, GradientSum
 from noisyor.engines.registry import get_engine
-from noisyor.errors import InvalidSettingError
+from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import BatchGradient, Method
 from noisyor.learning import adam
-from noisyor.learning.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from noisyor.learning.checkpoint import (
+    Checkpoint,
+    check_place,
+    load_checkpoint,
+    save_checkpoint,
+)
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.priors import BetaPrior, smoothing_prior
 from noisyor.learning.state import (
@@ -276,11 +282,13 @@ class Run:
         self.prior = smoothing_prior(network, options.smoothing, n_rows or 1.0)
         self.state, history, self.identity = init(network), History(), ""
         if options.checkpoint is not None:
+            check_place(options.checkpoint)
             course = {**options.course(), "method": self.method.settings(), **(settings or {})}
             self.identity = Checkpoint.identity_of(network, identified_by(), self.held_out, course)
-            found = load_checkpoint(options.checkpoint, self.identity) if options.resume else None
-            if found is not None:
-                self.state, history = restore(found)
+            if options.resume:
+                found = load_checkpoint(options.checkpoint, self.identity, network.n_params)
+                if found is not None:
+                    self.state, history = restore(found)
         self.resumed_at = self.state.step
         self.recorder, self.saved_at = Recorder(history), time.monotonic()
 
@@ -290,7 +298,7 @@ class Run:
         ``bar`` moves by ``amount``; ``key`` as in `gradient`.
         """
         began, options = time.perf_counter(), self.options
-        self.state, value = step(
+        state, value = step(
             self.state,
             self.network,
             batch,
@@ -301,10 +309,12 @@ class Run:
             engine=self.engine,
         )
         self.recorder.add(value, time.perf_counter() - began)
-        number = self.state.step
-        last = number == options.steps
-        if last or (options.evaluate_every and number % options.evaluate_every == 0):
-            self.evaluate()
+        last = state.step == options.steps
+        if last or (options.evaluate_every and state.step % options.evaluate_every == 0):
+            self._evaluate(state)
+        # An interrupt may come between any two lines. What was recorded of a state that is not
+        # assigned yet is left out of the checkpoint, and comes again with that step.
+        self.state = state
         bar.update(amount)
         self.recorder.show(bar, refresh=last)
         info = StepInfo(self.state, value, self.network.with_theta(self.state.theta))
@@ -317,19 +327,28 @@ class Run:
 
     def evaluate(self) -> None:
         """Record the held-out bound of the present parameters, once, if there are held-out rows."""
+        self._evaluate(self.state)
+
+    def _evaluate(self, state: TrainingState) -> None:
         if self.held_out is None:
             return
         known = self.recorder.evaluations
-        if not known or known[-1].step != self.state.step:
-            current = self.network.with_theta(self.state.theta)
+        if not known or known[-1].step != state.step:
+            current = self.network.with_theta(state.theta)
             bound = self.method.bounds(current, self.held_out, engine=self.engine).elbo
-            known.append(Evaluation(self.state.step, self.held_out.mean(bound)))
+            known.append(Evaluation(state.step, self.held_out.mean(bound)))
 
     def save(self) -> None:
-        """Write the checkpoint, if there is a file for it."""
+        """Write the checkpoint, if there is a file for it.
+
+        A disk that is full by now costs the checkpoint, with a warning, and never the result.
+        """
         if self.options.checkpoint is not None:
-            kept = capture(self.state, self.recorder.history(), self.identity)
-            save_checkpoint(self.options.checkpoint, kept)
+            kept = capture(self.state, self.recorder.history(self.state.step), self.identity)
+            try:
+                save_checkpoint(self.options.checkpoint, kept)
+            except CheckpointError as error:
+                warnings.warn(f"{error}; training is not stopped", RuntimeWarning, stacklevel=2)
         self.saved_at = time.monotonic()
 
     @contextmanager
@@ -343,4 +362,5 @@ class Run:
     def result(self) -> TrainingResult:
         """The network with the parameters reached, the state and the record."""
         learned = self.network.with_theta(self.state.theta)
-        return TrainingResult(learned, self.state, self.recorder.history(), self.resumed_at)
+        history = self.recorder.history(self.state.step)
+        return TrainingResult(learned, self.state, history, self.resumed_at)

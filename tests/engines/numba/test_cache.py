@@ -1,5 +1,19 @@
-"""Stale kernels on disk are forgotten; valid ones stay."""
+"""Stale and damaged kernels on disk are forgotten, valid ones stay, and no place is no obstacle."""
 
+import math
+import os
+import pickle
+import runpy
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import noisyor
 import noisyor.engines.numba.cache as cache
 
 
@@ -39,3 +53,128 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
     cache.forget_stale_kernels(Kernel(file / "below"))
     cache.forget_stale_kernels(object())
     assert file.read_text() == "not a folder"
+
+
+# ---- a real kernel with a cache of its own
+
+KERNEL = """
+from noisyor.engines.numba.cache import njit
+
+@njit(cache=True, nogil=True)
+def twice(x):
+    return x + x
+"""
+
+
+def fresh_kernel(folder):
+    """The kernel as a new process has it: not compiled, with its cache on disk."""
+    source = folder / "doubling.py"
+    if not source.exists():
+        source.write_text(KERNEL)
+    loaded = runpy.run_path(str(source))
+    return loaded["twice"]
+
+
+def entries(folder):
+    return [next((folder / "__pycache__").glob(pattern)) for pattern in ("*.nbi", "*.nbc")]
+
+
+DAMAGES = {
+    "empty": lambda content: b"",
+    "cut off": lambda content: content[: len(content) // 2],
+    "garbage": lambda content: b"\x80\x04garbage" * 100,
+    "another pickle": lambda content: pickle.dumps(("0.0", {})),
+    "one bit of the code": lambda content: (
+        content[:-200] + bytes([content[-200] ^ 1]) + content[-199:]
+    ),
+}
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["index", "code"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_kernel_is_compiled_anew(tmp_path, which, damage):
+    assert fresh_kernel(tmp_path)(2.0) == 4.0
+    kernel = fresh_kernel(tmp_path)
+    assert kernel(2.0) == 4.0
+    assert sum(kernel.stats.cache_hits.values()) == 1
+    damaged = entries(tmp_path)[which]
+    damaged.write_bytes(DAMAGES[damage](damaged.read_bytes()))
+
+    kernel = fresh_kernel(tmp_path)
+    assert kernel(2.0) == 4.0
+    assert sum(kernel.stats.cache_misses.values()) == 1
+    kernel = fresh_kernel(tmp_path)
+    assert kernel(2.0) == 4.0
+    assert sum(kernel.stats.cache_hits.values()) == 1
+
+
+def test_two_entries_under_one_name_are_not_confused(tmp_path):
+    """What remains when two processes write their entries at once."""
+    fresh_kernel(tmp_path)(2.0)
+    code = entries(tmp_path)[1]
+    of_floats = code.read_bytes()
+    code.unlink()
+    entries_before = set(code.parent.iterdir())
+    fresh_kernel(tmp_path)(np.int64(2))
+    (added,) = set(code.parent.glob("*.nbc")) - entries_before
+    added.write_bytes(of_floats)
+
+    assert fresh_kernel(tmp_path)(np.int64(2**62 - 1)) == 2**63 - 2
+
+
+UNWRITABLE = """
+import sys, warnings
+warnings.simplefilter("always")
+import noisyor.engines.numba.scalar as scalar
+print(scalar.__file__, scalar.log_expm1(1.0))
+"""
+
+
+@pytest.mark.parametrize("temporary", [True, False])
+def test_no_place_to_write_is_no_obstacle(tmp_path, temporary):
+    """As in a container: neither the package's folder nor the home folder can be written."""
+    package, scratch = tmp_path / "src" / "noisyor", tmp_path / "scratch"
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(noisyor.__file__).parent, package, ignore=ignore)
+    for folder in [package, *(path for path in package.rglob("*") if path.is_dir())]:
+        (folder / "__pycache__").write_text("a file where a folder should be made")
+    if temporary:
+        scratch.mkdir()
+    blocked = str(package / "errors.py" / "below")
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")},
+        **{"HOME": blocked, "XDG_CACHE_HOME": blocked, "LOCALAPPDATA": blocked},
+        **{name: str(scratch) for name in ("TMPDIR", "TEMP", "TMP")},
+        **{"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"},
+    }
+    if not temporary:  # Python would look for others
+        program = f"import tempfile; tempfile.tempdir = {blocked!r}\n" + UNWRITABLE
+    else:
+        program = UNWRITABLE
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        **{"env": environment, "capture_output": True, "text": True, "timeout": 300},
+    )
+    assert done.returncode == 0, done.stderr
+    source, answer = done.stdout.split()
+    assert Path(source).is_relative_to(package)
+    assert math.isclose(float(answer), math.log(math.expm1(1.0)))
+    said = [line for line in done.stderr.splitlines() if "compiled kernels" in line]
+    assert len(said) == 1
+    assert ("are kept in" in said[0]) == temporary
+    assert "NUMBA_CACHE_DIR" in said[0]
+    assert bool(list(tmp_path.glob("scratch/noisyor-kernels-*/*/*.nbc"))) == temporary
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="users have no numbers here")
+def test_a_folder_that_others_can_write_to_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = tmp_path / f"noisyor-kernels-{os.getuid()}"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="compiled anew in every process"):
+        assert cache._temporary_folder.__wrapped__() is None
+    folder.rmdir()
+    with pytest.warns(RuntimeWarning, match="are kept in"):
+        assert cache._temporary_folder.__wrapped__() == folder
+    assert folder.stat().st_mode & 0o077 == 0

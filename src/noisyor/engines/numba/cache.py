@@ -1,20 +1,49 @@
-"""Compiled kernels on disk belong to the sources they were compiled from.
+"""Compiled kernels on disk: only whole ones of these sources, in a place that can be written.
 
-The compiler's cache looks at the file of each kernel alone, not at what the kernel calls, and reads
-old entries before it compares dates. After an upgrade in place that can load code for another
-layout, or fail. So all entries are dropped when any source of the engine has changed.
+The compiler's own cache trusts what it finds. It looks at the file of each kernel alone, not at
+what the kernel calls, so all entries are dropped when any source of the engine has changed. It
+loads a damaged entry and fails, every time, so entries get a checksum here and a damaged one is
+compiled anew. And it refuses to compile where neither the package's folder nor the user's cache
+can be written, as in a container, so there is a last resort.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import pickle
+import stat
+import tempfile
+import warnings
+from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numba
+from numba.core import caching
+
 from noisyor._util.atomic import write_atomically
 
+__all__ = ["forget_stale_kernels", "njit"]
+
 _STAMP = "noisyor-kernels.stamp"
+
+
+def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """As numba's decorator, but with the cache of this module."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        kernel = numba.njit(**options)(function)
+        if cache:
+            kernel._cache = _KernelCache(function)
+        return kernel
+
+    return compiled
+
+
+# ---- kernels of other sources
 
 
 def forget_stale_kernels(kernel: Any) -> None:
@@ -40,3 +69,129 @@ def _digest(folder: Path) -> str:
         digest.update(str(source.relative_to(folder)).encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()
+
+
+# ---- damaged kernels
+
+
+class _CheckedFiles(caching.IndexDataCacheFile):
+    """The files of one kernel. Each begins with the checksum of the rest.
+
+    What cannot be read counts as missing, and what cannot be written stays unwritten: then the
+    kernel is compiled in memory.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        with suppress(OSError):
+            super().save(key, (key, data))
+
+    def load(self, key: Any) -> Any:
+        found = super().load(key)
+        # two processes that write at once may give one name to two entries
+        return found[1] if found is not None and found[0] == key else None
+
+    def _load_index(self) -> dict[Any, str]:
+        found = _read(Path(self._index_path))
+        if found is None or found[:2] != (self._version, self._source_stamp):
+            return {}
+        overloads: dict[Any, str] = found[2]
+        return overloads
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        content = (self._version, self._source_stamp, overloads)
+        _write(Path(self._index_path), self._dump(content))
+
+    def _load_data(self, name: str) -> Any:
+        return _read(Path(self._data_path(name)))
+
+    def _save_data(self, name: str, data: Any) -> None:
+        _write(Path(self._data_path(name)), self._dump(data))
+
+
+def _write(path: Path, content: bytes) -> None:
+    write_atomically(path, hashlib.sha256(content).digest() + content)
+
+
+def _read(path: Path) -> Any:
+    """What `_write` wrote, None if it is not there or damaged."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    size = hashlib.sha256().digest_size
+    if hashlib.sha256(content[size:]).digest() != content[:size]:
+        return None
+    try:
+        return pickle.loads(content[size:])
+    except Exception:  # whole, but of a compiler that had other types
+        return None
+
+
+# ---- a place of last resort
+
+
+class _LastResort(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
+    """A folder of the user's in the temporary folder; without one, a place that holds nothing."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        self._py_file, self._lineno = py_file, py_func.__code__.co_firstlineno
+        self._folder = _temporary_folder()
+        place = self._folder or Path(os.devnull)
+        self._path = str(place / self.get_suitable_cache_subpath(py_file))
+
+    def get_cache_path(self) -> str:
+        return self._path
+
+    def ensure_cache_path(self) -> None:
+        if self._folder is not None:
+            Path(self._path).mkdir(parents=True, exist_ok=True)
+
+
+@lru_cache(maxsize=1)
+def _temporary_folder() -> Path | None:
+    """A folder that nobody else can write to, the same in every process; says which, once.
+
+    Kernels are code. So a folder that another user has made, or could write to, is not used.
+    """
+    try:
+        folder = Path(tempfile.gettempdir()) / f"noisyor-kernels-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+        if not private or found.st_uid != os.getuid():
+            raise PermissionError(f"{folder} belongs to somebody else")
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, AttributeError):
+        _say("are compiled anew in every process")
+        return None
+    _say(f"are kept in {folder}")
+    return folder
+
+
+def _say(what: str) -> None:
+    warnings.warn(
+        f"compiled kernels {what}: neither the package's folder nor a cache in the home folder can "
+        "be written; the environment variable NUMBA_CACHE_DIR names another place",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+# ---- all of it as the compiler knows it
+
+
+class _Places(caching.CompileResultCacheImpl):
+    _locator_classes = (*caching.CompileResultCacheImpl._locator_classes, _LastResort)
+
+
+class _KernelCache(caching.FunctionCache):
+    _impl_class = _Places
+
+    def __init__(self, py_func: Any) -> None:
+        super().__init__(py_func)
+        self._cache_file = _CheckedFiles(
+            cache_path=self._cache_path,
+            filename_base=self._impl.filename_base,
+            source_stamp=self._impl.locator.get_source_stamp(),
+        )

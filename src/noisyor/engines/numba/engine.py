@@ -311,11 +311,7 @@ class NumbaEngine:
 
     def _share(self, function: Callable[[int, int], None], n_rows: int) -> None:
         """Call ``function(begin, end)`` for rows that the threads share."""
-        workers = self.workers
-        if workers == 1:
-            function(0, n_rows)
-        else:
-            run_blocks(function, n_rows, workers)
+        run_blocks(function, n_rows, self.workers)
 
     def _sum(self, block: Callable[[int], list[FloatArray]], n_rows: int) -> list[FloatArray]:
         """Sum of ``block(number)`` over blocks of rows; a minibatch is a single one."""

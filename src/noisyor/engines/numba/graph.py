@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.float32x8 import LANES
 from noisyor.network.graph import Network
 

@@ -13,8 +13,8 @@ count references each time round, which costs more than the arithmetic.
 """
 
 import numpy as np
-from numba import njit
 
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.scalar import log_expm1
 
 

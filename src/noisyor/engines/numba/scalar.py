@@ -6,10 +6,12 @@ Equations T3, T17 and T18 of docs/theory.md.
 import math
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
+
+from noisyor.engines.numba.cache import njit
 
 LOG_2 = math.log(2.0)
 

@@ -5,7 +5,7 @@ Equation T48 of docs/theory.md.
 
 from __future__ import annotations
 
-from numba import njit
+from noisyor.engines.numba.cache import njit
 
 _SWEEPS = 20
 """Most passes over the causes of a row; the first one that changes nothing is the last."""

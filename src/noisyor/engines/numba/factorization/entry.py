@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 
 from noisyor._util.arrays import SingleArray
 from noisyor.engines.contract import JointOptions, JointResult, JointUnaries
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.factorization.infer import infer_images, list_active
 from noisyor.engines.numba.factorization.learn import Layout, update_image
 from noisyor.engines.numba.float32x8 import LANES

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import float32, njit
+from numba import float32
 
 from noisyor.engines.numba import float32x8 as simd
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.factorization.learn import TINY, Layout, clear_pixels, or_terms, or_up
 from noisyor.engines.numba.graph import NEVER
 

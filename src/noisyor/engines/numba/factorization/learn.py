@@ -25,8 +25,9 @@ numbers is many times slower. So all messages tend to a tiny number more than th
 from typing import NamedTuple
 
 import numpy as np
-from numba import float32, njit
+from numba import float32
 
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.float32x8 import (
     LANES,
     add,

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from noisyor.engines.contract import FREE, Evidence
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.float32x8 import LANES
 from noisyor.engines.numba.graph import NARROW, Graph
 from noisyor.engines.numba.max_product.blocks import Blocks

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import float32, njit
+from numba import float32
 
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.float32x8 import (
     LANES,
     add,

@@ -15,8 +15,9 @@ Loops run over padded edges, eight at a time. Padding is inert: its log-odds are
 never holds the largest t, adds nothing to P and keeps an excess of zero.
 """
 
-from numba import float32, njit
+from numba import float32
 
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.float32x8 import (
     LANES,
     add,

@@ -5,9 +5,10 @@ their parents. It is part of each parent's total, so only the edges into active 
 hidden nodes are ever visited.
 """
 
-from numba import float32, njit, uint64
+from numba import float32, uint64
 
 from noisyor.engines.contract import FREE
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.float32x8 import LANES
 from noisyor.engines.numba.graph import NEVER
 from noisyor.engines.numba.log_joint import (

@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import float32, njit, uint64
+from numba import float32, uint64
 
 from noisyor.engines.contract import FREE
 from noisyor.engines.numba import float32x8 as simd
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.graph import NEVER, Graph, Parameters
 from noisyor.engines.numba.max_product.messages import send, with_leak
 from noisyor.engines.numba.scalar import combine, logistic_noise

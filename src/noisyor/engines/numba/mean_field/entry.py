@@ -26,7 +26,7 @@ from noisyor.engines.numba.mean_field.rows import (
 )
 from noisyor.engines.numba.mean_field.workspace import Memory, Tables, Work, allocate
 from noisyor.engines.reduction import MEAN_FIELD_PARTS, TreeSum, mean_field_parts, tree_sum
-from noisyor.engines.threads import run_blocks
+from noisyor.engines.threads import ROWS_OF_PIECE, run_blocks
 from noisyor.network.graph import Network
 
 _FEW_PARTS = 8
@@ -183,7 +183,14 @@ def _run(
                 (begin, end),
             )
 
-    run_blocks(parts, n_parts, n_threads, blocks_per_thread=4 if n_parts > _FEW_PARTS else 2)
+    rows_of_part = -(-int(bounds[-1] - bounds[0]) // n_parts)
+    run_blocks(
+        parts,
+        n_parts,
+        n_threads,
+        blocks_per_thread=4 if n_parts > _FEW_PARTS else 2,
+        first_piece=max(1, ROWS_OF_PIECE // rows_of_part),
+    )
 
 
 def _no_memory() -> Memory:

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from noisyor.engines.contract import FREE
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.float64x8 import (
     WIDTH,
     edge_terms,

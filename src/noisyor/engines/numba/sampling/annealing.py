@@ -6,9 +6,10 @@ Equations T40 to T43 of docs/theory.md.
 import math
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
 from noisyor.engines.contract import FREE
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.sampling.configuration_set import (
     grow_set,
     mean_of_set,

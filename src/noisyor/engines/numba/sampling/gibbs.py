@@ -9,9 +9,10 @@ then on.
 import math
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
 from noisyor.engines.contract import FREE
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.sampling.walker import (
     allocate_walker,
     enter_state,

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, uint64
+from numba import uint64
 
 from noisyor.engines.contract import FREE
+from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.scalar import log_expm1, mix
 
 KNOWN = 1e300

@@ -1,0 +1,162 @@
+"""Work that can be stopped and given again in the same folder, with the same result at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import noisyor as nor
+from fault_campaign.case import Loss
+from noisyor.cli.main import main
+from noisyor.engines.registry import get_engine
+from noisyor.learning.state import TrainingResult
+
+Work = Callable[[Path], str]
+"""Works in a folder, goes on from what is there, and returns its result as text."""
+
+COLUMNS = [f"c{column}" for column in range(10)]
+
+
+def rows(n: int = 120) -> np.ndarray:
+    """Rows with three causes, (n, 10)."""
+    random = np.random.default_rng(0)
+    causes = random.random((n, 3)) < 0.4
+    return ((causes @ (random.random((3, 10)) < 0.4)) > 0).astype(np.uint8)
+
+
+def table() -> str:
+    """The same as a CSV file."""
+    return "\n".join([",".join(COLUMNS), *(",".join(map(str, row)) for row in rows())]) + "\n"
+
+
+def network() -> nor.Network:
+    """A start for these rows."""
+    return nor.initialize(nor.bipartite(10, 3), noise="uniform")
+
+
+def command(*arguments: str, allowed: tuple[int, ...] = (0,)) -> tuple[int, str]:
+    """Run a command; more than one line on stderr, or another code, is a loss."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        code = main(list(arguments))
+    text = said.getvalue()
+    if code not in allowed:
+        raise Loss(f"noisyor {arguments[0]} ended with code {code}: {text.strip()[-300:]}")
+    if "Traceback" in text:
+        raise Loss(f"noisyor {arguments[0]} printed a traceback")
+    return code, text
+
+
+def train(folder: Path) -> str:
+    """`train` with a checkpoint after every step."""
+    return _text(
+        nor.train(
+            network(),
+            rows(),
+            steps=120,
+            held_out=rows(30),
+            evaluate_every=10,
+            checkpoint=folder / "run",
+            checkpoint_every=0.0,
+            resume=True,
+            engine=get_engine(n_threads=1),
+            progress=False,
+        )
+    )
+
+
+def stream(folder: Path) -> str:
+    """`train_stream` with a checkpoint after every step."""
+    return _text(
+        nor.train_stream(
+            network(),
+            np.array_split(rows(), 5),
+            passes=8,
+            batch_size=8,
+            checkpoint=folder / "run",
+            checkpoint_every=0.0,
+            resume=True,
+            engine=get_engine(n_threads=1),
+            progress=False,
+        )
+    )
+
+
+def hybrid(folder: Path) -> str:
+    """Max-product, then mean-field, each with its checkpoint."""
+    run = nor.learning.train_hybrid(
+        network(),
+        rows(),
+        mp_steps=60,
+        vi_steps=60,
+        checkpoint=folder / "run",
+        checkpoint_every=0.0,
+        resume=True,
+        engine=get_engine(n_threads=1),
+        progress=False,
+    )
+    return " ".join(_text(result) for result in run.results)
+
+
+def fit(folder: Path) -> str:
+    """`noisyor fit`, and `noisyor resume` if a run was stopped."""
+    model, kept = folder / "m.safetensors", folder / "m.safetensors.checkpoint.json"
+    common = ("--quiet", "--threads", "1")
+    if kept.exists():
+        command("resume", str(model), *common, allowed=(0, 1))
+    elif not model.exists():
+        data = folder / "x.csv"
+        data.write_text(table())
+        fixed = ("--kind", "topics", "--layers", "2", "--steps", "60")
+        command("fit", str(data), "--out", str(model), *fixed, *common, allowed=(0, 1))
+    if kept.exists() or Path(str(kept).removesuffix(".json")).exists():
+        raise Loss("plan or checkpoint of a finished run are left")
+    learned, metadata = nor.io.load_model(model)
+    return json.dumps([learned.theta.tolist(), metadata["curve"], metadata["metrics"]])
+
+
+def sweep(folder: Path) -> str:
+    """`noisyor reproduce` of two small runs."""
+    command(
+        *("reproduce", "bmf", "--size", "12,3", "--init", "paper-3", "--seeds", "0-1"),
+        *("--steps", "40", "--threads", "1", "--validation-seeds", "0", "--quiet"),
+        *("--out", str(folder / "out")),
+    )
+    runs = json.loads((folder / "out" / "results.json").read_text())["runs"]
+    return json.dumps([run["metrics"] for run in runs])
+
+
+def save(folder: Path) -> str:
+    """A model that is saved again and again."""
+    path, learned = folder / "m.safetensors", network()
+    for number in range(60):
+        if path.exists():
+            nor.load_network(path)
+        nor.save_network(path, learned, metadata={"number": number})
+    return json.dumps([nor.load_network(path).theta.tolist(), nor.io.read_metadata(path)])
+
+
+WORKS: dict[str, Work] = {
+    "train": train,
+    "train_stream": stream,
+    "train_hybrid": hybrid,
+    "fit": fit,
+    "sweep": sweep,
+    "save": save,
+}
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Hidden files that finished work should not leave."""
+    return sorted(path.name for path in folder.rglob(".*"))
+
+
+def _text(result: TrainingResult) -> str:
+    history = result.history
+    record = [result.network.theta.tolist(), history.elbo.tolist(), history.evaluations]
+    return json.dumps(record)
