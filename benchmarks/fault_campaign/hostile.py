@@ -52,8 +52,7 @@ NAMES = [
 
 def cases(n: int, seed: int) -> Iterator[tuple[Case, Attempt]]:
     """So many cases, the kinds in turn; the same seed makes the same ones."""
-    for name in ("info", "rows"):
-        _warm(name)
+    _warm()
     for number in range(n):
         kind, attempt = list(KINDS.items())[number % len(KINDS)]
         own = seed * 1_000_003 + number
@@ -68,7 +67,7 @@ def _run(attempt: Kind, seed: int, folder: Path) -> str:
 
 
 @functools.cache
-def _warm(name: str) -> None:
+def _warm() -> None:
     """Compile what the cases use, once, before they fork."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -380,11 +379,13 @@ def archives(random: Random, folder: Path) -> str:
         with gzip.open(path, "wb", 1) as stream:
             stream.write(b"a,b\n" + b"0,1\n" * (size // 8))
     elif way == 1:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            with archive.open("X.npy", "w") as stream:
-                header = {"descr": "|u1", "fortran_order": False, "shape": (size // 1000, 1000)}
-                np.lib.format.write_array_header_1_0(stream, header)
-                stream.write(bytes(size // 1000 * 1000))
+        with (
+            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+            archive.open("X.npy", "w") as stream,
+        ):
+            header = {"descr": "|u1", "fortran_order": False, "shape": (size // 1000, 1000)}
+            np.lib.format.write_array_header_1_0(stream, header)
+            stream.write(bytes(size // 1000 * 1000))
     elif way == 2:
         flags = struct.pack("<IIII", 6, 8, 9, 0)
         start = flags + struct.pack("<IIii", 5, 8, 1024, size // 1024) + b"\x01\0\x01\0X\0\0\0"

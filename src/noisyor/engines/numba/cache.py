@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pickle
+import pickle  # nosec B403: see _unpacked
 import stat
 import tempfile
 import warnings
@@ -122,7 +122,7 @@ def _read(path: Path) -> Any:
     if hashlib.sha256(content[size:]).digest() != content[:size]:
         return None
     try:
-        return pickle.loads(content[size:])
+        return pickle.loads(content[size:])  # nosec B301: of the user's own cache, as numba's are
     except Exception:  # whole, but of a compiler that had other types
         return None
 
