@@ -29,7 +29,8 @@ from noisyor.cli.main import main
 from noisyor.data.observations import Observations
 from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidDataError, ModelFileError, NoisyOrError
-from noisyor.inference import enumerate_posterior, evaluate
+from noisyor.inference import enumerate_posterior
+from noisyor.inference.evaluate import evaluate
 from noisyor.inference.mean_field import MeanField
 from noisyor.io.model_file import load_model
 from noisyor.tables.read import read_table
