@@ -144,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--kills", type=int, default=1000, help="kills, full disks and rivals")
     parser.add_argument("--fuzz", type=int, default=5000, help="hostile files")
-    parser.add_argument("--processes", type=int, default=40, help="services, pools, containers")
+    parser.add_argument("--processes", type=int, default=28, help="services, pools, containers")
     parser.add_argument("--minutes", type=float, default=30.0, help="no new case after these")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, default=_RESULT, help="record, written as it goes")

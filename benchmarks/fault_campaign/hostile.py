@@ -76,7 +76,11 @@ def _warm() -> None:
         for arguments in _commands(folder):
             with contextlib.redirect_stdout(io.StringIO()):
                 main(arguments)
-        extremes(np.random.default_rng(0), folder)
+        model = nor.BooleanMatrixFactorization.load(folder / "m")
+        model.partial_fit(Observations.of(works.rows(5), column_names=works.COLUMNS))
+        nor.BooleanMatrixFactorization(2, steps=1, n_jobs=1).fit(works.rows(30))
+        for attempt in (checkpoints, extremes):
+            attempt(np.random.default_rng(0), folder)
 
 
 # ---- what is attacked

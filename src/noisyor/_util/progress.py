@@ -10,7 +10,7 @@ from typing import Any, Self
 __all__ = ["progress_bar"]
 
 
-def progress_bar(total: int, description: str, unit: str, show: bool | None) -> Any:
+def progress_bar(total: int | None, description: str, unit: str, show: bool | None) -> Any:
     """A progress bar on stderr; ``show=None`` shows it on a terminal only.
 
     Where nothing is shown there is no lock either: tqdm's is shared with all forked processes, and
@@ -46,7 +46,7 @@ class _NoBar:
         """Nothing is shown."""
 
 
-def _shown(total: int, description: str, unit: str) -> Any:
+def _shown(total: int | None, description: str, unit: str) -> Any:
     """A tqdm with a lock of this process alone and without its monitoring thread."""
     from tqdm import tqdm
 

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
-from tqdm import tqdm
 
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.csr import pointers
+from noisyor._util.progress import progress_bar
 from noisyor._util.sparse import csr_of
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
@@ -112,7 +112,7 @@ def layered(
 
     counts: list[LongArray] = []
     parents: list[LongArray] = []
-    with tqdm(total=n_layers, desc="layers", disable=not progress) as bar:
+    with progress_bar(n_layers, "graph", "layers", bool(progress)) as bar:
         distance, diagonal = cooccurrence_distance(data), np.zeros(sizes[0])
         bar.update()
         for n_below, n_clusters in itertools.pairwise(sizes):
@@ -125,6 +125,7 @@ def layered(
             counts.append(count)
             parents.append(parent)
             bar.update()
+        bar.refresh()
 
     first = np.cumsum([0, *sizes[1:]])  # number of the first hidden node of each layer
     n_visible, n_hidden = sizes[0], int(first[-1])

@@ -55,6 +55,14 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
     assert file.read_text() == "not a folder"
 
 
+def test_every_cached_kernel_has_the_cache_of_the_engine():
+    """The compiler's own would refuse a read-only place and trust a damaged entry."""
+    for source in Path(cache.__file__).parent.rglob("*.py"):
+        text = source.read_text("utf-8")
+        if source.name != "cache.py" and "cache=True" in text:
+            assert "from noisyor.engines.numba.cache import njit" in text, source
+
+
 # ---- a real kernel with a cache of its own
 
 KERNEL = """
