@@ -8,9 +8,10 @@ import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor.inference.evaluate import Score
+from noisyor.io.provenance import metrics_of, training_curve
 from noisyor.report.explorer import Words
 from noisyor.report.inputs import Model
-from noisyor.report.metadata import metrics_of, same_data, training_curve
+from noisyor.report.metadata import same_data
 from noisyor.report.quality import Calibration, ExplainedRows, nothing_elbo
 from noisyor.report.svg import Curve, Interval, calibration_chart, line_chart
 

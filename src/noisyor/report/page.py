@@ -21,6 +21,7 @@ from noisyor.data.observations import Observations
 from noisyor.diagnosis.attribution import Chains, attribute_findings
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
+from noisyor.io.provenance import metrics_of
 from noisyor.network.forward import prior_marginals
 from noisyor.network.graph import Network
 from noisyor.network.labels import one_of
@@ -50,7 +51,7 @@ from noisyor.report.images import (
     image_entries,
 )
 from noisyor.report.inputs import Model, Rows, read_model, rows_for
-from noisyor.report.metadata import metrics_of, provenance_rows, same_data
+from noisyor.report.metadata import provenance_rows, same_data
 from noisyor.report.quality import ExplainedRows, calibrate, explain_rows
 from noisyor.report.residuals import EXTRA, MISSED, Residuals, matrix_data, residuals
 from noisyor.report.templating import (
@@ -139,7 +140,7 @@ def write_report(
     page = model_page(model, rows, max_rows=max_rows, engine=engine, progress=progress)
     make_folder(target.parent)
     write_text(target, page.html)
-    return {"page": str(target), "bytes": len(page.html.encode()), **page.summary}
+    return {"page": str(target), "bytes": target.stat().st_size, **page.summary}
 
 
 def model_page(
