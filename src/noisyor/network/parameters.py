@@ -73,7 +73,7 @@ def theta_from_probability(probability: npt.ArrayLike) -> FloatArray:
 
 def theta_from_odds(odds: npt.ArrayLike) -> FloatArray:
     """Leak parameter of a node whose odds of being on are these when all its parents are off."""
-    return np.clip(np.log1p(np.asarray(odds, dtype=np.float64)), THETA_MIN, _THETA_MAX)
+    return np.clip(np.log1p(np.asarray(odds, dtype=np.float64)), THETA_MIN, THETA_MAX)
 
 
 def probability_from_theta(theta: npt.ArrayLike) -> FloatArray:

@@ -59,7 +59,7 @@ class BernoulliMixture:
     ----------
     share : (n_classes,) probability of each class.
     probability : (n_classes, n_visible) probability of each column given the class.
-    smoothing : pseudo-rows of every class that it was learned with.
+    smoothing, rounds : pseudo-rows of every class, and rounds, that it was learned with.
 
     Examples
     --------
@@ -72,6 +72,7 @@ class BernoulliMixture:
     share: FloatArray
     probability: FloatArray
     smoothing: float = 0.0
+    rounds: int = 0
 
     @property
     def n_classes(self) -> int:
@@ -118,7 +119,7 @@ class BernoulliMixture:
         probability = (on + smoothing * base) / (seen + smoothing)
         share = (size + smoothing) / (size + smoothing).sum()
         probability = np.clip(probability, 1.0 - _SUREST, _SUREST)
-        return BernoulliMixture(share, probability, smoothing), value
+        return BernoulliMixture(share, probability, smoothing, self.rounds + 1), value
 
 
 class _Block(NamedTuple):
@@ -160,8 +161,9 @@ def learn_mixture(
         counts as w rows; rows that repeat are worked on once; NaN is unobserved.
     n_components : number of classes. ``"auto"`` doubles it until the probability of held-out rows
         no longer rises.
-    held_out : rows that decide about the number of classes and of rounds; without them a tenth of
-        the rows for ``"auto"``, and otherwise the rounds end when nothing is gained.
+    held_out : rows that decide about the number of classes and of rounds. Without them ``"auto"``
+        holds out a tenth of the rows and learns what these decided again from all rows; otherwise
+        the rounds end when nothing is gained.
     smoothing : pseudo-rows of every class, with the average of each column. ``"auto"`` tries some
         and takes what is best for held-out rows; without these it is 1.
     max_rounds : rounds at most.
@@ -183,7 +185,9 @@ def learn_mixture(
     if not rows.n_rows:
         raise InvalidDataError("there are no rows to learn a mixture from")
     judges = None if held_out is None else Observations.of(held_out, n_visible=rows.n_visible)
+    everything = None
     if judges is None and n_components == "auto" and rows.n_rows > 1:
+        everything = rows
         rows, judges = rows.split(1.0 - _HELD_OUT, seed)
     rows, judges = rows.merged()[0], None if judges is None else judges.merged()[0]
     tried = (1.0,) if judges is None else _SMOOTHINGS
@@ -195,7 +199,12 @@ def learn_mixture(
             learn = _Learner(rows, judges, pseudo_rows, max_rounds, seed, bar)
             size = None if isinstance(n_components, str) else n_components
             found.append(learn.best_size() if size is None else learn.mixture(size))
-    return max(found, key=lambda one: one[1])[0]
+        best = max(found, key=lambda one: one[1])[0]
+        if everything is not None:
+            merged = everything.merged()[0]
+            learn = _Learner(merged, None, best.smoothing or 1.0, best.rounds + 1, seed, bar)
+            best = learn.mixture(best.n_classes)[0]
+    return best
 
 
 class _Learner:

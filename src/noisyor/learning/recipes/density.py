@@ -44,6 +44,10 @@ _ROUNDS, _PATIENCE = 10, 2
 _MAX_ENTRIES = 2**24
 """Above this many entries, a random subset of the rows is learned from."""
 
+_FEW = 64
+"""Alternatives of each of four sets, at most: where rows are of hundreds of kinds, they are often of
+some dozen kinds in each of several respects."""
+
 _JUDGES = 1000
 """Held-out rows that are looked at, at most."""
 
@@ -75,7 +79,8 @@ def learn_density(
     n_components : number of hidden nodes; ``"auto"`` finds it.
     sets : layouts to try, each the sizes of its sets, in place of `n_components`.
     max_rounds : rounds of Gibbs sampling for each layout, at most.
-    held_out : rows that decide; without them a tenth of the rows is held out.
+    held_out : rows that decide; without them a tenth of the rows is held out, and what these
+        decided is learned again from all rows.
     seed : of the starts and the samples.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
@@ -98,7 +103,9 @@ def learn_density(
     seed, rows = check_seed(seed), Observations.of(X)
     if not rows.n_rows:
         raise InvalidDataError("there are no rows to learn from")
+    everything = None
     if held_out is None:
+        everything = rows
         rows, judges = hold_out(rows, None, seed)
         judges = rows if judges is None else judges
     else:
@@ -111,6 +118,7 @@ def learn_density(
     best = max(found, key=lambda one: one.score)
     if not search.clearly_better(best, found[0]):
         best = found[0]
+    network = best.network if everything is None else search.with_all(best, everything)
     settings = {
         "objective": "probability",
         "sets": best.layout,
@@ -119,15 +127,16 @@ def learn_density(
         "tried": [{"sets": one.layout, "held_out": one.score} for one in found],
     }
     evaluations = tuple(Evaluation(step=step, elbo=value) for step, value in best.curve)
-    return FitResult(best.network, History(evaluations=evaluations), settings)
+    return FitResult(network, History(evaluations=evaluations), settings)
 
 
 def _layouts(n_components: int | str, search: _Search) -> list[list[int]]:
-    """Sizes of sets to try: one set, two and three, of so many alternatives in all or about."""
+    """Sizes of sets to try: one set, two, three and, if the number is free, four smaller ones."""
     if isinstance(n_components, str):
         n_classes = search.mixture("auto").n_classes
         half = max(1, n_classes // 2)
-        return [[n_classes], [n_classes, half], [half, half, half]]
+        few = min(half, _FEW)
+        return [[n_classes], [n_classes, half], [half, half, half], [few, few, few, few]]
     parts = [
         [n_components // n + (part < n_components % n) for part in range(n)] for n in (1, 2, 3)
     ]
@@ -186,16 +195,7 @@ class _Search:
             per_row = mixture.log_probability(self._few)
             score = self._few.mean(per_row)
             return _Found(layout, network, per_row, score, 0, [(0, score)])
-        rounds = GibbsRounds(
-            network,
-            self.rows,
-            smoothing=_SMOOTHING * mixture.smoothing**0.5,
-            smooth_to="frequency",
-            pace=_PACE,
-            all_off=True,
-            seed=self.seed,
-            engine=self.engine,
-        )
+        rounds = self._rounds(network, self.rows, mixture)
         best, score, per_row, done, best_at, stale = network, -np.inf, np.empty(0), 0, 0, 0
         curve: list[tuple[int, float]] = []
         name = "+".join(str(size) for size in layout)
@@ -212,6 +212,38 @@ class _Search:
                 if value > score:
                     best, score, best_at, per_row = network, value, done, estimate.per_row
         return _Found(layout, best, per_row, score, best_at, curve)
+
+    def with_all(self, found: _Found, rows: Observations) -> Network:
+        """The layout that was found, learned from all rows for as many rounds."""
+        _, rows = sample_rows(rows, _MAX_ENTRIES, self.seed)
+        rows, classes = rows.merged()[0], self.mixture(found.layout[0])
+        classes = learn_mixture(
+            rows,
+            classes.n_classes,
+            smoothing=classes.smoothing,
+            max_rounds=classes.rounds,
+            seed=self.seed,
+            progress=self.progress,
+        )
+        network = start_from_mixture(classes, rows, found.layout[1:], seed=self.seed)
+        if not found.rounds:
+            return network
+        with progress_bar(found.rounds, "all rows", "rounds", self.progress) as bar:
+            return self._rounds(network, rows, classes).advance(found.rounds, bar)
+
+    def _rounds(
+        self, network: Network, rows: Observations, mixture: BernoulliMixture
+    ) -> GibbsRounds:
+        return GibbsRounds(
+            network,
+            rows,
+            smoothing=_SMOOTHING * mixture.smoothing**0.5,
+            smooth_to="frequency",
+            pace=_PACE,
+            all_off=True,
+            seed=self.seed,
+            engine=self.engine,
+        )
 
     def clearly_better(self, one: _Found, other: _Found) -> bool:
         """Whether held-out rows prefer one by more than the standard error of the difference."""
