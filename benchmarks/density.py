@@ -5,8 +5,9 @@
 
 Public sets with published results (nltcs to accidents; three baby registries), all ten splits of
 tiny20, and IMDB reviews. Everything is chosen on validation rows: those of the set, or a tenth of
-the training rows where it has none; then what they decided is learned again from all of them. Test rows are looked at once, all of them (IMDB: the first
-500). Each finished set is a file of its own and is not run again.
+the training rows where it has none; then what they decided is learned again from all of them. Test
+rows are looked at once, all of them (IMDB: the first 500). Each finished set is a file of its own
+and is not run again.
 """
 
 from __future__ import annotations
