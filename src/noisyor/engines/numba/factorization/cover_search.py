@@ -53,19 +53,19 @@ def _lowest_bit(typingctx, word):
     return types.uint64(types.uint64), codegen
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _uniform(key):
     """Uniform variate of equation T18, strictly between 0 and 1."""
     return (types.float64(mix(key) >> types.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _below(key, number, count):
     """Draw ``number`` of a key: one of 0, …, count - 1."""
     return min(int(_uniform(combine(key, number)) * count), count - 1)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _difference(mask, ones, zeros, word, weights):
     """Ones less zeros that a word of a mask selects, by the weights of its entries if given."""
     chosen = mask & ones
