@@ -470,7 +470,7 @@ class Engine(Protocol):
         options: ImproveOptions,
         key: NoiseKey,
     ) -> ImprovedCover:
-        """Replace factors of a cover, one or two at a time, and keep what has no more errors.
+        """Replace factors of a cover, some at a time, and keep what has no more errors.
 
         ``ones`` and ``observed`` (n_rows, n_columns); ``weights`` (n_rows,) how many rows each one
         stands for, or (0,) if all stand for one; ``states`` (n_rows, n_factors) and ``factors``

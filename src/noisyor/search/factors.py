@@ -5,7 +5,8 @@ all of them. A run with other noise, or with another idea of how often entries a
 others. So every new run is refined and pruned by description length (see `cover` and `moves`), then
 combined with the best cover so far; the better one stays. The search ends when some restarts in a
 row added nothing. With the number of wrong entries as objective, the restarts are linear
-factorisations instead.
+factorisations instead, and of each, and of what two of them have together, factors are replaced
+while the errors become fewer (`moves.reduce_errors`).
 """
 
 from __future__ import annotations
@@ -346,7 +347,11 @@ class _ErrorSearch(_Search):
     """
 
     def _start(self, start: _Start, number: int, max_components: int) -> Cover:
-        cover = self._linear_start(max_components, number)
+        from threadpoolctl import threadpool_limits
+
+        # on matrices as narrow as these the threads of a linear algebra library wait for each other
+        with threadpool_limits(1, user_api="blas"):
+            cover = self._linear_start(max_components, number)
         return self._reduced(cover, 2 * number, max_components)
 
     def _repair(self, cover: Cover, number: int, max_components: int) -> Cover:

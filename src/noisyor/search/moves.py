@@ -18,14 +18,18 @@ __all__ = ["combine", "merge", "prune", "reduce_errors", "refine"]
 
 _ROUNDS = 30
 
-_MAX_STEPS, _FEWEST_STEPS = 1000, 20
-"""Replacements of factors after which a restart is done; with half as many in vain it is, too."""
-
 _WORK = 2**20
-"""Words of rows and columns, once for each factor, that all replacements of a restart look at."""
+"""Words of rows and columns, once for each factor, that the replacements of one call look at."""
+
+_MAX_STEPS = 1000
+"""Replacements of one call, at most; it ends when half of its replacements in a row gain nothing."""
 
 _HOT_SWEEPS, _TEMPERATURE = 10, 0.5
 """Passes with noise after a replacement, at most, and their temperature in wrong entries."""
+
+_FEW_STEPS, _COLD_STEPS = 50, 200
+"""Where ``_WORK`` allows fewer replacements than the first number, the second without noise are made.
+Noise makes room for a new factor; in a large matrix it costs more elsewhere than a factor gains."""
 
 _SIMILAR = 0.5
 """Overlap of rows or columns from which two factors may be one."""
@@ -150,7 +154,7 @@ def merge(matrix: Matrix, cover: Cover, *, engine: EngineLike = "auto") -> Cover
 def reduce_errors(
     matrix: Matrix, cover: Cover, max_components: int, key: NoiseKey, *, engine: EngineLike = "auto"
 ) -> Cover:
-    """Replace factors, one or two at a time, while that lowers the number of wrong entries.
+    """Replace factors, some at a time, while that lowers the number of wrong entries.
 
     The result has no more wrong entries than ``cover``, and at most ``max_components`` factors,
     that is at least as many as ``cover`` has. ``key`` is that of the noise.
@@ -163,7 +167,9 @@ def reduce_errors(
     """
     spare = max_components - cover.n_components
     words = sum(n * -(-m // 64) for n, m in (matrix.ones.shape, matrix.ones.shape[::-1]))
-    steps = min(_MAX_STEPS, max(_FEWEST_STEPS, _WORK // max(1, max_components * words)))
+    steps, sweeps = min(_MAX_STEPS, _WORK // max(1, max_components * words)), _HOT_SWEEPS
+    if steps < _FEW_STEPS:
+        steps, sweeps = _COLD_STEPS, 0
     improver = get_engine(engine, "improve_cover")
     found = improver.improve_cover(
         matrix.ones,
@@ -171,7 +177,7 @@ def reduce_errors(
         np.empty(0),
         np.pad(cover.states, ((0, 0), (0, spare))),
         np.pad(cover.factors, ((0, spare), (0, 0))),
-        ImproveOptions(steps, max(_FEWEST_STEPS, steps // 2), _HOT_SWEEPS, _TEMPERATURE),
+        ImproveOptions(steps, steps // 2, sweeps, _TEMPERATURE),
         key,
     )
     used = found.states.any(0) & found.factors.any(1)

@@ -13,8 +13,7 @@ from noisyor.engines.noise import KeyArray, combine, logistic, uniform
 
 _CLIMB = 30
 _ROUNDING = 1e-9
-_MAX_DROPPED = 2
-_SEED_DRAWS, _SWEEP_DRAWS = 8, 16
+_DOUBLINGS = 4
 
 
 def improve_cover(
@@ -26,7 +25,7 @@ def improve_cover(
     options: ImproveOptions,
     key: NoiseKey,
 ) -> ImprovedCover:
-    """Replace factors of a cover, one or two at a time, and keep what has no more errors."""
+    """Replace factors of a cover, some at a time, and keep what has no more errors."""
     ones = ones & observed
     gains = np.where(observed, np.where(ones, 1.0, -1.0), 0.0)
     if len(weights):
@@ -40,11 +39,11 @@ def improve_cover(
         if step:
             n_sweeps = _below(step_key, 1, options.sweeps + 1)
             for place, k in enumerate(_dropped(step_key, members, patterns)):
-                seed_key = combine(step_key, _SEED_DRAWS + place)
+                seed_key = combine(combine(step_key, 3), place)
                 members[:, k], patterns[k] = _new_factor(ones, gains, members, patterns, seed_key)
         for sweep in range(n_sweeps + _CLIMB):
             heat = options.temperature if sweep < n_sweeps else 0.0
-            sweep_key = combine(step_key, _SWEEP_DRAWS + sweep)
+            sweep_key = combine(combine(step_key, 4), sweep)
             flips = _sweep(gains, members, patterns, heat, combine(sweep_key, 0))
             flips += _sweep(gains.T, patterns.T, members.T, heat, combine(sweep_key, 1))
             if not flips and sweep >= n_sweeps:
@@ -66,9 +65,9 @@ def _below(key: KeyArray, number: int, count: int) -> int:
 def _dropped(key: KeyArray, members: BoolArray, patterns: BoolArray) -> list[int]:
     """Numbers of the factors that are replaced; they are emptied."""
     order = list(range(len(patterns)))
-    count = min(1 + _below(key, 0, _MAX_DROPPED), len(order))
+    count = min(1 + _below(key, 0, max(2, len(order) // 4)), len(order))
     for place in range(count):
-        other = place + _below(key, 2 + place, len(order) - place)
+        other = place + _below(combine(key, 2), place, len(order) - place)
         order[place], order[other] = order[other], order[place]
     members[:, order[:count]] = False
     patterns[order[:count]] = False
@@ -78,27 +77,32 @@ def _dropped(key: KeyArray, members: BoolArray, patterns: BoolArray) -> list[int
 def _new_factor(
     ones: BoolArray, gains: FloatArray, members: BoolArray, patterns: BoolArray, key: KeyArray
 ) -> tuple[BoolArray, BoolArray]:
-    """Rows and columns of a factor seeded by a one that nothing covers.
+    """Rows and columns of a factor, the best of some that are seeded by ones that nothing covers.
 
-    The seed is its column alone, its row's ones that nothing covers, or those that a second such
-    row has as well.
+    A seed is the column of such a one alone, its row's ones that nothing covers, or those that a
+    second such row has as well.
     """
     free = ~(members @ patterns)
     uncovered, gains = ones & free, np.where(free, gains, 0.0)
     places = np.argwhere(uncovered)
-    if not len(places):
-        return np.zeros(len(ones), dtype=bool), np.zeros(ones.shape[1], dtype=bool)
-    row, column = places[_below(key, 0, len(places))]
-    kind = _below(key, 1, 3)
-    pattern = uncovered[row] if kind else np.arange(ones.shape[1]) == column
-    if kind == 2:
-        beside = np.flatnonzero(uncovered[:, column])
-        pattern = pattern & uncovered[beside[_below(key, 2, len(beside))]]
-    rows = gains @ pattern > _ROUNDING
-    for _ in range(_below(key, 3, 3)):
-        pattern = rows @ gains > _ROUNDING
+    best = np.zeros(len(ones), dtype=bool), np.zeros(ones.shape[1], dtype=bool)
+    best_gain = 0.0
+    for number in range(1 << _below(key, 0, _DOUBLINGS) if len(places) else 0):
+        seed = combine(key, 1 + number)
+        row, column = places[_below(seed, 0, len(places))]
+        kind = _below(seed, 1, 3)
+        pattern = uncovered[row] if kind else np.arange(ones.shape[1]) == column
+        if kind == 2:
+            beside = np.flatnonzero(uncovered[:, column])
+            pattern = pattern & uncovered[beside[_below(seed, 2, len(beside))]]
         rows = gains @ pattern > _ROUNDING
-    return rows, pattern
+        for _ in range(_below(seed, 3, 3)):
+            pattern = rows @ gains > _ROUNDING
+            rows = gains @ pattern > _ROUNDING
+        gain = float(gains[np.ix_(rows, pattern)].sum())
+        if gain > best_gain + _ROUNDING:
+            best, best_gain = (rows, pattern), gain
+    return best
 
 
 def _sweep(

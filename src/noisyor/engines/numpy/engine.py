@@ -172,5 +172,5 @@ class NumpyEngine:
         options: contract.ImproveOptions,
         key: contract.NoiseKey,
     ) -> contract.ImprovedCover:
-        """Replace factors of a cover, one or two at a time, and keep what has no more errors."""
+        """Replace factors of a cover, some at a time, and keep what has no more errors."""
         return improve_cover(ones, observed, weights, states, factors, options, key)

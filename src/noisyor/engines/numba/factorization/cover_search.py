@@ -24,11 +24,8 @@ _CLIMB = 30
 _ROUNDING = 1e-9
 """A gain has to be larger than this: sums of weights are rounded."""
 
-_MAX_DROPPED = 2
-"""Factors that are replaced in one step, at most."""
-
-_SEED_DRAWS, _SWEEP_DRAWS = 8, 16
-"""Draws of a step: those below choose factors, those from here on seed them and key the sweeps."""
+_DOUBLINGS = 4
+"""A new factor is the best of 1, 2, 4 or 8: chance finds what greed does not, and the reverse."""
 
 _ONE = np.uint64(1)
 
@@ -147,8 +144,9 @@ def _free(bits, patterns, free):
 
 
 @njit(cache=True, nogil=True)
-def _lines_of(pattern, ones, zeros, free, inner, lines):
-    """Pack the lines that gain from covering the free entries of a pattern."""
+def _lines_of(pattern, ones, zeros, free, own, inner, lines):
+    """Pack the lines that gain from covering the free entries of a pattern; their total gain."""
+    total = 0.0
     lines[:] = 0
     for line in range(len(ones)):
         gain = 0.0
@@ -156,7 +154,9 @@ def _lines_of(pattern, ones, zeros, free, inner, lines):
             mask = pattern[word] & free[line, word]
             gain += _difference(mask, ones[line, word], zeros[line, word], word, inner)
         if gain > _ROUNDING:
+            total += gain * own[line] if len(own) else gain
             lines[line >> 6] |= _ONE << types.uint64(line & 63)
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -219,35 +219,43 @@ def _count(words):
 
 
 @njit(cache=True, nogil=True)
-def _seed_factor(by_row, by_column, weights, free_rows, free_columns, key, pattern, rows):
-    """A new factor from a one that nothing covers: its packed columns and rows.
+def _seed_factor(by_row, by_column, weights, free_rows, free_columns, key, best_pattern, best_rows):
+    """A new factor, the best of some that are seeded by ones that nothing covers.
 
     ``by_row`` and ``by_column`` are (ones, zeros); ``free_rows`` and ``free_columns`` what nothing
-    covers, both ways.
+    covers, both ways. The packed columns and rows of the factor are written.
     """
     ones, zeros = by_row
     column_ones, column_zeros = by_column
     none = np.empty(0)
+    pattern, rows = np.empty_like(best_pattern), np.empty_like(best_rows)
     uncovered = ones & free_rows
     total = _count(uncovered)
-    pattern[:] = 0
-    rows[:] = 0
-    if total == 0:
-        return
-    row, column = _place(uncovered, _below(key, 0, total))
-    kind = _below(key, 1, 3)
-    if kind == 0:
-        pattern[column >> 6] = _ONE << types.uint64(column & 63)
-    else:
-        pattern[:] = uncovered[row]
-        if kind == 2:
-            beside = column_ones[column : column + 1] & free_columns[column : column + 1]
-            _, other = _place(beside, _below(key, 2, _count(beside)))
-            pattern &= uncovered[other]
-    _lines_of(pattern, ones, zeros, free_rows, none, rows)
-    for _ in range(_below(key, 3, 3)):
-        _lines_of(rows, column_ones, column_zeros, free_columns, weights, pattern)
-        _lines_of(pattern, ones, zeros, free_rows, none, rows)
+    best_pattern[:] = 0
+    best_rows[:] = 0
+    best = 0.0
+    n_seeds = 1 << _below(key, 0, _DOUBLINGS) if total else 0
+    for number in range(n_seeds):
+        seed = combine(key, 1 + number)
+        row, column = _place(uncovered, _below(seed, 0, total))
+        kind = _below(seed, 1, 3)
+        if kind == 0:
+            pattern[:] = 0
+            pattern[column >> 6] = _ONE << types.uint64(column & 63)
+        else:
+            pattern[:] = uncovered[row]
+            if kind == 2:
+                beside = column_ones[column : column + 1] & free_columns[column : column + 1]
+                _, other = _place(beside, _below(seed, 2, _count(beside)))
+                pattern &= uncovered[other]
+        gain = _lines_of(pattern, ones, zeros, free_rows, weights, none, rows)
+        for _ in range(_below(seed, 3, 3)):
+            _lines_of(rows, column_ones, column_zeros, free_columns, none, weights, pattern)
+            gain = _lines_of(pattern, ones, zeros, free_rows, weights, none, rows)
+        if gain > best + _ROUNDING:
+            best = gain
+            best_pattern[:] = pattern
+            best_rows[:] = rows
 
 
 @njit(cache=True, nogil=True)
@@ -276,11 +284,11 @@ def _improve(
         key = combine(combine(seed, start), step)
         states[:] = kept_states
         factors[:] = kept_factors
-        n_dropped = min(1 + _below(key, 0, _MAX_DROPPED), n_factors) if step else 0
+        n_dropped = min(1 + _below(key, 0, max(2, n_factors // 4)), n_factors) if step else 0
         n_sweeps = _below(key, 1, sweeps + 1) if step else 0
         order[:] = np.arange(n_factors)
         for place in range(n_dropped):
-            other = place + _below(key, 2 + place, n_factors - place)
+            other = place + _below(combine(key, 2), place, n_factors - place)
             order[place], order[other] = order[other], order[place]
             states[:, order[place]] = 0
             factors[:, order[place]] = 0
@@ -290,7 +298,7 @@ def _improve(
             k = order[place]
             _free(states, patterns, free_rows)
             _free(factors, members, free_columns)
-            seed_key = combine(key, _SEED_DRAWS + place)
+            seed_key = combine(combine(key, 3), place)
             _seed_factor(
                 by_row,
                 by_column,
@@ -305,7 +313,7 @@ def _improve(
             _unpack(members[k], k, states)
         for sweep in range(n_sweeps + _CLIMB):
             heat = temperature if sweep < n_sweeps else 0.0
-            sweep_key = combine(key, _SWEEP_DRAWS + sweep)
+            sweep_key = combine(combine(key, 4), sweep)
             flips = _sweep(
                 ones,
                 zeros,
