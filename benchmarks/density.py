@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def load(name: str, data: Path) -> Parts:
-    """Rows to learn from, to choose by (None: a tenth of these, by each method itself), to judge by."""
+    """Rows to learn from, to choose by (None: a tenth of the former), and to judge by."""
     if name == "imdb":
         text = nor.datasets.load_imdb()
         train, test = Observations.of(text.train), Observations.of(text.test)

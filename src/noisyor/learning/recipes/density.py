@@ -45,8 +45,8 @@ _MAX_ENTRIES = 2**24
 """Above this many entries, a random subset of the rows is learned from."""
 
 _FEW = 64
-"""Alternatives of each of four sets, at most: rows of hundreds of kinds are often of some dozen kinds
-in each of several respects."""
+"""Alternatives of each of four sets, at most: rows of hundreds of kinds are often of some dozen
+kinds in each of several respects."""
 
 _JUDGES = 1000
 """Held-out rows that are looked at, at most."""
