@@ -28,7 +28,7 @@ _HOT_SWEEPS, _TEMPERATURE = 10, 0.5
 """Passes with noise after a replacement, at most, and their temperature in wrong entries."""
 
 _FEW_STEPS, _COLD_STEPS = 50, 200
-"""Where ``_WORK`` allows fewer replacements than the first number, the second is made without noise.
+"""Where ``_WORK`` allows fewer replacements than the first, the second number without noise.
 Noise makes room for a new factor; in a large matrix it costs more elsewhere than a factor gains."""
 
 _SIMILAR = 0.5
