@@ -83,8 +83,8 @@ def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | No
     "--objective",
     type=click.Choice(["auto", "description", "probability", "errors"]),
     help="Factors: what they are for. Few causes that describe the table, a high probability of "
-    "unseen rows, or fewest wrong entries; auto describes unless a plain mixture is clearly better.  "
-    "[default: auto]",
+    "unseen rows, or fewest wrong entries; auto describes, unless a plain mixture is clearly "
+    "better.  [default: auto]",
 )
 @click.option(
     "--layers",
@@ -273,7 +273,8 @@ def _structure(
     if not fitting or (kind is not None and kind not in fitting):
         raise InvalidSettingError(
             "--components belongs to factors and features, --objective to factors, --layers to "
-            f"topics, --feature-shape to features; they cannot be mixed{f' with --kind {kind}' if kind else ''}"
+            "topics, --feature-shape to features; they cannot be mixed"
+            + (f" with --kind {kind}" if kind else "")
         )
     if kind is None and len(fitting) == 1:
         kind = fitting[0]
