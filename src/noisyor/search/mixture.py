@@ -17,7 +17,6 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, POSITIVE, Rule, check_seed
 from noisyor.data.observations import Observations
-from noisyor.errors import InvalidDataError
 
 __all__ = ["BernoulliMixture", "learn_mixture"]
 
@@ -65,7 +64,7 @@ class BernoulliMixture:
     --------
     >>> import numpy as np, noisyor as nor
     >>> mixture = nor.search.BernoulliMixture(np.array([1.0]), np.array([[0.5, 0.25]]))
-    >>> np.exp(mixture.log_probability([[1, 0]])).round(3)
+    >>> np.exp(mixture.log_probability(np.array([[1, 0]]))).round(3)
     array([0.375])
     """
 
@@ -85,8 +84,7 @@ class BernoulliMixture:
         return self._log_probability(_blocks(rows, self.n_classes))
 
     def _log_probability(self, blocks: Iterable[_Block]) -> FloatArray:
-        parts = [self._posterior(block)[1] for block in blocks]
-        return np.concatenate([*parts, np.empty(0)])
+        return np.concatenate([self._posterior(block)[1] for block in blocks])
 
     def _posterior(self, block: _Block) -> tuple[FloatArray, FloatArray]:
         """Probability of every class (n, n_classes) given the rows, and log p of the rows (n,)."""
@@ -182,8 +180,6 @@ def learn_mixture(
     COUNT.check("max_rounds", max_rounds)
     _SMOOTHING.check("smoothing", smoothing)
     seed, rows = check_seed(seed), Observations.of(X)
-    if not rows.n_rows:
-        raise InvalidDataError("there are no rows to learn a mixture from")
     judges = None if held_out is None else Observations.of(held_out, n_visible=rows.n_visible)
     everything = None
     if judges is None and n_components == "auto" and rows.n_rows > 1:
@@ -270,4 +266,5 @@ class _Learner:
         own = np.where(np.isnan(own), self.base, own)
         probability = _OWN_SHARE * own + (1.0 - _OWN_SHARE) * self.base
         share = np.full(n_classes, 1.0 / n_classes)
-        return BernoulliMixture(share, np.clip(probability, 1.0 - _SUREST, _SUREST))
+        probability = np.clip(probability, 1.0 - _SUREST, _SUREST)
+        return BernoulliMixture(share, probability, self.smoothing)
