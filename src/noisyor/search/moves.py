@@ -18,18 +18,18 @@ __all__ = ["combine", "merge", "prune", "reduce_errors", "refine"]
 
 _ROUNDS = 30
 
-_WORK = 2**20
+_WORK = 3 * 2**18
 """Words of rows and columns, once for each factor, that the replacements of one call look at."""
 
-_MAX_STEPS = 1000
-"""Replacements of one call, at most; it ends when half as many in a row gain nothing."""
+_MAX_STEPS = 500
+"""Replacements of one call, at most; half of them in a row that gain nothing end it."""
 
 _HOT_SWEEPS, _TEMPERATURE = 10, 0.5
 """Passes with noise after a replacement, at most, and their temperature in wrong entries."""
 
 _FEW_STEPS, _COLD_STEPS = 50, 200
-"""Where ``_WORK`` allows fewer replacements than the first, the second number without noise.
-Noise makes room for a new factor; in a large matrix it costs more elsewhere than a factor gains."""
+"""Where ``_WORK`` allows fewer replacements than the first number, the second are made without
+noise. It makes room for a new factor; in a large matrix it costs more elsewhere than that gains."""
 
 _SIMILAR = 0.5
 """Overlap of rows or columns from which two factors may be one."""
