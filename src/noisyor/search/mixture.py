@@ -38,6 +38,9 @@ _SMOOTHINGS = (0.2, 2.0)
 
 _SMOOTHING = Rule(lambda value: value == "auto" or POSITIVE.valid(value), "positive or 'auto'")
 
+_STARTS, _MANY, _TRIAL = 8, 32, 10
+"""Starts of a few classes, at most; number of classes from which one will do; rounds of each."""
+
 _OWN_SHARE = 0.3
 """How much of a class at the start is the row that it is named after; the rest is the average."""
 
@@ -236,10 +239,11 @@ class _Learner:
 
     def mixture(self, n_classes: int) -> tuple[BernoulliMixture, float]:
         """The best mixture of so many classes on the way, and the mean log p that chose it."""
-        mixture, blocks = self._start(n_classes), _blocks(self.rows, n_classes)
+        blocks = _blocks(self.rows, n_classes)
+        mixture = self._best_start(n_classes, blocks)
         judges = [] if self.judges is None else _blocks(self.judges, n_classes)
         best, best_value, before, stale = mixture, -np.inf, -np.inf, 0
-        for number in range(self.max_rounds):
+        for number in range(max(1, self.max_rounds - mixture.rounds)):
             after, total = mixture._improved(blocks, self.base, self.smoothing)
             value = total / self.rows.total_weight
             self.bar.update(1)
@@ -257,9 +261,27 @@ class _Learner:
             mixture, before = after, value
         return best, best_value
 
-    def _start(self, n_classes: int) -> BernoulliMixture:
+    def _best_start(self, n_classes: int, blocks: list[_Block]) -> BernoulliMixture:
+        """Of several starts the one that is best after some rounds, if there are few classes.
+
+        Two of a handful may start from rows of one kind, and a round cannot undo that.
+        """
+        n_starts = 1 if n_classes == 1 else max(1, min(_STARTS, _MANY // n_classes))
+        if n_starts == 1:
+            return self._start(n_classes, 0)
+        best, best_value = None, -np.inf
+        for number in range(n_starts):
+            mixture = self._start(n_classes, number)
+            for _ in range(min(_TRIAL, self.max_rounds)):
+                mixture, value = mixture._improved(blocks, self.base, self.smoothing)
+            if value > best_value:
+                best, best_value = mixture, value
+        assert best is not None
+        return best
+
+    def _start(self, n_classes: int, number: int) -> BernoulliMixture:
         """Classes near random rows; unobserved entries of these count as average."""
-        generator = np.random.default_rng([self.seed, n_classes])
+        generator = np.random.default_rng([self.seed, n_classes, *([number] if number else [])])
         weight = self.rows.row_weights / self.rows.total_weight
         chosen = np.sort(generator.choice(self.rows.n_rows, n_classes, p=weight))
         own = self.rows.take(chosen).to_dense().astype(np.float64)
