@@ -1,8 +1,8 @@
 """A plain mixture of equal size beside the model: is a network worth its trouble on these rows?
 
-Both are judged by the same rows, row by row: the mixture by its log-probability, which is exact, the
-model by an estimate of its own. The bound of the model counts one explanation of a row only, so that
-a comparison with it would be unfair.
+Both are judged by the same rows, row by row: the mixture by its log-probability, which is exact,
+the model by an estimate of its own. The bound of the model counts one explanation of a row only, so
+that a comparison with it would be unfair.
 """
 
 from __future__ import annotations
