@@ -24,7 +24,6 @@ __all__ = ["ReadOptions"]
 
 
 _RULES = {
-    "format": or_none(choice(*FORMATS)),
     "header": or_none(FLAG),
     "delimiter": or_none(TEXT),
     "encoding": TEXT,
@@ -111,6 +110,7 @@ class ReadOptions:
     max_tokens: int = 500
 
     def __post_init__(self) -> None:
+        or_none(choice(*FORMATS)).check("format", self.format)  # readers may be added at run time
         check_settings(self, _RULES)
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
             raise InvalidSettingError(
