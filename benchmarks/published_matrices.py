@@ -3,8 +3,8 @@
     python benchmarks/published_matrices.py [--seeds N] [--json results/published_matrices.json]
 
 Matrices and numbers of wrong entries: Kovács, Günlük, Hauser, "Binary Matrix Factorisation via
-Column Generation" (AAAI 2021), and the authors' repository. Their column generation had 20 + 10 minutes of
-CPLEX for each instance; k-greedy is the heuristic that they compare with. Ours is
+Column Generation" (AAAI 2021), and the authors' repository. Their column generation had 20 + 10
+minutes of CPLEX for each instance; k-greedy is the heuristic that they compare with. Ours is
 `search_factors(objective="errors")` at its default settings with seeds 0, 1, …; the median over the
 seeds is what counts. CPU seconds are those of the search, after kernels were compiled.
 
