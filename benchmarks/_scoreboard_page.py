@@ -32,8 +32,8 @@ certain. LearnSPN is **quoted** from Gens and Domingos (2013), not run here.
 Made by `python benchmarks/density.py --page docs/scoreboards.md` from `results/density/*.json`;
 each file holds the command that made it, the settings, and what every layout reached on validation
 rows. Plants and jester were run before a fourth layout, four sets of up to 64, was added to what is
-tried; so were the earlier runs of other sets, which are kept in `results/density_first`. Sets: DEBD (Lowd and Davis 2010, Van Haaren and Davis 2012); baby registries (Gillenwater et
-al. 2014).
+tried; so were the earlier runs of other sets, which are kept in `results/density_first`. Sets: DEBD
+(Lowd and Davis 2010, Van Haaren and Davis 2012); baby registries (Gillenwater et al. 2014).
 """
 
 
@@ -127,9 +127,9 @@ def _imdb(run: dict[str, Any]) -> str:
 def _matrices(found: dict[str, Any]) -> str:
     lines = [
         "## Fewest wrong entries: published matrices\n",
-        '`search_factors(X, k, objective="errors")` at its defaults, median over seeds, beside column',
-        "generation (20 + 10 minutes of CPLEX) and k-greedy as published by Kovács, Günlük and Hauser",
-        "(2021). Made by `python benchmarks/published_matrices.py`, every run in",
+        '`search_factors(X, k, objective="errors")` at its defaults, median over seeds, beside',
+        "column generation (20 + 10 minutes of CPLEX) and k-greedy as published by Kovács, Günlük",
+        "and Hauser (2021). Made by `python benchmarks/published_matrices.py`, every run in",
         f"`results/published_matrices.json`: won {found['won']}, tied {found['tied']}, lost "
         f"{found['lost']}.\n",
         "| data | k | column generation | k-greedy | ours | range | runs | CPU s | |",
