@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.evaluate import Score
@@ -30,21 +31,27 @@ _FEWEST_ROWS = 20
 _ROWS_PER_CLASS = 10
 """A class is given so many rows at least: of fewer it would only learn them by heart."""
 
-_LEARNED, _JUDGED = 8000, 500
-"""Rows that the mixture is learned from, and that both are judged by, at most."""
+_LEARNED, _FEWER, _JUDGED = 8000, 2000, 500
+"""Rows that the mixture is learned from at most, of wide tables if all classes have to be learned,
+and rows that both are judged by at most."""
 
 _SHARE_JUDGED = 0.2
 """Share of rows that are not the model's own by which both are judged."""
 
-_MIXTURE_WORK = 1_500_000_000
+_MIXTURE_WORK = 3_000_000_000
 """Products of all rounds together: a second or two."""
 
 _ROUNDS = (20, 150)
 """Rounds that the work is to suffice for, and rounds at most."""
 
-_CHAINS, _STEPS, _EXPANSIONS = 8, 16, 4
-_ESTIMATE_WORK = 1_500_000_000
-"""Edges that all chains of all rows together pass: a second or two."""
+_CHAINS, _STEPS = 8, (8, 16)
+"""Chains of the estimate and their sweeps: what twice as many change belongs to the error."""
+
+_ESTIMATE_WORK = 250_000_000
+"""Edges that all chains of all rows together pass: a few seconds."""
+
+_FEWEST_JUDGED = 10
+"""Of a model so large that time suffices for fewer rows, nothing is said."""
 
 _SURE = 2.0
 """Standard errors by which one has to be better for the page to say so."""
@@ -54,9 +61,10 @@ class Rival(NamedTuple):
     """A mixture beside the model.
 
     ``n_classes`` of the mixture; ``gain`` its mean log-probability minus that of the model, in nats
-    a row, with standard ``error``; ``n_learned`` rows that the mixture has seen, ``n_judged`` rows
-    that decide; ``rows`` which these are: held out when the model was learned, its training rows,
-    or rows of which the model file says nothing.
+    a row; ``error`` of that, from the spread of the rows and from what longer chains change;
+    ``n_learned`` rows that the mixture has seen, ``n_judged`` rows that decide; ``rows`` which
+    these are: held out when the model was learned, its training rows, or rows of which the model
+    file says nothing.
     """
 
     n_classes: int
@@ -81,26 +89,35 @@ def compare_with_mixture(
 
     Rows that were held out when the model was learned decide, if the file says which. If these are
     its training rows and none were held out, both are judged by what they have seen. Of other rows
-    the mixture is learned from four fifths, and the rest decides. None if there are too few rows.
+    the mixture is learned from four fifths, and the rest decides. None if there are too few rows,
+    or the model is too large for an estimate in a few seconds.
     """
-    if data.n_rows < _FEWEST_ROWS:
+    most_judged = _most_judged(model.network)
+    if data.n_rows < _FEWEST_ROWS or most_judged < _FEWEST_JUDGED:
         return None
     learned, judged, rows = _parts(model, data, seed)
     network = model.network
-    learned, judged = _few(learned, _LEARNED, seed), _few(judged, _most_judged(network), seed)
+    learned = _few(learned, _most_learned(network.n_hidden, learned), seed)
+    judged = _few(judged, most_judged, seed)
     n_classes, rounds = _size(network.n_hidden, learned)
     mixture = learn_mixture(learned, n_classes, max_rounds=rounds, seed=seed)
-    estimate = estimate_evidence(
-        network,
-        judged,
-        n_chains=_CHAINS,
-        n_steps=_STEPS,
-        n_expansions=_EXPANSIONS,
-        seed=seed,
-        engine=engine,
+    log_p = mixture.log_probability(judged)
+    short, long = (
+        Score(log_p - _estimate(network, judged, steps, seed, engine), weights=judged.weights)
+        for steps in _STEPS
     )
-    gain = Score(mixture.log_probability(judged) - estimate.per_row, weights=judged.weights)
-    return Rival(n_classes, gain.mean, gain.standard_error, learned.n_rows, judged.n_rows, rows)
+    # Chains that are too short find rows too improbable; then twice as many sweeps find more.
+    error = float(np.hypot(long.standard_error, long.mean - short.mean))
+    return Rival(n_classes, long.mean, error, learned.n_rows, judged.n_rows, rows)
+
+
+def _estimate(
+    network: Network, rows: Observations, n_steps: int, seed: int, engine: EngineLike
+) -> FloatArray:
+    estimate = estimate_evidence(
+        network, rows, n_chains=_CHAINS, n_steps=n_steps, n_expansions=1, seed=seed, engine=engine
+    )
+    return estimate.per_row
 
 
 def rival_section(rival: Rival, words: Words) -> dict[str, str]:
@@ -153,15 +170,28 @@ def _few(rows: Observations, most: int, seed: int) -> Observations:
 
 
 def _most_judged(network: Network) -> int:
-    """As many rows as the chains can pass in a second or two."""
+    """As many rows as the chains can pass in a few seconds."""
     sweep = network.n_edges + network.n_hidden
-    return max(_FEWEST_ROWS, min(_JUDGED, _ESTIMATE_WORK // (_CHAINS * _STEPS * sweep)))
+    return min(_JUDGED, _ESTIMATE_WORK // (_CHAINS * sum(_STEPS) * sweep))
+
+
+def _most_learned(n_hidden: int, rows: Observations) -> int:
+    """As many rows as a mixture of equal size can be learned from in a second or two."""
+    n_classes = max(1, min(n_hidden, rows.n_rows // _ROWS_PER_CLASS))
+    of_columns = 10 * rows.n_visible
+    left = max(0, _MIXTURE_WORK // (_ROUNDS[0] * n_classes) - of_columns)
+    most = left * rows.n_rows // (_work(rows) - of_columns)
+    return max(_FEWER, min(_LEARNED, most))
 
 
 def _size(n_hidden: int, rows: Observations) -> tuple[int, int]:
     """Number of classes and of rounds that rows and time suffice for."""
-    work = rows.n_rows * rows.n_visible
-    work = min(work, 20 * rows.n_active) + 10 * (rows.n_rows + rows.n_visible)
-    by_work = _MIXTURE_WORK // (_ROUNDS[0] * work)
+    by_work = _MIXTURE_WORK // (_ROUNDS[0] * _work(rows))
     n_classes = max(1, min(n_hidden, rows.n_rows // _ROWS_PER_CLASS, by_work))
-    return n_classes, max(_ROUNDS[0], min(_ROUNDS[1], _MIXTURE_WORK // (n_classes * work)))
+    return n_classes, max(_ROUNDS[0], min(_ROUNDS[1], _MIXTURE_WORK // (n_classes * _work(rows))))
+
+
+def _work(rows: Observations) -> int:
+    """What a round costs for a class: products with ones, logarithms and exponentials."""
+    entries = min(rows.n_rows * rows.n_visible, 20 * rows.n_active)
+    return entries + 10 * (rows.n_rows + rows.n_visible)
