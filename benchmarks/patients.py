@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import noisyor as nor
-from _measure import Machine, arguments, significant, write
+from _measure import Machine, arguments, earlier, significant, write
 from _patients import (
     FILES,
     HALVES,
@@ -63,12 +63,18 @@ def main() -> None:
     parser.add_argument("--per-paper", type=int, default=1, help="cases of the store's tables")
     parser.add_argument("--cases", type=int, default=250, help="of the store, in its tables")
     parser.add_argument("--pairs", type=int, default=100, help="of two patients")
+    parser.add_argument(
+        "--only-calibration", action="store_true", help="measure that anew, keep the rest of --json"
+    )
     options = parser.parse_args()
     machine = Machine()
     folder = data_directory(options.data)
     if folder is None:
         raise SystemExit("the folder with the patients is not there; give it with --data")
     wanted = Wanted(folder, options.half, options.per_paper, options.cases, options.pairs)
+    if options.only_calibration:
+        recalibrate(wanted, options.json)
+        return
     with ProcessPoolExecutor(1) as elsewhere:
         rival = elsewhere.submit(hpo3_scores, wanted)  # it takes longest, so it begins first
         ours = Inputs.read(wanted)
@@ -107,6 +113,24 @@ def main() -> None:
             print(name, entry["ranks"][-6:], entry["two_diseases"][-1], flush=True)
         content["machine"] = machine.describe("hpo3")
         write(options.json, content)
+
+
+def recalibrate(wanted: Wanted, path: Path | None) -> None:
+    """Measure the calibration again, as settings that change no rank allow."""
+    inputs, found = Inputs.read(wanted), {}
+    for name, databases in (("OMIM only", ["OMIM"]), ("all diseases", None)):
+        model = nor.diagnosis.disease_network(
+            inputs.data, ontology=inputs.ontology, databases=databases
+        )
+        scorer = Scorer(model, inputs.data, inputs.found)
+        number = Columns.of(inputs, databases).number
+        found[name] = calibrated(scorer, capped(inputs.cases, 3), number)
+        print(name, found[name], flush=True)
+    content = earlier(path, {"tables": {name: {} for name in found}})
+    for name, measured in found.items():
+        content["tables"][name]["calibration"] = measured
+    content["settings"] = asdict(model.settings)
+    write(path, content)
 
 
 class Wanted(NamedTuple):
@@ -376,7 +400,8 @@ def calibrated(
                     continue
                 values = with_own_papers_out(log_likelihood, len(number), [(disease, case.left)])
             weight = np.exp(values - values.max())
-            probability = weight / weight.sum()
+            doubt = scorer.model.settings.doubt
+            probability = (1.0 - doubt) * weight / weight.sum() + doubt / len(values)
             first = np.argsort(-probability, kind="stable")[:10]
             stated[scoring] += probability[first].tolist()
             right[scoring] += (first == disease).tolist()

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
+from noisyor._util.sparse import dense_of
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.inference.evaluate import Score
@@ -134,7 +134,7 @@ def reconstruct_images(network: Network, states: Any) -> BinaryArray:
             "only a convolutional network draws images, the layout of this one is "
             + ("unknown" if layout is None else layout.kind)
         )
-    dense = states.toarray() if sp.issparse(states) else np.asarray(states)
+    dense = dense_of(states)
     if dense.ndim != 2 or dense.shape[1] != network.n_hidden:
         raise InvalidDataError(
             f"states have shape (n_images, {network.n_hidden}) for this network, got {dense.shape}"
@@ -209,7 +209,7 @@ def factorization_error(network: Network, states: Any, X: npt.ArrayLike) -> floa
             "only a bipartite network is a factorisation; this one has parameters 'failure' of "
             f"shape {theta.shape}, {network.n_hidden} hidden and {network.n_visible} visible nodes"
         )
-    dense = states.toarray() if sp.issparse(states) else states
+    dense = dense_of(states)
     return reconstruction_error(boolean_product(dense, theta >= np.log(2.0)), X)
 
 

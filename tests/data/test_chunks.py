@@ -16,7 +16,7 @@ class TestMapped:
     def test_only_what_is_used_is_read(self, tmp_path):
         write_rows(tmp_path / "rows", [X, X])
         source = open_rows(tmp_path / "rows", chunk_rows=3)
-        assert isinstance(source.arrays["indices"], np.memmap)
+        assert isinstance(source.ones.columns, np.memmap)
         assert [chunk.n_rows for chunk in source] == [3, 1]
 
     def test_damage_names_the_file(self, tmp_path):
@@ -39,8 +39,62 @@ class TestMapped:
         with pytest.raises(InvalidDataError, match=message):
             open_rows(tmp_path / "rows").read(0)
 
+    @pytest.mark.parametrize(
+        ("name", "values"),
+        [
+            ("indices", np.array([0, 10**9, 1])),
+            ("indices", np.array([0, -5, 1])),
+            ("indices", np.array([0.0, np.nan, 1.0])),
+            ("indptr", np.array([0, 10**9, 3])),
+            ("indptr", np.array([-2, 2, 3])),
+            ("indptr", np.array([[0, 2, 3]])),
+            ("missing_indptr", np.array([0, -(10**9), 0])),
+            ("missing_indptr", np.array([0, 1, 1])),
+            ("shape", np.array([2.0, np.nan])),
+            ("shape", np.array([2, -3])),
+            ("data", np.array(["a", "b", "c"])),
+        ],
+    )
+    def test_arrays_that_are_wrong(self, tmp_path, name, values):
+        write_rows(tmp_path / "rows", [X])
+        np.save(tmp_path / "rows" / f"{name}.npy", values)
+        with pytest.raises(InvalidDataError):
+            open_rows(tmp_path / "rows").read(0)
+
+    def test_half_of_what_is_missing(self, tmp_path):
+        write_rows(tmp_path / "rows", [X])
+        (tmp_path / "rows" / "missing_indices.npy").unlink()
+        with pytest.raises(InvalidDataError, match=r"only one of missing_indptr\.npy and"):
+            open_rows(tmp_path / "rows")
+
+    @pytest.mark.parametrize("text", ["{", "null", "[1, 2, 3]", '["a", "b"]', "[" * 10**5])
+    def test_names_that_are_none(self, tmp_path, text):
+        write_rows(tmp_path / "rows", [X])
+        (tmp_path / "rows" / "columns.json").write_text(text)
+        with pytest.raises(InvalidDataError):
+            open_rows(tmp_path / "rows")
+
 
 class TestNpz:
+    @pytest.mark.parametrize("layout", ["csr", "csc"])
+    @pytest.mark.parametrize("name", ["indices", "indptr"])
+    def test_arrays_that_are_wrong(self, tmp_path, layout, name):
+        matrix = sp.csr_array(X).asformat(layout)
+        parts = {part: getattr(matrix, part) for part in ("data", "indices", "indptr", "shape")}
+        parts[name] = parts[name].copy()
+        parts[name][1] = 10**9
+        np.savez(tmp_path / "a.npz", format=np.array(layout.encode()), **parts)
+        with pytest.raises(InvalidDataError, match=r"a\.npz: damaged"):
+            open_rows(tmp_path).read(0)
+
+    def test_sizes_without_entries(self, tmp_path):
+        sp.save_npz(tmp_path / "a.npz", sp.csr_array(X))
+        with np.load(tmp_path / "a.npz") as stored:
+            parts = dict(stored)
+        np.savez(tmp_path / "a.npz", **{**parts, "shape": np.array([10**12, 3])})
+        with pytest.raises(InvalidDataError, match=r"a\.npz: damaged, 1000000000000 rows"):
+            open_rows(tmp_path)
+
     def test_not_a_sparse_matrix(self, tmp_path):
         np.savez(tmp_path / "a.npz", X=X)
         with pytest.raises(InvalidDataError, match=r"a\.npz is not a sparse matrix"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 
 import joblib
 import numpy as np
@@ -115,6 +116,48 @@ def test_partial_fit_is_reproducible_and_goes_on(estimator, X, tmp_path):
     assert not np.array_equal(theta(whole.partial_fit(X)), before)
     assert len(whole.history_.elbo) == 34 == whole.settings_["steps"]
     assert whole.provenance_["data"]["rows"] == 160
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("steps", float("nan")), ("steps", 1.5), ("n_jobs", 0), ("n_jobs", 1.5), ("binarize", "x")],
+)
+def test_settings_that_make_no_sense_are_refused_everywhere(X, tmp_path, name, value):
+    estimator = nor.BooleanMatrixFactorization(2).set_params(**{name: value})
+    chunks.write_rows(tmp_path / "rows", [X])
+    for call in (
+        lambda: estimator.fit(X),
+        lambda: estimator.partial_fit(X),
+        lambda: estimator.fit(chunks.open_rows(tmp_path / "rows")),
+    ):
+        with pytest.raises(InvalidSettingError, match=f"{name} must be .* got"):
+            call()
+
+
+def test_partial_fit_for_ever_takes_no_more_memory(X, monkeypatch):
+    monkeypatch.setattr("noisyor.estimators.base._KEPT_UPDATES", 5)
+    estimator = nor.BooleanMatrixFactorization(2, batch_size="all", n_jobs=1)
+    sizes = []
+    for _ in range(24):
+        estimator.partial_fit(X)
+        sizes.append(len(pickle.dumps(estimator)))
+    assert max(sizes[12:]) <= max(sizes[6:12]) + 8  # numbers get longer, lists do not
+    assert estimator.settings_["steps"] == 24
+    assert estimator.provenance_["curve"]["step"] == [20, 21, 22, 23, 24]
+    assert estimator.provenance_["data"]["chunks"] == 24
+    assert estimator.provenance_["data"]["rows"] == 24 * len(X)
+
+
+@pytest.mark.parametrize("layout", ["csc", "bsr", "coo"])
+def test_malformed_matrices_are_refused(layout, X):
+    fitted = nor.BooleanMatrixFactorization(2, steps=1, n_jobs=1).fit(X)
+    matrix = sp.csr_array(X).asformat(layout)
+    name = "row" if layout == "coo" else "indices"
+    getattr(matrix, name)[0] = 10**9
+    with pytest.raises(InvalidDataError, match="not well formed"):
+        fitted.fit(matrix)
+    with pytest.raises(InvalidDataError, match="not well formed"):
+        fitted.inverse_transform(matrix)
 
 
 def test_fit_on_rows_in_files(estimator, X, tmp_path):

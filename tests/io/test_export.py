@@ -146,3 +146,11 @@ class TestAlternatives:
     def test_bif_cannot_hold_them(self):
         with pytest.raises(InvalidNetworkError, match="at most one of several"):
             export_network(self.NETWORK, "bif")
+
+
+@pytest.mark.parametrize("start", [*"=+-@", "\t", "\r"])
+def test_names_are_no_formulas_of_a_spreadsheet(start):
+    name = f'{start}HYPERLINK("http://a.b")'
+    content = export_network(nor.bipartite(1, 1, visible_names=[name], hidden_names=[name]), "csv")
+    rows = list(csv.reader(io.StringIO(content.decode(), newline="")))
+    assert [row[1:3] for row in rows[1:]] == [[f"'{name}"] * 2, ["", f"'{name}"], ["", f"'{name}"]]

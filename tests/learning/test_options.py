@@ -7,8 +7,9 @@ import pytest
 
 import noisyor as nor
 from noisyor.errors import InvalidSettingError
-from noisyor.learning import TrainOptions, recipes, starts
+from noisyor.learning import TrainOptions, starts
 from noisyor.learning.options import TrainChanges, choose_options
+from noisyor.learning.recipes import features, topics
 
 
 @pytest.mark.parametrize(
@@ -87,9 +88,9 @@ def test_recipes_refuse_wrong_options_before_any_work(monkeypatch, recipe, argum
     searched = []
     for module, name in (
         (starts, "search_factors"),
-        (recipes, "search_features"),
-        (recipes, "layered"),
-        (recipes, "start_from_counts"),
+        (features, "search_features"),
+        (topics, "layered"),
+        (topics, "start_from_counts"),
     ):
         monkeypatch.setattr(module, name, lambda *_, **__: searched.append(1))
     with pytest.raises(InvalidSettingError):

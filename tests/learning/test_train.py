@@ -8,7 +8,7 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.learning import TrainOptions, smoothing_prior
 from noisyor.learning import train as training
-from noisyor.network.parameters import THETA_MIN
+from noisyor.network.parameters import THETA_MAX, THETA_MIN
 
 
 class Recording(nor.MaxProduct):
@@ -78,6 +78,14 @@ def test_fixed_parameters_stay_and_free_ones_respect_the_floor(problem):
     assert result.network.theta[network.free].min() == THETA_MIN
     moved = result.network.theta_of("failure") != network.theta_of("failure")
     assert moved.mean() > 0.5
+
+
+@pytest.mark.parametrize("step_on", ["theta", "log"])
+def test_a_rate_far_too_large_stops_at_the_largest_parameter(problem, step_on):
+    network, x = problem
+    result = nor.train(network, x, steps=3, learning_rate=1e300, step_on=step_on, smoothing=1.0)
+    assert result.network.theta.max() <= THETA_MAX
+    assert np.isfinite(result.network.theta).all()
 
 
 def test_one_step_is_adam_on_the_gradient(problem):

@@ -240,3 +240,9 @@ def test_a_row_of_weight_w_counts_as_w_rows() -> None:
         assert parents_by_node(weighted) == parents_by_node(network)
     distance = module.cooccurrence_distance(sp.csr_array(rows), weights.astype(float))
     np.testing.assert_array_equal(distance, module.cooccurrence_distance(sp.csr_array(many)))
+
+
+def test_more_columns_than_distances_fit_into_memory():
+    rows = sp.csr_array(([1], [0], [0, 1]), shape=(1, 100_000))
+    with pytest.raises(InvalidDataError, match="100,000 columns have 5,000,000,000 pairs"):
+        layered(rows)

@@ -1,3 +1,4 @@
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -39,6 +40,25 @@ def test_more_rows_leave_the_first_as_they_were(monkeypatch):
     np.testing.assert_array_equal(many.visible.toarray()[:20], few.visible.toarray())
     other = nor.sample(network, 50, seed=4)
     assert (other.visible != many.visible).nnz > 0
+
+
+def test_many_hidden_nodes_take_no_dense_matrix():
+    n = 3000  # a dense matrix of their edges would have 9 million numbers
+    network = nor.from_edges(
+        1,
+        n,
+        [(k, 0) for k in range(n)],
+        [(k + 1, k) for k in range(n // 2)],
+        failure_probability=0.5,
+        prior_probability=0.01,
+    )
+    nor.sample(network, 2)
+    tracemalloc.start()
+    try:
+        assert nor.sample(network, 2).hidden.shape == (2, n)
+        assert tracemalloc.get_traced_memory()[1] < 8 * n * n / 4
+    finally:
+        tracemalloc.stop()
 
 
 def test_visible_probability_is_the_noisy_or():

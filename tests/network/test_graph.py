@@ -189,11 +189,11 @@ class TestRejected:
         with pytest.raises(InvalidNetworkError, match=r"2 hidden nodes.*\[2, 3\]; remove them"):
             Network(**fields({0: [0], 1: [1], 2: [], 3: [], 4: [3], 5: []}, n_visible=2))
 
-    @pytest.mark.parametrize("bad", [-1e-9, np.nan, np.inf])
+    @pytest.mark.parametrize("bad", [-1e-9, np.nan, np.inf, 1e20])
     def test_theta(self, bad):
         theta = fields()["theta"]
         theta[5] = bad
-        self.reject(r"finite and not negative, theta\[5\] is", theta=theta)
+        self.reject(r"parameters lie in 0\.\.1e\+06, theta\[5\] is", theta=theta)
 
     def test_theta_in_two_dimensions(self):
         self.reject(re.escape("shape (16,), got (16, 1)"), theta=np.ones((16, 1)))

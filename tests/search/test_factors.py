@@ -146,16 +146,22 @@ def noisy(data):
     return (data.train > 0) ^ (np.random.default_rng(3).random(data.train.shape) < 0.08)
 
 
-def test_fewest_errors_of_a_tiny_matrix_are_found():
+@pytest.mark.parametrize("missing", [0.0, 0.25])
+def test_fewest_errors_of_a_tiny_matrix_are_found(missing):
     bits = np.array(list(product((0, 1), repeat=5)), dtype=bool)
     for seed in range(6):
-        rows = np.random.default_rng(seed).random((6, 5)) < 0.5
+        generator = np.random.default_rng(seed)
+        rows = generator.random((6, 5)) < 0.5
+        seen = generator.random(rows.shape) >= missing
         fewest = min(
-            sum(min((row != drawn).sum() for drawn in (0 * a, a, b, a | b)) for row in rows)
+            sum(
+                min(((row != drawn) & kept).sum() for drawn in (0 * a, a, b, a | b))
+                for row, kept in zip(rows, seen, strict=True)
+            )
             for i, a in enumerate(bits)
             for b in bits[:i]
         )
-        found = search_factors(rows, 2, objective="errors", seed=seed)
+        found = search_factors(np.where(seen, rows, np.nan), 2, objective="errors", seed=seed)
         assert found.errors == fewest
         assert len(found.factors) <= 2
 

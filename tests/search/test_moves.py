@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_covers import Repeated, make_matrix, random_cover
 
+from noisyor.engines.contract import NoiseKey
 from noisyor.engines.registry import get_engine
 from noisyor.search.cover import OBJECTIVES, Cover, Matrix
-from noisyor.search.moves import combine, merge, prune, refine, replace
+from noisyor.search.moves import combine, merge, prune, reduce_errors, refine
 
 
 @settings(max_examples=25, deadline=None)
@@ -48,19 +49,31 @@ def test_moves_never_add_errors_when_errors_are_the_objective(seed, flips, missi
         assert cover.without(matrix, [k]).errors(matrix) > cover.errors(matrix)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_replaced_causes_explain_what_the_others_do_not(objective):
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0, 0.2), st.floats(0, 0.5))
+def test_reduced_errors_are_counted_and_never_more(seed, flips, missing):
+    matrix = make_matrix(seed, flips, missing)
+    cover = random_cover(matrix, seed + 1, objective="errors")
+    asked = cover.n_components + seed % 3
+    reduced = reduce_errors(matrix, cover, asked, NoiseKey(seed))
+    assert reduced.n_components <= asked
+    assert reduced.errors(matrix) <= cover.errors(matrix)
+    drawn = reduced.states.astype(int) @ reduced.factors.astype(int) > 0
+    assert reduced.errors(matrix) == ((drawn != matrix.ones) & matrix.observed).sum()
+
+
+def test_replaced_causes_explain_what_the_others_do_not():
     generator = np.random.default_rng(11)
     states = (generator.random((40, 4)) < 0.3).astype(np.uint8)
     factors = (generator.random((4, 30)) < 0.3).astype(np.uint8)
     matrix = Matrix(states @ factors > 0, np.ones((40, 30), dtype=bool))
     spoilt = factors.copy()
     spoilt[2] = generator.random(30) < 0.3
-    cover = Cover.of(matrix, states, spoilt, OBJECTIVES[objective])
-    whole = replace(matrix, cover, [2], 4, np.random.default_rng(0))
+    cover = Cover.of(matrix, states, spoilt, OBJECTIVES["errors"])
+    whole = reduce_errors(matrix, cover, 4, NoiseKey(0))
     assert whole.errors(matrix) == 0
     assert {tuple(v) for v in whole.factors} == {tuple(v) for v in factors}
-    assert replace(matrix, whole, [], 6, np.random.default_rng(0)).n_components == 4
+    assert reduce_errors(matrix, whole, 6, NoiseKey(0)).n_components == 4
 
 
 def test_result_does_not_depend_on_threads():

@@ -11,6 +11,7 @@ from noisyor.engines.contract import (
     AnnealingOptions,
     Evidence,
     Factors,
+    ImproveOptions,
     JointOptions,
     JointUnaries,
     MaxProductOptions,
@@ -101,6 +102,21 @@ def cover_problem(seed=0, n_rows=20):
     )
 
 
+def improvement_problem(seed=0, n_rows=20):
+    """Arguments of ``improve_cover``."""
+    generator = np.random.default_rng(seed)
+    ones, observed = (generator.random((n_rows, 12)) < share for share in (0.4, 0.9))
+    return (
+        ones,
+        observed,
+        generator.integers(1, 4, n_rows).astype(float),
+        (generator.random((n_rows, 3)) < 0.4).astype(np.uint8),
+        (generator.random((3, 12)) < 0.4).astype(np.uint8),
+        ImproveOptions(5, 5, 3, 0.5),
+        KEY,
+    )
+
+
 def joint_problem(seed=0, given=False):
     """Unaries of ``joint_max_product``."""
     generator = np.random.default_rng(seed)
@@ -147,4 +163,5 @@ def others(engine):
             joint_problem(given=True), options
         ),
         "cover_memberships": engine.cover_memberships(*cover_problem()),
+        "improve_cover": engine.improve_cover(*improvement_problem()),
     }

@@ -17,22 +17,27 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from noisyor._util.arrays import AnyArray
-from noisyor._util.compression import reading
+from noisyor._util.compression import check_unpacked, reading
+from noisyor._util.sparse import build_sparse, check_spread
 from noisyor.errors import InvalidDataError
 
 __all__ = [
     "LARGEST_RATIO",
+    "MOST_OF_AN_ARRAY",
     "SPARSE_ARRAYS",
     "Npz",
-    "build_sparse",
     "open_npy",
     "open_npz",
     "read_arrays",
     "read_sparse",
+    "sparse_shape",
 ]
 
 LARGEST_RATIO = 1100
 """Deflate cannot pack more than 1,032 bytes into one; a header that says so is damaged."""
+
+MOST_OF_AN_ARRAY = 256 * 2**20
+"""Bytes that any compressed array may have; more only if it is not packed more than 100 times."""
 
 SPARSE_ARRAYS = frozenset({"indices", "indptr", "format", "shape", "data"})
 """The arrays of a file that SciPy's ``save_npz`` wrote."""
@@ -118,12 +123,17 @@ class Npz:
         if name not in self.shapes:
             there = ", ".join(sorted(self.shapes)) or "none"
             raise InvalidDataError(f"{self._path}: no array {name!r}; there are {there}")
-        with self._archive.open(self._members[name]) as stream:
+        info = self._members[name]
+        check_unpacked(info.file_size, info.compress_size, self._where(name), MOST_OF_AN_ARRAY)
+        with self._archive.open(info) as stream:
             array: AnyArray = np.lib.format.read_array(stream, allow_pickle=False)
             return array
 
+    def _where(self, name: str) -> str:
+        return f"{self._path}, array {name!r}"
+
     def _announced(self, name: str) -> _Header:
-        info, where = self._members[name], f"{self._path}, array {name!r}"
+        info, where = self._members[name], self._where(name)
         with self._archive.open(info) as stream:
             header, begin = _header(stream, where), stream.tell()
         room = min(info.file_size, LARGEST_RATIO * (info.compress_size + 1)) - begin
@@ -167,37 +177,11 @@ def read_sparse(path: Path) -> Any:
         return build_sparse(kind, parts, shape, path)
 
 
-def build_sparse(
-    kind: str, parts: tuple[AnyArray, AnyArray, AnyArray], shape: tuple[int, ...], where: object
-) -> Any:
-    """A SciPy matrix from arrays that a file holds, after the announced shape is checked.
-
-    Parameters
-    ----------
-    kind : "csr" or "csc".
-    parts : data (n_entries,), indices (n_entries,) and indptr (rows or columns + 1,).
-    shape : rows and columns.
-    where : the file, for errors.
-    """
-    from scipy import sparse
-
-    builders = {"csr": sparse.csr_array, "csc": sparse.csc_array}
-    if kind not in builders or len(shape) != 2:
-        raise InvalidDataError(
-            f"{where}: a sparse matrix in the layout {kind!r}; save it with .tocsr()"
-        )
-    data, _, indptr = parts
-    lines = shape[0 if kind == "csr" else 1]
-    if len(indptr) != lines + 1:
-        raise InvalidDataError(
-            f"{where}: damaged, it announces a matrix of shape {shape} and {len(indptr) - 1} lines"
-        )
-    # Another layout of the matrix has a pointer for each row or column.
-    if max(shape) > 10_000_000 + 100 * len(data):
-        raise InvalidDataError(
-            f"{where}: damaged, {shape[0]} rows and {shape[1]} columns for {len(data):,} entries"
-        )
-    with reading(where, *_FAULTS):
-        matrix = builders[kind](parts, shape=shape)
-        matrix.check_format(full_check=True)
-    return matrix
+def sparse_shape(path: Path) -> tuple[int, int]:
+    """Rows and columns that a file of SciPy's ``save_npz`` announces, without its entries."""
+    with open_npz(path) as arrays:
+        if not set(arrays.shapes) >= SPARSE_ARRAYS:
+            raise InvalidDataError(f"{path} is not a sparse matrix that SciPy's save_npz wrote")
+        n_rows, n_columns = (int(size) for size in arrays.read("shape"))
+        check_spread((n_rows, n_columns), math.prod(arrays.shapes["data"]), path)
+    return n_rows, n_columns

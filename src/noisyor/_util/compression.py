@@ -9,6 +9,7 @@ from __future__ import annotations
 import bz2
 import errno
 import gzip
+import io
 import lzma
 import os
 import tarfile
@@ -23,6 +24,9 @@ from noisyor.errors import DatasetNotFoundError, InvalidDataError, NoisyOrError
 
 __all__ = [
     "COMPRESSIONS",
+    "MOST_UNPACKED",
+    "check_compressed",
+    "check_unpacked",
     "decompressed",
     "existing",
     "members",
@@ -48,9 +52,14 @@ COMPRESSIONS: dict[str, Compression] = {
 }
 """The compressions that are read, by the ending of a file's name."""
 
+MOST_UNPACKED = 64 * 2**20
+"""Bytes that any compressed file may hold; more only if it is not packed more than 100 times."""
+
+_DENSEST = 100
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
 _ZIP = b"PK"
 _CHUNK = 1 << 20
+_SMALL = 16 * 2**20
 
 
 def uncompressed_name(path: Path) -> str:
@@ -105,20 +114,77 @@ def open_binary(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     path = existing(path)
     if path.is_dir():
         raise InvalidDataError(f"{path} is a folder, expected a file")
-    with path.open("rb") as raw, reading(path), decompressed(raw) as stream:
+    with path.open("rb") as raw, reading(path), decompressed(raw, path) as stream:
         yield stream
 
 
 @contextmanager
-def decompressed(raw: IO[bytes]) -> Iterator[IO[bytes]]:
-    """An open buffered stream, unpacked if its first bytes are those of gzip, xz or bzip2."""
+def decompressed(raw: IO[bytes], where: object) -> Iterator[IO[bytes]]:
+    """An open buffered stream, unpacked if its first bytes are those of gzip, xz or bzip2.
+
+    A few kilobytes can unpack to gigabytes: what comes out is counted, see `check_unpacked`.
+    """
     first = raw.peek(8)  # type: ignore[attr-defined]  # streams of files and members all have it
     for magic, opener in COMPRESSIONS.values():
         if first.startswith(magic):
             with opener(raw) as stream:
-                yield stream
+                yield io.BufferedReader(_Counted(stream, raw, where), _CHUNK)
             return
     yield raw
+
+
+def check_compressed(path: Path) -> None:
+    """Unpack a small compressed file once to see that it is not too large, before it is parsed.
+
+    A large one would take too long; what is unpacked of it is counted as it is read.
+    """
+    if path.stat().st_size <= _SMALL:
+        with open_binary(path) as stream:
+            if isinstance(stream, io.BufferedReader) and isinstance(stream.raw, _Counted):
+                while stream.read(_CHUNK):
+                    pass
+
+
+def check_unpacked(n_bytes: int, packed: int, where: object, allowed: int) -> None:
+    """Refuse content that is far larger than the file that it comes from.
+
+    Parameters
+    ----------
+    n_bytes : size of the content, announced or counted so far.
+    packed : size of the compressed file.
+    where : names the file in errors.
+    allowed : bytes that are no danger, however well they are packed.
+    """
+    if n_bytes > max(allowed, _DENSEST * packed):
+        raise InvalidDataError(
+            f"{where}: unpacks to {n_bytes / 2**20:,.0f} MB or more, over {_DENSEST} times its "
+            "size; if that is meant, unpack it first"
+        )
+
+
+class _Counted(io.RawIOBase):
+    """What a decompressor gives, counted."""
+
+    def __init__(self, stream: IO[bytes], raw: IO[bytes], where: object) -> None:
+        self._stream, self._raw, self._where = stream, raw, where
+        self._total = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._stream.read(len(buffer))
+        buffer[: len(block)] = block
+        self._total += len(block)
+        if self._total > MOST_UNPACKED:
+            check_unpacked(self._total, self._packed(), self._where, MOST_UNPACKED)
+        return len(block)
+
+    def _packed(self) -> int:
+        try:
+            return os.fstat(self._raw.fileno()).st_size
+        except OSError:  # a member of an archive: what was read of it so far
+            return self._raw.tell()
 
 
 def members(
@@ -160,7 +226,7 @@ def tar_members(
     raw: IO[bytes], where: object, wanted: Callable[[str], bool]
 ) -> Iterator[tuple[str, IO[bytes]]]:
     """The same for the open stream of a tar archive, compressed or not; ``where`` names it."""
-    with reading(where), decompressed(raw) as stream:
+    with reading(where), decompressed(raw, where) as stream:
         tail = _Tail(stream)
         # The tar reader's own decompression takes a cut file for one that ends there.
         with tarfile.open(fileobj=tail, mode="r|") as archive:  # type: ignore[call-overload]

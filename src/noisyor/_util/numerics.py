@@ -13,7 +13,9 @@ def log_one_minus_exp(b: npt.ArrayLike) -> FloatArray:
     value = np.asarray(b, dtype=np.float64)
     small = np.minimum(value, np.log(2))
     large = np.maximum(value, np.log(2))
-    return np.where(value <= np.log(2), np.log(-np.expm1(-small)), np.log1p(-np.exp(-large)))
+    with np.errstate(divide="ignore"):
+        below = np.log(-np.expm1(-small))
+    return np.where(value <= np.log(2), below, np.log1p(-np.exp(-large)))
 
 
 def log_expm1(b: npt.ArrayLike) -> FloatArray:

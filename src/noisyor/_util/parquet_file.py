@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,11 +13,19 @@ import numpy as np
 from noisyor._util.compression import reading
 from noisyor.errors import InvalidDataError, MissingExtraError
 
-__all__ = ["check_numbers", "open_parquet", "reading_parquet", "sparse_block"]
+__all__ = ["check_numbers", "open_parquet", "reading_parquet", "row_labels", "sparse_block"]
 
 
-def open_parquet(path: Path) -> Any:
-    """The open ``pyarrow.parquet.ParquetFile``."""
+_MOST_CELLS = 50_000_000
+_DENSEST = 300
+_LONGEST_LABEL = 10_000
+
+
+def open_parquet(path: Path, dictionary: str | None = None) -> Any:
+    """The open ``pyarrow.parquet.ParquetFile``; its columns have names of their own.
+
+    Repeated texts of the column ``dictionary`` are kept once.
+    """
     try:
         import pyarrow.parquet
     except ImportError:
@@ -25,7 +34,24 @@ def open_parquet(path: Path) -> Any:
             'pip install "noisyor[parquet]" brings it'
         ) from None
     with reading_parquet(path):
-        return pyarrow.parquet.ParquetFile(path, memory_map=True)
+        names = None if dictionary is None else [dictionary]
+        file = pyarrow.parquet.ParquetFile(path, memory_map=True, read_dictionary=names)
+        _check_distinct(file, path)
+        # A row takes as much memory as twenty entries, whatever is in it.
+        cells = file.metadata.num_rows * (file.metadata.num_columns + 20)
+        if cells > max(_MOST_CELLS, _DENSEST * path.stat().st_size):
+            raise InvalidDataError(
+                f"{path}: announces {file.metadata.num_rows:,} rows of "
+                f"{file.metadata.num_columns:,} columns, too many for {path.stat().st_size:,} bytes"
+            )
+        return file
+
+
+def _check_distinct(file: Any, path: Path) -> None:
+    """Refuse names that occur twice: which of them is meant cannot be said."""
+    twice = [name for name, n in Counter(file.schema_arrow.names).items() if n > 1]
+    if twice:
+        raise InvalidDataError(f"{path}: the column name {twice[0]!r} occurs twice")
 
 
 def reading_parquet(path: Path) -> AbstractContextManager[None]:
@@ -67,3 +93,20 @@ def sparse_block(batch: Any, names: Sequence[str], above: float | None = None) -
     columns = np.repeat(np.arange(len(names)), [len(part) for part in rows])
     entries = (np.concatenate(values), (np.concatenate(rows), columns))
     return sparse.csr_array(sparse.coo_array(entries, shape=(batch.num_rows, len(names))))
+
+
+def row_labels(column: Any, path: Path) -> list[str]:
+    """Texts or numbers of an Arrow column that names rows."""
+    from pyarrow import compute, types
+
+    values = column.dictionary if types.is_dictionary(column.type) else column
+    if types.is_nested(values.type):
+        raise InvalidDataError(f"{path}: rows are named by texts or numbers, not by {values.type}")
+    if types.is_string(values.type) or types.is_large_string(values.type):
+        longest = compute.max(compute.binary_length(values)).as_py() or 0
+        if longest > _LONGEST_LABEL:
+            raise InvalidDataError(
+                f"{path}: the name of a row has {longest:,} bytes, expected {_LONGEST_LABEL:,} at "
+                "most"
+            )
+    return [str(label) for label in column.to_pylist()]

@@ -52,9 +52,9 @@ def make_folder(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file in one step."""
+    """Replace a file in one step; what UTF-8 does not have (half a surrogate pair) is a ``?``."""
     try:
-        write_atomically(real_path(path), text.encode())
+        write_atomically(real_path(path), text.encode(errors="replace"))
     except OSError as error:
         raise _about(path, error) from error
 

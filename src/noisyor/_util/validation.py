@@ -18,8 +18,11 @@ __all__ = [
     "COUNT_OR_ZERO",
     "FLAG",
     "NOT_NEGATIVE",
+    "NUMBER",
     "PATH",
     "POSITIVE",
+    "TEXT",
+    "WORKERS",
     "Rule",
     "check_choice",
     "check_count",
@@ -32,6 +35,9 @@ __all__ = [
     "is_whole",
     "or_none",
 ]
+
+
+_LARGEST_COUNT = 2**31 - 1
 
 
 class Rule(NamedTuple):
@@ -47,8 +53,13 @@ class Rule(NamedTuple):
 
 
 def is_finite(value: object) -> bool:
-    """Whether a setting is a finite number."""
-    return isinstance(value, int | float | np.number) and math.isfinite(value)
+    """Whether a setting is a number that is finite as a float."""
+    if not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return False
 
 
 def is_whole(value: object) -> bool:
@@ -58,7 +69,10 @@ def is_whole(value: object) -> bool:
 
 def count(least: int = 1) -> Rule:
     """The rule that a setting is a whole number from ``least`` on."""
-    return Rule(lambda value: is_whole(value) and value >= least, f"{least}, {least + 1}, …")
+    return Rule(
+        lambda value: is_whole(value) and least <= value <= _LARGEST_COUNT,
+        f"{least}, {least + 1}, …",
+    )
 
 
 COUNT, COUNT_OR_ZERO = count(), count(0)
@@ -71,8 +85,14 @@ _SEED = Rule(
 
 
 COUNT_OR_AUTO = Rule(lambda value: value == "auto" or COUNT.valid(value), "1, 2, … or 'auto'")
+NUMBER = Rule(is_finite, "a finite number")
+WORKERS = Rule(lambda value: value == -1 or COUNT.valid(value), "1, 2, … or -1 for all cores")
 FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
-PATH = Rule(lambda value: isinstance(value, str | os.PathLike), "a path")
+PATH = Rule(
+    lambda value: isinstance(value, os.PathLike) or (isinstance(value, str) and "\0" not in value),
+    "a path",
+)
+TEXT = Rule(lambda value: isinstance(value, str), "a text")
 
 
 def choice(*allowed: str) -> Rule:

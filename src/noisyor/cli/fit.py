@@ -34,17 +34,22 @@ __all__ = ["fit", "resume"]
 
 _SHOWN = 8
 _STRUCTURE = {
-    "factors": {"n_components"},
+    "factors": {"n_components", "objective"},
     "topics": {"n_layers"},
     "features": {"n_components", "feature_shape"},
 }
+
+
+def _is_count(text: str) -> bool:
+    """Whether a text is a positive whole number of sane length."""
+    return text.isdecimal() and len(text) < 10 and int(text) > 0
 
 
 def _count(context: Any, option: Any, value: str | None) -> int | str | None:
     """A whole number, or "auto"."""
     if value is None or value == "auto":
         return value
-    if not value.isdecimal() or not int(value):
+    if not _is_count(value):
         raise click.BadParameter(f"{value!r} is neither a positive whole number nor 'auto'")
     return int(value)
 
@@ -54,7 +59,7 @@ def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | No
     if value is None:
         return None
     parts = [part.strip() for part in value.replace("x", ",").split(",")]
-    if len(parts) != 2 or not all(part.isdecimal() and int(part) for part in parts):
+    if len(parts) != 2 or not all(map(_is_count, parts)):
         raise click.BadParameter(f"{value!r} is not HEIGHT,WIDTH such as 6,6")
     return int(parts[0]), int(parts[1])
 
@@ -73,6 +78,13 @@ def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | No
     callback=_count,
     metavar="K",
     help="Number of causes (factors, features), or auto (factors).  [default: auto]",
+)
+@click.option(
+    "--objective",
+    type=click.Choice(["auto", "description", "probability", "errors"]),
+    help="Factors: what they are for. Few causes that describe the table, a high probability of "
+    "unseen rows, or fewest wrong entries; auto describes, unless a plain mixture is clearly "
+    "better.  [default: auto]",
 )
 @click.option(
     "--layers",
@@ -113,6 +125,7 @@ def fit(
     out: Path | None,
     kind: str | None,
     components: int | str | None,
+    objective: str | None,
     layers: int | None,
     feature_shape: tuple[int, int] | None,
     held_out: float | None,
@@ -146,7 +159,7 @@ def fit(
     """
     out = out or Path(data.name.split(".")[0] + ".safetensors")
     checkpoint = checkpoint or Path(f"{out}.checkpoint")
-    chosen, structure = _structure(kind, components, layers, feature_shape)
+    chosen, structure = _structure(kind, components, objective, layers, feature_shape)
     _check_places(data, out, checkpoint, force)
 
     from noisyor._util.locks import locked
@@ -183,7 +196,7 @@ def fit(
 @click.option(
     "--data", type=PATH, metavar="DATA", help="The data, if they are no longer where they were."
 )
-@out_option("Finished model: where to write the new one.  [default: in its place]", metavar="MODEL")
+@out_option("Where to write the model.  [default: in its place]", metavar="MODEL")
 @force_option("Replace the file of --out if it exists.")
 @threads_option()
 @json_option
@@ -210,15 +223,13 @@ def resume(
     from dataclasses import replace
 
     from noisyor._util.locks import locked
-    from noisyor.cli.fit_job import more_steps, read_plan
+    from noisyor.cli.fit_job import check_foreign, more_steps, read_plan
 
     kept = _plan_file(model)
     if kept is not None:
-        if out is not None:
-            raise InvalidSettingError(
-                "a stopped run writes the model it began with: leave out --out"
-            )
         plan = read_plan(kept)
+        plan = replace(plan, out=str(_model_of(plan, kept, model, out, force)))
+        check_foreign(plan)
         if data is not None:
             plan = replace(plan, data=str(data))
         if steps is not None:
@@ -250,17 +261,20 @@ def resume(
 def _structure(
     kind: str | None,
     components: int | str | None,
+    objective: str | None,
     layers: int | None,
     feature_shape: tuple[int, int] | None,
 ) -> tuple[Any, dict[str, Any]]:
     """Kind, None if the data decide, and arguments of the learning function; none may be idle."""
-    given = {"n_components": components, "n_layers": layers, "feature_shape": feature_shape}
+    structure = {"n_components": components, "n_layers": layers, "feature_shape": feature_shape}
+    given = {"objective": objective, **structure}
     given = {name: value for name, value in given.items() if value is not None}
     fitting = [name for name, own in _STRUCTURE.items() if set(given) <= own]
     if not fitting or (kind is not None and kind not in fitting):
         raise InvalidSettingError(
-            "--components belongs to factors and features, --layers to topics, --feature-shape to "
-            f"features; they cannot be mixed{f' with --kind {kind}' if kind else ''}"
+            "--components belongs to factors and features, --objective to factors, --layers to "
+            "topics, --feature-shape to features; they cannot be mixed"
+            + (f" with --kind {kind}" if kind else "")
         )
     if kind is None and len(fitting) == 1:
         kind = fitting[0]
@@ -297,6 +311,29 @@ def _plan_file(given: Path) -> Path | None:
         if place.suffix == ".json" and place.is_file():
             return place
     return None
+
+
+def _model_of(plan: Any, kept: Path, given: Path, out: Path | None, force: bool) -> Path:
+    """The file that a stopped run writes: one that the user names, never one that only a plan does.
+
+    MODEL itself, if that is what was given; the one whose checkpoint was given; or that of --out.
+    """
+    from noisyor._util.paths import check_target
+    from noisyor.io.sealed_file import is_sealed
+
+    if out is not None:
+        check_output(out, force=force, inputs=[kept, Path(plan.data)])
+        return out
+    if kept == Path(f"{given}.checkpoint.json"):
+        model = given
+    else:
+        model = Path(plan.checkpoint.removesuffix(".checkpoint"))
+        if model.absolute() != Path(plan.out).absolute():
+            raise InvalidSettingError(
+                f"{kept} says that the model goes to {plan.out}; --out says where you want it"
+            )
+    check_target(model, (lambda _: True) if force else is_sealed, "noisyor as a model")
+    return model
 
 
 def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: bool) -> int:

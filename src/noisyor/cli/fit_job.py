@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import math
+import reprlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,14 +16,32 @@ from typing import Any, Literal
 from noisyor._util.atomic import write_atomically
 from noisyor._util.json import plain
 from noisyor._util.kinds import Kind
-from noisyor._util.paths import real_path
+from noisyor._util.paths import check_target, real_path
+from noisyor._util.validation import (
+    BELOW_ONE,
+    COUNT,
+    COUNT_OR_AUTO,
+    PATH,
+    POSITIVE,
+    TEXT,
+    Rule,
+    check_seed,
+    check_settings,
+    choice,
+    count,
+    or_none,
+)
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
-from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
+from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError, ModelFileError
+from noisyor.estimators.persistence import method_of
 from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.method import Method
 from noisyor.io.model_file import load_model, save_network
-from noisyor.io.provenance import provenance
+from noisyor.io.provenance import kind_of, mapping_in, provenance
+from noisyor.learning.checkpoint import is_checkpoint
 from noisyor.learning.judge import Judgement, hold_out, judge
+from noisyor.learning.options import TrainOptions
 from noisyor.learning.recipes.factors import learn_factors
 from noisyor.learning.recipes.features import learn_features
 from noisyor.learning.recipes.fit import FitResult, learn_network
@@ -34,6 +54,28 @@ __all__ = ["Fitted", "Plan", "more_steps", "read_plan", "run"]
 
 PLAN_FORMAT = "noisyor-fit-plan-1"
 _LARGEST_PLAN = 2**20
+_MAPPING = Rule(lambda value: isinstance(value, dict), "a mapping")
+_PLAN_RULES = {
+    "data": PATH,
+    "out": PATH,
+    "kind": or_none(choice("factors", "topics", "features")),
+    "reading": _MAPPING,
+    "structure": _MAPPING,
+    "training": _MAPPING,
+    "held_out": or_none(BELOW_ONE),
+}
+_STRUCTURE_RULES = {
+    "objective": choice("auto", "description", "probability", "errors"),
+    "n_components": COUNT_OR_AUTO,
+    "n_layers": count(2),
+    "feature_shape": Rule(
+        lambda value: (
+            isinstance(value, list | tuple) and len(value) == 2 and all(map(COUNT.valid, value))
+        ),
+        "height and width",
+    ),
+}
+_TRAINING_RULES = {"steps": COUNT, "batch_size": COUNT, "learning_rate": POSITIVE, "init": TEXT}
 
 
 @dataclass(frozen=True)
@@ -73,16 +115,40 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """A plan that `Plan.write` kept."""
+    """A plan that `Plan.write` kept, with every entry checked.
+
+    The checkpoint is the one that the plan lies beside, wherever the plan says it was; ``out`` is
+    what the plan says, and the caller decides whether to believe it.
+    """
     try:
         if path.stat().st_size > _LARGEST_PLAN:
             raise ValueError("too large")
         record = json.loads(path.read_bytes())
         if record.pop("format") != PLAN_FORMAT:
             raise ValueError("another version")
-        return Plan(**record)
+        plan = Plan(**{**record, "checkpoint": str(path).removesuffix(".json")})
+        check_settings(plan, _PLAN_RULES)
+        _check_entries(plan.structure, _STRUCTURE_RULES)
+        _check_entries(plan.training, _TRAINING_RULES)
+        check_seed(plan.seed)
+        ReadOptions.from_json(plan.reading)
+        return plan
+    except InvalidSettingError as error:
+        raise CheckpointError(f"{path} is not the plan of a run, or damaged ({error})") from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path} is not the plan of a run, or damaged") from error
+
+
+def check_foreign(plan: Plan) -> None:
+    """Refuse a run whose checkpoint is a file that no run of ours wrote."""
+    check_target(Path(plan.checkpoint), is_checkpoint, "a run of noisyor")
+
+
+def _check_entries(given: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
+    for name, value in given.items():
+        if name not in rules:
+            raise InvalidSettingError(f"there is no setting {reprlib.repr(name)}")
+        rules[name].check(name, value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,38 +214,43 @@ def more_steps(
     """Go on training a finished model on its own data, or on others of the same columns."""
     network, metadata = load_model(model)
     source = _source(model, metadata) if data is None else data
-    stored = metadata.get("reading", {})
-    asked = {**stored, "weights_required": data is None or "weights" in reading, **reading}
-    table = read_table(source, ReadOptions.from_json(asked), network)
-    settings = metadata.get("settings", {})
-    kind: Kind = metadata.get("kind", "network")
-    seed = int(settings.get("seed", 0))
-    train, held = hold_out(table.observations, settings.get("held_out"), seed)
+    settings = mapping_in(metadata, "settings")
+    seed, share = settings.get("seed", 0), settings.get("held_out")
+    try:
+        asked = {"weights_required": data is None or "weights" in reading, **reading}
+        stored = ReadOptions.from_json({**mapping_in(metadata, "reading"), **asked})
+        method = _method(mapping_in(settings, "method"))
+        options = TrainOptions(
+            steps=settings.get("steps", 1000) if steps is None else steps,
+            batch_size=settings.get("batch_size", 100),
+            learning_rate=_last_rate(settings),
+            **{name: settings[name] for name in ("step_on", "smoothing") if name in settings},
+            seed=seed,
+            progress=progress,
+        )
+        or_none(BELOW_ONE).check("held_out", share)
+    except InvalidSettingError as error:
+        raise ModelFileError(
+            f"{model}: how it was learned makes no sense ({error}); it cannot be trained further"
+        ) from error
+    table = read_table(source, stored, network)
+    train, held = hold_out(table.observations, share, seed)
     learned = learn_network(
-        network,
-        train,
-        method=_method(settings.get("method", {})),
-        steps=int(steps or settings.get("steps", 1000)),
-        batch_size=settings.get("batch_size", 100),
-        learning_rate=_last_rate(settings),
-        **{name: settings[name] for name in ("step_on", "smoothing") if name in settings},
-        seed=seed,
-        held_out=held,
-        engine=engine,
-        progress=progress,
+        network, train, options=options, method=method, held_out=held, engine=engine
     )
-    if kind in ("factors", "topics") and metadata.get("named", False):
+    kind = kind_of(metadata)
+    if kind in ("factors", "topics") and metadata.get("named") is True:
         learned = _named(learned, table, kind)
     fitted = _judged(table, kind, learned, train, held, engine)
-    plan = Plan(str(source), str(out), "", None, {**stored, **reading}, {}, {}, None, seed)
-    _save(replace(plan, held_out=settings.get("held_out")), fitted, earlier=settings)
+    plan = Plan(str(source), str(out), "", None, stored.to_json(), {}, {}, share, seed)
+    _save(plan, fitted, earlier=settings)
     return fitted
 
 
-def _last_rate(settings: dict[str, Any]) -> float:
+def _last_rate(settings: Mapping[str, Any]) -> Any:
     """The rate at which training ended: starting over with large steps would undo its end."""
     rate = settings.get("final_learning_rate")
-    return float(settings.get("learning_rate", 0.01) if rate is None else rate)
+    return settings.get("learning_rate", 0.01) if rate is None else rate
 
 
 def _kind_of(table: Table, structure: dict[str, Any]) -> Literal["factors", "topics", "features"]:
@@ -230,7 +301,7 @@ def _judged(
     return Fitted(table, kind, learned, judgement)
 
 
-def _save(plan: Plan, fitted: Fitted, earlier: dict[str, Any] | None = None) -> None:
+def _save(plan: Plan, fitted: Fitted, earlier: Mapping[str, Any] | None = None) -> None:
     judgement = fitted.judgement
     prefix = "held_out" if judgement.n_held_out else "training"
     metrics = {
@@ -259,20 +330,19 @@ def _save(plan: Plan, fitted: Fitted, earlier: dict[str, Any] | None = None) -> 
 
 
 def _source(model: Path, metadata: dict[str, Any]) -> Path:
-    named = (metadata.get("data") or {}).get("source")
-    if named is not None:
+    named = mapping_in(metadata, "data").get("source")
+    if isinstance(named, str) and PATH.valid(named):
         for place in (Path(named), model.parent / named, model.parent / Path(named).name):
             if place.exists():
                 return place
     raise InvalidDataError(
-        f"the data that {model} was learned from ({named}) are not found; give them with --data"
+        f"the data that {model} was learned from ({reprlib.repr(named)}) are not found; "
+        "give them with --data"
     )
 
 
-def _method(settings: dict[str, Any]) -> MaxProduct:
-    known = {k: v for k, v in settings.items() if k != "method"}
-    if settings.get("method", "max-product") != "max-product":
-        raise InvalidSettingError(
-            f"a model trained with {settings['method']!r} cannot be trained further from here"
-        )
-    return MaxProduct(**known)
+def _method(settings: Mapping[str, Any]) -> Method:
+    method = method_of({"method": "max-product", **settings})
+    if not isinstance(method, MaxProduct):
+        raise InvalidSettingError("only max-product goes on from here, not mean-field")
+    return method

@@ -305,10 +305,13 @@ def info(model: Path, top: int, as_json: bool) -> None:
 
 
 def _info_lines(record: dict[str, Any]) -> list[str]:
+    from noisyor._util.validation import is_whole
+    from noisyor.io.provenance import kind_of, mapping_in, metrics_of
+
     told = record["metadata"]
-    data, metrics = told.get("data") or {}, told.get("metrics") or {}
+    data, metrics = mapping_in(told, "data"), metrics_of(told)
     lines = [
-        f"{record['model']}: {told.get('kind', 'network')}, {record['bytes']:,} bytes",
+        f"{record['model']}: {kind_of(told)}, {record['bytes']:,} bytes",
         f"nodes     {record['visible']:,} findings, {record['hidden']:,} causes in "
         f"{record['layers']} layer{'s' * (record['layers'] > 1)}, {record['edges']:,} edges",
         f"parameters {record['parameters']:,}, of which {record['free']:,} are free; "
@@ -318,16 +321,15 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
         lines.append(
             f"sets      {record['sets']:,} of alternatives: at most one cause of a set is on"
         )
-    if isinstance(data, dict) and "rows" in data:
+    if is_whole(data.get("rows")) and is_whole(data.get("columns")):
         lines.append(
             f"data      {data['rows']:,} rows of {data['columns']:,} columns from "
             f"{data.get('source') or 'an unnamed source'}, SHA-256 {str(data.get('sha256'))[:12]}"
         )
-    if told.get("created"):
-        versions = told.get("versions") or {}
-        lines.append(f"created   {told['created']} by noisyor {versions.get('noisyor', '?')}")
-    if isinstance(metrics, dict):
-        lines += [f"{name:<32} {value:.4f}" for name, value in metrics.items()]
+    if isinstance(told.get("created"), str):
+        version = mapping_in(told, "versions").get("noisyor", "?")
+        lines.append(f"created   {told['created']} by noisyor {version}")
+    lines += [f"{name:<32} {value:.4f}" for name, value in metrics.items()]
     for cause in record["causes"]:
         words = ", ".join(
             f"{item['name']} {item['probability']:.2f}" for item in cause["switches_on"][:6]

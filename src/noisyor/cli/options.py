@@ -51,7 +51,17 @@ Decorator = Callable[[Function], Function]
 NOTHING_FOUND = 1
 """Exit code of a command that worked and found no cause."""
 
-PATH = click.Path(path_type=Path)
+
+class _PathType(click.Path):
+    """A path; the system's functions take no zero byte for an answer."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if "\0" in str(value):
+            self.fail("a path cannot hold a zero byte", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = _PathType(path_type=Path)
 
 model_argument = click.argument("model", type=PATH, metavar="MODEL")
 data_argument = click.argument("data", type=PATH, metavar="DATA")

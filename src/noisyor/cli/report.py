@@ -88,6 +88,12 @@ def _text(result: dict[str, Any]) -> str:
         reference = result["independent_elbo"]
         beside = "" if reference is None else f"  (independent columns {reference:.2f})"
         lines.append(f"bound       {result['elbo']:.2f} nats per row{beside}")
+    mixture = result["mixture"]
+    if mixture is not None:
+        lines.append(
+            f"mixture     of {mixture['n_classes']} classes: {mixture['gain']:+.2f} nats per row "
+            f"(± {mixture['error']:.2f}) against the model"
+        )
     if result["ones_explained"] is not None:
         lines.append(f"explained   {100 * result['ones_explained']:.0f} % of the ones")
     lines.append(f"dead        {len(result['dead'])} causes")

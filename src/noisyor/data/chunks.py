@@ -11,14 +11,16 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-from noisyor._util.array_file import SPARSE_ARRAYS, open_npy, open_npz, read_sparse
+from noisyor._util.array_file import open_npy, read_sparse, sparse_shape
 from noisyor._util.arrays import AnyArray
+from noisyor._util.compression import reading
 from noisyor._util.parquet_file import check_numbers, open_parquet, reading_parquet, sparse_block
+from noisyor._util.sparse import compressed_matrix
+from noisyor.data.checks import check_size, checked_names
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
@@ -215,57 +217,90 @@ class _MappedRows(RowSource):
 
     def __init__(self, folder: Path, chunk_rows: int) -> None:
         self.folder = folder
-        shape = self._array("shape")
+        shape = self._array("shape", "iu")
         if shape is None:
             raise InvalidDataError(f"{folder} has no shape.npy: it was not written completely")
         if shape.shape != (2,):
             raise InvalidDataError(f"{folder}: shape.npy is not a number of rows and of columns")
         n_rows, self.n_visible = (int(size) for size in shape)
-        self.arrays = {
-            name: self._array(name)
-            for name in ("indptr", "indices", "data", "missing_indptr", "missing_indices")
-        }
-        for name in ("indptr", "missing_indptr"):
-            pointer = self.arrays[name]
-            if pointer is not None and len(pointer) != n_rows + 1:
-                raise InvalidDataError(
-                    f"{name}.npy in {folder} has {len(pointer)} entries, expected {n_rows + 1}"
-                )
         if n_rows < 1:
             raise InvalidDataError(f"no rows in {folder}")
-        names = folder / _NAMES
-        self.column_names = tuple(json.loads(names.read_text())) if names.exists() else None
+        check_size(n_rows, self.n_visible)
+        self.data = self._array("data", "biuf")
+        self.ones = self._rows("", n_rows)
+        self.missing = self._rows("missing_", n_rows)
+        if self.ones is None:
+            raise InvalidDataError(f"{folder} has no indices.npy: it was not written completely")
+        self.column_names = _stored_names(folder / _NAMES, self.n_visible)
         self.begins = range(0, n_rows, chunk_rows)
         self.sizes = tuple(min(chunk_rows, n_rows - begin) for begin in self.begins)
 
     def read(self, number: int) -> Observations:
         begin, size = self.begins[number], self.sizes[number]
-        missing = self._csr("missing_", begin, size, None)
-        return _observations(
-            self._csr("", begin, size, self.arrays["data"]),
-            f"{self.folder}, rows {begin} to {begin + size}",
-            self.column_names,
-            None if missing is None else missing.astype(np.bool_),
-        )
+        where = f"{self.folder}, rows {begin} to {begin + size}"
+        assert self.ones is not None
+        ones = self._csr(self.ones, begin, size, self.data, where)
+        missing = None
+        if self.missing is not None:
+            missing = self._csr(self.missing, begin, size, None, where).astype(np.bool_)
+        return _observations(ones, where, self.column_names, missing)
 
-    def _csr(self, prefix: str, begin: int, size: int, data: AnyArray | None) -> Any:
-        pointer, indices = self.arrays[f"{prefix}indptr"], self.arrays[f"{prefix}indices"]
-        if pointer is None or indices is None:
-            return None
-        ptr = np.array(pointer[begin : begin + size + 1], dtype=np.int64)
-        part = slice(int(ptr[0]), int(ptr[-1]))
-        columns = np.array(indices[part])
-        values = np.ones(len(columns), np.uint8) if data is None else np.array(data[part])
-        try:
-            return sp.csr_array((values, columns, ptr - ptr[0]), shape=(size, self.n_visible))
-        except ValueError as error:
+    def _csr(self, rows: _Stored, begin: int, size: int, data: AnyArray | None, where: str) -> Any:
+        ptr = np.array(rows.ptr[begin : begin + size + 1])
+        if not 0 <= int(ptr[0]) <= int(ptr[-1]) <= len(rows.columns):
             raise InvalidDataError(
-                f"{self.folder}, rows {begin} to {begin + size}: {error}"
-            ) from error
+                f"{where}: damaged or incomplete (entries {ptr[0]} to {ptr[-1]} of "
+                f"{len(rows.columns):,})"
+            )
+        part = slice(int(ptr[0]), int(ptr[-1]))
+        columns = np.array(rows.columns[part])
+        values = np.ones(len(columns), np.uint8) if data is None else np.array(data[part])
+        parts = (values, columns, ptr - ptr[0])
+        return compressed_matrix("csr", parts, (size, self.n_visible), where)
 
-    def _array(self, name: str) -> AnyArray | None:
+    def _rows(self, prefix: str, n_rows: int) -> _Stored | None:
+        """The arrays of the ones or of the unobserved entries; None if there are none."""
+        ptr = self._array(f"{prefix}indptr", "iu")
+        columns = self._array(f"{prefix}indices", "iu")
+        if ptr is None or columns is None:
+            if ptr is not columns:
+                raise InvalidDataError(
+                    f"{self.folder} has only one of {prefix}indptr.npy and {prefix}indices.npy"
+                )
+            return None
+        if len(ptr) != n_rows + 1:
+            raise InvalidDataError(
+                f"{prefix}indptr.npy in {self.folder} has {len(ptr)} entries, expected {n_rows + 1}"
+            )
+        return _Stored(ptr, columns)
+
+    def _array(self, name: str, kinds: str) -> AnyArray | None:
         path = self.folder / f"{name}.npy"
-        return open_npy(path) if path.exists() else None
+        if not path.exists():
+            return None
+        array = open_npy(path)
+        if array.ndim != 1 or array.dtype.kind not in kinds:
+            raise InvalidDataError(
+                f"{path}: expected one axis of numbers, got {array.dtype} of shape {array.shape}"
+            )
+        return array
+
+
+class _Stored(NamedTuple):
+    """Columns of each row, mapped from files; nothing is checked yet."""
+
+    ptr: AnyArray
+    columns: AnyArray
+
+
+def _stored_names(path: Path, n_visible: int) -> tuple[str, ...] | None:
+    if not path.exists():
+        return None
+    with reading(path, ValueError, RecursionError, fault="not a list of names"):
+        names = json.loads(path.read_bytes())
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InvalidDataError(f"{path}: not a list of names")
+        return checked_names(names, n_visible)
 
 
 class _NpzRows(RowSource):
@@ -273,7 +308,7 @@ class _NpzRows(RowSource):
 
     def __init__(self, files: list[Path]) -> None:
         self.files = files
-        shapes = [self._shape(file) for file in files]
+        shapes = [sparse_shape(file) for file in files]
         self.n_visible = shapes[0][1]
         for file, shape in zip(files, shapes, strict=True):
             if shape[1] != self.n_visible:
@@ -285,14 +320,6 @@ class _NpzRows(RowSource):
     def read(self, number: int) -> Observations:
         file = self.files[number]
         return _observations(read_sparse(file), file)
-
-    @staticmethod
-    def _shape(file: Path) -> tuple[int, int]:
-        with open_npz(file) as arrays:
-            if not set(arrays.shapes) >= SPARSE_ARRAYS:
-                raise InvalidDataError(f"{file} is not a sparse matrix that SciPy's save_npz wrote")
-            n_rows, n_visible = (int(size) for size in arrays.read("shape"))
-        return n_rows, n_visible
 
 
 class _ParquetRows(RowSource):

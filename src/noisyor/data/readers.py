@@ -16,6 +16,7 @@ import numpy as np
 
 from noisyor._util.arrays import AnyArray, LongArray
 from noisyor._util.csr import Rows, contains, pointers, row_blocks
+from noisyor._util.sparse import csr_of
 from noisyor.data.checks import check_size, checked_names
 from noisyor.errors import InvalidDataError, UnsupportedDataError
 
@@ -180,24 +181,13 @@ def _dense(X: AnyArray) -> BlockReader:
 
 
 def _sparse(X: Any) -> BlockReader:
-    from scipy import sparse
-
     _check_kind(X.dtype, "the sparse matrix")
     if X.ndim != 2:
         raise InvalidDataError(
             f"expected a matrix, got shape {X.shape}: X.reshape(1, -1) makes a vector one row"
         )
     check_size(*X.shape)
-    try:
-        given = X.tocsr()
-        # An object of our own: its flags are computed afresh, and the caller's is left as it is.
-        csr = sparse.csr_array((given.data, given.indices, given.indptr), shape=X.shape)
-        csr.check_format(full_check=True)
-        if not csr.has_canonical_format:
-            csr = csr.copy()
-            csr.sum_duplicates()
-    except ValueError as error:
-        raise InvalidDataError(f"the sparse matrix is not well formed: {error}") from error
+    csr = csr_of(X)
     rows = Rows(csr.indptr.astype(np.int64), csr.indices)
     return reader_for_rows(rows, X.shape[1], csr.data)
 

@@ -88,6 +88,6 @@ def _inner_descriptions(stream: IO[bytes], where: str, files: re.Pattern[str]) -
 
 
 def _descriptions(raw: IO[bytes], where: str) -> Iterator[str]:
-    with reading(where), decompressed(raw) as stream:
+    with reading(where), decompressed(raw, where) as stream:
         for number, record in json_lines(text_lines(stream, where), where):
             yield clean_description(text_of(record, "description", where, number))

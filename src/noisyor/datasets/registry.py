@@ -40,6 +40,12 @@ _HPO = "https://github.com/obophenotype/human-phenotype-ontology/releases/downlo
 _OVPM_PAGE = "https://github.com/clinicalml/overparam/tree/master/noisyor/datasets"
 _OVPM_FILES = "https://raw.githubusercontent.com/clinicalml/overparam/30acfacf7baba6dc6d748e48702c958088f3e988/"
 
+_COLUMN_GENERATION = "https://github.com/kovacsrekaagnes/rank_k_Binary_Matrix_Factorisation"
+_COLUMN_GENERATION_FILES = (
+    "https://raw.githubusercontent.com/kovacsrekaagnes/rank_k_Binary_Matrix_Factorisation/"
+    "cfeac2d3517ff5500572e6d6683f1b7faf63408a/data/"
+)
+
 _LIST = [
     # ---- tiny20
     DataFile(
@@ -181,6 +187,14 @@ _OVPM_ARCHIVES = {
     "IMG-UNIF": "63eb4cb781b45ce297a11447e225f03070c8555b6f4580d728229a8576a40351",
 }
 
+# Whitespace-separated matrices, for benchmarks/published_matrices.py.
+_PUBLISHED = {
+    "apb": "8616d55f6d5dfeb3a79035b73e1c943b4e5dbb6ef9426a7a626f3779170566b7",
+    "heart": "82fa7111a15293e7c73d517cfd21885fe7df4c89e3ffc129b0da7dfdcf4d01c2",
+    "lymp": "43676bef260801f85f7fbf8e02f66feebdfb7918083a59b153c058c2e2bafdc0",
+    "zoo": "4c0ff96a8aa5c2cecde41124ba1aed1df4a87286eaf03b12644d1d943a78ae03",
+}
+
 _NOISE = "9b4fe088bc64400f1f918c16444881e5701488ed01441cf82539e628b36aeaa2"
 _IMG_PRIORS = "77022d867ffaeabfe5631555592fcbda560c09fdb499188900b12677dbe8509e"
 _CON_PRIORS = "e5cd5d0fa5ceee2bca7cdf478bcbbd9b55ed0de5a1c8616d1dbbb79092cd1fe2"
@@ -245,6 +259,10 @@ def ovpm_originals(name: str) -> list[str]:
         *(f"{folder}/true_params/{part}.txt" for part in ("weights", "priors", "noise")),
     ]
 
+
+for _name, _sha256 in _PUBLISHED.items():
+    _url = f"{_COLUMN_GENERATION_FILES}{_name}.txt"
+    _LIST.append(DataFile(f"bmf_published/{_name}.txt", _sha256, _url, _COLUMN_GENERATION))
 
 for _name, _sha256 in _OVPM_ARCHIVES.items():
     _LIST.append(DataFile(f"ovpm_{_name}.npz", _sha256, None, _OVPM_PAGE))

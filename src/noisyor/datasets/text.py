@@ -362,7 +362,7 @@ def _member_texts(
     empty = True
     with reading(source):
         for name, raw in members(source, lambda name: name.rpartition("/")[2] == file):
-            with decompressed(raw) as stream:
+            with decompressed(raw, f"{source}, {name}") as stream:
                 for text in texts(stream, f"{source}, {name}"):
                     empty = False
                     yield text

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor._util.arrays import BoolArray, FloatArray, LongArray
+from noisyor._util.sparse import csr_of
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 from noisyor.network.graph import Network
@@ -152,7 +153,7 @@ def attribute_findings(network: Network, X: Any, states: Any) -> Attribution:
     [0]
     """
     ones = Observations.of(X, n_visible=network.n_visible).to_csr()
-    on = sp.csr_array(states)
+    on = csr_of(states) if sp.issparse(states) else sp.csr_array(np.asarray(states))
     if on.shape != (ones.shape[0], network.n_hidden):
         raise InvalidDataError(
             f"states have shape ({ones.shape[0]}, {network.n_hidden}) for these rows, "

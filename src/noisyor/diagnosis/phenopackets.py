@@ -146,10 +146,10 @@ def _records(path: Path) -> Iterator[_Record]:
     if path.is_dir() or uncompressed_name(path).endswith(_ARCHIVES):
         for inside, stream in members(path, _is_json):
             where = f"{path.parent if path.is_dir() else path}/{inside}"
-            with reading(where), decompressed(stream) as content:
+            with reading(where), decompressed(stream, where) as content:
                 yield from _of_stream(content, where, PurePosixPath(inside).name)
         return
-    with path.open("rb") as raw, reading(path), decompressed(raw) as content:
+    with path.open("rb") as raw, reading(path), decompressed(raw, path) as content:
         yield from _of_stream(content, str(path), path.name)
 
 

@@ -20,7 +20,12 @@ from noisyor.diagnosis.findings import present_findings
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.evidence import find_starts
-from noisyor.inference.exact import MAX_HIDDEN, hidden_configurations, log_joint_table
+from noisyor.inference.exact import (
+    MAX_HIDDEN,
+    check_possible,
+    hidden_configurations,
+    log_joint_table,
+)
 from noisyor.inference.marginals import marginals
 from noisyor.network.forward import prior_marginals
 from noisyor.network.graph import Network
@@ -229,6 +234,7 @@ def _enumerated(part: Subnetwork) -> _Belief:
     states = hidden_configurations(n_hidden)
     values = part.row.to_dense().astype(np.float64)
     log_p = log_joint_table(part.network, states, values)[0]
+    check_possible(log_p.max(keepdims=True))
     weight = np.exp(log_p - log_p.max())
     weight /= weight.sum()
     likely = np.argsort(-weight, kind="stable")[:_WEIGHTED_STATES]

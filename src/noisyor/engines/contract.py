@@ -19,7 +19,14 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from noisyor._util.arrays import BinaryArray, FloatArray, IntArray, LongArray, SingleArray
+from noisyor._util.arrays import (
+    BinaryArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    LongArray,
+    SingleArray,
+)
 from noisyor.data.observations import Observations
 from noisyor.network.graph import Network
 
@@ -293,6 +300,30 @@ class CoverResult(NamedTuple):
     flips: int
 
 
+class ImproveOptions(NamedTuple):
+    """How long to look for covers with fewer errors.
+
+    At most ``steps`` replacements of factors, fewer if ``patience`` in a row lowered nothing; after
+    each one up to ``sweeps`` passes at a ``temperature``, in wrong entries.
+    """
+
+    steps: int
+    patience: int
+    sweeps: int
+    temperature: float
+
+
+class ImprovedCover(NamedTuple):
+    """The cover with fewest errors: ``states`` (n_rows, n_factors), ``factors`` (n_factors,
+    n_columns), the weight of its wrong entries, and the number of replacements made.
+    """
+
+    states: BinaryArray
+    factors: BinaryArray
+    errors: float
+    steps: int
+
+
 class Factors(NamedTuple):
     """Columns of every factor: those of factor k are ``columns[ptr[k]:ptr[k + 1]]``."""
 
@@ -438,6 +469,24 @@ class Engine(Protocol):
         """
         ...
 
+    def improve_cover(
+        self,
+        ones: BoolArray,
+        observed: BoolArray,
+        weights: FloatArray,
+        states: BinaryArray,
+        factors: BinaryArray,
+        options: ImproveOptions,
+        key: NoiseKey,
+    ) -> ImprovedCover:
+        """Replace factors of a cover, some at a time, and keep what has no more errors.
+
+        ``ones`` and ``observed`` (n_rows, n_columns); ``weights`` (n_rows,) how many rows each one
+        stands for, or (0,) if all stand for one; ``states`` (n_rows, n_factors) and ``factors``
+        (n_factors, n_columns) to start from.
+        """
+        ...
+
 
 EngineLike = str | Engine
 """What ``engine=`` takes: ``"auto"``, the name of an engine, or an engine."""
@@ -454,6 +503,7 @@ FUNCTIONS = frozenset(
         "anneal",
         "joint_max_product",
         "cover_memberships",
+        "improve_cover",
     }
 )
 """Everything that an engine may support."""

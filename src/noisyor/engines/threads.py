@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
+from noisyor._util.validation import COUNT
 from noisyor.errors import InvalidSettingError
 
 ROWS_OF_PIECE = 12
@@ -30,15 +31,15 @@ def resolve_threads(n_threads: int | None) -> int:
     if value is None and os.environ.get("NOISYOR_NUM_THREADS"):
         source = "NOISYOR_NUM_THREADS"
         text = os.environ[source]
-        value = int(text) if text.isdecimal() else 0
+        value = int(text) if text.isdecimal() and len(text) < 10 else 0
     if value is None:
         try:
             return len(os.sched_getaffinity(0))
         except AttributeError:  # not on every system
             return os.cpu_count() or 1
-    if value < 1:
+    if not COUNT.valid(value):
         raise InvalidSettingError(f"{source} must be a positive number")
-    return value
+    return int(value)
 
 
 def run_blocks(

@@ -16,11 +16,26 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from noisyor._util.kinds import Kind
+from noisyor._util.sparse import csr_of
+from noisyor._util.validation import (
+    COUNT,
+    COUNT_OR_ZERO,
+    FLAG,
+    NUMBER,
+    PATH,
+    POSITIVE,
+    TEXT,
+    WORKERS,
+    Rule,
+    check_settings,
+    choice,
+    or_none,
+)
 from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import Engine
 from noisyor.engines.registry import get_engine
-from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
 from noisyor.estimators.persistence import history_of, method_of, read_model, write_model
 from noisyor.estimators.rows import PreparedSource, Tally, read_rows, with_sample_weight
 from noisyor.inference.explain import explain
@@ -29,7 +44,7 @@ from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.inference.objective import elbo_mp
 from noisyor.inference.posterior import Posterior
-from noisyor.io.provenance import provenance
+from noisyor.io.provenance import mapping_in, provenance
 from noisyor.learning.options import TrainOptions
 from noisyor.learning.recipes.fit import FitResult
 from noisyor.learning.state import History
@@ -43,6 +58,24 @@ _PASSED_ON = ("init", "steps", "learning_rate", "method", "progress")
 _OF_AN_UPDATE = ("batch_size", "learning_rate", "step_on")
 _OF_A_STREAM = ("callbacks", "checkpoint_every")
 _BLOCK_CELLS = 4_000_000
+_KEPT_UPDATES = 10_000
+_RULES = {
+    "steps": or_none(COUNT_OR_ZERO),
+    "batch_size": or_none(
+        Rule(lambda value: value == "all" or COUNT.valid(value), "1, 2, …, 'all'")
+    ),
+    "learning_rate": or_none(POSITIVE),
+    "method": or_none(
+        Rule(lambda value: hasattr(value, "posterior"), "a method such as MaxProduct()")
+    ),
+    "output": choice("states", "probability"),
+    "binarize": or_none(NUMBER),
+    "n_jobs": or_none(WORKERS),
+    "progress": or_none(FLAG),
+    "checkpoint": or_none(PATH),
+    "resume": FLAG,
+    "options": or_none(Rule(lambda value: isinstance(value, Mapping), "a mapping")),
+}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -134,7 +167,8 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
         The first chunk of a new model also decides where learning starts (and the graph of a
         topic model), so let it be a fair sample. ``steps``, ``checkpoint`` and ``resume`` do not
-        apply. ``sample_weight`` (n_rows,) as in `fit`.
+        apply. ``sample_weight`` (n_rows,) as in `fit`. ``history_`` keeps the last 10,000 updates,
+        so that a service can go on for ever.
         """
         self._check_params()
         new = not hasattr(self, "network_")
@@ -150,7 +184,8 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             self._stream, self.network_, rows, method, options, engine=self._engine()
         )
         network = self.network_.with_theta(self._stream.training.theta)
-        history = self.history_.followed_by(history)
+        self._tally.fold()
+        history = self.history_.followed_by(history).recent(_KEPT_UPDATES)
         return self._keep_streamed(network, history, rows, self._tally)
 
     def _fit_source(self, source: RowSource) -> Self:
@@ -169,7 +204,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self, network: Network, history: History, rows: Observations, tally: Tally
     ) -> Self:
         """Store what was learned from chunks, of which ``rows`` is one."""
-        settings = self.settings_ | {"steps": len(history.elbo)}
+        settings = self.settings_ | {"steps": history.n_steps}
         self._keep(FitResult(network, history, settings), rows)
         self.provenance_["data"] = tally.describe()
         return self
@@ -186,7 +221,10 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Keywords for the learning function; a random state is drawn from once for each call."""
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
-            seed = check_random_state(seed).randint(2**31 - 1)
+            try:
+                seed = check_random_state(seed).randint(2**31 - 1)
+            except (ValueError, TypeError) as error:
+                raise InvalidSettingError(f"random_state: {error}") from error
         return {"seed": int(seed), **self._given()}
 
     def _given(self) -> dict[str, Any]:
@@ -224,7 +262,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             tail = max(1, len(self.history_.elbo) // 10)
             metrics["training_elbo"] = float(self.history_.elbo[-tail:].mean())
         last = self.history_.evaluations[-1:]
-        if last and last[0].step == len(self.history_.elbo):  # of these parameters, not of earlier
+        if last and last[0].step == self.history_.n_steps:  # of these parameters, not of earlier
             metrics["held_out_elbo"] = last[0].elbo
         self.provenance_ = provenance(
             self._kind, rows, settings=self.settings_, metrics=metrics, curve=self.history_.curve()
@@ -273,7 +311,8 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         sparse; with ``output="probability"`` its probability, always dense.
         """
         check_is_fitted(self, "network_")
-        states = sp.csr_array(check_array(X, accept_sparse="csr") >= 0.5)
+        given = csr_of(X) if sp.issparse(X) else X
+        states = sp.csr_array(check_array(given, accept_sparse="csr") >= 0.5)
         if states.shape[1] != self.network_.n_hidden:
             raise InvalidDataError(
                 f"X has {states.shape[1]} causes, but {type(self).__name__} has "
@@ -354,10 +393,16 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Read a model that `save` or the command line wrote. ``history_`` is thinned."""
         network, metadata, params = read_model(path, cls._kind, cls._get_param_names())
         estimator = cls(**(cls._params_of(network) | params))
+        try:
+            estimator._check_params()
+        except InvalidSettingError as error:
+            raise ModelFileError(
+                f"the model file {os.fspath(path)} holds parameters that make no sense: {error}"
+            ) from error
         estimator.provenance_ = {
             name: value for name, value in metadata.items() if name != "estimator"
         }
-        estimator.settings_ = dict(metadata.get("settings") or {})
+        estimator.settings_ = dict(mapping_in(metadata, "settings"))
         estimator.history_ = history_of(metadata)
         estimator.n_features_in_ = network.n_visible
         if network.visible_names is not None:
@@ -388,14 +433,8 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return self._rows(X, reset=False)
 
     def _check_params(self) -> None:
-        if self.output not in ("states", "probability"):
-            raise InvalidSettingError(
-                f"output must be 'states' or 'probability', got {self.output!r}"
-            )
-        if isinstance(self.batch_size, str) and self.batch_size != "all":
-            raise InvalidSettingError(
-                f"batch_size is a number, 'all' or None, got {self.batch_size!r}"
-            )
+        check_settings(self, _RULES)
+        or_none(TEXT).check("init", getattr(self, "init", None))
 
 
 def _with_names(network: Network, names: tuple[str, ...] | None) -> Network:

@@ -32,6 +32,7 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
     Parameters
     ----------
     n_components : number of causes at most, those supported by the data; ``"auto"`` finds it.
+    objective : what the causes are for, see `learn_factors`.
     init : where learning starts, see `learn_factors`.
     steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
     progress, checkpoint, resume, options : see `NoisyOrEstimator`.
@@ -55,6 +56,7 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
     _kind: ClassVar[Kind] = "factors"
 
     n_components: int | Literal["auto"] = 8
+    objective: str = field(default="auto", kw_only=True)
     init: str | None = field(default=None, kw_only=True)
 
     def _check_params(self) -> None:
@@ -62,10 +64,11 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
         _check_count("n_components", self.n_components, or_auto=True)
 
     def _learn(self, rows: Observations, **options: Any) -> FitResult:
+        objective: Any = self.objective
         if self.n_components != "auto":
-            return learn_factors(rows, self.n_components, **options)
+            return learn_factors(rows, self.n_components, objective=objective, **options)
         try:
-            return learn_factors(rows, "auto", **options)
+            return learn_factors(rows, "auto", objective=objective, **options)
         except NoisyOrError as error:
             raise InvalidSettingError(
                 f"n_components='auto' is not possible here: {error}"

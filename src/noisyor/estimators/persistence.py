@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.io.model_file import load_model, save_network
+from noisyor.io.provenance import mapping_in, training_curve
 from noisyor.learning.state import Evaluation, History
 from noisyor.network.graph import Network
 
@@ -21,7 +23,11 @@ __all__ = ["history_of", "method_of", "read_model", "write_model"]
 
 PathLike = str | os.PathLike[str]
 
-_OF_THE_RUN = ("checkpoint", "n_jobs", "progress", "resume")  # say nothing about the model
+# These say nothing about the model. They are not read either: no file decides where to write.
+_OF_THE_RUN = (
+    *("checkpoint", "checkpoint_every", "resume"),
+    *("n_jobs", "engine", "progress", "callbacks"),
+)
 _METHODS: dict[str, type[MaxProduct] | type[MeanField]] = {
     "max-product": MaxProduct,
     "mean-field": MeanField,
@@ -51,32 +57,37 @@ def read_model(
             f"the model file {os.fspath(path)} holds a model of kind {found!r}, expected {kind!r}; "
             "NoisyOrNetwork.load reads any"
         )
-    entry = metadata.get("estimator")
-    params = entry.get("params") if isinstance(entry, dict) else None
-    given = params if isinstance(params, dict) else {}
-    kept = {name: _revived(value) for name, value in given.items() if name in names}
+    given = mapping_in(mapping_in(metadata, "estimator"), "params")
+    kept = {
+        name: _revived(value)
+        for name, value in given.items()
+        if name in names and name not in _OF_THE_RUN
+    }
     return network, metadata, kept
 
 
 def method_of(settings: Any) -> Method:
     """The method with these settings (see `Method.settings`)."""
-    if isinstance(settings, Mapping) and settings.get("method") in _METHODS:
-        options = {name: value for name, value in settings.items() if name != "method"}
+    name = settings.get("method") if isinstance(settings, Mapping) else None
+    if isinstance(name, str) and name in _METHODS:
+        options = {key: value for key, value in settings.items() if key != "method"}
         try:
-            return _METHODS[settings["method"]](**options)
+            return _METHODS[name](**options)
         except TypeError:
             pass
-    raise InvalidSettingError(f"no method has the settings {settings!r}; give one as method=")
+    raise InvalidSettingError(
+        f"no method has the settings {reprlib.repr(settings)}; give one as method="
+    )
 
 
 def history_of(metadata: Mapping[str, Any]) -> History:
     """The training curve that a model file keeps, thinned to a few hundred points."""
-    curve = metadata.get("curve")
-    if not isinstance(curve, Mapping):
+    curve = training_curve(metadata)
+    if curve is None:
         return History()
-    pairs = zip(curve.get("held_out_step", ()), curve.get("held_out_elbo", ()), strict=False)
-    evaluations = tuple(Evaluation(int(step), float(elbo)) for step, elbo in pairs)
-    return History(np.array(curve.get("elbo", ()), dtype=np.float64), np.empty(0), evaluations)
+    pairs = zip(curve.held_out_step.tolist(), curve.held_out_elbo.tolist(), strict=True)
+    evaluations = tuple(Evaluation(int(step), elbo) for step, elbo in pairs)
+    return History(curve.elbo, np.empty(0), evaluations)
 
 
 def _plain(value: Any) -> Any:
@@ -90,6 +101,9 @@ def _plain(value: Any) -> Any:
 
 
 def _revived(value: Any) -> Any:
-    if isinstance(value, dict) and value.get("method") in _METHODS:
-        return method_of(value)
+    if isinstance(value, dict):
+        name = value.get("method")
+        if isinstance(name, str) and name in _METHODS:
+            return method_of(value)
+        return {key: item for key, item in value.items() if key not in _OF_THE_RUN}
     return tuple(value) if isinstance(value, list) else value

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
-from noisyor._util.validation import is_finite
+from noisyor._util.sparse import csr_of
+from noisyor._util.validation import is_finite, is_whole
 from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
@@ -33,6 +35,8 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> 
         return X
     if isinstance(X, RowSource):
         raise InvalidDataError("only fit takes all chunks at once: iterate over them here")
+    if sp.issparse(X) and X.ndim == 2:  # before scikit-learn changes its layout
+        X = csr_of(X)
     X = validate_data(
         estimator,
         X,
@@ -116,41 +120,62 @@ def _above(X: Any, threshold: float) -> Any:
     return np.where(np.isnan(X), np.nan, above) if X.dtype.kind == "f" else above
 
 
+class _Counted(NamedTuple):
+    """What is known of some chunks: numbers of rows, ones, missing entries and chunks."""
+
+    rows: int
+    ones: int
+    missing: int
+    sha256: str
+    chunks: int = 1
+
+    def with_next(self, later: _Counted) -> _Counted:
+        """These chunks and those that came after them."""
+        return _Counted(
+            self.rows + later.rows,
+            self.ones + later.ones,
+            self.missing + later.missing,
+            hashlib.sha256(f"{self.sha256}{later.sha256}".encode()).hexdigest(),
+            self.chunks + later.chunks,
+        )
+
+
 @dataclass
 class Tally:
     """Size and fingerprint of rows that came in chunks and were not kept."""
 
     columns: int = 0
-    chunks: dict[int, tuple[int, int, int, str]] = field(default_factory=dict)
+    chunks: dict[int, _Counted] = field(default_factory=dict)
 
     @classmethod
     def after(cls, origin: Mapping[str, Any]) -> Tally:
         """A tally that goes on from the data that a model came from, if they are known."""
         tally, data = cls(), origin.get("data")
         if isinstance(data, Mapping):
-            sizes = (int(data.get(name, 0)) for name in ("rows", "ones", "missing"))
-            tally.chunks[-1] = (*sizes, str(data.get("sha256", "")))  # type: ignore[assignment]
+            found: list[Any] = [data.get(name) for name in ("rows", "ones", "missing")]
+            rows, ones, missing = (int(size) if is_whole(size) else 0 for size in found)
+            tally.chunks[-1] = _Counted(rows, ones, missing, str(data.get("sha256", "")))
         return tally
 
     def add(self, number: int, rows: Observations) -> None:
         """Count a chunk; one that was counted before is not counted again."""
         self.columns = rows.n_visible
         if number not in self.chunks:
-            entry = (rows.n_rows, rows.n_active, rows.n_missing, rows.fingerprint())
-            self.chunks[number] = entry
+            self.chunks[number] = _Counted(
+                rows.n_rows, rows.n_active, rows.n_missing, rows.fingerprint()
+            )
+
+    def fold(self) -> None:
+        """Keep one entry for all chunks so far: for those that never come again."""
+        self.chunks = {-1: self._total()}
+
+    def _total(self) -> _Counted:
+        in_order = (self.chunks[number] for number in sorted(self.chunks))
+        return reduce(_Counted.with_next, in_order)
 
     def describe(self) -> dict[str, Any]:
         """The ``data`` of a model file, see `noisyor.io.provenance`."""
-        parts = [self.chunks[number] for number in sorted(self.chunks)]
-        return {
-            "rows": sum(part[0] for part in parts),
-            "columns": self.columns,
-            "ones": sum(part[1] for part in parts),
-            "missing": sum(part[2] for part in parts),
-            "sha256": hashlib.sha256("".join(part[3] for part in parts).encode()).hexdigest(),
-            "chunks": len(parts),
-            "source": None,
-        }
+        return {**self._total()._asdict(), "columns": self.columns, "source": None}
 
 
 class PreparedSource(RowSource):

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from noisyor._util.arrays import FloatArray
 from noisyor._util.numerics import log_one_minus_exp
 from noisyor.data.observations import Observations
-from noisyor.errors import InvalidSettingError
+from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.graph import Network
 
 MAX_HIDDEN = 20
@@ -72,7 +72,8 @@ def enumerate_posterior(
     ----------
     network : at most ``MAX_HIDDEN`` independent hidden nodes; time and memory double with each one,
         and grow n + 1 times with a set of n alternatives.
-    X : observations; unobserved visibles are summed out of p.
+    X : observations; unobserved visibles are summed out of p. A row that the network can never
+        produce has no posterior and is refused.
     maximize_missing : in A, take the best value of each unobserved visible instead of leaving it
         out.
 
@@ -94,6 +95,7 @@ def enumerate_posterior(
     augmented = augmented_table(network, states, dense, maximize_missing)
 
     best = log_p.max(axis=1)
+    check_possible(best)
     weight = np.exp(log_p - best[:, None])
     evidence = weight.sum(axis=1)
     difference = np.empty((len(dense), network.n_hidden))
@@ -110,6 +112,16 @@ def enumerate_posterior(
         augmented_maximum=augmented.max(axis=1),
         max_marginals=difference,
     )
+
+
+def check_possible(best: FloatArray) -> None:
+    """Refuse rows whose best ``log p(h, x)``, (n_rows,), is minus infinity."""
+    impossible = np.flatnonzero(np.isneginf(best))
+    if impossible.size:
+        raise InvalidDataError(
+            f"row {impossible[0]} has probability 0: something is on that no active parent and no "
+            "leak can switch on"
+        )
 
 
 def hidden_configurations(n_hidden: int) -> npt.NDArray[np.uint8]:
@@ -194,9 +206,13 @@ def _combine(
     first = network.n_visible
     of_hidden = np.where(hidden.T == 1, on[first:], off[first:]).sum(axis=0)
     observed_on, observed_off = (dense == 1).astype(float), (dense == 0).astype(float)
-    table: FloatArray = of_hidden + observed_on @ on[:first] + observed_off @ off[:first]
+    # A node that nothing can switch on has log p = -inf, and 0 * -inf is no number.
+    never = np.isneginf(on[:first])
+    of_on = observed_on @ np.where(never, 0.0, on[:first])
+    of_on[observed_on @ never > 0] = -np.inf
+    table: FloatArray = of_hidden + of_on + observed_off @ off[:first]
     if missing is not None:
-        table = table + np.isnan(dense).astype(float) @ missing[:first]
+        table = table + np.isnan(dense).astype(float) @ missing[:first]  # finite: off is possible
     if not network.sets:
         return table
     # Independent nodes, given that no two of a set are on: equation T50.

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
+from noisyor._util.sparse import dense_of
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence
 from noisyor.engines.registry import Runner
@@ -122,8 +122,7 @@ def _empirical_entropy(posterior: Posterior, row: int) -> float:
 def _dense_states(
     states: Any, network: Network, n_rows: int, several: bool = False
 ) -> npt.NDArray[np.uint8]:
-    n_hidden = network.n_hidden
-    dense = states.toarray() if sp.issparse(states) else np.asarray(states)
+    n_hidden, dense = network.n_hidden, dense_of(states)
     fits = dense.ndim == 2 and dense.shape[1] == n_hidden
     if fits and several:
         fits = len(dense) > 0 and len(dense) % n_rows == 0

@@ -37,8 +37,9 @@ def export_network(network: Network, to: Target) -> bytes:
     to : ``"graphml"``: NetworkX and Gephi read it. ``"json"``: NetworkX's node-link form, that D3
         also reads. ``"bif"``: tables of conditional probabilities, for general programs for
         Bayesian networks; only where no node has more than 12 parents, and without sets of
-        alternatives. ``"csv"``: a line for each edge and each leak, for spreadsheets. GraphML and
-        JSON keep everything: what `from_networkx` makes of them is the same network.
+        alternatives. ``"csv"``: a line for each edge and each leak, for spreadsheets; a name that
+        one would take for a formula gets an apostrophe. GraphML and JSON keep everything: what
+        `from_networkx` makes of them is the same network.
 
     Examples
     --------
@@ -82,7 +83,7 @@ def _csv(network: Network) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     head = ["role", "cause", "effect", "theta", "probability", "parameter", "free"]
     writer.writerow([*head, "alternatives"] if network.sets else head)
-    names, priors = _names(network), network.prior_probability
+    names, priors = [_no_formula(name) for name in _names(network)], network.prior_probability
 
     def line(role: str, cause: str, effect: str, entry: int, hidden: int | None = None) -> None:
         theta = float(network.theta[entry])
@@ -154,6 +155,11 @@ def _bif(network: Network) -> bytes:
             lines.append(f"  ({listed}) {off!r}, {1 - off!r};")
         lines.append("}")
     return ("\n".join(lines) + "\n").encode()
+
+
+def _no_formula(name: str) -> str:
+    """A name that no spreadsheet takes for a formula: an apostrophe before it says it is text."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
 
 
 def _names(network: Network) -> list[str]:

@@ -1,19 +1,32 @@
-"""Where a model came from: what a model file says about its data, settings and quality."""
+"""Where a model came from: what a model file says about its data, settings and quality.
+
+The metadata of a file may be anything that JSON holds. What is read from them here is of the type
+that it should be, or left out.
+"""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor._util.kinds import Kind
+from noisyor._util.validation import is_finite
 from noisyor._version import __version__
 from noisyor.data.observations import Observations
 
-__all__ = ["provenance"]
+__all__ = [
+    "TrainingCurve",
+    "kind_of",
+    "mapping_in",
+    "metrics_of",
+    "provenance",
+    "training_curve",
+]
 
 NO_CURVE: Mapping[str, list[float]] = {
     "step": [],
@@ -72,3 +85,55 @@ def provenance(
             "python": platform.python_version(),
         },
     }
+
+
+def mapping_in(metadata: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """An entry of the metadata that is a mapping; an empty one if it is anything else."""
+    value = metadata.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def kind_of(metadata: Mapping[str, Any]) -> Kind:
+    """What the model says it is, "network" if it does not say."""
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    return next((kind for kind in kinds if metadata.get("kind") == kind), "network")
+
+
+def metrics_of(metadata: Mapping[str, Any]) -> dict[str, float]:
+    """The finite numbers among the metrics."""
+    return {
+        name: float(value)
+        for name, value in mapping_in(metadata, "metrics").items()
+        if is_finite(value)
+    }
+
+
+class TrainingCurve(NamedTuple):
+    """Bound of the training batches and of held-out rows over the steps, each perhaps empty."""
+
+    step: FloatArray
+    elbo: FloatArray
+    held_out_step: FloatArray
+    held_out_elbo: FloatArray
+
+
+def training_curve(metadata: Mapping[str, Any]) -> TrainingCurve | None:
+    """The record of the training, or None if there is none that can be drawn."""
+    record = mapping_in(metadata, "curve")
+    train = _pairs(record.get("step"), record.get("elbo"))
+    held_out = _pairs(record.get("held_out_step"), record.get("held_out_elbo"))
+    if not len(train[0]) and not len(held_out[0]):
+        return None
+    return TrainingCurve(*train, *held_out)
+
+
+def _pairs(x: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+    empty = np.empty(0), np.empty(0)
+    try:
+        xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return empty
+    if xs.ndim != 1 or xs.shape != ys.shape:
+        return empty
+    finite = np.isfinite(xs) & np.isfinite(ys)
+    return xs[finite], ys[finite]

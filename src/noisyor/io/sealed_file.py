@@ -28,6 +28,7 @@ __all__ = [
     "Arrays",
     "DamagedError",
     "PathLike",
+    "is_sealed",
     "on_one_line",
     "parsing",
     "read_sealed",
@@ -35,7 +36,8 @@ __all__ = [
 ]
 
 _ENTRY = "noisyor"
-_LARGEST_HEADER = 100 * 2**20
+_LARGEST_HEADER = 64 * 2**20
+_MUCH = 64 * 2**20
 
 PathLike = str | os.PathLike[str]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -68,6 +70,17 @@ def write_sealed(path: PathLike, form: str, fields: Mapping[str, Any], arrays: A
         raise ModelFileError(f"cannot write the model file {Path(path)}: {reason}") from error
     except (SafetensorError, ValueError) as error:
         raise ModelFileError(f"cannot write the model file {Path(path)}: {error}") from error
+
+
+def is_sealed(path: PathLike) -> bool:
+    """Whether a file says that it is one of noisyor's; of any version, and perhaps damaged."""
+    from safetensors import safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return _ENTRY in (file.metadata() or {})
+    except (SafetensorError, OSError, ValueError):
+        return False
 
 
 # What crafted or damaged content can provoke in parsers and conversions.
@@ -147,6 +160,9 @@ def _content(path: PathLike) -> bytes:
         start += stream.read(length)
         # Nothing is read of a file that is larger than its header says.
         _complete(_header(start), start, status.st_size)
+        on_disk = getattr(status, "st_blocks", status.st_size) * 512
+        if status.st_size > _MUCH and on_disk < status.st_size // 100:
+            raise DamagedError(f"of its {status.st_size:,} bytes most were never written")
         return start + stream.read()
 
 

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
+from noisyor._util.validation import is_finite
 from noisyor.errors import InvalidSettingError
 from noisyor.network.graph import Network
 from noisyor.network.parameters import theta_from_failure, theta_from_probability
@@ -93,9 +94,12 @@ def _setting(setting: str | Setting | tuple[float, float]) -> Setting:
                 f"no initialisation is named {setting!r}; there are {', '.join(SETTINGS)}"
             )
         return SETTINGS[setting]
-    result = Setting(*setting)
-    if not all(0 <= probability <= 1 for probability in result):
+    if not isinstance(setting, tuple | list) or len(setting) != 2:
+        raise InvalidSettingError(
+            f"a start is one of {', '.join(SETTINGS)}, or two probabilities, got {setting!r}"
+        )
+    if not all(is_finite(probability) and 0 <= probability <= 1 for probability in setting):
         raise InvalidSettingError(
             f"starting probabilities lie between 0 and 1, got {tuple(setting)}"
         )
-    return result
+    return Setting(*setting)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.validation import BELOW_ONE, check_seed, or_none
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
@@ -44,6 +45,8 @@ def hold_out(
     for none otherwise. A row whose weight is a whole number is that many rows: some may be held
     out and the others not.
     """
+    or_none(BELOW_ONE).check("held_out", share)
+    seed = check_seed(seed)
     if share is None:
         share = _SHARE if data.total_weight >= _FEW_ROWS else 0.0
     if share == 0:

@@ -39,6 +39,7 @@ def start_by_search(
     noise: Literal["shared", "per_visible"] = "per_visible",
     n_restarts: int = 12,
     n_extra: int = 16,
+    objective: Literal["description", "errors"] = "description",
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: bool | None = None,
@@ -52,7 +53,8 @@ def start_by_search(
     ----------
     X : binary data (n_rows, n_visible).
     n_components, noise, n_restarts, n_extra : see `learn_factors`.
-    seed, engine, progress : see `search_factors`.
+    objective, seed, engine, progress : see `search_factors`. Factors with fewest errors are taken
+        as they are: nothing is added to them or dropped.
 
     Returns
     -------
@@ -72,12 +74,21 @@ def start_by_search(
     enough = observations.total_weight >= _ROWS_TO_COMPARE
     limit, sought = observations.n_visible, n_components
     if not isinstance(n_components, str):
-        limit, sought = n_components, n_components + n_extra if enough else n_components
+        more = n_extra if enough and objective == "description" else 0
+        limit, sought = n_components, n_components + more
     found = search_factors(
-        observations, sought, n_restarts=n_restarts, seed=seed, engine=engine, progress=progress
+        observations,
+        sought,
+        n_restarts=n_restarts,
+        objective=objective,
+        seed=seed,
+        engine=engine,
+        progress=progress,
     )
     network = bipartite(observations.n_visible, max(1, len(found.factors)), noise=noise)
     network = start_from_factors(network, found)
+    if objective == "errors":
+        return network, True
     settled = max(found.rates) < EXACT if enough else is_determined_by_counts(found)
     if settled and network.n_hidden <= limit:
         return network, True

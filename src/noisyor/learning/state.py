@@ -70,7 +70,8 @@ class History:
     """What training recorded.
 
     ``elbo`` (steps,) mean bound of each minibatch before its update, rows counted by their weights;
-    ``seconds`` (steps,) wall time of each update; ``evaluations`` the held-out bounds.
+    ``seconds`` (steps,) wall time of each update; ``evaluations`` the held-out bounds;
+    ``forgotten`` how many updates came before the first that is kept, see `recent`.
 
     Examples
     --------
@@ -84,12 +85,18 @@ class History:
     elbo: FloatArray = field(default_factory=lambda: np.empty(0))
     seconds: FloatArray = field(default_factory=lambda: np.empty(0))
     evaluations: tuple[Evaluation, ...] = ()
+    forgotten: int = 0
+
+    @property
+    def n_steps(self) -> int:
+        """Number of updates, those included whose record was forgotten."""
+        return self.forgotten + len(self.elbo)
 
     def curve(self) -> dict[str, list[float]]:
         """Bounds in a few hundred means, and the held-out bounds: plain lists for a file."""
         edges = np.unique(np.linspace(0, len(self.elbo), _CURVE_POINTS + 1).astype(int))
         return {
-            "step": edges[1:].tolist(),
+            "step": (self.forgotten + edges[1:]).tolist(),
             "elbo": [float(self.elbo[a:b].mean()) for a, b in pairwise(edges)],
             "held_out_step": [int(point.step) for point in self.evaluations],
             "held_out_elbo": [float(point.elbo) for point in self.evaluations],
@@ -101,7 +108,17 @@ class History:
             np.concatenate([self.elbo, later.elbo]),
             np.concatenate([self.seconds, later.seconds]),
             self.evaluations + later.evaluations,
+            self.forgotten + later.forgotten,
         )
+
+    def recent(self, most: int) -> History:
+        """The record of the last updates only, so that one that never ends stays small."""
+        surplus = len(self.elbo) - most
+        if surplus <= 0:
+            return self
+        forgotten = self.forgotten + surplus
+        kept = tuple(point for point in self.evaluations if point.step > forgotten)
+        return History(self.elbo[-most:], self.seconds[-most:], kept, forgotten)
 
 
 @dataclass(frozen=True, eq=False)

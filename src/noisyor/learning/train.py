@@ -44,7 +44,7 @@ from noisyor.learning.state import (
     restore,
 )
 from noisyor.network.graph import Network
-from noisyor.network.parameters import THETA_MIN
+from noisyor.network.parameters import THETA_MAX, THETA_MIN
 
 __all__ = ["Run", "gradient", "init", "step", "train", "update"]
 
@@ -134,13 +134,15 @@ def update(
     options = choose_options(options, changes)
     ascent = total.gradient / total.weight
     if prior is not None:
-        ascent = ascent + prior.on / np.expm1(state.theta) - prior.off
+        with np.errstate(over="ignore"):  # a quotient by infinity is 0, as it should be
+            ascent = ascent + prior.on / np.expm1(state.theta) - prior.off
     logs = options.step_on == "log"
     if logs:
         ascent = ascent * state.theta  # chain rule: d theta / d log theta = theta
     optimizer, move = adam.update(state.optimizer, ascent, options.rate(state.step))
-    theta = state.theta * np.exp(move) if logs else state.theta + move
-    theta = np.where(network.free, np.maximum(theta, THETA_MIN), state.theta)
+    with np.errstate(over="ignore"):  # what a rate that is far too large leads to is cut below
+        theta = state.theta * np.exp(move) if logs else state.theta + move
+    theta = np.where(network.free, np.clip(theta, THETA_MIN, THETA_MAX), state.theta)
     return state._replace(step=state.step + 1, theta=theta, optimizer=optimizer)
 
 

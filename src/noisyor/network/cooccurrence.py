@@ -20,6 +20,7 @@ from scipy.spatial.distance import squareform
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.csr import pointers
 from noisyor._util.progress import progress_bar
+from noisyor._util.sparse import csr_of
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
@@ -28,6 +29,9 @@ from noisyor.network.graph import Network
 from noisyor.network.layout import LayeredLayout
 
 __all__ = ["layer_sizes", "layered"]
+
+MOST_COLUMNS = 20_000
+"""Average linkage needs all distances: 1.6 GB for so many columns, twice over."""
 
 _BLOCK_ENTRIES = 4_000_000  # dense scratch of a block of rows: 32 MB
 
@@ -181,6 +185,11 @@ def cooccurrence_distance(data: sp.csr_array, weights: FloatArray | None = None)
     (n_visible * (n_visible - 1) / 2,) distances of the pairs (0, 1), (0, 2), ..., (1, 2), ...
     """
     n_rows, n_visible = data.shape
+    if n_visible > MOST_COLUMNS:
+        raise InvalidDataError(
+            f"{n_visible:,} columns have {n_visible**2 // 2:,} pairs, and a distance is kept for "
+            f"each; at most {MOST_COLUMNS:,} columns are possible, so leave out the rarest"
+        )
     by_column = data.T.tocsr()
     if weights is not None:
         n_rows = weights.sum()
@@ -263,8 +272,7 @@ def _binary_csr(X: Any) -> sp.csr_array:
             raise InvalidDataError(f"X has shape {source.shape}, expected (n_rows, n_visible)")
         if source.dtype.kind not in "buif":
             raise InvalidDataError(f"X holds numbers 0 and 1, got dtype {source.dtype}")
-    data = sp.csr_array(source, copy=True)
-    data.sum_duplicates()
+    data = csr_of(source).copy() if sp.issparse(source) else sp.csr_array(source)
     data.eliminate_zeros()
     if 0 in data.shape:
         raise InvalidDataError(f"X has shape {data.shape}, there is nothing to learn from")

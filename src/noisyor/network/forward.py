@@ -9,6 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor._util.arrays import FloatArray, LongArray
+from noisyor._util.sparse import dense_of
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.graph import Network
 from noisyor.network.parameters import probability_from_theta
@@ -149,7 +150,7 @@ def visible_probability(network: Network, states: Any) -> FloatArray:
     >>> nor.network.visible_probability(network, [[0], [1]]).round(2).tolist()
     [[0.1, 0.1], [0.82, 0.55]]
     """
-    dense = states.toarray() if sp.issparse(states) else np.asarray(states)
+    dense = dense_of(states)
     if dense.ndim != 2 or dense.shape[1] != network.n_hidden:
         raise InvalidDataError(
             f"states must have shape (n_rows, {network.n_hidden}), got {dense.shape}"
@@ -173,8 +174,12 @@ def _sample_hidden(
     states = np.zeros((len(uniform), network.n_hidden), dtype=np.uint8)
     for level in range(network.n_layers):
         nodes = np.flatnonzero(network.hidden_levels == level)
-        totals = states @ weights[network.n_visible + nodes].T.toarray()
-        totals += network.theta[network.leak_param[network.n_visible + nodes]]
+        totals = np.broadcast_to(
+            network.theta[network.leak_param[network.n_visible + nodes]], (len(states), len(nodes))
+        )
+        if level:  # those of the first level have no parents
+            active = sp.csr_array(states).astype(np.float64)
+            totals = totals + (active @ weights[network.n_visible + nodes].T).toarray()
         states[:, nodes] = uniform[:, nodes] < probability_from_theta(totals)
         if level == 0:
             _sample_sets(network, uniform, states)

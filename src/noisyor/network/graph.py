@@ -21,7 +21,7 @@ from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray
 from noisyor.errors import InvalidNetworkError
 from noisyor.network.alternatives import Sets, as_numbers, check_parents
 from noisyor.network.layout import ConvolutionalLayout, Layout
-from noisyor.network.parameters import failure_from_theta, probability_from_theta
+from noisyor.network.parameters import THETA_MAX, failure_from_theta, probability_from_theta
 
 __all__ = ["Network"]
 
@@ -301,11 +301,11 @@ def _check_shapes(network: Network) -> None:
 def _check_theta(theta: FloatArray, n_params: int) -> None:
     if theta.shape != (n_params,):
         raise InvalidNetworkError(f"theta must have shape ({n_params},), got {theta.shape}")
-    bad = ~(np.isfinite(theta) & (theta >= 0))
+    bad = ~((theta >= 0) & (theta <= THETA_MAX))
     if bad.any():
         where = int(np.flatnonzero(bad)[0])
         raise InvalidNetworkError(
-            f"parameters are finite and not negative, theta[{where}] is {theta[where]!r}"
+            f"parameters lie in 0..{THETA_MAX:g}, theta[{where}] is {theta[where]!r}"
         )
 
 

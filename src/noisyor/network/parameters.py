@@ -14,6 +14,7 @@ from noisyor._util.arrays import FloatArray
 from noisyor.errors import InvalidNetworkError
 
 __all__ = [
+    "THETA_MAX",
     "THETA_MIN",
     "failure_from_theta",
     "probability_from_theta",
@@ -24,7 +25,10 @@ __all__ = [
 THETA_MIN = 1e-5
 """Smallest parameter: the paper's epsilon, below which log-likelihood gradients explode."""
 
-_THETA_MAX = -np.log(np.finfo(np.float64).tiny)  # exp(-theta) is still a normal number
+THETA_MAX = 1e6
+"""Largest parameter. exp(-theta) is 0 long before; sums of larger ones lose what others add."""
+
+_SUREST = -np.log(np.finfo(np.float64).tiny)  # exp(-theta) is still a normal number
 
 
 def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:
@@ -38,7 +42,7 @@ def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:
     """
     failure = _probability(probability, "failure probability")
     with np.errstate(divide="ignore"):
-        return np.clip(-np.log(failure), THETA_MIN, _THETA_MAX)
+        return np.clip(-np.log(failure), THETA_MIN, _SUREST)
 
 
 def failure_from_theta(theta: npt.ArrayLike) -> FloatArray:
@@ -64,12 +68,12 @@ def theta_from_probability(probability: npt.ArrayLike) -> FloatArray:
     """
     on = _probability(probability, "probability")
     with np.errstate(divide="ignore"):
-        return np.clip(-np.log1p(-on), THETA_MIN, _THETA_MAX)
+        return np.clip(-np.log1p(-on), THETA_MIN, _SUREST)
 
 
 def theta_from_odds(odds: npt.ArrayLike) -> FloatArray:
     """Leak parameter of a node whose odds of being on are these when all its parents are off."""
-    return np.clip(np.log1p(np.asarray(odds, dtype=np.float64)), THETA_MIN, _THETA_MAX)
+    return np.clip(np.log1p(np.asarray(odds, dtype=np.float64)), THETA_MIN, THETA_MAX)
 
 
 def probability_from_theta(theta: npt.ArrayLike) -> FloatArray:

@@ -1,4 +1,4 @@
-"""How well the model fits, for the page: bounds beside references, curve, calibration."""
+"""How well the model fits, for the page: bounds beside references, curve, calibration, noise."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
+from noisyor.data.observations import Observations
 from noisyor.inference.evaluate import Score
-from noisyor.report.explorer import Words
+from noisyor.io.provenance import metrics_of, training_curve
+from noisyor.network.graph import Network
+from noisyor.report.explorer import Words, visible_names
 from noisyor.report.inputs import Model
-from noisyor.report.metadata import metrics_of, same_data, training_curve
+from noisyor.report.metadata import same_data
 from noisyor.report.quality import Calibration, ExplainedRows, nothing_elbo
 from noisyor.report.svg import Curve, Interval, calibration_chart, line_chart
 
-__all__ = ["fit_section"]
+__all__ = ["fit_section", "noise_section"]
+
+_LISTED = 15
 
 _METRIC_TITLES = {
     "held_out_elbo": "Held-out bound, at the end of training",
@@ -40,6 +45,33 @@ def fit_section(
         "main": _main(model, explained, metrics),
         "curve": _curve(model, words, metrics),
         "calibration": None if calibration is None else _calibration(calibration, words),
+    }
+
+
+def noise_section(network: Network, observations: Observations | None) -> dict[str, Any]:
+    """Noise of the visibles: one number if they share it, else the largest.
+
+    ``doubtful`` lists visibles whose noise is far above how often they are on in the data: noise
+    alone would switch them on too often, so training has not settled it.
+    """
+    noise = network.noise_probability
+    names = visible_names(network)
+    doubtful: list[tuple[str, float, float]] = []
+    if observations is not None:
+        weight = observations.row_weights
+        seen = observations.total_weight - weight @ observations.missing_csr()
+        share = weight @ observations.to_csr() / np.maximum(seen, 1)
+        wrong = np.flatnonzero((noise > 2 * share + 0.01) & (seen > 0))
+        worst = wrong[np.argsort(-noise[wrong], kind="stable")]
+        doubtful = [(names[i], float(noise[i]), float(share[i])) for i in worst.tolist()]
+    if noise.min() == noise.max():
+        return {"shared": float(noise[0]), "doubtful": doubtful}
+    order = np.argsort(-noise, kind="stable")[:_LISTED]
+    return {
+        "shared": None,
+        "median": float(np.median(noise)),
+        "largest": [(names[i], float(noise[i])) for i in order.tolist()],
+        "doubtful": doubtful,
     }
 
 

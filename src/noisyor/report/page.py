@@ -17,10 +17,10 @@ from noisyor._util.paths import (
     write_text,
 )
 from noisyor._version import __version__
-from noisyor.data.observations import Observations
 from noisyor.diagnosis.attribution import Chains, attribute_findings
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
+from noisyor.io.provenance import metrics_of
 from noisyor.network.forward import prior_marginals
 from noisyor.network.graph import Network
 from noisyor.network.labels import one_of
@@ -34,7 +34,7 @@ from noisyor.report.explorer import (
     reach_of,
     visible_names,
 )
-from noisyor.report.goodness import fit_section
+from noisyor.report.goodness import fit_section, noise_section
 from noisyor.report.health import (
     find_dead,
     find_duplicates,
@@ -50,9 +50,10 @@ from noisyor.report.images import (
     image_entries,
 )
 from noisyor.report.inputs import Model, Rows, read_model, rows_for
-from noisyor.report.metadata import metrics_of, provenance_rows, same_data
+from noisyor.report.metadata import provenance_rows, same_data
 from noisyor.report.quality import ExplainedRows, calibrate, explain_rows
 from noisyor.report.residuals import EXTRA, MISSED, Residuals, matrix_data, residuals
+from noisyor.report.rival import compare_with_mixture, rival_section
 from noisyor.report.templating import (
     asset,
     embedded_json,
@@ -139,7 +140,7 @@ def write_report(
     page = model_page(model, rows, max_rows=max_rows, engine=engine, progress=progress)
     make_folder(target.parent)
     write_text(target, page.html)
-    return {"page": str(target), "bytes": len(page.html.encode()), **page.summary}
+    return {"page": str(target), "bytes": target.stat().st_size, **page.summary}
 
 
 def model_page(
@@ -170,7 +171,8 @@ def model_page(
     if section is None:
         section = _causes(model, words, rows, explained, left, links, caps)
     is_training = rows is not None and same_data(model.metadata, rows.observations.fingerprint())
-    noise = _noise(network, None if rows is None else rows.observations)
+    noise = noise_section(network, None if rows is None else rows.observations)
+    rival = None if rows is None else compare_with_mixture(model, rows.observations, engine=engine)
     summary = {
         "kind": model.kind,
         "hidden": network.n_hidden,
@@ -182,6 +184,7 @@ def model_page(
         "wrong_entries": None if left is None else left.wrong,
         "calibration_gap": None if calibration is None else calibration.gap,
         "noise_above_frequency": len(noise["doubtful"]),
+        "mixture": None if rival is None else {**rival._asdict(), "verdict": rival.verdict},
         "dead": [name for name, _ in section["health"]["dead"]],
         "duplicates": section["health"]["duplicates"],
         "metrics": metrics_of(model.metadata),
@@ -207,6 +210,7 @@ def model_page(
             codes={"missed": MISSED, "extra": EXTRA},
             fit=fit,
             noise=noise,
+            rival=None if rival is None else rival_section(rival, words),
             provenance=provenance_rows(model.metadata),
             has_metadata=bool(model.metadata),
             **section,
@@ -362,33 +366,6 @@ def _worst(network: Network, left: Residuals) -> list[dict[str, Any]]:
         for i in order.tolist()
         if wrong[i]
     ]
-
-
-def _noise(network: Network, observations: Observations | None) -> dict[str, Any]:
-    """Noise of the visibles: one number if they share it, else the largest.
-
-    ``doubtful`` lists visibles whose noise is far above how often they are on in the data: noise
-    alone would switch them on too often, so training has not settled it.
-    """
-    noise = network.noise_probability
-    names = visible_names(network)
-    doubtful: list[tuple[str, float, float]] = []
-    if observations is not None:
-        weight = observations.row_weights
-        seen = observations.total_weight - weight @ observations.missing_csr()
-        share = weight @ observations.to_csr() / np.maximum(seen, 1)
-        wrong = np.flatnonzero((noise > 2 * share + 0.01) & (seen > 0))
-        worst = wrong[np.argsort(-noise[wrong], kind="stable")]
-        doubtful = [(names[i], float(noise[i]), float(share[i])) for i in worst.tolist()]
-    if noise.min() == noise.max():
-        return {"shared": float(noise[0]), "doubtful": doubtful}
-    order = np.argsort(-noise, kind="stable")[:_LISTED]
-    return {
-        "shared": None,
-        "median": float(np.median(noise)),
-        "largest": [(names[i], float(noise[i])) for i in order.tolist()],
-        "doubtful": doubtful,
-    }
 
 
 def _count(number: int, singular: str, plural: str) -> str:

@@ -5,7 +5,8 @@ all of them. A run with other noise, or with another idea of how often entries a
 others. So every new run is refined and pruned by description length (see `cover` and `moves`), then
 combined with the best cover so far; the better one stays. The search ends when some restarts in a
 row added nothing. With the number of wrong entries as objective, the restarts are linear
-factorisations instead.
+factorisations instead, and of each, and of what two of them have together, factors are replaced
+while the errors become fewer (`moves.reduce_errors`).
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, check_choice, check_seed, or_none
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import EngineLike
+from noisyor.engines.contract import EngineLike, NoiseKey
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.joint_max_product import JointMaxProduct, factorize
 from noisyor.search.cover import OBJECTIVES, Cover, ErrorRates, Matrix, Objective, wrong_entries
-from noisyor.search.moves import combine, merge, prune, refine, replace
+from noisyor.search.moves import combine, merge, prune, reduce_errors, refine
 from noisyor.search.restarts import Restarts, draw_rows, sample_rows
 
 __all__ = ["FoundFactors", "search_factors"]
@@ -62,9 +63,6 @@ _MAX_PRODUCTS = 2**26
 
 _REPAIRS = 4
 """Searches for factors of what a cover leaves over, at most, after each restart."""
-
-_REPLACEMENTS = 20
-"""Replacements in a row that did not lower the errors, after which a restart is done."""
 
 _FEWEST_ROWS = 100
 """A joint run on fewer rows than this tells little; a linear factorisation is used then."""
@@ -400,22 +398,21 @@ class _ErrorSearch(_Search):
     """
 
     def _start(self, start: _Start, number: int, max_components: int) -> Cover:
-        cover = refine(self.matrix, self._linear_start(max_components, number), engine=self.engine)
-        return prune(self.matrix, cover, max_components, engine=self.engine)
+        from threadpoolctl import threadpool_limits
+
+        # on matrices as narrow as these the threads of a linear algebra library wait for each other
+        with threadpool_limits(1, user_api="blas"):
+            cover = self._linear_start(max_components, number)
+        return self._reduced(cover, 2 * number, max_components)
 
     def _repair(self, cover: Cover, number: int, max_components: int) -> Cover:
-        """Replace a few factors at a time, drawn by chance, while that helps now and then."""
-        generator = np.random.default_rng((self.seed, number))
-        stale = 0
-        while stale < _REPLACEMENTS and cover.errors(self.matrix):
-            few = int(generator.integers(1, max(2, max_components // 4) + 1))
-            dropped = generator.permutation(cover.n_components)[:few].tolist()
-            new = replace(
-                self.matrix, cover, dropped, max_components, generator, engine=self.engine
-            )
-            stale = 0 if new.errors(self.matrix) < cover.errors(self.matrix) else stale + 1
-            cover = max((cover, new), key=self._score)
-        return cover
+        """Replace factors of what was put together; the first start is alone."""
+        return self._reduced(cover, 2 * number + 1, max_components) if number else cover
+
+    def _reduced(self, cover: Cover, step: int, max_components: int) -> Cover:
+        key = NoiseKey(self.seed, step)
+        new = reduce_errors(self.matrix, cover, max_components, key, engine=self.engine)
+        return max((cover, new), key=self._score)  # of equal errors, that with fewer bits
 
 
 def _share(bits: BinaryArray, weight: FloatArray | None = None) -> float:

@@ -17,7 +17,6 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, POSITIVE, Rule, check_seed
 from noisyor.data.observations import Observations
-from noisyor.errors import InvalidDataError
 
 __all__ = ["BernoulliMixture", "learn_mixture"]
 
@@ -39,6 +38,9 @@ _SMOOTHINGS = (0.2, 2.0)
 
 _SMOOTHING = Rule(lambda value: value == "auto" or POSITIVE.valid(value), "positive or 'auto'")
 
+_STARTS, _MANY, _TRIAL = 8, 32, 10
+"""Starts of a few classes, at most; number of classes from which one will do; rounds of each."""
+
 _OWN_SHARE = 0.3
 """How much of a class at the start is the row that it is named after; the rest is the average."""
 
@@ -59,19 +61,20 @@ class BernoulliMixture:
     ----------
     share : (n_classes,) probability of each class.
     probability : (n_classes, n_visible) probability of each column given the class.
-    smoothing : pseudo-rows of every class that it was learned with.
+    smoothing, rounds : pseudo-rows of every class, and rounds, that it was learned with.
 
     Examples
     --------
     >>> import numpy as np, noisyor as nor
     >>> mixture = nor.search.BernoulliMixture(np.array([1.0]), np.array([[0.5, 0.25]]))
-    >>> np.exp(mixture.log_probability([[1, 0]])).round(3)
+    >>> np.exp(mixture.log_probability(np.array([[1, 0]]))).round(3)
     array([0.375])
     """
 
     share: FloatArray
     probability: FloatArray
     smoothing: float = 0.0
+    rounds: int = 0
 
     @property
     def n_classes(self) -> int:
@@ -84,8 +87,7 @@ class BernoulliMixture:
         return self._log_probability(_blocks(rows, self.n_classes))
 
     def _log_probability(self, blocks: Iterable[_Block]) -> FloatArray:
-        parts = [self._posterior(block)[1] for block in blocks]
-        return np.concatenate([*parts, np.empty(0)])
+        return np.concatenate([self._posterior(block)[1] for block in blocks])
 
     def _posterior(self, block: _Block) -> tuple[FloatArray, FloatArray]:
         """Probability of every class (n, n_classes) given the rows, and log p of the rows (n,)."""
@@ -118,7 +120,7 @@ class BernoulliMixture:
         probability = (on + smoothing * base) / (seen + smoothing)
         share = (size + smoothing) / (size + smoothing).sum()
         probability = np.clip(probability, 1.0 - _SUREST, _SUREST)
-        return BernoulliMixture(share, probability, smoothing), value
+        return BernoulliMixture(share, probability, smoothing, self.rounds + 1), value
 
 
 class _Block(NamedTuple):
@@ -160,8 +162,9 @@ def learn_mixture(
         counts as w rows; rows that repeat are worked on once; NaN is unobserved.
     n_components : number of classes. ``"auto"`` doubles it until the probability of held-out rows
         no longer rises.
-    held_out : rows that decide about the number of classes and of rounds; without them a tenth of
-        the rows for ``"auto"``, and otherwise the rounds end when nothing is gained.
+    held_out : rows that decide about the number of classes and of rounds. Without them ``"auto"``
+        holds out a tenth of the rows and learns what these decided again from all rows; otherwise
+        the rounds end when nothing is gained.
     smoothing : pseudo-rows of every class, with the average of each column. ``"auto"`` tries some
         and takes what is best for held-out rows; without these it is 1.
     max_rounds : rounds at most.
@@ -180,10 +183,10 @@ def learn_mixture(
     COUNT.check("max_rounds", max_rounds)
     _SMOOTHING.check("smoothing", smoothing)
     seed, rows = check_seed(seed), Observations.of(X)
-    if not rows.n_rows:
-        raise InvalidDataError("there are no rows to learn a mixture from")
     judges = None if held_out is None else Observations.of(held_out, n_visible=rows.n_visible)
+    everything = None
     if judges is None and n_components == "auto" and rows.n_rows > 1:
+        everything = rows
         rows, judges = rows.split(1.0 - _HELD_OUT, seed)
     rows, judges = rows.merged()[0], None if judges is None else judges.merged()[0]
     tried = (1.0,) if judges is None else _SMOOTHINGS
@@ -195,7 +198,12 @@ def learn_mixture(
             learn = _Learner(rows, judges, pseudo_rows, max_rounds, seed, bar)
             size = None if isinstance(n_components, str) else n_components
             found.append(learn.best_size() if size is None else learn.mixture(size))
-    return max(found, key=lambda one: one[1])[0]
+        best = max(found, key=lambda one: one[1])[0]
+        if everything is not None:
+            merged = everything.merged()[0]
+            learn = _Learner(merged, None, best.smoothing or 1.0, best.rounds + 1, seed, bar)
+            best = learn.mixture(best.n_classes)[0]
+    return best
 
 
 class _Learner:
@@ -231,10 +239,11 @@ class _Learner:
 
     def mixture(self, n_classes: int) -> tuple[BernoulliMixture, float]:
         """The best mixture of so many classes on the way, and the mean log p that chose it."""
-        mixture, blocks = self._start(n_classes), _blocks(self.rows, n_classes)
+        blocks = _blocks(self.rows, n_classes)
+        mixture = self._best_start(n_classes, blocks)
         judges = [] if self.judges is None else _blocks(self.judges, n_classes)
         best, best_value, before, stale = mixture, -np.inf, -np.inf, 0
-        for number in range(self.max_rounds):
+        for number in range(max(1, self.max_rounds - mixture.rounds)):
             after, total = mixture._improved(blocks, self.base, self.smoothing)
             value = total / self.rows.total_weight
             self.bar.update(1)
@@ -252,13 +261,32 @@ class _Learner:
             mixture, before = after, value
         return best, best_value
 
-    def _start(self, n_classes: int) -> BernoulliMixture:
+    def _best_start(self, n_classes: int, blocks: list[_Block]) -> BernoulliMixture:
+        """Of several starts the one that is best after some rounds, if there are few classes.
+
+        Two of a handful may start from rows of one kind, and a round cannot undo that.
+        """
+        n_starts = 1 if n_classes == 1 else max(1, min(_STARTS, _MANY // n_classes))
+        if n_starts == 1:
+            return self._start(n_classes, 0)
+        best, best_value = None, -np.inf
+        for number in range(n_starts):
+            mixture = self._start(n_classes, number)
+            for _ in range(min(_TRIAL, self.max_rounds)):
+                mixture, value = mixture._improved(blocks, self.base, self.smoothing)
+            if value > best_value:
+                best, best_value = mixture, value
+        assert best is not None
+        return best
+
+    def _start(self, n_classes: int, number: int) -> BernoulliMixture:
         """Classes near random rows; unobserved entries of these count as average."""
-        generator = np.random.default_rng([self.seed, n_classes])
+        generator = np.random.default_rng([self.seed, n_classes, *([number] if number else [])])
         weight = self.rows.row_weights / self.rows.total_weight
         chosen = np.sort(generator.choice(self.rows.n_rows, n_classes, p=weight))
         own = self.rows.take(chosen).to_dense().astype(np.float64)
         own = np.where(np.isnan(own), self.base, own)
         probability = _OWN_SHARE * own + (1.0 - _OWN_SHARE) * self.base
         share = np.full(n_classes, 1.0 / n_classes)
-        return BernoulliMixture(share, np.clip(probability, 1.0 - _SUREST, _SUREST))
+        probability = np.clip(probability, 1.0 - _SUREST, _SUREST)
+        return BernoulliMixture(share, probability, self.smoothing)

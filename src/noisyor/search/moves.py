@@ -1,7 +1,7 @@
 """Moves that improve a Boolean cover.
 
 `refine` climbs by single flips, `prune` drops factors, `merge` makes one of two, `combine` makes
-one cover of two, `replace` finds better factors for some.
+one cover of two, `reduce_errors` replaces factors by others with fewer errors.
 """
 
 from __future__ import annotations
@@ -10,16 +10,26 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray, FloatArray, IntArray, SingleArray
-from noisyor.engines.contract import CoverResult, EngineLike, Factors
+from noisyor.engines.contract import CoverResult, EngineLike, Factors, ImproveOptions, NoiseKey
 from noisyor.engines.registry import get_engine
 from noisyor.search.cover import Cover, Matrix, error_rates
 
-__all__ = ["combine", "merge", "prune", "refine", "replace"]
+__all__ = ["combine", "merge", "prune", "reduce_errors", "refine"]
 
 _ROUNDS = 30
 
-_SEEDS, _TURNS = 8, 4
-"""Number of seed rows and columns per new factor; number of alternating updates."""
+_WORK = 3 * 2**18
+"""Words of rows and columns, once for each factor, that the replacements of one call look at."""
+
+_MAX_STEPS = 500
+"""Replacements of one call, at most; half of them in a row that gain nothing end it."""
+
+_HOT_SWEEPS, _TEMPERATURE = 10, 0.5
+"""Passes with noise after a replacement, at most, and their temperature in wrong entries."""
+
+_FEW_STEPS, _COLD_STEPS = 50, 200
+"""Where ``_WORK`` allows fewer replacements than the first number, the second are made without
+noise. It makes room for a new factor; in a large matrix it costs more elsewhere than that gains."""
 
 _SIMILAR = 0.5
 """Overlap of rows or columns from which two factors may be one."""
@@ -144,62 +154,37 @@ def merge(matrix: Matrix, cover: Cover, *, engine: EngineLike = "auto") -> Cover
         cover = better
 
 
-def replace(
-    matrix: Matrix,
-    cover: Cover,
-    dropped: list[int],
-    max_components: int,
-    generator: np.random.Generator,
-    *,
-    engine: EngineLike = "auto",
+def reduce_errors(
+    matrix: Matrix, cover: Cover, max_components: int, key: NoiseKey, *, engine: EngineLike = "auto"
 ) -> Cover:
-    """Drop some factors, seed others from what is not covered then, and refine.
+    """Replace factors, some at a time, while that lowers the number of wrong entries.
 
-    ``max_components`` is the number of factors afterwards, at most.
+    The result has no more wrong entries than ``cover``, and at most ``max_components`` factors,
+    that is at least as many as ``cover`` has. ``key`` is that of the noise.
 
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
     >>> matrix = Matrix(X > 0, np.ones(X.shape) > 0)
     >>> poor = Cover.of(matrix, X[:, 1:3], factors=[[1, 1, 0, 0], [0, 1, 1, 0]])
-    >>> replace(matrix, poor, [1], 2, np.random.default_rng(0)).errors(matrix)
+    >>> reduce_errors(matrix, poor, 2, NoiseKey(0)).errors(matrix)
     0
     """
-    cover = cover.without(matrix, dropped)
-    while cover.n_components < max_components:
-        free = cover.counts == 0
-        weights = np.where(free, cover.objective.weights(matrix, cover.rates), np.float32(0))
-        states, factor, gain = _one_factor(matrix, weights, matrix.ones & free, generator)
-        if gain <= 0:
-            break
-        cover = cover.with_bits(
-            matrix, np.column_stack([cover.states, states]), np.vstack([cover.factors, factor])
-        )
-    return refine(matrix, cover, engine=engine)
-
-
-def _one_factor(
-    matrix: Matrix,
-    weights: SingleArray,
-    left: npt.NDArray[np.bool_],
-    generator: np.random.Generator,
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], float]:
-    """Memberships (n_rows,), factor (n_columns,) and gain of the best of some single factors.
-
-    Rows and columns of ``left``, ones that nothing covers, drawn by chance, seed them.
-    """
-    rows, columns = (
-        generator.permutation(np.flatnonzero(left.any(axis)))[:_SEEDS] for axis in (1, 0)
+    spare = max_components - cover.n_components
+    words = sum(n * -(-m // 64) for n, m in (matrix.ones.shape, matrix.ones.shape[::-1]))
+    steps, sweeps = min(_MAX_STEPS, _WORK // max(1, max_components * words)), _HOT_SWEEPS
+    if steps < _FEW_STEPS:
+        steps, sweeps = _COLD_STEPS, 0
+    improver = get_engine(engine, "improve_cover")
+    found = improver.improve_cover(
+        matrix.ones,
+        matrix.observed,
+        np.empty(0) if matrix.weight is None else matrix.weight,
+        np.pad(cover.states, ((0, 0), (0, spare))),
+        np.pad(cover.factors, ((0, spare), (0, 0))),
+        ImproveOptions(steps, steps // 2, sweeps, _TEMPERATURE),
+        key,
     )
-    if not len(rows):
-        return np.zeros(len(left), dtype=bool), np.zeros(left.shape[1], dtype=bool), 0.0
-    # sums of small whole numbers are exact in float32, in whatever order they are added
-    factors = np.vstack([left[rows], matrix.weighted(left[:, columns]).T @ weights > 0])
-    for _ in range(_TURNS):
-        states = weights @ factors.T.astype(np.float32) > 0
-        gains = matrix.weighted(states).T @ weights
-        factors = gains > 0
-    total = np.maximum(gains, 0).sum(1)
-    best = int(total.argmax())
-    return states[:, best], factors[best], float(total[best])
+    used = found.states.any(0) & found.factors.any(1)
+    return cover.with_bits(matrix, found.states[:, used], found.factors[used])
 
 
 def _similar_pairs(matrix: Matrix, cover: Cover) -> list[tuple[int, int]]:

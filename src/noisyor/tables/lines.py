@@ -16,8 +16,13 @@ from noisyor.tables.options import ReadOptions
 
 __all__ = ["equally_wide", "fields", "file_fields", "file_lines", "text_lines"]
 
-LONGEST_LINE = 64 * 2**20
+LONGEST_LINE = 32 * 2**20
 """Bytes. Longer lines are refused: a file without line ends would be read into memory whole."""
+
+LONGEST_RECORD = 16 * 2**20
+"""Bytes of a record of several lines. A quote that is never closed would swallow the file."""
+
+_MOST_LINES = 1_000_000
 
 Lines = Iterable[tuple[int, str]]
 Fields = Iterator[tuple[int, list[str]]]
@@ -88,12 +93,19 @@ def fields(lines: Lines, where: object, delimiter: str = ",") -> Fields:
     """
     # The library's limit is for the whole process; texts are longer than its 128 KiB.
     csv.field_size_limit(max(csv.field_size_limit(), min(sys.maxsize, 2**31 - 1)))
-    begin = 0
+    begin = size = 0
 
     def texts() -> Iterator[str]:
-        nonlocal begin
+        nonlocal begin, size
         for number, line in lines:
-            begin = begin or number
+            if not begin:
+                begin, size = number, 0
+            size += len(line)
+            if number - begin > _MOST_LINES or (number > begin and size > LONGEST_RECORD):
+                raise InvalidDataError(
+                    f"{where}, line {begin}: a quoted field goes on for {number - begin:,} lines; "
+                    "is its end missing?"
+                )
             yield line
 
     if delimiter == "\t":

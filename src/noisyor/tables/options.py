@@ -7,10 +7,45 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from noisyor._util.validation import (
+    COUNT,
+    FLAG,
+    TEXT,
+    Rule,
+    check_settings,
+    choice,
+    is_finite,
+    or_none,
+)
 from noisyor.errors import InvalidSettingError
 from noisyor.tables.formats import FORMATS
 
 __all__ = ["ReadOptions"]
+
+
+_RULES = {
+    "header": or_none(FLAG),
+    "delimiter": or_none(TEXT),
+    "encoding": TEXT,
+    "encoding_errors": choice("strict", "replace"),
+    "id_column": or_none(TEXT),
+    "id_required": FLAG,
+    "drop": Rule(
+        lambda value: isinstance(value, tuple) and all(isinstance(name, str) for name in value),
+        "a tuple of names",
+    ),
+    "above": or_none(
+        Rule(lambda value: isinstance(value, int | float) and value == value, "a number")
+    ),
+    "invert": FLAG,
+    "variable": or_none(TEXT),
+    "transpose": FLAG,
+    "text_field": or_none(TEXT),
+    "vocabulary": or_none(COUNT),
+    "max_share": Rule(lambda value: is_finite(value) and 0 < value <= 1, "a share in (0, 1]"),
+    "stop_words": choice("english", "none"),
+    "max_tokens": COUNT,
+}
 
 
 @dataclass(frozen=True)
@@ -75,28 +110,12 @@ class ReadOptions:
     max_tokens: int = 500
 
     def __post_init__(self) -> None:
-        if self.format is not None and self.format not in FORMATS:
-            raise InvalidSettingError(f"format is one of {', '.join(FORMATS)}, got {self.format!r}")
+        or_none(choice(*FORMATS)).check("format", self.format)  # readers may be added at run time
+        check_settings(self, _RULES)
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
             raise InvalidSettingError(
                 f"the delimiter is one character between fields, got {self.delimiter!r}"
             )
-        if self.above is not None and self.above != self.above:
-            raise InvalidSettingError("the threshold (above) is a number, got nan")
-        if not 0 < self.max_share <= 1:
-            raise InvalidSettingError(
-                f"max_share is a share of the documents in (0, 1], got {self.max_share}"
-            )
-        if self.stop_words not in ("english", "none"):
-            raise InvalidSettingError(f"stop_words is 'english' or 'none', got {self.stop_words!r}")
-        if self.encoding_errors not in ("strict", "replace"):
-            raise InvalidSettingError(
-                f"encoding_errors is 'strict' or 'replace', got {self.encoding_errors!r}"
-            )
-        for name in ("vocabulary", "max_tokens"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidSettingError(f"{name} is at least 1, got {value}")
         try:
             # Lines are found before they are decoded, so their ends must be those of ASCII.
             suitable = codecs.encode("a\n,1", self.encoding) == b"a\n,1"
@@ -122,7 +141,4 @@ class ReadOptions:
         values: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in record.items()
         }
-        try:
-            return cls(**values)
-        except (TypeError, AttributeError) as error:
-            raise InvalidSettingError(f"the options of reading make no sense: {error}") from error
+        return cls(**values)

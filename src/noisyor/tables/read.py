@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from noisyor._util.compression import check_compressed
 from noisyor.data.columns import align
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.network.graph import Network
@@ -42,6 +43,8 @@ def read_table(
     options = ReadOptions() if options is None else options
     path = Path(path)
     name = format_of(path, options.format)
+    if path.is_file():
+        check_compressed(path)
     columns = None if network is None else network.visible_names
     found: Table = reader_module(name).read(path, replace(options, format=name), columns)
     table = replace(found, format=name)

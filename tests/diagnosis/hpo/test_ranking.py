@@ -37,7 +37,10 @@ def test_one_disease_by_hand(model, ontology):
     )
     expected = np.array([0.9 + 0.3 + 0.5, 0.7 + 0.2, 0.6 + 0.4, 0.8])
     score = np.exp(weight * gain - model.settings.unlisted * expected)
-    np.testing.assert_allclose(ranking.probability, score / score.sum(), rtol=1e-10)
+    sure = 1 - model.settings.doubt
+    np.testing.assert_allclose(
+        ranking.probability, sure * score / score.sum() + (1 - sure) / 4, rtol=1e-10
+    )
 
 
 def test_findings_that_nobody_explains_are_named(model):
@@ -54,7 +57,9 @@ def test_several_diseases(model):
         assert 0 <= ranking.probability.min() <= ranking.probability.max() <= 1
 
 
-def test_weights_of_diseases(model):
+def test_weights_of_diseases(data, ontology):
+    sure = nor.diagnosis.DiseaseSettings(doubt=0.0)
+    model = nor.diagnosis.disease_network(data, ontology=ontology, settings=sure)
     patient = Patient("anna", present=("HP:7",))
     alike = rank_diseases(model, patient).probability
     weights = np.array([8, 1, 1, 2])

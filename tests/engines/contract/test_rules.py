@@ -6,6 +6,7 @@ from every_function import (
     KEY,
     MEAN_FIELD,
     cover_problem,
+    improvement_problem,
     joint_problem,
     others,
     per_row,
@@ -59,6 +60,10 @@ def test_arguments_without_a_network_are_not_changed(engine):
     arguments = [weights, *factors, *rest]
     copies = kept_alike(engine, arguments)
     engine.cover_memberships(weights, factors, *rest)
+    *cover, options, key = improvement_problem()
+    arguments += cover
+    copies += kept_alike(engine, cover)
+    engine.improve_cover(*cover, options, key)
     for patches_given in (False, True):
         unaries = joint_problem(given=patches_given)
         arguments += unaries

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from table_examples import COLUMNS, NAMES, X, rows_of, tags, written
 
+from noisyor.tables.read import read_table
+
 
 @pytest.mark.parametrize("named", [False, True])
 def test_json_tags(named):
@@ -34,3 +36,10 @@ def test_json_objects():
 def test_json_objects_that_list_only_what_is_there():
     found = rows_of(written("d.jsonl", '{"a": 1}\n{"b": true, "a": 1}\n{}\n'))
     np.testing.assert_array_equal(found.observations.to_dense(), [[1, 0], [1, 1], [0, 0]])
+
+
+def test_null_is_missing_also_where_nothing_is_zero(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1, "b": null}\n{"b": 1}\n')
+    rows = read_table(path).observations
+    np.testing.assert_array_equal(rows.to_dense(), [[1, np.nan], [0, 1]])

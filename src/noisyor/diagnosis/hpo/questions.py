@@ -85,7 +85,9 @@ def next_findings(
     check_count("top", top)
     present, absent = terms_of(model, patient)
     if ranking is None:
-        belief = posterior(readings(model, present, absent), prior, model.settings.odds).probability
+        belief = posterior(
+            readings(model, present, absent), prior, model.settings.odds, model.settings.doubt
+        ).probability
     else:
         belief = ranking.probability
     likely = np.argsort(-belief, kind="stable")[:_DISEASES]

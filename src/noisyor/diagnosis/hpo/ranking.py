@@ -148,14 +148,14 @@ def rank_diseases(
     >>> model = nor.diagnosis.disease_network(data, ontology=ontology)
     >>> ranking = nor.diagnosis.rank_diseases(model, Patient("anna", present=("HP:1",)))
     >>> [(disease.name, round(disease.probability, 2)) for disease in ranking.diseases]
-    [('flu', 0.94), ('cold', 0.06)]
+    [('flu', 0.9), ('cold', 0.1)]
     """
     check_count("top", top)
     present, absent = terms_of(model, patient)
     read = readings(model, present, absent)
     if weights is not None:
         read = read._replace(constant=read.constant + _log_weights(model, weights))
-    belief = posterior(read, prior, model.settings.odds)
+    belief = posterior(read, prior, model.settings.odds, model.settings.doubt)
     order = np.argsort(-belief.probability, kind="stable")[:top].tolist()
     near = [distances(model, term) for term in present]
     ranked = []
@@ -208,7 +208,7 @@ def published_papers(data: HpoData, model: DiseaseModel) -> LongArray:
     >>> import numpy as np, noisyor as nor
     >>> from noisyor.diagnosis import Ontology
     >>> from noisyor._util.csr import Rows
-    >>> ontology = Ontology("", ("HP:1",), ("fever",), ((),), Rows(np.zeros(2, int), []), {}, {})
+    >>> ontology = Ontology("", ("HP:1",), ("fever",), ((),), Rows(*2 * [np.zeros(2, int)]), {}, {})
     >>> lines = [nor.datasets.HpoStatement("D:1", "HP:1", 1.0, 1.0, 2, 2, ("PMID:1", "PMID:2"))]
     >>> rows = nor.Observations.from_indices([[0]], 1, column_names=["HP:1"])
     >>> data = nor.datasets.HpoData("", rows, ("D:1",), ("flu",), np.ones(1), tuple(lines))

@@ -90,7 +90,7 @@ class Belief(NamedTuple):
     words: str
 
 
-def posterior(read: Readings, prior: DiseasePrior, odds: float) -> Belief:
+def posterior(read: Readings, prior: DiseasePrior, odds: float, doubt: float = 0.0) -> Belief:
     """Probabilities of the diseases given a patient.
 
     Parameters
@@ -98,6 +98,7 @@ def posterior(read: Readings, prior: DiseasePrior, odds: float) -> Belief:
     read : of `readings`.
     prior : ``"one"`` disease exactly, all alike; ``"at_least_one"``, where each further one has the
         prior odds ``odds``; ``"independent"``, where each has these odds and there may be none.
+    doubt : this share of the probabilities is spread evenly.
     """
     check_choice("prior", prior, _PRIORS)
     n_present, n_diseases = read.shown.shape
@@ -105,11 +106,14 @@ def posterior(read: Readings, prior: DiseasePrior, odds: float) -> Belief:
     if prior == "one":
         weight = np.exp(single - single.max())
         words = f"exact: exactly one disease, sum over {n_diseases:,}"
-        return Belief(weight / weight.sum(), np.zeros(n_diseases), words)
+        found = (1.0 - doubt) * weight / weight.sum() + doubt / n_diseases
+        return Belief(found, np.zeros(n_diseases), words)
     top = max(float(single.max()), 0.0)
     none = np.exp(-np.log(odds) - top) if prior == "independent" else 0.0
     total, rough = _sums(read, single, np.log(odds), top, none)
-    probability, estimate = total[:-1] / total[-1], rough[:-1] / rough[-1]
+    probability, estimate = (
+        (1.0 - doubt) * sums[:-1] / sums[-1] + doubt / n_diseases for sums in (total, rough)
+    )
     words = (
         f"sets of up to {_LARGEST} diseases, {_ENLARGED} of each size enlarged by all "
         f"{n_diseases:,}"

@@ -41,6 +41,8 @@ class DiseaseSettings:
         ``weight * n ** (1 - weight_power)``. Each absent one counts as much as a present one,
         times ``n_absent ** -weight_power``.
     odds : of each further disease, where there may be several.
+    doubt : share of the patients whose disease the annotations do not describe; that much of every
+        probability is spread over all diseases.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class DiseaseSettings:
     weight: float = 1.4
     weight_power: float = 0.55
     odds: float = 1e-2
+    doubt: float = 0.07
 
     def __post_init__(self) -> None:
         check_settings(
@@ -84,5 +87,6 @@ class DiseaseSettings:
                 "weight": POSITIVE,
                 "weight_power": _SHARE,
                 "odds": POSITIVE,
+                "doubt": BELOW_ONE,
             },
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pickle
+import pickle  # nosec B403
 import stat
 import tempfile
 import warnings
@@ -122,7 +122,8 @@ def _read(path: Path) -> Any:
     if hashlib.sha256(content[size:]).digest() != content[:size]:
         return None
     try:
-        return pickle.loads(content[size:])
+        # As numba itself does: the cache is the user's own, and no place for files of others.
+        return pickle.loads(content[size:])  # nosec B301
     except Exception:  # whole, but of a compiler that had other types
         return None
 

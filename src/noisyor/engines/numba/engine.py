@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from noisyor._util.arrays import BinaryArray, FloatArray, IntArray, SingleArray
+from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, IntArray, SingleArray
 from noisyor.engines.contract import (
     FUNCTIONS,
     AnnealingOptions,
@@ -19,6 +19,8 @@ from noisyor.engines.contract import (
     Factors,
     GibbsResult,
     GradientSum,
+    ImprovedCover,
+    ImproveOptions,
     JointOptions,
     JointResult,
     JointUnaries,
@@ -34,6 +36,7 @@ from noisyor.engines.numba import mean_field
 from noisyor.engines.numba.cache import forget_stale_kernels
 from noisyor.engines.numba.factorization import entry as factorization
 from noisyor.engines.numba.factorization.boolean_cover import improve_rows
+from noisyor.engines.numba.factorization.cover_search import improve_packed
 from noisyor.engines.numba.graph import TINY, Graph, Parameters, graph_of, parameters_of
 from noisyor.engines.numba.log_joint import add_gradient, log_joint_rows
 from noisyor.engines.numba.max_product.active_set import allocate
@@ -337,6 +340,19 @@ class NumbaEngine:
 
         self._share(block, len(states))
         return CoverResult(states, counts, sum(flips))
+
+    def improve_cover(
+        self,
+        ones: BoolArray,
+        observed: BoolArray,
+        weights: FloatArray,
+        states: BinaryArray,
+        factors: BinaryArray,
+        options: ImproveOptions,
+        key: NoiseKey,
+    ) -> ImprovedCover:
+        """See `noisyor.engines.contract.Engine.improve_cover`; one step follows another."""
+        return improve_packed(ones, observed, weights, states, factors, options, key)
 
     # ---- rows over threads
 

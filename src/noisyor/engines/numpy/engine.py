@@ -2,7 +2,7 @@
 
 Read the modules in this order: `rows` (what is known of a row), `log_joint`, `max_product`,
 `jensen` and `mean_field`, `local_model`, `gibbs`, `configurations`, `annealing`,
-`joint_max_product`, `cover`.
+`joint_max_product`, `cover`, `cover_search`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from noisyor._util.arrays import BinaryArray, FloatArray, IntArray, SingleArray
+from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, IntArray, SingleArray
 from noisyor.engines import contract
 from noisyor.engines.numpy.annealing import anneal
 from noisyor.engines.numpy.cover import cover_memberships
+from noisyor.engines.numpy.cover_search import improve_cover
 from noisyor.engines.numpy.gibbs import gibbs_sweep
 from noisyor.engines.numpy.joint_max_product import joint_max_product
 from noisyor.engines.numpy.log_joint import log_joint, log_joint_gradient, polish
@@ -160,3 +161,16 @@ class NumpyEngine:
     ) -> contract.CoverResult:
         """Flip memberships of rows in factors while the cover gains."""
         return cover_memberships(weights, factors, states, counts, price)
+
+    def improve_cover(
+        self,
+        ones: BoolArray,
+        observed: BoolArray,
+        weights: FloatArray,
+        states: BinaryArray,
+        factors: BinaryArray,
+        options: contract.ImproveOptions,
+        key: contract.NoiseKey,
+    ) -> contract.ImprovedCover:
+        """Replace factors of a cover, some at a time, and keep what has no more errors."""
+        return improve_cover(ones, observed, weights, states, factors, options, key)

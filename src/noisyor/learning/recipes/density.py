@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, check_seed
 from noisyor.data.observations import Observations
@@ -43,7 +44,11 @@ _ROUNDS, _PATIENCE = 10, 2
 _MAX_ENTRIES = 2**24
 """Above this many entries, a random subset of the rows is learned from."""
 
-_JUDGES = 600
+_FEW = 64
+"""Alternatives of each of four sets, at most: rows of hundreds of kinds are often of some dozen
+kinds in each of several respects."""
+
+_JUDGES = 1000
 """Held-out rows that are looked at, at most."""
 
 _CHAINS, _STEPS = 8, 16
@@ -65,7 +70,8 @@ def learn_density(
 
     A mixture of Bernoullis comes first (`learn_mixture`). Its classes become a set of alternatives,
     further sets are added (`start_from_mixture`), and rounds of Gibbs sampling follow as long as
-    held-out rows gain. The layout of sets that did best on held-out rows is kept.
+    held-out rows gain. The layout of sets that did best on held-out rows is kept, if it is better
+    than the first one by more than the standard error of their difference.
 
     Parameters
     ----------
@@ -73,7 +79,8 @@ def learn_density(
     n_components : number of hidden nodes; ``"auto"`` finds it.
     sets : layouts to try, each the sizes of its sets, in place of `n_components`.
     max_rounds : rounds of Gibbs sampling for each layout, at most.
-    held_out : rows that decide; without them a tenth of the rows is held out.
+    held_out : rows that decide; without them a tenth of the rows is held out, and what these
+        decided is learned again from all rows.
     seed : of the starts and the samples.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
@@ -96,7 +103,9 @@ def learn_density(
     seed, rows = check_seed(seed), Observations.of(X)
     if not rows.n_rows:
         raise InvalidDataError("there are no rows to learn from")
+    everything = None
     if held_out is None:
+        everything = rows
         rows, judges = hold_out(rows, None, seed)
         judges = rows if judges is None else judges
     else:
@@ -107,6 +116,9 @@ def learn_density(
         sets = _layouts(n_components, search)
     found = [search.learn(list(layout)) for layout in sets]
     best = max(found, key=lambda one: one.score)
+    if not search.clearly_better(best, found[0]):
+        best = found[0]
+    network = best.network if everything is None else search.with_all(best, everything)
     settings = {
         "objective": "probability",
         "sets": best.layout,
@@ -115,15 +127,16 @@ def learn_density(
         "tried": [{"sets": one.layout, "held_out": one.score} for one in found],
     }
     evaluations = tuple(Evaluation(step=step, elbo=value) for step, value in best.curve)
-    return FitResult(best.network, History(evaluations=evaluations), settings)
+    return FitResult(network, History(evaluations=evaluations), settings)
 
 
 def _layouts(n_components: int | str, search: _Search) -> list[list[int]]:
-    """Sizes of sets to try: one set, two and three, of so many alternatives in all or about."""
+    """Sizes of sets to try: one set, two, three and, if the number is free, four smaller ones."""
     if isinstance(n_components, str):
         n_classes = search.mixture("auto").n_classes
         half = max(1, n_classes // 2)
-        return [[n_classes], [n_classes, half], [half, half, half]]
+        few = min(half, _FEW)
+        return [[n_classes], [n_classes, half], [half, half, half], [few, few, few, few]]
     parts = [
         [n_components // n + (part < n_components % n) for part in range(n)] for n in (1, 2, 3)
     ]
@@ -132,10 +145,11 @@ def _layouts(n_components: int | str, search: _Search) -> list[list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """A layout, the network that it led to, and the held-out log p on the way."""
+    """A layout, the network that it led to, and held-out log p: by row, mean, and on the way."""
 
     layout: list[int]
     network: Network
+    per_row: FloatArray
     score: float
     rounds: int
     curve: list[tuple[int, float]]
@@ -178,19 +192,11 @@ class _Search:
         network = start_from_mixture(mixture, self.rows, layout[1:], seed=self.seed)
         if len(layout) == 1:
             # A single set is the mixture, which its own rounds have brought to the best already.
-            score = self._few.mean(mixture.log_probability(self._few))
-            return _Found(layout, network, score, 0, [(0, score)])
-        rounds = GibbsRounds(
-            network,
-            self.rows,
-            smoothing=_SMOOTHING * mixture.smoothing**0.5,
-            smooth_to="frequency",
-            pace=_PACE,
-            all_off=True,
-            seed=self.seed,
-            engine=self.engine,
-        )
-        best, score, done, best_at, stale = network, -np.inf, 0, 0, 0
+            per_row = mixture.log_probability(self._few)
+            score = self._few.mean(per_row)
+            return _Found(layout, network, per_row, score, 0, [(0, score)])
+        rounds = self._rounds(network, self.rows, mixture)
+        best, score, per_row, done, best_at, stale = network, -np.inf, np.empty(0), 0, 0, 0
         curve: list[tuple[int, float]] = []
         name = "+".join(str(size) for size in layout)
         with progress_bar(self.max_rounds, f"sets {name}", "rounds", self.progress) as bar:
@@ -198,13 +204,53 @@ class _Search:
                 count = min(_ROUNDS, self.max_rounds - done)
                 network = rounds.advance(count, bar)
                 done += count
-                value = self._estimate(network).mean
+                estimate = self._estimate(network)
+                value = estimate.mean
                 curve.append((done, value))
                 bar.set_postfix(held_out=f"{value:.3f}")
                 stale = 0 if value > score else stale + 1
                 if value > score:
-                    best, score, best_at = network, value, done
-        return _Found(layout, best, score, best_at, curve)
+                    best, score, best_at, per_row = network, value, done, estimate.per_row
+        return _Found(layout, best, per_row, score, best_at, curve)
+
+    def with_all(self, found: _Found, rows: Observations) -> Network:
+        """The layout that was found, learned from all rows for as many rounds."""
+        _, rows = sample_rows(rows, _MAX_ENTRIES, self.seed)
+        rows, classes = rows.merged()[0], self.mixture(found.layout[0])
+        classes = learn_mixture(
+            rows,
+            classes.n_classes,
+            smoothing=classes.smoothing,
+            max_rounds=classes.rounds,
+            seed=self.seed,
+            progress=self.progress,
+        )
+        network = start_from_mixture(classes, rows, found.layout[1:], seed=self.seed)
+        if not found.rounds:
+            return network
+        with progress_bar(found.rounds, "all rows", "rounds", self.progress) as bar:
+            return self._rounds(network, rows, classes).advance(found.rounds, bar)
+
+    def _rounds(
+        self, network: Network, rows: Observations, mixture: BernoulliMixture
+    ) -> GibbsRounds:
+        return GibbsRounds(
+            network,
+            rows,
+            smoothing=_SMOOTHING * mixture.smoothing**0.5,
+            smooth_to="frequency",
+            pace=_PACE,
+            all_off=True,
+            seed=self.seed,
+            engine=self.engine,
+        )
+
+    def clearly_better(self, one: _Found, other: _Found) -> bool:
+        """Whether held-out rows prefer one by more than the standard error of the difference."""
+        weight, difference = self._few.row_weights, one.per_row - other.per_row
+        mean = self._few.mean(difference)
+        error = np.sqrt((weight * (difference - mean) ** 2).sum()) / weight.sum()
+        return bool(mean > error)
 
     def _estimate(self, network: Network) -> EvidenceEstimate:
         return estimate_evidence(

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, Unpack
 
+import numpy as np
+
+from noisyor._util.validation import check_choice
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
+from noisyor.inference.evidence import estimate_evidence
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.learning.checkpoint import check_place
 from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
+from noisyor.learning.recipes.density import learn_density
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
 from noisyor.learning.starts import start_by_search
 from noisyor.network.builders import bipartite
+from noisyor.network.graph import Network
+from noisyor.search.mixture import learn_mixture
 
 __all__ = ["learn_factors"]
+
+_OBJECTIVES = ("auto", "description", "probability", "errors")
+
+_ROWS_TO_COMPARE = 500
+"""Rows by which a network and a mixture are compared; with fewer, neither is known well enough."""
 
 
 def learn_factors(
     X: Any,
     n_components: int | Literal["auto"],
     *,
+    objective: Literal["auto", "description", "probability", "errors"] = "auto",
     init: str = "data",
     noise: Literal["shared", "per_visible"] = "per_visible",
     n_restarts: int = 12,
@@ -40,6 +54,13 @@ def learn_factors(
     ----------
     X : binary data (n_rows, n_visible).
     n_components : number of hidden nodes; ``"auto"`` finds it.
+    objective : what the factors are for. ``"description"``: a few of them, each supported by the
+        data, that draw the table. ``"probability"``: a high probability of unseen rows, by sets of
+        alternatives, see `learn_density`; options of the training and of the search do not apply.
+        ``"errors"``: fewest wrong entries for a given number of factors, see `search_factors`.
+        ``"auto"`` describes, and with five hundred rows or more asks held-out rows whether a plain
+        mixture of Bernoullis gives them a clearly higher probability; if so, what
+        ``"probability"`` finds is taken.
     init : ``"data"`` searches the data for factors (see `search_factors`) and fine-tunes them,
         unless counts determine the parameters; the network then has at most `n_components` hidden
         nodes, those supported by the data (MDL). Or the name of one of the paper's starts, see
@@ -67,14 +88,38 @@ def learn_factors(
         defaults = replace(
             DEFAULTS, steps=200, learning_rate=1e-3, final_learning_rate=1e-4, smoothing=0.5
         )
-    also = ("init", "noise", "n_restarts", "n_extra", "method", "options", "held_out", "engine")
+    check_choice("objective", objective, _OBJECTIVES)
+    if init != "data" and objective not in ("auto", "description"):
+        raise InvalidSettingError(f'objective={objective!r} needs init="data", got {init!r}')
+    also = (
+        "objective",
+        "init",
+        "noise",
+        "n_restarts",
+        "n_extra",
+        "method",
+        "options",
+        "held_out",
+        "engine",
+    )
     chosen = choose_options(options, changes, defaults, also)
     check_place(chosen.checkpoint)
-    observations = Observations.of(X)
+    observations, settled = Observations.of(X), True
+    learn = partial(
+        learn_density,
+        observations,
+        n_components,
+        seed=chosen.seed,
+        engine=engine,
+        progress=chosen.progress,
+    )
+    if objective == "probability":
+        return learn(held_out=held_out)
     if init == "data":
         network, settled = start_by_search(
             observations,
             n_components,
+            objective="errors" if objective == "errors" else "description",
             noise=noise,
             n_restarts=n_restarts,
             n_extra=n_extra,
@@ -89,6 +134,61 @@ def learn_factors(
             raise InvalidSettingError('the number of causes is found with init="data" only')
         network = bipartite(observations.n_visible, n_components, noise=noise)
         network = initialize(network, init, noise="uniform", seed=chosen.seed)
+    plain = objective == "auto" and method is None and noise == "per_visible"
     method = MaxProduct(temperature=1.0) if method is None else method
     fitted = learn_network(network, observations, method, chosen, held_out=held_out, engine=engine)
-    return replace(fitted, settings={"init": init, "noise": noise, **fitted.settings})
+    settings = {"objective": objective, "init": init, "noise": noise, **fitted.settings}
+    fitted = replace(fitted, settings=settings)
+    if plain and not settled and observations.total_weight >= _ROWS_TO_COMPARE:
+        judges = _judges(observations, held_out, chosen.seed)
+        if _mixture_is_better(fitted.network, observations, judges, chosen, engine):
+            richer = learn(held_out=held_out)
+            if _gain(richer.network, fitted.network, judges, chosen, engine) > 0:
+                return richer
+    return fitted
+
+
+def _judges(rows: Observations, held_out: Any, seed: int) -> Observations:
+    """Some hundred rows to compare models by: of those held out, or of the training rows."""
+    judges = rows if held_out is None else Observations.of(held_out, n_visible=rows.n_visible)
+    if judges.n_rows > _ROWS_TO_COMPARE:
+        order = np.random.default_rng([seed, 3]).permutation(judges.n_rows)
+        judges = judges.take(np.sort(order[:_ROWS_TO_COMPARE]))
+    return judges.merged()[0]
+
+
+def _mixture_is_better(
+    network: Network,
+    rows: Observations,
+    judges: Observations,
+    options: TrainOptions,
+    engine: EngineLike,
+) -> bool:
+    """Whether a mixture that has not seen the judges is clearly better for them.
+
+    If no rows are held out the network has seen them, so that it is the one at an advantage.
+    """
+    unseen = np.isin(rows.row_ids, judges.row_ids, invert=True)
+    mixture = learn_mixture(
+        rows.take(unseen) if unseen.any() else rows,
+        held_out=judges,
+        smoothing=1.0,
+        seed=options.seed,
+        progress=options.progress,
+    )
+    estimate = estimate_evidence(network, judges, n_chains=8, n_steps=16, engine=engine)
+    difference = mixture.log_probability(judges) - estimate.per_row
+    weight, mean = judges.row_weights, judges.mean(difference)
+    error = np.sqrt((weight * (difference - mean) ** 2).sum()) / weight.sum()
+    return bool(mean > 2.0 * error)
+
+
+def _gain(
+    one: Network, other: Network, judges: Observations, options: TrainOptions, engine: EngineLike
+) -> float:
+    """By how much the first network gives the judges a higher log p."""
+    score = [
+        estimate_evidence(network, judges, n_chains=8, n_steps=16, engine=engine).mean
+        for network in (one, other)
+    ]
+    return score[0] - score[1]

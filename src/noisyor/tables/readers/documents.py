@@ -25,7 +25,9 @@ DEFAULT_FIELD = "text"
 
 DEFAULT_VOCABULARY = 1000
 
-_LONGEST_DOCUMENT = 256 * 2**20
+LONGEST_DOCUMENT = 16 * 2**20
+"""Characters. The words of a longer text would take a gigabyte."""
+
 _RESERVED = (PADDING, UNKNOWN)
 # What remains of contractions when apostrophes are deleted, and is in no list of words.
 _CONTRACTIONS = (
@@ -80,8 +82,8 @@ def read_texts(path: Path, options: ReadOptions) -> Texts:
             for _, line in file_lines(file, options):
                 lines.append(line)
                 length += len(line)
-                if length > _LONGEST_DOCUMENT:  # perhaps far more than the size of a packed file
-                    raise InvalidDataError(f"{file} is too large for one document")
+                if length > LONGEST_DOCUMENT:  # perhaps far more than the size of a packed file
+                    break
             yield file.relative_to(path).as_posix(), "".join(lines)
 
 
@@ -103,8 +105,13 @@ def rows_of_texts(
     names: list[str | None] = []
 
     def contents() -> Iterator[str]:
-        for name, text in texts:
+        for number, (name, text) in enumerate(texts, 1):
             names.append(name)
+            if len(text) > LONGEST_DOCUMENT:
+                raise InvalidDataError(
+                    f"{where}: document {number if name is None else name} has more than "
+                    f"{LONGEST_DOCUMENT:,} characters; split it"
+                )
             yield text
 
     try:

@@ -22,6 +22,8 @@ from noisyor.tables.table import MISSING, Table, check_columns, weighted_table
 
 __all__ = ["field_of", "json_lines", "read", "read_texts", "text_of"]
 
+_MOST_GAPS = 20_000_000
+
 Records = Iterable[tuple[int, Any]]
 
 
@@ -155,11 +157,12 @@ def _objects(
     """Objects whose fields are 0 or 1; null is missing.
 
     A field that a line does not have is missing too, unless the file never says 0: then only what
-    is there was written down, and the rest is 0.
+    is there was written down, and the rest is 0. A null is missing in either case.
     """
     column_of: dict[str, int] = {}
     ones: list[list[int]] = []
     zeros: list[list[int]] = []
+    nulls: list[list[int]] = []
     names: list[str] = []
     cells = Cells(options.above)
     wanted = None if columns is None else frozenset(columns)
@@ -179,17 +182,16 @@ def _objects(
         known: tuple[list[int], list[int], list[int]] = ([], [], [])
         for key, value in record.items():
             if key not in skip and (wanted is None or key in wanted):
-                code = _code(value, cells, f"{path}, line {number}, field {key!r}", key)
+                code = _code(value, cells, path, number, key)
                 known[code].append(column_of.setdefault(key, len(column_of)))
         zeros.append(known[0])
         ones.append(known[1])
+        nulls.append(known[MISSING])
     check_columns(len(column_of), path)
-    missing = None
+    missing: Iterable[Any] = nulls
     if any(zeros):
-        everything = np.arange(len(column_of))
-        missing = (
-            np.setdiff1d(everything, [*on, *off]) for on, off in zip(ones, zeros, strict=True)
-        )
+        _check_gaps(len(ones) * len(column_of), sum(map(len, [*ones, *zeros])), path)
+        missing = (_others(len(column_of), on, off) for on, off in zip(ones, zeros, strict=True))
     data = Observations.from_indices(ones, len(column_of), missing, column_names=list(column_of))
     return weighted_table(
         path,
@@ -199,7 +201,23 @@ def _objects(
     )
 
 
-def _code(value: Any, cells: Cells, where: str, key: str) -> int:
+def _others(n_columns: int, *known: list[int]) -> Any:
+    """Numbers of the columns that are in none of the lists."""
+    unknown = np.ones(n_columns, dtype=np.bool_)
+    for columns in known:
+        unknown[columns] = False
+    return np.flatnonzero(unknown)
+
+
+def _check_gaps(n_cells: int, n_known: int, path: Path) -> None:
+    if n_cells > max(_MOST_GAPS, 1000 * n_known):
+        raise InvalidDataError(
+            f"{path}: of {n_cells:,} entries only {n_known:,} are stated, and the file has zeros, "
+            "so the others are missing; leave out the zeros if what is not stated is 0"
+        )
+
+
+def _code(value: Any, cells: Cells, path: Path, number: int, key: str) -> int:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
     try:
@@ -208,6 +226,7 @@ def _code(value: Any, cells: Cells, where: str, key: str) -> int:
         return cells[str(value)]
     except ValueError:
         raise InvalidDataError(
-            f"{where}: expected 0, 1 or null, got {json.dumps(value)[:40]}; "
+            f"{path}, line {number}, field {key!r}: expected 0, 1 or null, "
+            f"got {json.dumps(value)[:40]}; "
             f"{role_hint(key, 'field')}"
         ) from None

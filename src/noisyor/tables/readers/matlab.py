@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.array_file import LARGEST_RATIO, build_sparse
+from noisyor._util.array_file import LARGEST_RATIO, MOST_OF_AN_ARRAY
+from noisyor._util.compression import check_unpacked
+from noisyor._util.sparse import build_sparse
 from noisyor.errors import InvalidDataError
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.readers.arrays import choose, dense_table, sparse_table
@@ -81,11 +83,12 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
 
 def _read(content: View, order: str, path: Path, options: ReadOptions) -> Table:
     found: dict[str, _Matrix] = {}
-    place = 128
+    place, total = 128, 0
     while place < len(content):
         kind, data, place = _element(content, place, order)
         if kind == _COMPRESSED:
-            kind, data = _unpacked(data, order)
+            kind, data = _unpacked(data, order, path, total)
+            total += len(data)
         if kind == _MATRIX:
             matrix = _header(data, order)
             found[matrix.name] = matrix
@@ -131,8 +134,8 @@ def _element(content: View, place: int, order: str) -> tuple[int, View, int]:
     return kind, content[begin : begin + size], following
 
 
-def _unpacked(data: View, order: str) -> tuple[int, View]:
-    """Type and data of the one element in compressed data."""
+def _unpacked(data: View, order: str, path: Path, before: int) -> tuple[int, View]:
+    """Type and data of the one element in compressed data, after so many bytes of others."""
     try:
         stream = zlib.decompressobj()
         tag = stream.decompress(data, 8)
@@ -141,6 +144,7 @@ def _unpacked(data: View, order: str) -> tuple[int, View]:
         kind, size = np.frombuffer(tag, f"{order}u4").tolist()
         if size > min(_LARGEST, LARGEST_RATIO * len(data)):
             raise _DamagedError(f"compressed data announce {size:,} bytes, too many for this file")
+        check_unpacked(before + size, len(data), path, MOST_OF_AN_ARRAY)
         content = stream.decompress(stream.unconsumed_tail, size) if size else b""
     except zlib.error as error:
         raise _DamagedError(str(error)) from error

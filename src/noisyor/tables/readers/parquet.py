@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from noisyor._util.parquet_file import check_numbers, open_parquet, reading_parquet, sparse_block
+from noisyor._util.parquet_file import (
+    check_numbers,
+    open_parquet,
+    reading_parquet,
+    row_labels,
+    sparse_block,
+)
 from noisyor.errors import InvalidDataError
 from noisyor.tables.columns import (
     id_column,
@@ -27,7 +33,7 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
 
     ``columns`` restricts the table to these names.
     """
-    with open_parquet(path) as file, reading_parquet(path):
+    with open_parquet(path, options.id_column) as file, reading_parquet(path):
         names = list(file.schema_arrow.names)
         if not names:
             raise InvalidDataError(f"{path} has no columns")
@@ -46,7 +52,7 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
         for batch in file.iter_batches(batch_size=size, columns=wanted):
             builder.add(sparse_block(batch, kept, options.above))
             if id_number is not None:
-                row_names += map(str, batch.column(names[id_number]).to_pylist())
+                row_names += row_labels(batch.column(names[id_number]), path)
             if weight_number is not None:
                 for value in batch.column(names[weight_number]).to_pylist():
                     weights.append(weight_of(value, f"{path}, row {len(weights)}"))

@@ -1,0 +1,50 @@
+"""Enumeration where logarithms are infinite; everywhere else it is itself the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import noisyor as nor
+from noisyor.errors import InvalidDataError
+from noisyor.inference import enumerate_posterior
+
+
+@pytest.fixture
+def network():
+    """Two causes of two columns each; without leaks a column is off unless its cause is on."""
+    network = nor.bipartite(4, 2, failure_probability=[[0.5, 0.5, 1, 1], [1, 1, 0.5, 0.5]])
+    theta = network.theta.copy()
+    theta[network.leak_param[:4]] = 0.0
+    theta[network.leak_param[4:]] = np.log(2.0)
+    silent = network.param[network.theta[network.param] < 0.1]
+    theta[silent] = 0.0
+    return network.with_theta(theta)
+
+
+def test_parameters_of_zero_are_exact(network):
+    found = enumerate_posterior(network, np.array([[1, 0, 0, 0], [0, 0, 0, 0]]))
+    # Cause 0 must be on; cause 1 is on with odds of a quarter, since both its columns are off.
+    np.testing.assert_allclose(found.marginals[0], [1.0, 0.2], atol=1e-12)
+    np.testing.assert_allclose(found.marginals[1], [0.2, 0.2], atol=1e-12)
+    np.testing.assert_allclose(np.exp(found.log_likelihood), [0.5**3 * 0.625, 0.625**2], rtol=1e-12)
+    assert found.map_states.tolist() == [[1, 0], [0, 0]]
+    assert found.max_marginals[0, 0] == np.inf
+    assert not np.isnan(found.max_marginals).any()
+
+
+def test_all_rows_add_up_to_one_with_parameters_of_zero(network):
+    rows = np.array(np.meshgrid(*4 * [[0, 1]])).reshape(4, -1).T
+    total = np.exp(enumerate_posterior(network, rows).log_likelihood).sum()
+    np.testing.assert_allclose(total, 1.0, rtol=1e-12)
+
+
+def test_a_row_that_is_impossible(network):
+    theta = network.theta.copy()
+    theta[network.leak_param[4:]] = 0.0
+    never = network.with_theta(theta)
+    with pytest.raises(InvalidDataError, match="row 1 has probability 0"):
+        enumerate_posterior(never, np.array([[0, 0, 0, 0], [1, 0, 0, 0]]))
+    row = nor.Observations.of(np.array([[1, 0, 0, 0]]))
+    with pytest.raises(InvalidDataError, match="row 0 has probability 0"):
+        nor.diagnosis.differential(never, row, method="exact")

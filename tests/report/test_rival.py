@@ -1,0 +1,168 @@
+"""A mixture beside the model: right about which is better, and about the rows that decide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import noisyor as nor
+from noisyor.data.observations import Observations
+from noisyor.inference.exact import enumerate_posterior
+from noisyor.io.provenance import provenance
+from noisyor.learning.judge import hold_out
+from noisyor.report import rival
+from noisyor.report.inputs import Model, kind_of
+from noisyor.report.page import WORDS, model_page
+from noisyor.report.rival import Rival, compare_with_mixture, rival_section
+from noisyor.search import learn_mixture
+
+KINDS = np.array([[0.9, 0.8, 0.1, 0.1, 0.9, 0.1], [0.1, 0.2, 0.9, 0.9, 0.1, 0.1]])
+
+
+def kinds(n_rows: int) -> Observations:
+    """Rows of one of two kinds."""
+    generator = np.random.default_rng(0)
+    on = KINDS[generator.integers(0, 2, n_rows)]
+    return Observations.of((generator.random(on.shape) < on).astype(float))
+
+
+def model_of(network: nor.Network, rows: Observations | None = None, **settings: object) -> Model:
+    metadata = {} if rows is None else provenance("factors", rows, settings=settings, metrics={})
+    return Model(network, metadata, kind_of(network), "model.safetensors")
+
+
+@pytest.fixture(scope="module")
+def wrong() -> nor.Network:
+    """Two causes of everything: not what the rows of two kinds are made by."""
+    return nor.bipartite(6, 2, failure_probability=0.5, prior_probability=0.3)
+
+
+class TestVerdict:
+    def test_rows_of_two_kinds_are_a_mixture(self, wrong):
+        found = compare_with_mixture(model_of(wrong), kinds(400))
+        assert found.verdict == "better"
+        assert found.n_classes == 2
+        learned, judged = kinds(400).split(0.8, 0)
+        exact = enumerate_posterior(wrong, judged).log_likelihood
+        expected = learn_mixture(learned, 2).log_probability(judged) - exact
+        assert found.gain == pytest.approx(expected.mean(), abs=0.02)
+        assert found.error == pytest.approx(expected.std(ddof=1) / 80**0.5, rel=0.05)
+
+    def test_rows_of_many_causes_are_not(self):
+        """Six independent causes make 64 kinds of rows; six classes cannot say so."""
+        failure = np.where(np.repeat(np.eye(6), 3, axis=1) == 1, 0.1, 1.0)
+        truth = nor.bipartite(
+            18, 6, failure_probability=failure, prior_probability=0.4, noise_probability=0.02
+        )
+        rows = Observations.of(nor.sample(truth, 500, seed=0).visible)
+        found = compare_with_mixture(model_of(truth), rows)
+        assert found.verdict == "worse"
+        assert found.gain < -1.0
+
+    def test_within_two_errors_they_are_level(self):
+        assert Rival(2, 0.05, 0.03, 80, 20, "other").verdict == "level"
+        assert Rival(2, 0.07, 0.03, 80, 20, "other").verdict == "better"
+        assert Rival(2, -0.07, 0.03, 80, 20, "other").verdict == "worse"
+
+    def test_too_few_rows_decide_nothing(self, wrong):
+        assert compare_with_mixture(model_of(wrong), kinds(19)) is None
+        assert compare_with_mixture(model_of(wrong), kinds(20)).n_classes == 1
+
+    def test_weights_count_as_rows(self, wrong):
+        rows = kinds(60)
+        repeated = Observations.of(np.repeat(rows.to_dense(), 3, axis=0))
+        plain = model_of(wrong, repeated, steps=1), repeated
+        weighted = rows.weighted(np.full(60, 3.0))
+        found = [
+            compare_with_mixture(*case)
+            for case in (plain, (model_of(wrong, weighted, steps=1), weighted))
+        ]
+        assert found[0].gain == pytest.approx(found[1].gain, abs=0.05)
+        assert found[0].error == pytest.approx(found[1].error, rel=0.2)
+
+
+class TestRows:
+    def test_held_out_rows_decide(self, wrong):
+        """Those that learning from a file held out, by the settings that it wrote."""
+        rows = kinds(100)
+        model = model_of(wrong, rows, held_out=0.3, seed=7)
+        found = compare_with_mixture(model, rows)
+        assert (found.rows, found.n_learned, found.n_judged) == ("held-out", 70, 30)
+        learned, judged = hold_out(rows, 0.3, 7)
+        expected = learn_mixture(learned, 2).log_probability(judged)
+        exact = enumerate_posterior(wrong, judged).log_likelihood
+        assert found.gain == pytest.approx((expected - exact).mean(), abs=0.03)
+        found = compare_with_mixture(model_of(wrong, rows, held_out=None, seed=0), rows)
+        assert (found.rows, found.n_judged) == ("held-out", 10)
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"steps": 3},
+            {"held_out": 0.0, "seed": 0},
+            {"held_out": "some", "seed": 0},
+            {"held_out": 7.5, "seed": 0},
+            {"held_out": 0.1, "seed": -4},
+            {"held_out": None, "seed": "x"},
+        ],
+    )
+    def test_without_held_out_rows_the_training_rows_do(self, wrong, settings):
+        rows = kinds(100)
+        found = compare_with_mixture(model_of(wrong, rows, **settings), rows)
+        assert (found.rows, found.n_learned, found.n_judged) == ("training", 100, 100)
+
+    def test_of_other_rows_a_part_does(self, wrong):
+        other = model_of(wrong, kinds(50), held_out=0.3, seed=7)
+        found = compare_with_mixture(other, kinds(100))
+        assert (found.rows, found.n_learned, found.n_judged) == ("other", 80, 20)
+
+    def test_large_data_are_sampled(self, wrong, monkeypatch):
+        monkeypatch.setattr(rival, "_LEARNED", 50)
+        monkeypatch.setattr(rival, "_JUDGED", 30)
+        found = compare_with_mixture(model_of(wrong), kinds(400))
+        assert (found.n_learned, found.n_judged) == (50, 30)
+
+
+class TestCost:
+    @pytest.mark.parametrize("shape", [(8000, 20), (8000, 2000), (100, 50_000)])
+    def test_rounds_and_classes_are_bounded_by_work(self, shape):
+        rows = Observations.from_indices([[i % shape[1]] for i in range(shape[0])], shape[1])
+        n_classes, rounds = rival._size(10**6, rows)
+        assert 1 <= n_classes <= shape[0] / 10
+        assert 20 <= rounds <= 150
+        assert n_classes * rounds * sum(shape) * 10 <= rival._MIXTURE_WORK
+
+    def test_large_networks_are_judged_by_fewer_rows(self):
+        small, large = nor.bipartite(6, 2), nor.bipartite(2000, 200)
+        assert rival._most_judged(small) == rival._JUDGED
+        assert rival._most_judged(large) < 100
+
+
+class TestWords:
+    def test_the_sentence_says_how_much_and_what_to_do(self):
+        words = WORDS["topics"]
+        better = rival_section(Rival(40, 0.516, 0.031, 900, 100, "held-out"), words)
+        start = (
+            "A plain mixture of 40 classes describes these documents better by 0.52 nats (± 0.03):"
+        )
+        assert better["sentence"].startswith(start)
+        assert "learn_density" in better["sentence"]
+        assert "100 documents that were held out" in better["rows"]
+        worse = rival_section(Rival(1, -2.0, 0.1, 9, 9, "training"), words)
+        assert "of 1 class describes these documents worse by 2.00 nats" in worse["sentence"]
+        level = rival_section(Rival(2, -0.01, 0.1, 9, 9, "other"), words)
+        assert "within the error, worse by 0.01 nats" in level["sentence"]
+
+    def test_the_page_says_it(self, topics, factors, features):
+        for example in (topics, factors, features):
+            model = model_of(example.network)
+            page = model_page(model, rival_rows(example))
+            assert page.summary["mixture"]["verdict"] in ("better", "worse", "level")
+            assert "A plain mixture of" in page.html
+        assert "Without data there is nothing to compare" in model_page(model).html
+
+
+def rival_rows(example):
+    from noisyor.report.inputs import Rows
+
+    return Rows(example.observations)
