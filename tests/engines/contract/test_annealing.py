@@ -222,14 +222,14 @@ def test_estimates_with_alternatives_are_unbiased(engine):
     """The mean of p(x) over many rows that are alike, and of the probabilities."""
     network = with_sets(random_network(11, max_hidden=9, max_visible=8), 11, share=1.0)
     assert np.bincount(network.alternatives[network.alternatives >= 0]).max() > 1
-    many = 20 if engine.name == "numpy" else 400
+    many = 12 if engine.name == "numpy" else 400
     row, start = random_rows(network, 11, 1), np.zeros((many, network.n_hidden), dtype=np.uint8)
     exact = enumerate_posterior(network, row)
     x = np.repeat(row, many, axis=0)
-    found = explore(engine, network, x, start, chains=4, steps=6)
+    found = explore(engine, network, x, start, chains=3, steps=4)
     ratio = np.exp(found.log_evidence - exact.log_likelihood)
     error = ratio.std() / many**0.5
-    assert 0 < error < 0.2
+    assert 0 < error < 0.3
     assert abs(ratio.mean() - 1) < 4 * error
     on = (ratio[:, None] * found.probability).mean(axis=0)
     spread = (ratio[:, None] * found.probability).std(axis=0) / many**0.5
