@@ -1,4 +1,4 @@
-"""Networks for the probability of rows: held-out rows choose the sets, all that was tried is kept."""
+"""Networks for the probability of rows: the layout is chosen by held-out rows, and recorded."""
 
 from __future__ import annotations
 
