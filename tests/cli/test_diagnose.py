@@ -182,4 +182,5 @@ def test_wrong_patients_are_one_line(capsys, content, fault):
 def test_wrong_ontologies_are_one_line(capsys):
     Path("small.obo").write_text("[Term]\nid: HP:1\nis_a: HP:2\n\n[Term]\nid: HP:2\nis_a: HP:1\n")
     assert "cycle: HP:1 is a HP:2 is a HP:1" in fails(capsys, "anna.json", *SOURCES)
-    assert "nowhere.obo does not exist" in fails(capsys, "anna.json", "--ontology", "nowhere.obo")
+    sources = [*SOURCES[:-1], "nowhere.obo"]
+    assert "nowhere.obo does not exist" in fails(capsys, "anna.json", *sources)
