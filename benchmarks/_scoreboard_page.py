@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-# Mean test log-likelihoods, quoted and not run here: Gens and Domingos (2013), Table 2.
+# Mean test log-likelihoods by Gens and Domingos (2013): quoted from memory, not checked, not run.
 LEARN_SPN = {
     "nltcs": -6.11,
     "plants": -12.98,
@@ -27,7 +27,7 @@ from the same training rows; the number of classes, the smoothing, the sets of a
 number of rounds were chosen on validation rows. "Ours" is `noisyor.learning.learn_density` with its
 defaults (`learn_factors(..., objective="probability")`), one run each; its log p is an estimate by
 annealed importance sampling with the error in brackets, and "bound" is a lower bound that holds for
-certain. LearnSPN is **quoted** from Gens and Domingos (2013), not run here.
+certain. LearnSPN (Gens and Domingos 2013) is **quoted** from memory, neither checked nor run here.
 
 Made by `python benchmarks/density.py --page docs/scoreboards.md` from `results/density/*.json`;
 each file holds the command that made it, the settings, and what every layout reached on validation
