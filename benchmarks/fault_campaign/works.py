@@ -111,7 +111,8 @@ def fit(folder: Path) -> str:
         command("resume", str(model), *common, allowed=(0, 1))
     elif not model.exists():
         data = folder / "x.csv"
-        data.write_text(table())
+        if not data.exists():  # a rival may be reading it
+            data.write_text(table())
         fixed = ("--kind", "topics", "--layers", "2", "--steps", "60")
         command("fit", str(data), "--out", str(model), *fixed, *common, allowed=(0, 1))
     if kept.exists() or Path(str(kept).removesuffix(".json")).exists():

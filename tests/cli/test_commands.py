@@ -426,6 +426,14 @@ class TestTwoAtOnce:
         assert "in use" in capsys.readouterr().err
         assert Path("patients.safetensors").read_bytes() == before
 
+    def test_a_run_that_goes_on_is_not_called_stopped(self, capsys):
+        Path("other.safetensors.checkpoint.json").write_text("{}")  # as its plan is on disk by now
+        with locked(Path("other.safetensors"), "noisyor fit"):
+            assert main([*FIT, "--out", "other.safetensors", "--quiet"]) == 2
+        assert "other.safetensors is in use: process" in capsys.readouterr().err
+        assert main([*FIT, "--out", "other.safetensors", "--quiet"]) == 2
+        assert "holds a run that was stopped" in capsys.readouterr().err
+
     def test_no_lock_is_left(self, capsys):
         run(capsys, *FIT, "--out", "m.safetensors", "--steps", "1")
         assert not list(Path().glob(".*"))

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from noisyor import __version__
-from noisyor.cli.demo import demo
 from noisyor.cli.main import main
+from noisyor.demo.run import DEFAULT_STEPS
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +29,11 @@ def no_training(monkeypatch):
     def refuse(*_, **__):
         pytest.fail("training started")
 
-    monkeypatch.setattr("noisyor.demo.run.train", refuse)
+    for name in ("train", "learn_features"):
+        monkeypatch.setattr(f"noisyor.demo.run.{name}", refuse)
 
+
+SHORT = ["demo", "--algorithm", "paper", "--steps", "1"]
 
 COMMAND = [sys.executable, "-c", "import sys; from noisyor.cli.main import main; sys.exit(main())"]
 
@@ -61,14 +64,12 @@ class TestStart:
     def test_help_of_the_demo_names_every_option(self, capsys):
         assert main(["demo", "--help"]) == 0
         text = capsys.readouterr().out
-        for option in ("--out", "--seed", "--json", "--steps", "--threads", "--quiet"):
+        options = ("--out", "--seed", "--json", "--algorithm", "--steps", "--threads", "--quiet")
+        for option in options:
             assert option in text
-
-    def test_default_steps_are_those_of_the_demo(self):
-        from noisyor.demo.run import DEFAULT_STEPS
-
-        (steps,) = [option for option in demo.params if option.name == "steps"]
-        assert steps.default == DEFAULT_STEPS
+        for algorithm, steps in DEFAULT_STEPS.items():
+            assert algorithm in text
+            assert str(steps) in text
 
 
 @pytest.mark.usefixtures("no_training")
@@ -86,6 +87,7 @@ class TestErrors:
             (["demo", "--seed", str(2**63)], "seed"),
             (["demo", "--seed", "1.5"], "--seed"),
             (["demo", "--steps", "0"], "--steps"),
+            (["demo", "--algorithm", "magic"], "--algorithm"),
             (["demo", "--threads", "0"], "--threads"),
         ],
     )
@@ -173,11 +175,11 @@ class TestWhileItRuns:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         monkeypatch.setattr("noisyor._util.atomic.os.fsync", fail)
-        fails(capsys, ["demo", "--steps", "1", "--quiet"], "noisyor-demo", "No space left")
+        fails(capsys, [*SHORT, "--quiet"], "noisyor-demo", "No space left")
         assert not list(Path("noisyor-demo").iterdir())
 
     @pytest.mark.parametrize(
-        "where", ["noisyor.demo.run.train", "noisyor.demo.run.generate_deconvolution"]
+        "where", ["noisyor.demo.run.learn_features", "noisyor.demo.run.generate_deconvolution"]
     )
     def test_interrupt(self, capsys, monkeypatch, where):
         def interrupt(*_, **__):
@@ -192,13 +194,13 @@ class TestWhileItRuns:
         def exhaust(*_, **__):
             raise MemoryError
 
-        monkeypatch.setattr("noisyor.demo.run.train", exhaust)
+        monkeypatch.setattr("noisyor.demo.run.learn_features", exhaust)
         fails(capsys, ["demo", "--quiet"], "out of memory")
 
     @pytest.mark.skipif(os.name == "nt", reason="signals differ")
     def test_control_c_in_the_middle_of_training(self):
         process = subprocess.Popen(
-            [*COMMAND, "demo", "--steps", "1000000", "--threads", "1"],
+            [*COMMAND, "demo", "--algorithm", "paper", "--steps", "1000000", "--threads", "1"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -218,7 +220,7 @@ class TestWhileItRuns:
 
 class TestResults:
     def test_files_and_what_is_printed(self, capsys):
-        arguments = ["demo", "--out", "a/b", "--json", "c/r.json", "--steps", "30", "--seed", "3"]
+        arguments = [*SHORT, "--out", "a/b", "--json", "c/r.json", "--seed", "3"]
         assert main(arguments) == 0
         captured = capsys.readouterr()
         assert captured.err == ""
@@ -245,7 +247,7 @@ class TestResults:
         }
         assert record["experiment"] == "demo"
         assert record["seed"] == 3
-        assert record["settings"]["steps"] == 30
+        assert record["settings"]["steps"] == 1
         assert set(record["metrics"]) == {
             "features_iou",
             "test_re_pct",
@@ -268,12 +270,12 @@ class TestResults:
     def test_an_empty_json_file_and_a_link_are_fine(self, capsys):
         Path("real.json").touch()
         Path("link.json").symlink_to("real.json")
-        assert main(["demo", "--json", "link.json", "--steps", "1", "--quiet"]) == 0
+        assert main([*SHORT, "--json", "link.json", "--quiet"]) == 0
         assert Path("link.json").is_symlink()
         assert json.loads(Path("real.json").read_text())["settings"]["steps"] == 1
 
     def test_a_terminal_without_blocks(self):
-        done = run("demo", "--steps", "1", PYTHONIOENCODING="ascii")
+        done = run(*SHORT, PYTHONIOENCODING="ascii")
         assert done.returncode == 0
         assert "##" in done.stdout
         assert done.stderr == ""

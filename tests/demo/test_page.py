@@ -16,7 +16,7 @@ from noisyor.metrics import FeatureMatch
 
 @pytest.fixture(scope="module")
 def result() -> DemoResult:
-    return run_demo(0, steps=12, progress=False)
+    return run_demo(0, algorithm="paper", steps=12, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +92,20 @@ class TestPage:
 
     def test_one_step_is_enough_for_a_page(self):
         ElementTree.fromstring(
-            demo_page(run_demo(2, steps=1, progress=False)).removeprefix("<!DOCTYPE html>\n")
+            demo_page(run_demo(2, algorithm="paper", steps=1, progress=False)).removeprefix(
+                "<!DOCTYPE html>\n"
+            )
         )
+
+    def test_a_shape_without_a_feature(self, result):
+        match = FeatureMatch(
+            np.array([0, 1, -1, 2]), np.ones(4) * [1, 1, 0, 1], result.match.offset
+        )
+        lacking = replace(result, match=match)
+        page = demo_page(lacking)
+        assert "Three of the four" in page
+        assert page.count("not found</div>") == 1
+        assert "IOU 0.00" in demo_text(lacking, Path("index.html"), Path("model.safetensors"))
 
     def test_the_three_lines_work(self, result, page, tmp_path, monkeypatch):
         from noisyor import save_network

@@ -160,7 +160,7 @@ def fit(
     out = out or Path(data.name.split(".")[0] + ".safetensors")
     checkpoint = checkpoint or Path(f"{out}.checkpoint")
     chosen, structure = _structure(kind, components, objective, layers, feature_shape)
-    _check_places(data, out, checkpoint, force)
+    _check_places(data, out, checkpoint, force)  # first: a lock is a file beside them
 
     from noisyor._util.locks import locked
     from noisyor.cli.fit_job import Plan
@@ -184,7 +184,8 @@ def fit(
         seed=seed,
     )
     with locked(out, "noisyor fit"), locked(checkpoint, "noisyor fit"):
-        _check_places(data, out, checkpoint, force)  # again: nobody can change it from now on
+        _check_places(data, out, checkpoint, force)  # again: nobody can change them from now on
+        _check_kept(out, checkpoint, force)
         if force:
             plan.forget()
         return _run(plan, False, threads, as_json, quiet)
@@ -287,23 +288,30 @@ def _check_places(data: Path, out: Path, checkpoint: Path, force: bool) -> None:
     if not data.exists():
         raise InvalidSettingError(f"{data} does not exist")
     check_output(out, force=force, inputs=[data])
+    if out.resolve() == checkpoint.resolve():
+        raise InvalidSettingError(f"{out} cannot be both the model and the checkpoint")
+    # What a run of ours keeps there may be replaced: `_check_kept` looks at it.
+    kept = Path(f"{checkpoint}.json").exists()
+    if checkpoint.exists() and not kept:
+        raise InvalidSettingError(
+            f"{checkpoint} exists and belongs to no run; choose another --checkpoint"
+        )
+    check_output(checkpoint, force=force or kept, inputs=[data])
+
+
+def _check_kept(out: Path, checkpoint: Path, force: bool) -> None:
+    """Refuse to begin where a stopped run waits: only who has the locks knows that it stopped."""
     kept = Path(f"{checkpoint}.json")
-    if kept.exists() and not force:
+    if not kept.exists():
+        return
+    if not force:
         raise InvalidSettingError(
             f"{checkpoint} holds a run that was stopped; `noisyor resume {out}` goes on with it, "
             "--force begins anew"
         )
-    if out.resolve() == checkpoint.resolve():
-        raise InvalidSettingError(f"{out} cannot be both the model and the checkpoint")
-    if kept.exists():
-        from noisyor.cli.fit_job import read_plan
+    from noisyor.cli.fit_job import read_plan
 
-        read_plan(kept)  # what is no run of ours is not thrown away
-    elif checkpoint.exists():
-        raise InvalidSettingError(
-            f"{checkpoint} exists and belongs to no run; choose another --checkpoint"
-        )
-    check_output(checkpoint, force=force, inputs=[data])
+    read_plan(kept)  # what is no run of ours is not thrown away
 
 
 def _plan_file(given: Path) -> Path | None:

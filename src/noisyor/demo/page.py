@@ -32,7 +32,7 @@ def demo_page(result: DemoResult) -> str:
             base_style=asset("base.css"),
             result=result,
             n_shapes=len(SHAPES),
-            default_steps=DEFAULT_STEPS,
+            default_steps=DEFAULT_STEPS[result.algorithm],
             found=_NUMBERS[result.n_found],
             training_images=_training_images(result),
             shapes=_shapes(result),
@@ -64,7 +64,11 @@ def _shapes(result: DemoResult) -> list[dict[str, Any]]:
                 "name": name,
                 "iou": float(iou),
                 "true": pixel_image([Layer("ink", feature)], f"true shape: {name}", grid=True),
-                **_learned(result, int(learned), certainty, f"matched to the {name}"),
+                **(
+                    _learned(result, int(learned), certainty, f"matched to the {name}")
+                    if learned >= 0
+                    else {"uses": 0, "shaded": None, "binary": None}
+                ),
             }
         )
     for learned in result.spare_features:
@@ -163,11 +167,36 @@ def _settings(result: DemoResult) -> list[tuple[str, str]]:
         ),
         (
             "Network",
-            f"{settings['n_components']} features of {feature[0]} × {feature[1]} pixels at "
+            f"{result.states.shape[1]} features of {feature[0]} × {feature[1]} pixels at "
             f"{result.states.shape[2]} × {result.states.shape[3]} positions: "
             f"{result.network.n_hidden} possible causes, "
             f"{int(result.network.free.sum())} parameters",
         ),
+        *(_paper_settings(settings) if result.algorithm == "paper" else _search_settings(settings)),
+        ("Seed", str(result.seed)),
+        (
+            "Time",
+            f"{result.training_seconds:.1f} s of training, "
+            f"{1000 * result.update_median:.0f} ms per update (median), "
+            f"{settings['threads']} threads",
+        ),
+    ]
+
+
+def _search_settings(settings: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (
+            "Search",
+            f"at most {settings['n_components']} features, {settings['n_restarts']} starts; those "
+            "supported by the pictures are kept (MDL)",
+        ),
+        ("Inference", "max-product, the mode"),
+        ("Training", f"{settings['steps']} updates on all {settings['n_train']} images"),
+    ]
+
+
+def _paper_settings(settings: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
         (
             "Noise",
             f"a pixel lights up without a cause with probability "
@@ -182,12 +211,5 @@ def _settings(result: DemoResult) -> list[tuple[str, str]]:
             "Training",
             f"{settings['steps']} updates on all {settings['n_train']} images, "
             f"Adam, learning rate {settings['learning_rate']}",
-        ),
-        ("Seed", str(result.seed)),
-        (
-            "Time",
-            f"{result.training_seconds:.1f} s of training, "
-            f"{1000 * result.update_median:.0f} ms per update (median), "
-            f"{settings['threads']} threads",
         ),
     ]

@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisyor._util.validation import check_choice
 from noisyor._version import __version__
 from noisyor.datasets.deconvolution import DeconvolutionData, generate_deconvolution
-from noisyor.engines.contract import EngineLike
+from noisyor.engines.contract import Engine, EngineLike
 from noisyor.engines.registry import get_engine
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.learning.initialize import initialize
+from noisyor.learning.recipes.features import learn_features
 from noisyor.learning.state import History
 from noisyor.learning.train import train
 from noisyor.metrics import (
@@ -38,13 +40,16 @@ from noisyor.network.builders import convolutional
 from noisyor.network.graph import Network
 from noisyor.network.layout import state_shape
 
-__all__ = ["DEFAULT_STEPS", "EXPERIMENT", "SHAPES", "DemoResult", "run_demo"]
+__all__ = ["ALGORITHMS", "DEFAULT_STEPS", "EXPERIMENT", "SHAPES", "DemoResult", "run_demo"]
 
 EXPERIMENT = "demo"
 """Name of this experiment in the files that it writes."""
 
-DEFAULT_STEPS = 1000
-"""Updates after which the shapes are found; about 25 s on two cores."""
+DEFAULT_STEPS = {"search": 20, "paper": 1000}
+"""Updates after which the shapes are found, by algorithm: 3 s and 25 s on two cores."""
+
+ALGORITHMS = tuple(DEFAULT_STEPS)
+"""A search for the shapes that is then fine-tuned, or the paper's training from scratch."""
 
 SHAPES = ("square", "plus", "triangle", "diamond")
 """Names of the true features, in their order."""
@@ -59,6 +64,7 @@ FEATURE_SHAPE = (6, 6)
 NOISE_PROBABILITY = 0.01
 INITIALIZATION = "paper-3"
 LEARNING_RATE = 0.01
+N_RESTARTS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,20 +73,21 @@ class DemoResult:
 
     Attributes
     ----------
-    seed, steps : what was asked for.
+    algorithm, seed, steps : what was asked for.
     workers : threads that were used.
     data : all images and what they were made of; the first ``N_TRAIN`` were learned from.
     network : the learned network.
     history : record of the training.
     match : which learned feature stands for which true one.
-    states : (n_test, n_components, rows, columns) uint8, inferred causes of the test images.
+    states : (n_test, n_features, rows, columns) uint8, inferred causes of the test images.
     reconstruction : (n_test, 14, 14) uint8, what these causes draw.
     test_re_pct : pixels of the test images that the reconstruction gets wrong, in percent.
     test_elbo : mean bound of the test images, in nats.
     trivial : the same two for explaining nothing.
-    training_seconds : wall time of the training, with compilation and held-out evaluation.
+    training_seconds : wall time of the learning, with compilation and held-out evaluation.
     """
 
+    algorithm: str
     seed: int
     steps: int
     workers: int
@@ -117,13 +124,13 @@ class DemoResult:
 
     @property
     def binary_features(self) -> npt.NDArray[np.uint8]:
-        """Learned features, thresholded, (N_COMPONENTS, height, width)."""
+        """Learned features, thresholded, (n_features, height, width)."""
         return threshold_features(self.network.theta_of("failure"))
 
     @property
     def spare_features(self) -> list[int]:
         """Learned features that match no true one."""
-        return [f for f in range(N_COMPONENTS) if f not in self.match.learned]
+        return [f for f in range(self.states.shape[1]) if f not in self.match.learned]
 
     @property
     def update_median(self) -> float:
@@ -132,22 +139,26 @@ class DemoResult:
 
     def settings(self) -> dict[str, Any]:
         """Everything that determines the result, and the number of threads."""
+        paper = {
+            "noise_probability": NOISE_PROBABILITY,
+            "initialization": INITIALIZATION,
+            "initialization_noise": "uniform",
+            "temperature": 1.0,
+            "learning_rate": LEARNING_RATE,
+        }
         return {
+            "algorithm": self.algorithm,
             "n_images": N_IMAGES,
             "n_train": N_TRAIN,
             "n_test": N_IMAGES - N_TRAIN,
             "image_shape": list(self.data.images.shape[1:]),
             "n_components": N_COMPONENTS,
             "feature_shape": list(FEATURE_SHAPE),
-            "noise_probability": NOISE_PROBABILITY,
-            "initialization": INITIALIZATION,
-            "initialization_noise": "uniform",
             "method": "max-product",
-            "temperature": 1.0,
             "steps": self.steps,
             "batch_size": N_TRAIN,
-            "learning_rate": LEARNING_RATE,
             "threads": self.workers,
+            **(paper if self.algorithm == "paper" else {"n_restarts": N_RESTARTS}),
         }
 
     def metrics(self) -> dict[str, float]:
@@ -185,64 +196,47 @@ class DemoResult:
 def run_demo(
     seed: int = 0,
     *,
-    steps: int = DEFAULT_STEPS,
+    algorithm: str = "search",
+    steps: int | None = None,
     engine: EngineLike = "auto",
     progress: bool | None = None,
 ) -> DemoResult:
-    """Generate images, learn from 80 of them by Algorithm 1, explain the 20 others.
+    """Generate images, learn from 80 of them, explain the 20 others.
 
     Parameters
     ----------
     seed : of the images, the starting parameters and the perturbations.
-    steps : number of updates, at least 1.
+    algorithm : ``"search"`` looks for the shapes and fine-tunes them, see `learn_features`;
+        ``"paper"`` trains by the paper's Algorithm 1 from a start that knows nothing.
+    steps : number of updates, at least 1; None for as many as the algorithm needs.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
     """
+    check_choice("algorithm", algorithm, ALGORITHMS)
+    steps = DEFAULT_STEPS[algorithm] if steps is None else steps
     runner = get_engine(engine)
     data = generate_deconvolution(N_IMAGES, seed)
-    test_images = data.images[N_TRAIN:]
-    image_shape = (data.images.shape[1], data.images.shape[2])
-    start = initialize(
-        convolutional(
-            image_shape,
-            N_COMPONENTS,
-            FEATURE_SHAPE,
-            noise_probability=NOISE_PROBABILITY,
-            fixed=("noise",),
-        ),
-        INITIALIZATION,
-        noise="uniform",
-        seed=seed,
-    )
-    method = MaxProduct(temperature=1.0)
+    learn = _by_search if algorithm == "search" else _by_the_paper
     began = time.perf_counter()
-    result = train(
-        start,
-        data.images[:N_TRAIN],
-        method,
-        steps=steps,
-        batch_size=None,
-        learning_rate=LEARNING_RATE,
-        seed=seed,
-        held_out=test_images,
-        evaluate_every=max(1, steps // 20),
-        engine=runner,
-        progress=progress,
-    )
+    network, history = learn(data.images, seed, steps, runner, progress)
     training_seconds = time.perf_counter() - began
-    network = result.network
-    posterior = explain(network, test_images, method.at_test_time(), engine=runner)
+    test_images = data.images[N_TRAIN:]
+    border = algorithm == "search"
+    image_shape = (data.images.shape[1], data.images.shape[2])
+    posterior = explain(network, test_images, MaxProduct(), engine=runner)
     reconstruction = reconstruct_images(network, posterior.states)
+    features = threshold_features(network.theta_of("failure"))
     return DemoResult(
+        algorithm=algorithm,
         seed=seed,
         steps=steps,
         workers=runner.workers,
         data=data,
         network=network,
-        history=result.history,
-        match=match_features(threshold_features(network.theta_of("failure")), data.features),
+        history=history,
+        match=match_features(features, data.features),
         states=posterior.states.toarray().reshape(
-            -1, N_COMPONENTS, *state_shape(image_shape, FEATURE_SHAPE)
+            -1, len(features), *state_shape(image_shape, FEATURE_SHAPE, border)
         ),
         reconstruction=reconstruction,
         test_re_pct=reconstruction_error(reconstruction, test_images),
@@ -250,3 +244,50 @@ def run_demo(
         trivial=trivial_reference(test_images, NOISE_PROBABILITY),
         training_seconds=training_seconds,
     )
+
+
+Images = npt.NDArray[np.uint8]
+
+
+def _by_search(
+    images: Images, seed: int, steps: int, engine: Engine, progress: bool | None
+) -> tuple[Network, History]:
+    fitted = learn_features(
+        images[:N_TRAIN],
+        N_COMPONENTS,
+        FEATURE_SHAPE,
+        n_restarts=N_RESTARTS,
+        seed=seed,
+        steps=steps,
+        held_out=images[N_TRAIN:],
+        evaluate_every=max(1, steps // 20),
+        engine=engine,
+        progress=progress,
+    )
+    return fitted.network, fitted.history
+
+
+def _by_the_paper(
+    images: Images, seed: int, steps: int, engine: Engine, progress: bool | None
+) -> tuple[Network, History]:
+    empty = convolutional(
+        (images.shape[1], images.shape[2]),
+        N_COMPONENTS,
+        FEATURE_SHAPE,
+        noise_probability=NOISE_PROBABILITY,
+        fixed=("noise",),
+    )
+    trained = train(
+        initialize(empty, INITIALIZATION, noise="uniform", seed=seed),
+        images[:N_TRAIN],
+        MaxProduct(temperature=1.0),
+        steps=steps,
+        batch_size=None,
+        learning_rate=LEARNING_RATE,
+        seed=seed,
+        held_out=images[N_TRAIN:],
+        evaluate_every=max(1, steps // 20),
+        engine=engine,
+        progress=progress,
+    )
+    return trained.network, trained.history

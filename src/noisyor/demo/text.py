@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from noisyor.demo.run import N_COMPONENTS, SHAPES, DemoResult
+from noisyor.demo.run import SHAPES, DemoResult
 
 __all__ = ["Marks", "demo_text", "marks_for"]
 
@@ -60,11 +60,11 @@ def demo_text(result: DemoResult, page: Path, model: Path, marks: Marks = BLOCKS
 
 def _shapes(result: DemoResult, marks: Marks) -> list[str]:
     """True shapes in one row of pictures, what was learned in the next, matched by column."""
-    order = [*(int(f) for f in result.match.learned), *result.spare_features][:N_COMPONENTS]
+    order = [*(int(f) for f in result.match.learned), *result.spare_features]
     width = 2 * result.binary_features.shape[2]
     true = [_picture(feature, marks) for feature in result.data.features]
-    learned = [_picture(result.binary_features[f], marks) for f in order]
-    names = [*SHAPES, "spare"]
+    learned = [_picture(result.binary_features[f], marks) if f >= 0 else [] for f in order]
+    names = [*SHAPES, *("spare" for _ in result.spare_features)]
     scores = [f"IOU {value:.2f}" for value in result.match.iou]
     return [
         _row("", names, width),
