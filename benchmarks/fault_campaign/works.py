@@ -109,12 +109,13 @@ def fit(folder: Path) -> str:
     common = ("--quiet", "--threads", "1")
     if kept.exists():
         command("resume", str(model), *common, allowed=(0, 1))
-    elif not model.exists():
+    elif not model.exists() or leftovers(folder):  # killed at its very end: the next run tidies up
         data = folder / "x.csv"
         if not data.exists():  # a rival may be reading it
             data.write_text(table())
         fixed = ("--kind", "topics", "--layers", "2", "--steps", "60")
-        command("fit", str(data), "--out", str(model), *fixed, *common, allowed=(0, 1))
+        again = ("--force",) if model.exists() else ()
+        command("fit", str(data), "--out", str(model), *fixed, *common, *again, allowed=(0, 1))
     if kept.exists() or Path(str(kept).removesuffix(".json")).exists():
         raise Loss("plan or checkpoint of a finished run are left")
     learned, metadata = nor.io.load_model(model)
