@@ -437,3 +437,20 @@ class TestTwoAtOnce:
     def test_no_lock_is_left(self, capsys):
         run(capsys, *FIT, "--out", "m.safetensors", "--steps", "1")
         assert not list(Path().glob(".*"))
+
+
+class TestRemembered:
+    def test_the_training_file_needs_no_option_again(self, capsys):
+        text = patients().replace(",", "|").partition("\n")[2]
+        Path("odd.data").write_text(text)
+        fit = ["fit", "odd.data", "--format", "csv", "--delimiter", "|", "--no-header"]
+        run(capsys, *fit, "--id-column", "0", "--components", "3", "--quiet")
+        assert "row 0 (p000)" in run(
+            capsys, "explain", "odd.safetensors", "odd.data", "--rows", "0"
+        )
+        told = json.loads(
+            run(capsys, "evaluate", "odd.safetensors", "odd.data", "--quick", "--json")
+        )
+        assert told["rows"] == 120
+        run(capsys, "report", "odd.safetensors", "odd.data", "--quiet")
+        assert Path("report.html").is_file()

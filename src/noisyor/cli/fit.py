@@ -251,7 +251,6 @@ def resume(
             model,
             out or model,
             data,
-            {},
             steps,
             engine=engine_with(threads),
             progress=False if quiet or as_json else None,

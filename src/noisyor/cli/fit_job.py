@@ -49,6 +49,7 @@ from noisyor.learning.recipes.topics import learn_topics
 from noisyor.network.labels import named_after
 from noisyor.tables import ReadOptions, Table
 from noisyor.tables.read import read_table
+from noisyor.tables.remembered import options_like
 
 __all__ = ["Fitted", "Plan", "more_steps", "read_plan", "run"]
 
@@ -205,7 +206,6 @@ def more_steps(
     model: Path,
     out: Path,
     data: Path | None,
-    reading: dict[str, Any],
     steps: int | None,
     *,
     engine: EngineLike,
@@ -217,8 +217,9 @@ def more_steps(
     settings = mapping_in(metadata, "settings")
     seed, share = settings.get("seed", 0), settings.get("held_out")
     try:
-        asked = {"weights_required": data is None or "weights" in reading, **reading}
-        stored = ReadOptions.from_json({**mapping_in(metadata, "reading"), **asked})
+        stored = ReadOptions.from_json({**mapping_in(metadata, "reading")})
+        if data is not None:
+            stored = options_like(metadata, data)
         method = _method(mapping_in(settings, "method"))
         options = TrainOptions(
             steps=settings.get("steps", 1000) if steps is None else steps,

@@ -185,10 +185,10 @@ _READING = (
         metavar="X",
         help="Numbers (grey levels from 0 to 1) larger than X are 1, all others 0.",
     ),
-    click.option("--invert", is_flag=True, default=None, help="Of images: dark pixels are 1."),
+    click.option("--invert/--no-invert", default=None, help="Of images: dark pixels are 1."),
     click.option("--variable", metavar="NAME", help="Array to take from a .npz or .mat file."),
     click.option(
-        "--transpose", is_flag=True, default=None, help="The array has a column for each row."
+        "--transpose/--no-transpose", default=None, help="The array has a column for each row."
     ),
     click.option(
         "--text-field",

@@ -17,21 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["read_for", "row_numbers"]
 
-# How a file of the same kind is to be read: what belongs to one file only is not carried over.
-_CARRIED = ("text_field", "id_column", "weights", "max_tokens", "above", "invert", "encoding")
-
 
 def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
     """DATA in the columns of a model, read as the model's own data were unless told otherwise."""
-    from noisyor.tables import ReadOptions
     from noisyor.tables.read import read_table
+    from noisyor.tables.remembered import options_like
 
-    stored = saved.metadata.get("reading")
-    stored = stored if isinstance(stored, dict) else {}
-    carried = {name: stored[name] for name in _CARRIED if name in stored}
-    asked = {"id_required": "id_column" in reading, "weights_required": "weights" in reading}
-    options = ReadOptions.from_json({**carried, **reading, **asked})
-    table = read_table(data, options, saved.network)
+    table = read_table(data, options_like(saved.metadata, data, reading), saved.network)
     if table.ignored:
         click.echo(
             f"note: {table.ignored:,} columns or items of {data} are not in the model", err=True

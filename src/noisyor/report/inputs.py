@@ -13,8 +13,8 @@ from noisyor.data.observations import Observations
 from noisyor.io.model_file import load_model
 from noisyor.network.graph import Network
 from noisyor.network.layout import ConvolutionalLayout
-from noisyor.tables import ReadOptions
 from noisyor.tables.read import read_table
+from noisyor.tables.remembered import options_like
 
 __all__ = ["Model", "Rows", "kind_of", "read_model", "rows_for"]
 
@@ -61,11 +61,7 @@ def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) 
     """
     network = model.network
     if isinstance(data, (str, os.PathLike)):
-        stored = model.metadata.get("reading")
-        stored = stored if isinstance(stored, dict) else {}
-        given = {"weights_required": "weights" in (reading or {}), **(reading or {})}
-        options = ReadOptions.from_json({**stored, **given})
-        table = read_table(data, options, network)
+        table = read_table(data, options_like(model.metadata, data, reading), network)
         return Rows(table.observations, table.row_names)
     aligned, _ = align(
         Observations.of(data),

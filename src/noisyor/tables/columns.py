@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Container, Sequence
 
 from noisyor.data.columns import require
@@ -30,25 +31,45 @@ _MOST_KEPT = 100_000
 
 
 def id_column(
-    options: ReadOptions, names: list[str] | None, width: int, where: object
+    options: ReadOptions,
+    names: list[str] | None,
+    width: int,
+    where: object,
+    wanted: Sequence[str] | None = None,
 ) -> int | None:
-    """Number of the column that names the rows, if there is one."""
-    if options.id_column is None:
-        return None
-    if not options.id_required and options.id_column not in (names or ()):
-        return None
-    return column_number(options.id_column, names, width, f"{where}: id column")
+    """Number of the column that names the rows, if there is one; not one of those wanted."""
+    return _role(
+        options.id_column, options.id_required, names, width, f"{where}: id column", wanted
+    )
 
 
 def weights_column(
-    options: ReadOptions, names: list[str] | None, width: int, where: object
+    options: ReadOptions,
+    names: list[str] | None,
+    width: int,
+    where: object,
+    wanted: Sequence[str] | None = None,
 ) -> int | None:
-    """Number of the column that says how many rows each one stands for, if there is one."""
-    if options.weights is None:
+    """Number of the column that says how many rows each one stands for, as in `id_column`."""
+    place = f"{where}: column of weights"
+    return _role(options.weights, options.weights_required, names, width, place, wanted)
+
+
+def _role(
+    role: str | None,
+    required: bool,
+    names: list[str] | None,
+    width: int,
+    where: str,
+    wanted: Sequence[str] | None,
+) -> int | None:
+    if role is None:
         return None
-    if not options.weights_required and options.weights not in (names or ()):
-        return None
-    return column_number(options.weights, names, width, f"{where}: column of weights")
+    if not required and role not in (names or ()):
+        number = as_number(role, width)
+        if number is None or (names is not None and names[number] in (wanted or ())):
+            return None
+    return column_number(role, names, width, where)
 
 
 def weight_of(value: object, where: str) -> float:
@@ -94,7 +115,7 @@ def column_number(wanted: str, names: list[str] | None, width: int, where: str) 
     if number is None:
         there = f"there are {', '.join(map(repr, names[:12]))}" if names else f"{width} columns"
         more = " ..." if names is not None and len(names) > 12 else ""
-        shown = wanted if wanted.lstrip("-").isdigit() else repr(wanted)
+        shown = wanted if wanted.lstrip("-").isdigit() else reprlib.repr(wanted)
         raise InvalidDataError(f"{where}: no column {shown}; {there}{more}")
     return number
 

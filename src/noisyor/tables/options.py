@@ -30,6 +30,8 @@ _RULES = {
     "encoding_errors": choice("strict", "replace"),
     "id_column": or_none(TEXT),
     "id_required": FLAG,
+    "weights": or_none(TEXT),
+    "weights_required": FLAG,
     "drop": Rule(
         lambda value: isinstance(value, tuple) and all(isinstance(name, str) for name in value),
         "a tuple of names",

@@ -47,10 +47,10 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     has_header = _is_header(top, cells, options) if options.header is None else options.header
     names = _names(top) if has_header else None
     width = len(top)
-    id_number = id_column(options, names, width, path)
+    id_number = id_column(options, names, width, path, columns)
     if id_number is None and names is not None and not top[0].strip() and width > 1:
         id_number = 0  # written with its row labels, which have no name
-    weight_number = weights_column(options, names, width, path)
+    weight_number = weights_column(options, names, width, path, columns)
     kept = kept_columns(options, names, width, (id_number, weight_number), path, columns)
     builder = RowBuilder(path, None if names is None else [names[k] for k in kept])
     row_names: list[str] = []

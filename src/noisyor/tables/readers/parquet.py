@@ -37,8 +37,8 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
         names = list(file.schema_arrow.names)
         if not names:
             raise InvalidDataError(f"{path} has no columns")
-        id_number = id_column(options, names, len(names), path)
-        weight_number = weights_column(options, names, len(names), path)
+        id_number = id_column(options, names, len(names), path, columns)
+        weight_number = weights_column(options, names, len(names), path, columns)
         roles = (id_number, weight_number)
         kept = [names[k] for k in kept_columns(options, names, len(names), roles, path, columns)]
         check_columns(len(kept), path)
