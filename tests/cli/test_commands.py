@@ -195,7 +195,7 @@ class TestStops:
 
         whole = Path("patients.safetensors").read_bytes()
         theta = nor.load_network("patients.safetensors").theta
-        step, done = training.step, []
+        step, done = training.updated, []
 
         def interrupted(state, *arguments, **options):
             done.append(state.step)
@@ -203,7 +203,7 @@ class TestStops:
                 raise KeyboardInterrupt
             return step(state, *arguments, **options)
 
-        monkeypatch.setattr(training, "step", interrupted)
+        monkeypatch.setattr(training, "updated", interrupted)
         assert main([*FIT, "--out", "m.safetensors", "--quiet"]) == 130
         captured = capsys.readouterr()
         assert "noisyor resume m.safetensors" in captured.err
@@ -215,7 +215,7 @@ class TestStops:
         assert main([*FIT, "--out", "m.safetensors"]) == 2
         assert "noisyor resume m.safetensors" in capsys.readouterr().err
 
-        monkeypatch.setattr(training, "step", step)
+        monkeypatch.setattr(training, "updated", step)
         run(capsys, "resume", "m.safetensors", "--quiet")
         assert nor.load_network("m.safetensors").theta.tobytes() == theta.tobytes()
         assert not list(Path().glob("*.checkpoint*"))

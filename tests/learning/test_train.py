@@ -6,8 +6,7 @@ from random_networks import random_network, random_rows
 import noisyor as nor
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
-from noisyor.learning import TrainOptions, smoothing_prior
-from noisyor.learning import train as training
+from noisyor.learning import TrainOptions
 from noisyor.network.parameters import THETA_MAX, THETA_MIN
 
 
@@ -86,28 +85,6 @@ def test_a_rate_far_too_large_stops_at_the_largest_parameter(problem, step_on):
     result = nor.train(network, x, steps=3, learning_rate=1e300, step_on=step_on, smoothing=1.0)
     assert result.network.theta.max() <= THETA_MAX
     assert np.isfinite(result.network.theta).all()
-
-
-def test_one_step_is_adam_on_the_gradient(problem):
-    network, x = problem
-    method = nor.MaxProduct(temperature=0.0)
-    state, value = training.step(
-        training.init(network),
-        network,
-        nor.Observations.of(x),
-        method,
-        learning_rate=0.01,
-        seed=0,
-        engine=get_engine(n_threads=1),
-    )
-    posterior = nor.explain(network, x, method)
-    expected = nor.inference.elbo_mp_gradient(network, x, posterior.states)
-    assert value == pytest.approx(expected.value)
-    # Adam's first step is the learning rate in the direction of the gradient.
-    moved = state.theta - network.theta
-    clear = (np.abs(expected.gradient) > 1e-3) & (state.theta > THETA_MIN)
-    assert clear.any()
-    np.testing.assert_allclose(moved[clear], 0.01 * np.sign(expected.gradient[clear]), rtol=1e-4)
 
 
 def test_steps_on_logarithms_are_in_proportion_to_the_parameters(problem):
@@ -225,54 +202,6 @@ def test_falling_rate_ends_at_its_value():
 # ---- an update in two halves
 
 
-@pytest.mark.parametrize("method", [nor.MaxProduct(temperature=1.0), nor.MeanField(outer=3)])
-def test_sums_of_parts_give_the_update_of_the_whole(problem, method):
-    network, x = problem
-    rows, state = nor.Observations.of(x), training.init(network)
-    parts = [rows.take(slice(0, 70)), rows.take(slice(70, 90)), rows.take(slice(90, 203))]
-    sums = [training.gradient(state, network, part, method, seed=4).total for part in parts]
-    total = sums[2].plus(sums[0]).plus(sums[1])
-    assert total.weight == 203
-    apart = training.update(state, network, total, learning_rate=0.01)
-    whole, _ = training.step(state, network, rows, method, learning_rate=0.01, seed=4)
-    np.testing.assert_allclose(apart.theta, whole.theta, rtol=1e-9)
-    np.testing.assert_allclose(apart.optimizer.second, whole.optimizer.second, rtol=1e-9)
-    assert apart.step == 1
-
-
-def test_step_is_gradient_then_update(problem):
-    network, x = problem
-    rows, method = nor.Observations.of(x), nor.MaxProduct(temperature=1.0)
-    prior = smoothing_prior(network, 2.0, rows.n_rows)
-    options = TrainOptions(
-        steps=9, learning_rate=0.1, final_learning_rate=0.01, step_on="log", seed=3
-    )
-    state, _ = training.step(training.init(network), network, rows, method, options, prior=prior)
-    found = training.gradient(state, network, rows, method, seed=3)
-    halves = training.update(state, network, found.total, options, prior=prior)
-    whole, value = training.step(state, network, rows, method, options, prior=prior)
-    np.testing.assert_array_equal(halves.theta, whole.theta)
-    assert value == found.total.value / found.total.weight
-
-
-@pytest.mark.parametrize("warm_start", [False, True])
-def test_step_is_pure(problem, warm_start):
-    network, x = problem
-    rows, method = nor.Observations.of(x), nor.MeanField(outer=2, warm_start=warm_start)
-    state = training.init(network)
-    for _ in range(3):  # from the second on there is something to start from
-        before = state.theta.copy(), dict(state.warm)
-        first, second = (
-            training.step(state, network, rows, method, learning_rate=0.05, key=0) for _ in "ab"
-        )
-        np.testing.assert_array_equal(first[0].theta, second[0].theta)
-        assert first[1] == second[1]
-        np.testing.assert_array_equal(state.theta, before[0])
-        assert state.warm == before[1]
-        state = first[0]
-    assert list(state.warm) == ([0] if warm_start else [])
-
-
 def test_warm_training_starts_where_it_left_a_batch_and_is_reproducible(problem):
     network, x = problem
     method = nor.MeanField(outer=2, inner=1, warm_start=True)
@@ -350,3 +279,19 @@ def test_rows_that_repeat_are_merged_if_every_update_sees_them_all(
     np.testing.assert_allclose(merged.network.theta, whole.network.theta, rtol=1e-9)
     assert seen[5] == (batch_size or copies.n_rows)
     assert (seen[0] < copies.n_rows / 1.5) if batch_size is None else (seen[0] == batch_size)
+
+
+@pytest.mark.parametrize("batch_size", [None, 60])
+def test_blocks_of_rows_stay_together(problem, batch_size):
+    network, x = problem
+    n_rows = x.shape[0]
+    Recording.batches = []
+    options = {"batch_size": batch_size, "block_rows": 16, "seed": 3}
+    nor.train(network, x, Recording(), passes=1, **options)
+    seen = np.concatenate(Recording.batches)
+    assert sorted(seen) == list(range(n_rows))
+    whole = n_rows // 16 * 16
+    blocks = seen[:whole].reshape(-1, 16)
+    assert (blocks == blocks[:, :1] + np.arange(16)).all()
+    assert (seen[whole:] == np.arange(whole, n_rows)).all()
+    assert (blocks[:, 0] == np.sort(blocks[:, 0])).all() == (batch_size is None)

@@ -19,7 +19,7 @@ from .state import TrainingResult as TrainingResult
 from .state import TrainingState as TrainingState
 from .stream import StreamState as StreamState
 from .stream import learn_chunk as learn_chunk
-from .train import gradient as gradient
-from .train import init as init
-from .train import step as step
-from .train import update as update
+from .updates import gradient as gradient
+from .updates import init as init
+from .updates import step as step
+from .updates import update as update

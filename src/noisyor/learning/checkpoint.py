@@ -40,11 +40,11 @@ class Checkpoint:
     @staticmethod
     def identity_of(
         network: Network,
-        observations: Observations,
-        held_out: Observations | None,
+        rows: bytes,
+        held_out: bytes | None,
         settings: dict[str, object],
     ) -> str:
-        """Hash of all that determines the course of a run."""
+        """Hash of all that determines the course of a run; of rows their `rows_identity`."""
         digest = hashlib.sha256()
         for array in (
             network.child_ptr,
@@ -56,11 +56,15 @@ class Checkpoint:
             *((network.sets.number,) if network.sets else ()),
         ):
             digest.update(np.ascontiguousarray(array).tobytes())
-        for data in (observations, held_out):
-            digest.update(b"none" if data is None else data.fingerprint().encode())
-            digest.update(b"" if data is None else data.row_ids.tobytes())
+        for data in (rows, held_out):
+            digest.update(b"none" if data is None else data)
         digest.update(json.dumps(settings, sort_keys=True).encode())
         return digest.hexdigest()
+
+
+def rows_identity(rows: Observations) -> bytes:
+    """What identifies rows: their entries and weights, and the ids that key their noise."""
+    return rows.fingerprint().encode() + rows.row_ids.tobytes()
 
 
 def check_place(path: str | os.PathLike[str] | None) -> None:

@@ -31,6 +31,7 @@ _RULES = {
     "steps": or_none(COUNT_OR_ZERO),
     "passes": COUNT_OR_ZERO,
     "batch_size": or_none(COUNT),
+    "block_rows": or_none(COUNT),
     "learning_rate": POSITIVE,
     "final_learning_rate": or_none(POSITIVE),
     "step_on": choice("theta", "log"),
@@ -54,6 +55,9 @@ class TrainOptions:
     steps : number of updates in total; None for as many as ``passes`` take.
     passes : how often to go through all rows, if ``steps`` is None.
     batch_size : rows per update; None for all rows, or for a whole chunk in `train_stream`.
+    block_rows : shuffle blocks of so many consecutive rows instead of single rows, if minibatches
+        are shuffled at all; for rows that are read in runs. None shuffles single rows, as in the
+        paper, and on a cluster blocks of 8,192; `train_stream` shuffles in a way of its own.
     learning_rate : of Adam.
     final_learning_rate : what the rate falls to, geometrically, at the last of the steps; None
         keeps it constant, as in the paper. Resuming for more steps changes the course then.
@@ -87,6 +91,7 @@ class TrainOptions:
     steps: int | None = None
     passes: int = 1
     batch_size: int | None = 20
+    block_rows: int | None = None
     learning_rate: float = 1e-3
     final_learning_rate: float | None = None
     step_on: Literal["theta", "log"] = "theta"
@@ -132,6 +137,7 @@ class TrainOptions:
             "smoothing": float(self.smoothing),
             "seed": int(self.seed),
             "evaluate_every": int(self.evaluate_every),
+            **({} if self.block_rows is None else {"block_rows": int(self.block_rows)}),
         }
 
     def record(self) -> dict[str, Any]:
@@ -148,6 +154,7 @@ class TrainChanges(TypedDict, total=False):
     steps: int | None
     passes: int
     batch_size: int | None
+    block_rows: int | None
     learning_rate: float
     final_learning_rate: float | None
     step_on: Literal["theta", "log"]

@@ -26,9 +26,11 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
+from noisyor.learning.checkpoint import rows_identity
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.state import History, Recorder, TrainingResult, TrainingState
-from noisyor.learning.train import Run, init, step
+from noisyor.learning.train import Judge, Run
+from noisyor.learning.updates import gradient, init, step
 from noisyor.network.graph import Network
 
 __all__ = ["StreamState", "learn_chunk", "start_stream", "train_stream"]
@@ -159,7 +161,7 @@ def train_stream(
     4
     """
     options = choose_options(options, changes, _DEFAULTS)
-    stream = _Stream(chunks, network.n_visible, options.seed)
+    stream, engine = _Stream(chunks, network.n_visible, options.seed), get_engine(engine)
     known = stream.n_rows or n_rows
     if options.steps is None and options.final_learning_rate is not None:
         options = replace(options, steps=stream.n_steps(options))
@@ -167,10 +169,9 @@ def train_stream(
         network,
         method,
         options,
-        identified_by=stream.first,
+        identified_by=lambda: rows_identity(stream.first()),
         n_rows=known,
-        held_out=held_out,
-        engine=engine,
+        held_out=None if held_out is None else Judge.in_memory(network, held_out, engine),
         settings={"stream": True},
     )
     limit, expected = options.steps, (known or 0) * options.passes
@@ -179,7 +180,15 @@ def train_stream(
     with progress_bar(expected, "train", "rows", options.progress) as bar, run.kept():
         if limit is None or run.state.step < limit:
             for batch in stream.batches(options, run.state.step, bar):
-                if run.advance(batch, bar, batch.n_rows) or run.state.step == limit:
+                compute = partial(
+                    gradient,
+                    network=network,
+                    batch=batch,
+                    method=run.method,
+                    seed=options.seed,
+                    engine=engine,
+                )
+                if run.advance(compute, bar, batch.n_rows) or run.state.step == limit:
                     return run.result()
         run.evaluate()
     return run.result()

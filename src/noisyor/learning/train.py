@@ -1,9 +1,8 @@
-"""Training on rows in memory, by stochastic ascent of a bound on their log-likelihood.
+"""Training by stochastic ascent of a bound on the log-likelihood of the rows: the loop.
 
-An update has two halves. `gradient` sums over the rows of a minibatch and can be computed anywhere,
-in parts that add up; `update` turns the sum into new parameters. `step` does both, and `train` does
-many steps, with a record, checkpoints and a progress bar. All but `train` are pure functions of
-their arguments.
+A `Run` does many updates (`noisyor.learning.updates`), with a record, checkpoints and a progress
+bar. It asks for the sums over a minibatch and does not know where they are computed: `train` does
+it in this process, on rows in memory.
 """
 
 from __future__ import annotations
@@ -13,26 +12,26 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Unpack
-
-import numpy as np
+from functools import partial
+from typing import Any, NamedTuple, Protocol, Unpack
 
 from noisyor._util.progress import progress_bar
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import EngineLike, GradientSum
+from noisyor.data.order import BlockOrder
+from noisyor.engines.contract import Engine, EngineLike
 from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import BatchGradient, Method
-from noisyor.learning import adam
 from noisyor.learning.checkpoint import (
     Checkpoint,
     check_place,
     load_checkpoint,
+    rows_identity,
     save_checkpoint,
 )
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
-from noisyor.learning.priors import BetaPrior, smoothing_prior
+from noisyor.learning.priors import smoothing_prior
 from noisyor.learning.state import (
     Evaluation,
     History,
@@ -43,147 +42,10 @@ from noisyor.learning.state import (
     capture,
     restore,
 )
+from noisyor.learning.updates import gradient, init, updated
 from noisyor.network.graph import Network
-from noisyor.network.parameters import THETA_MAX, THETA_MIN
 
-__all__ = ["Run", "gradient", "init", "step", "train", "update"]
-
-
-def init(network: Network) -> TrainingState:
-    """State before the first step; parameters below the floor are lifted to it.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> state = nor.learning.init(nor.bipartite(n_visible=3, n_hidden=2))
-    >>> state.step, state.theta.shape
-    (0, (9,))
-    """
-    return TrainingState(0, np.maximum(network.theta, THETA_MIN), adam.init(network.n_params))
-
-
-def gradient(
-    state: TrainingState,
-    network: Network,
-    batch: Observations,
-    method: Method,
-    *,
-    seed: int = 0,
-    key: Hashable = None,
-    engine: EngineLike = "auto",
-) -> BatchGradient:
-    """First half of an update: sums over the rows of a minibatch, at the parameters of the state.
-
-    The ``total`` of the parts of a minibatch add up (`GradientSum.plus`) to that of the whole.
-
-    Parameters
-    ----------
-    state : from `init`, or from the update before.
-    network : the graph; its own parameters are not looked at.
-    batch : rows.
-    method : how hidden states are inferred.
-    seed : of the perturbations.
-    key : which minibatch this is, for methods that start from where they left it (``state.warm``);
-        None if it does not come again.
-    engine : as in `explain`.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> rows, state = nor.Observations.of(np.eye(2)), nor.learning.init(network)
-    >>> total = nor.learning.gradient(state, network, rows, nor.MaxProduct()).total
-    >>> total.gradient.shape, total.weight
-    ((4,), 2.0)
-    """
-    current = network.with_theta(state.theta)
-    warm = state.warm.get(key)
-    return method.gradient(current, batch, seed=seed, step=state.step, warm=warm, engine=engine)
-
-
-def update(
-    state: TrainingState,
-    network: Network,
-    total: GradientSum,
-    options: TrainOptions | None = None,
-    *,
-    prior: BetaPrior | None = None,
-    **changes: Unpack[TrainChanges],
-) -> TrainingState:
-    """Second half of an update: one step of Adam on the mean gradient of the rows.
-
-    Parameters
-    ----------
-    state : the state at which the gradient was taken.
-    network : tells which parameters are free.
-    total : sum over the rows of the minibatch, from `gradient`.
-    options : of these ``learning_rate``, ``final_learning_rate``, ``steps`` and ``step_on``.
-    prior : of the parameters, see `smoothing_prior`.
-    changes : single options by name.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> state = nor.learning.init(network)
-    >>> total = nor.engines.GradientSum(value=-3.0, gradient=np.ones(4), weight=2.0)
-    >>> moved = nor.learning.update(state, network, total, learning_rate=0.1)
-    >>> (moved.theta - state.theta).round(6)
-    array([0.1, 0.1, 0.1, 0.1])
-    """
-    options = choose_options(options, changes)
-    ascent = total.gradient / total.weight
-    if prior is not None:
-        with np.errstate(over="ignore"):  # a quotient by infinity is 0, as it should be
-            ascent = ascent + prior.on / np.expm1(state.theta) - prior.off
-    logs = options.step_on == "log"
-    if logs:
-        ascent = ascent * state.theta  # chain rule: d theta / d log theta = theta
-    optimizer, move = adam.update(state.optimizer, ascent, options.rate(state.step))
-    with np.errstate(over="ignore"):  # what a rate that is far too large leads to is cut below
-        theta = state.theta * np.exp(move) if logs else state.theta + move
-    theta = np.where(network.free, np.clip(theta, THETA_MIN, THETA_MAX), state.theta)
-    return state._replace(step=state.step + 1, theta=theta, optimizer=optimizer)
-
-
-def step(
-    state: TrainingState,
-    network: Network,
-    batch: Observations,
-    method: Method,
-    options: TrainOptions | None = None,
-    *,
-    prior: BetaPrior | None = None,
-    key: Hashable = None,
-    engine: EngineLike = "auto",
-    **changes: Unpack[TrainChanges],
-) -> tuple[TrainingState, float]:
-    """One update from one minibatch: `gradient`, then `update`.
-
-    Parameters
-    ----------
-    state, network, batch, method, key, engine : see `gradient`.
-    options, prior, changes : see `update`; the ``seed`` of the options is that of the gradient.
-
-    Returns
-    -------
-    The new state, and the mean bound of the minibatch before the update.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> rows, state = nor.Observations.of(np.eye(2)), nor.learning.init(network)
-    >>> state, elbo = nor.learning.step(state, network, rows, nor.MaxProduct())
-    >>> state.step, elbo < 0
-    (1, True)
-    """
-    options = choose_options(options, changes)
-    found = gradient(state, network, batch, method, seed=options.seed, key=key, engine=engine)
-    after = update(state, network, found.total, options, prior=prior)
-    if found.warm is not None and key is not None:
-        after = after._replace(warm={**state.warm, key: found.warm})
-    return after, found.total.value / found.total.weight
+__all__ = ["Batches", "Judge", "Run", "TrainingRows", "order_of", "train", "train_on"]
 
 
 def train(
@@ -202,7 +64,8 @@ def train(
     ``t mod ceil(n_rows / batch_size)`` of them. The same arguments give the same bits, whatever
     the number of workers, and across a stop and resume (apart from ``MeanField(warm_start=True)``,
     which starts afresh when it resumes). A row of weight w counts as w rows. Where every update
-    sees all rows and the method has no noise, rows that repeat are inferred once.
+    sees all rows and the method has no noise, rows that repeat are inferred once, unless
+    ``block_rows`` is given: those are the bits of `noisyor.distributed.train`.
 
     Parameters
     ----------
@@ -224,31 +87,128 @@ def train(
     True
     """
     options = choose_options(options, changes)
-    observations = Observations.of(X, n_visible=network.n_visible)
-    size = min(options.batch_size or observations.n_rows, observations.n_rows)
-    n_batches = -(-observations.n_rows // size)
+    rows = _InMemory(network, Observations.of(X, n_visible=network.n_visible), get_engine(engine))
+    judge = None if held_out is None else Judge.in_memory(network, held_out, engine)
+    return train_on(network, rows, method, options, held_out=judge)
+
+
+Batches = Callable[[int, TrainingState], BatchGradient]
+"""The sums over the minibatch with a number, at the parameters of a state."""
+
+
+class TrainingRows(Protocol):
+    """Rows to train on, in memory or on the machines of a cluster."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        ...
+
+    def total_weight(self) -> float:
+        """How many rows they stand for."""
+        ...
+
+    def identity(self) -> bytes:
+        """What a checkpoint must agree on."""
+        ...
+
+    def batches(self, method: Method, options: TrainOptions) -> Batches:
+        """The minibatches, in the order of the options, which have ``batch_size`` filled in."""
+        ...
+
+
+class _InMemory(NamedTuple):
+    """Rows of this process."""
+
+    network: Network
+    rows: Observations
+    engine: Engine
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows.n_rows
+
+    def total_weight(self) -> float:
+        return self.rows.total_weight
+
+    def identity(self) -> bytes:
+        return rows_identity(self.rows)
+
+    def batches(self, method: Method, options: TrainOptions) -> Batches:
+        size, seed = options.batch_size or self.n_rows, options.seed
+        one_batch = size >= self.n_rows
+        if options.block_rows is None:
+            shuffled = self.rows.shuffled(seed)
+            if one_batch and not method.has_noise:  # the same sums with less work
+                shuffled, _ = shuffled.merged()
+        else:
+            order = order_of(self.n_rows, options)
+            shuffled = self.rows.take(order.numbers())
+
+        def compute(number: int, state: TrainingState) -> BatchGradient:
+            batch = shuffled.take(slice(number * size, (number + 1) * size))
+            return gradient(
+                state, self.network, batch, method, seed=seed, key=number, engine=self.engine
+            )
+
+        return compute
+
+
+def order_of(n_rows: int, options: TrainOptions) -> BlockOrder:
+    """The order of rows that are shuffled in blocks; where one batch has them all, their own."""
+    assert options.block_rows is not None
+    one_batch = (options.batch_size or n_rows) >= n_rows
+    return BlockOrder(n_rows, options.block_rows, None if one_batch else options.seed)
+
+
+def train_on(
+    network: Network,
+    rows: TrainingRows,
+    method: Method | None,
+    options: TrainOptions,
+    *,
+    held_out: Judge | None = None,
+    settings: dict[str, object] | None = None,
+) -> TrainingResult:
+    """The loop of `train`, wherever the rows are; ``settings`` as in `Run`."""
+    size = min(options.batch_size or rows.n_rows, rows.n_rows)
+    n_batches = -(-rows.n_rows // size)
     steps = options.passes * n_batches if options.steps is None else options.steps
     options = replace(options, steps=steps, batch_size=size)
     run = Run(
         network,
         method,
         options,
-        identified_by=lambda: observations,
-        n_rows=observations.total_weight,
+        identified_by=rows.identity,
+        n_rows=rows.total_weight() if options.smoothing else None,
         held_out=held_out,
-        engine=engine,
+        settings=settings,
     )
-    shuffled = observations.shuffled(options.seed)
-    if n_batches == 1 and not run.method.has_noise:  # the same sums with less work
-        shuffled, _ = shuffled.merged()
+    batches = rows.batches(run.method, options)
     with progress_bar(steps, "train", "steps", options.progress) as bar, run.kept():
         bar.update(run.state.step)
         while run.state.step < steps:
             number = run.state.step % n_batches
-            batch = shuffled.take(slice(number * size, (number + 1) * size))
-            if run.advance(batch, bar, 1, key=number):
+            if run.advance(partial(batches, number), bar, 1, key=number):
                 break
     return run.result()
+
+
+class Judge(NamedTuple):
+    """Held-out rows: what identifies them, and their mean bound under a network and a method."""
+
+    identity: Callable[[], bytes]
+    mean_bound: Callable[[Network, Method], float]
+
+    @classmethod
+    def in_memory(cls, network: Network, held_out: Any, engine: EngineLike) -> Judge:
+        """Rows of this process, in any form that `Observations.of` takes."""
+        rows, engine = Observations.of(held_out, n_visible=network.n_visible), get_engine(engine)
+
+        def mean_bound(current: Network, method: Method) -> float:
+            return rows.mean(method.bounds(current, rows, engine=engine).elbo)
+
+        return cls(partial(rows_identity, rows), mean_bound)
 
 
 class Run:
@@ -256,10 +216,11 @@ class Run:
 
     Parameters
     ----------
-    network, method, held_out, engine : see `train`.
+    network, method : see `train`.
     options : with ``steps`` filled in, if the number is known.
-    identified_by : gives the rows that a checkpoint must agree on.
+    identified_by : gives what a checkpoint must agree on about the rows.
     n_rows : training rows, counted by weight; None if unknown.
+    held_out : rows to judge by, if any.
     settings : more of what a checkpoint must agree on.
     """
 
@@ -269,17 +230,13 @@ class Run:
         method: Method | None,
         options: TrainOptions,
         *,
-        identified_by: Callable[[], Observations],
+        identified_by: Callable[[], bytes],
         n_rows: float | None,
-        held_out: Any = None,
-        engine: EngineLike = "auto",
+        held_out: Judge | None = None,
         settings: dict[str, object] | None = None,
     ) -> None:
-        self.network, self.options, self.engine = network, options, get_engine(engine)
+        self.network, self.options, self.held_out = network, options, held_out
         self.method = MaxProduct(temperature=1.0) if method is None else method
-        self.held_out = None
-        if held_out is not None:
-            self.held_out = Observations.of(held_out, n_visible=network.n_visible)
         if options.smoothing and n_rows is None:
             raise InvalidSettingError("smoothing needs the number of rows: give n_rows")
         self.prior = smoothing_prior(network, options.smoothing, n_rows or 1.0)
@@ -287,7 +244,8 @@ class Run:
         if options.checkpoint is not None:
             check_place(options.checkpoint)
             course = {**options.course(), "method": self.method.settings(), **(settings or {})}
-            self.identity = Checkpoint.identity_of(network, identified_by(), self.held_out, course)
+            judged_by = None if held_out is None else held_out.identity()
+            self.identity = Checkpoint.identity_of(network, identified_by(), judged_by, course)
             if options.resume:
                 found = load_checkpoint(options.checkpoint, self.identity, network.n_params)
                 if found is not None:
@@ -295,22 +253,21 @@ class Run:
         self.resumed_at = self.state.step
         self.recorder, self.saved_at = Recorder(history), time.monotonic()
 
-    def advance(self, batch: Observations, bar: Any, amount: int, *, key: Hashable = None) -> bool:
+    def advance(
+        self,
+        compute: Callable[[TrainingState], BatchGradient],
+        bar: Any,
+        amount: int,
+        *,
+        key: Hashable = None,
+    ) -> bool:
         """One update, and what is due after it; True if a callback asks to stop.
 
-        ``bar`` moves by ``amount``; ``key`` as in `gradient`.
+        ``compute`` gives the sums over the minibatch; ``bar`` moves by ``amount``; ``key`` as in
+        `gradient`.
         """
-        began, options = time.perf_counter(), self.options
-        state, value = step(
-            self.state,
-            self.network,
-            batch,
-            self.method,
-            options,
-            prior=self.prior,
-            key=key,
-            engine=self.engine,
-        )
+        began, options, found = time.perf_counter(), self.options, compute(self.state)
+        state, value = updated(self.state, self.network, found, options, prior=self.prior, key=key)
         self.recorder.add(value, time.perf_counter() - began)
         last = state.step == options.steps
         if last or (options.evaluate_every and state.step % options.evaluate_every == 0):
@@ -338,8 +295,7 @@ class Run:
         known = self.recorder.evaluations
         if not known or known[-1].step != state.step:
             current = self.network.with_theta(state.theta)
-            bound = self.method.bounds(current, self.held_out, engine=self.engine).elbo
-            known.append(Evaluation(state.step, self.held_out.mean(bound)))
+            known.append(Evaluation(state.step, self.held_out.mean_bound(current, self.method)))
 
     def save(self) -> None:
         """Write the checkpoint, if there is a file for it.
