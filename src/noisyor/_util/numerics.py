@@ -28,3 +28,9 @@ def logistic_function(log_odds: npt.ArrayLike) -> FloatArray:
     a = np.asarray(log_odds, dtype=np.float64)
     rest = np.exp(-np.abs(a))
     return np.where(a < 0, rest / (1.0 + rest), 1.0 / (1.0 + rest))
+
+
+def entropy_bits(probability: FloatArray) -> FloatArray:
+    """Entropy of yes or no, in bits."""
+    inside = np.clip(probability, 1e-12, 1.0 - 1e-12)
+    return np.asarray(-inside * np.log2(inside) - (1.0 - inside) * np.log2(1.0 - inside))

@@ -22,6 +22,10 @@ from .hpo.ranking import rank_diseases as rank_diseases
 from .hpo.settings import DiseaseSettings as DiseaseSettings
 from .ontology import Ontology as Ontology
 from .ontology import read_ontology as read_ontology
+from .outlook import Interview as Interview
+from .outlook import LikelyFinding as LikelyFinding
+from .outlook import Question as Question
+from .outlook import interview as interview
 from .patients import Patients as Patients
 from .patients import naive_bayes as naive_bayes
 from .patients import simulate_patients as simulate_patients

@@ -8,13 +8,14 @@ import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
+from noisyor.diagnosis.belief import RankingMethod
 from noisyor.diagnosis.findings import (
     FindingState,
     present_findings,
     state_of_finding,
     with_finding,
 )
-from noisyor.diagnosis.ranking import Differential, RankingMethod, differential
+from noisyor.diagnosis.ranking import Differential, differential
 from noisyor.engines.contract import EngineLike
 from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_label, visible_label

@@ -7,44 +7,25 @@ sampling; every result says which.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from noisyor._util.arrays import BinaryArray, FloatArray, LongArray
-from noisyor._util.validation import check_choice
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.diagnosis.attribution import attribute_findings
+from noisyor.diagnosis.belief import Belief, RankingMethod, believe
 from noisyor.diagnosis.findings import present_findings
 from noisyor.engines.contract import EngineLike
-from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.inference.evidence import find_starts
-from noisyor.inference.exact import (
-    MAX_HIDDEN,
-    check_possible,
-    hidden_configurations,
-    log_joint_table,
-)
-from noisyor.inference.marginals import marginals
+from noisyor.errors import InvalidDataError
 from noisyor.network.forward import prior_marginals
 from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_label, visible_label
 from noisyor.network.subnetwork import Subnetwork, relevant_subnetwork
 
-__all__ = ["Cause", "Differential", "ExplainedFinding", "RankingMethod", "differential"]
+__all__ = ["Cause", "Differential", "ExplainedFinding", "differential", "rank_causes"]
 
-RankingMethod = Literal["auto", "exact", "chains", "samples"]
-_METHODS: tuple[RankingMethod, ...] = ("auto", "exact", "chains", "samples")
-
-_WORDS = {
-    "chains": "sampling chains, with standard errors",
-    "samples": "perturb-and-max-product samples",
-}
-_MAX_ENUMERATED = 14
-_MAX_CELLS = 4_000_000
-_WEIGHTED_STATES = 200
-_START_SAMPLES = 16  # explanations from which chains start, and by which findings are attributed
 _WEIGHT_OF_BEST = 0.01  # so that causes of the best explanation always have something to explain
 _FAINT = 0.05
 
@@ -146,8 +127,8 @@ def differential(
     row : one row; unobserved visibles are summed out.
     top : number of causes to describe.
     method : ``"exact"`` enumerates the causes above what was observed; ``"chains"`` and
-        ``"samples"`` are those of `marginals`; ``"auto"`` enumerates where that is cheap and
-        runs chains elsewhere.
+        ``"samples"`` are those of `marginals`; ``"sweeps"`` are Gibbs sweeps, the fastest and least
+        accurate; ``"auto"`` enumerates where that is cheap and runs chains elsewhere.
     n_samples : chains or samples.
     seed, engine : as in `explain`.
 
@@ -162,12 +143,14 @@ def differential(
     """
     if row.n_rows != 1:
         raise InvalidDataError(f"a differential is of one row, got {row.n_rows}")
-    check_choice("method", method, _METHODS)
     part = relevant_subnetwork(network, row)
-    if _enumerable(part) if method == "auto" else method == "exact":
-        belief = _enumerated(part)
-    else:
-        belief = _sampled(part, method, n_samples, seed, engine)
+    return rank_causes(network, part, believe(part, method, n_samples, seed, engine), top=top)
+
+
+def rank_causes(
+    network: Network, part: Subnetwork, belief: Belief, *, top: int = 10
+) -> Differential:
+    """The causes of the row of a part of a network, from what is believed of them."""
     shares = _shares(part, belief)
     best = part.hidden[np.flatnonzero(belief.best)].tolist()
     base = prior_marginals(network)
@@ -198,90 +181,6 @@ def differential(
     )
 
 
-# ---- two ways to the probabilities
-
-
-class _Belief(NamedTuple):
-    """What is known of the hidden nodes of a part: probabilities, and weighted configurations.
-
-    ``best`` (n_hidden,) is the most likely configuration, ``log_joint`` its log p(h, x);
-    ``states`` (n, n_hidden) are likely ones, with ``weights`` (n,) that add up to one.
-    """
-
-    probability: FloatArray
-    error: FloatArray
-    best: BinaryArray
-    log_joint: float
-    states: BinaryArray
-    weights: FloatArray
-    words: str
-    exact: bool
-
-
-def _enumerable(part: Subnetwork) -> bool:
-    n_hidden = len(part.hidden)
-    return n_hidden <= _MAX_ENUMERATED and part.network.n_nodes * 2**n_hidden <= _MAX_CELLS
-
-
-def _enumerated(part: Subnetwork) -> _Belief:
-    """Exact probabilities, and the most likely configurations."""
-    n_hidden = len(part.hidden)
-    if n_hidden > MAX_HIDDEN:
-        raise InvalidSettingError(
-            f"{n_hidden} causes bear on what was observed, at most {MAX_HIDDEN} can be enumerated; "
-            "take another method"
-        )
-    states = hidden_configurations(n_hidden)
-    values = part.row.to_dense().astype(np.float64)
-    log_p = log_joint_table(part.network, states, values)[0]
-    check_possible(log_p.max(keepdims=True))
-    weight = np.exp(log_p - log_p.max())
-    weight /= weight.sum()
-    likely = np.argsort(-weight, kind="stable")[:_WEIGHTED_STATES]
-    return _Belief(
-        probability=weight @ states,
-        error=np.zeros(n_hidden),
-        best=states[likely[0]].astype(np.uint8),
-        log_joint=float(log_p[likely[0]]),
-        states=states[likely].astype(np.uint8),
-        weights=weight[likely] / weight[likely].sum(),
-        words=f"exact: all {2**n_hidden:,} combinations of {n_hidden} cause{'s' * (n_hidden > 1)}",
-        exact=True,
-    )
-
-
-def _sampled(
-    part: Subnetwork, method: RankingMethod, n_samples: int, seed: int, engine: EngineLike
-) -> _Belief:
-    """Estimated probabilities, and perturb-and-max-product samples of equal weight.
-
-    Max-product runs twice, for the mode and for the samples. Chains start from both.
-    """
-    by_samples = method == "samples"
-    n_drawn = n_samples if by_samples else _START_SAMPLES
-    starts = find_starts(part.network, part.row, n_drawn, seed=seed, engine=engine)
-    found = marginals(
-        part.network,
-        part.row,
-        "samples" if by_samples else "chains",
-        n_samples=n_samples,
-        starts=starts,
-        seed=seed,
-        engine=engine,
-    )
-    states = starts.states()
-    return _Belief(
-        probability=found.probability[0],
-        error=found.error[0],
-        best=states[0],
-        log_joint=float(starts.mode.log_joint[0]),
-        states=states[1:],
-        weights=np.full(n_drawn, 1.0 / n_drawn),
-        words=f"estimated: {n_samples} {_WORDS[found.method]}",
-        exact=False,
-    )
-
-
 # ---- who explains what
 
 
@@ -297,7 +196,7 @@ class _Shares(NamedTuple):
     leak: FloatArray
 
 
-def _shares(part: Subnetwork, belief: _Belief) -> _Shares:
+def _shares(part: Subnetwork, belief: Belief) -> _Shares:
     states = np.concatenate([belief.states, belief.best[None]])
     weights = np.append(belief.weights, _WEIGHT_OF_BEST)
     found = attribute_findings(part.network, part.row.take([0] * len(states)), states)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisyor._util.arrays import FloatArray, LongArray
+from noisyor._util.numerics import entropy_bits
 from noisyor._util.validation import check_count
 from noisyor.diagnosis.hpo.evidence import shows_exactly
 from noisyor.diagnosis.hpo.model import DiseaseModel
@@ -100,7 +101,7 @@ def next_findings(
     shown = np.array([shows_exactly(model, term)[likely] for term in candidates.tolist()])
     on = 1.0 - (1.0 - noise[:, None]) * (1.0 - shown)  # (n_candidates, n_likely)
     chance = on @ weight
-    gain = _bits(chance) - _bits(on) @ weight
+    gain = entropy_bits(chance) - entropy_bits(on) @ weight
     ontology = model.ontology
     chosen = _unrelated(ontology, candidates, np.lexsort((candidates, -gain)), top)
     return tuple(
@@ -150,9 +151,3 @@ def _candidates(
         expected[below.indices[below.indptr[term] : below.indptr[term + 1]]] = 0.0
     order = np.argsort(-expected, kind="stable")[:_CANDIDATES]
     return np.asarray(order[expected[order] > 0.0], dtype=np.int64)
-
-
-def _bits(chance: FloatArray) -> FloatArray:
-    """Entropy of yes or no, in bits."""
-    inside = np.clip(chance, 1e-12, 1.0 - 1e-12)
-    return np.asarray(-inside * np.log2(inside) - (1.0 - inside) * np.log2(1.0 - inside))
