@@ -41,7 +41,7 @@ def metrics_of(result: dict) -> dict:
 
 
 def check_schema(result: dict, names: set[str]) -> None:
-    assert set(result) == {"experiment", "settings", "runs", "summary", "paper"}
+    assert set(result) == {"experiment", "runs", "summary", "paper"}
     assert result["runs"]
     for run in result["runs"]:
         assert {"seed", "init", "method", "metrics", "seconds", "environment"} <= set(run)
@@ -155,7 +155,7 @@ class TestEveryExperiment:
         reproduce("overparam", "--dataset=IMG", "--components=8", "--steps=2", "--seeds=0-1")
         assert main(["reproduce-report", "results", "--out", "docs/page.md"]) == 0
         page = Path("docs/page.md").read_text()
-        assert "| BD | mp | 3 | paper-3 (the only one run) | 1 | test Elbo |" in page
+        assert "| BD | mp-two-stage | 3 | paper-3 (the only one run) | 1 | test Elbo |" in page
         assert "-43.12 (1.36)" in page
         assert "mp on BD: 39 of 40 runs" in page
         assert main(["reproduce-report", "results", "--out", "docs/page.md"]) == 0

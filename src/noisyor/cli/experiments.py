@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,6 +23,9 @@ from noisyor.cli.options import (
 )
 from noisyor.errors import InvalidSettingError, SweepError
 
+if TYPE_CHECKING:
+    from noisyor.learning.initialize import Noise
+
 __all__ = ["figures", "reproduce", "reproduce_report"]
 
 _NAMES = ("tiny20", "text", "bmf", "overparam", "deconvolution")
@@ -32,6 +35,8 @@ _FLAGS = {
     "sizes": "--size",
     "n_components": "--components",
     "jobs": "--jobs",
+    "damping": "--damping",
+    "tolerance": "--tolerance",
 }
 _MAX_SEEDS = 10_000
 
@@ -43,7 +48,7 @@ _MAX_SEEDS = 10_000
     "methods",
     multiple=True,
     type=click.Choice(_METHODS),
-    help="Repeatable. By default max-product, for bmf with the messages in the paper's order.",
+    help="Repeatable. By default max-product with the messages in the paper's order.",
 )
 @click.option(
     "--dataset",
@@ -76,7 +81,22 @@ _MAX_SEEDS = 10_000
     metavar="NAME",
     help="Repeatable: paper-1 .. paper-4. By default the paper's list.",
 )
+@click.option(
+    "--noise",
+    "noises",
+    multiple=True,
+    type=click.Choice(("gaussian", "uniform")),
+    help="Repeatable, for bmf, overparam and deconvolution: noise at the start, that of the "
+    "paper's text (the default) or of its authors' software.",
+)
 @steps_option("Updates, instead of the paper's number.")
+@click.option(
+    "--tolerance",
+    type=float,
+    metavar="X",
+    help="At which the inference of a row stops, in the last phase; by default the method's own.",
+)
+@click.option("--damping", type=float, metavar="X", help="Of max-product.  [default: 0.5]")
 @click.option(
     "--validation-seeds",
     type=click.IntRange(min=0),
@@ -111,7 +131,10 @@ def reproduce(
     components: tuple[int, ...],
     seeds: str,
     inits: tuple[str, ...],
+    noises: tuple[Noise, ...],
     steps: int | None,
+    tolerance: float | None,
+    damping: float | None,
     validation_seeds: int,
     jobs: int,
     threads: int | None,
@@ -136,7 +159,12 @@ def reproduce(
     about = experiment(name)
     choice = Choice(datasets, sizes, components)
     with _flags_in_errors():
-        specs = about.specs(methods, choice, inits, _seeds(seeds), steps, validation_seeds)
+        specs = about.specs(
+            *(methods, choice, inits, _seeds(seeds), steps, validation_seeds),
+            noises=noises,
+            tolerance=tolerance,
+            damping=damping,
+        )
     out = out or Path("results") / name
     for path in filter(None, (out / "results.json", record)):
         check_replaceable(path, name)

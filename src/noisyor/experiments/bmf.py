@@ -19,6 +19,7 @@ from noisyor.errors import InvalidSettingError
 from noisyor.experiments.arrays import pack
 from noisyor.experiments.one_layer import (
     NOISE_PROBABILITY,
+    NOISES,
     OneLayerProtocol,
     Verdict,
     modes,
@@ -41,9 +42,6 @@ PROTOCOL = OneLayerProtocol(
     steps=40_000,
     batch_size=20,
     learning_rate=1e-3,
-    # The paper's text. The authors' software has uniform noise, which leaves more wrong entries
-    # (benchmarks/factorization_schedules.py).
-    start_noise="gaussian",
 )
 
 
@@ -98,5 +96,5 @@ EXPERIMENT = Experiment(
     steps=PROTOCOL.steps_of,
     run=_run,
     expected_seeds=10,
-    settings=PROTOCOL.settings(),
+    noises=NOISES,
 )

@@ -17,6 +17,7 @@ from noisyor.data.observations import Observations
 from noisyor.experiments.arrays import pack
 from noisyor.experiments.one_layer import (
     NOISE_PROBABILITY,
+    NOISES,
     OneLayerProtocol,
     Verdict,
     modes,
@@ -116,7 +117,7 @@ def _cases(choice: Choice) -> list[str]:
 EXPERIMENT = Experiment(
     name="deconvolution",
     title="2D blind deconvolution",
-    methods=("mp", "vi", "pmp", "mp-two-stage"),
+    methods=("mp-two-stage", "mp", "vi", "pmp"),
     main_metric="test_elbo",
     metrics={
         "test_re_pct": False,
@@ -130,10 +131,5 @@ EXPERIMENT = Experiment(
     steps=PROTOCOL.steps_of,
     run=_run,
     expected_seeds=10,
-    # The name by which the result files know the number of components.
-    settings={
-        "n_features": N_COMPONENTS,
-        "feature_shape": list(FEATURE_SHAPE),
-        **PROTOCOL.settings(),
-    },
+    noises=NOISES,
 )

@@ -21,8 +21,9 @@ __all__ = ["LayeredProtocol", "run_layered"]
 class LayeredProtocol:
     """Constants of an experiment.
 
-    ``mp_share`` of a hybrid's updates are max-product; ``hybrid_local`` whether the others are
-    local; ``keep_network`` stores graph and parameters with the run, for small ones.
+    ``train_share`` of the rows, None where the test rows are given; ``mp_share`` of a hybrid's
+    updates are max-product; ``hybrid_local`` whether the others are local; ``keep_network`` stores
+    graph and parameters with the run, for small ones.
     """
 
     n_layers: int
@@ -32,6 +33,7 @@ class LayeredProtocol:
     mp_share: float
     hybrid_local: bool
     keep_network: bool
+    train_share: float | None = None
 
     def settings(self) -> dict[str, Any]:
         """The constants, for the record."""
@@ -83,7 +85,7 @@ def run_layered(
         metrics = {"validation_elbo": bounds["elbo"]}
         if halfway:
             metrics[MP_PHASE + "validation_elbo"] = halfway["elbo"]
-        return outcome_of(learned, metrics)
+        return outcome_of(learned, metrics, protocol.settings())
     metrics = {f"test_{name}": value for name, value in bounds.items()}
     metrics |= {f"{MP_PHASE}test_{name}": value for name, value in halfway.items()}
     if halfway:
@@ -91,7 +93,7 @@ def run_layered(
     metrics["trivial_elbo"] = independent_score(train_rows, score_rows).mean
     metrics["n_edges"] = float(start.n_edges + start.n_nodes)  # with leaks, as the paper counts
     arrays = _stored(learned.network) if protocol.keep_network else None
-    return outcome_of(learned, metrics, arrays)
+    return outcome_of(learned, metrics, protocol.settings(), arrays)
 
 
 def _stored(network: Network) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray
 from noisyor.data.observations import Observations
-from noisyor.experiments.phases import elbos, learn, outcome_of, phases_of, split_for
+from noisyor.experiments.phases import elbos, given, learn, outcome_of, phases_of, split_for
 from noisyor.experiments.protocol import Context, Outcome, RunSpec
 from noisyor.inference.explain import explain
 from noisyor.inference.joint_max_product import Factorization, JointMaxProduct
@@ -27,6 +27,7 @@ from noisyor.metrics import reconstruction_error, trivial_reference
 from noisyor.network.graph import Network
 
 __all__ = [
+    "NOISES",
     "NOISE_PROBABILITY",
     "OneLayerProtocol",
     "Verdict",
@@ -37,6 +38,9 @@ __all__ = [
 ]
 
 NOISE_PROBABILITY = 0.01
+NOISES: tuple[Noise, ...] = ("gaussian", "uniform")
+"""Noise at the start: that of the paper's text, and that of the authors' software."""
+
 PMP_ITERATIONS = 1000
 
 
@@ -45,13 +49,12 @@ class OneLayerProtocol:
     """Constants of an experiment.
 
     ``steps`` updates of ``batch_size`` rows, None for all; ``train_share`` of the rows, None where
-    the test rows are generated; ``start_noise`` as in `initialize`.
+    the test rows are generated.
     """
 
     steps: int
     batch_size: int | None
     learning_rate: float
-    start_noise: Noise = "uniform"
     train_share: float | None = None
 
     def steps_of(self, method: str) -> int:
@@ -59,15 +62,12 @@ class OneLayerProtocol:
         return PMP_ITERATIONS if method == "pmp" else self.steps
 
     def settings(self) -> dict[str, Any]:
-        """The constants, for the record."""
-        share = {} if self.train_share is None else {"train_share": self.train_share}
+        """The constants of training, for the record."""
         return {
             "noise_probability": NOISE_PROBABILITY,
-            **share,
+            "train_share": self.train_share,
             "batch_size": self.batch_size,
             "learning_rate": self.learning_rate,
-            "temperature": 1.0,
-            "initialization_noise": self.start_noise,
         }
 
 
@@ -93,7 +93,7 @@ def run_one_layer(
     """
     train_rows, score_rows = split_for(spec, *rows)
     learned = learn(
-        initialize(network, spec.init, noise=protocol.start_noise, seed=spec.seed),
+        initialize(network, spec.init, noise=spec.noise, seed=spec.seed),
         train_rows,
         phases_of(spec, temperature=1.0),
         spec=spec,
@@ -104,10 +104,10 @@ def run_one_layer(
     kinds = ("mp",) if spec.kind == "mp" else ("mp", "vi")
     bounds = elbos(learned.network, score_rows, context, kinds=kinds, last=learned.phases[-1])
     if spec.part == "validation":
-        return outcome_of(learned, {"validation_elbo": bounds["elbo"]})
+        return outcome_of(learned, {"validation_elbo": bounds["elbo"]}, protocol.settings())
     verdict = judge(learned.network)
     metrics = {f"test_{name}": value for name, value in bounds.items()}
-    return outcome_of(learned, metrics | verdict.metrics, verdict.arrays)
+    return outcome_of(learned, metrics | verdict.metrics, protocol.settings(), verdict.arrays)
 
 
 def run_joint(
@@ -126,7 +126,8 @@ def run_joint(
     explains the test rows, ``judge`` is given what was learned and the reconstruction of ``test``;
     ``settings`` are further ones, for the record.
     """
-    method = JointMaxProduct(iterations=spec.steps)
+    changes = given(tolerance=spec.tolerance, damping=spec.damping)
+    method = JointMaxProduct(iterations=spec.steps, **changes)
     common: dict[str, Any] = {"seed": spec.seed, "engine": context.engine}
     found = fit(settings=method, **common)
     noisy, mode = (
@@ -138,7 +139,7 @@ def run_joint(
     return Outcome(
         verdict.metrics | wrong,
         np.empty(0),
-        settings={**method.settings(), **(settings or {})},
+        settings={"pmp": {**method.settings(), **(settings or {})}},
         arrays=verdict.arrays,
     )
 

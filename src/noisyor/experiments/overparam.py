@@ -14,6 +14,7 @@ from noisyor.data.observations import Observations
 from noisyor.experiments.arrays import pack
 from noisyor.experiments.one_layer import (
     NOISE_PROBABILITY,
+    NOISES,
     OneLayerProtocol,
     Verdict,
     run_one_layer,
@@ -85,7 +86,7 @@ def _cases(choice: Choice) -> list[str]:
 EXPERIMENT = Experiment(
     name="overparam",
     title="Overparametrisation: causes recovered",
-    methods=("mp", "mp-two-stage"),
+    methods=("mp-two-stage", "mp"),
     main_metric="recovered",
     metrics={"recovered": True, "full_recovery_pct": True, "test_elbo": True},
     takes=("datasets", "n_components"),
@@ -94,5 +95,5 @@ EXPERIMENT = Experiment(
     steps=PROTOCOL.steps_of,
     run=_run,
     expected_seeds=50,
-    settings=PROTOCOL.settings(),
+    noises=NOISES,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from noisyor.network.graph import Network
 __all__ = [
     "VALIDATION_SHARE",
     "elbos",
+    "given",
     "learn",
     "outcome_of",
     "phases_of",
@@ -29,9 +31,15 @@ VALIDATION_SHARE = 0.1
 
 
 def outcome_of(
-    run: PhasedRun, metrics: dict[str, float], arrays: dict[str, Any] | None = None
+    run: PhasedRun,
+    metrics: dict[str, float],
+    protocol: dict[str, Any],
+    arrays: dict[str, Any] | None = None,
 ) -> Outcome:
-    """What a run hands back; with several phases, the time of an update of each."""
+    """What a run hands back, with the constants of its ``protocol``.
+
+    With several phases, the time of an update of each.
+    """
     medians = {
         f"update_median_{phase.name}": float(np.median(seconds))
         for phase, seconds in zip(run.phases, run.update_seconds, strict=True)
@@ -41,7 +49,10 @@ def outcome_of(
         metrics,
         np.concatenate(run.update_seconds),
         run.earlier_seconds,
-        {phase.name: phase.method.settings() for phase in run.phases},
+        {
+            "protocol": protocol,
+            **{phase.name: phase.method.settings() for phase in run.phases},
+        },
         arrays or {},
         medians,
     )
@@ -57,17 +68,26 @@ def phases_of(
 ) -> list[Phase]:
     """Phases of a run. A hybrid spends ``mp_share`` of its steps on max-product."""
     max_product = MaxProduct(
-        temperature=temperature, ancestors_only=ancestors_only, schedule=spec.schedule
+        temperature=temperature,
+        ancestors_only=ancestors_only,
+        schedule=spec.schedule,
+        **given(damping=spec.damping),
     )
+    stop = given(tolerance=spec.tolerance)
     if spec.kind == "mp":
-        return [Phase("mp", max_product, spec.steps)]
+        return [Phase("mp", replace(max_product, **stop), spec.steps)]
     if spec.kind in ("vi", "local-vi"):
-        return [Phase("vi", MeanField(local=spec.kind == "local-vi"), spec.steps)]
+        return [Phase("vi", MeanField(local=spec.kind == "local-vi", **stop), spec.steps)]
     first = round(mp_share * spec.steps)
     return [
         Phase("mp", max_product, first),
-        Phase("vi", MeanField(local=hybrid_local), spec.steps - first),
+        Phase("vi", MeanField(local=hybrid_local, **stop), spec.steps - first),
     ]
+
+
+def given(**settings: float | None) -> dict[str, Any]:
+    """The settings that have a value; the method's own stay for the others."""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def split_for(

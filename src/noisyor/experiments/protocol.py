@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from noisyor._util.arrays import FloatArray
 from noisyor.engines.contract import Engine
 from noisyor.errors import InvalidSettingError
+from noisyor.learning.initialize import Noise
 
 __all__ = [
     "ALL_INITS",
@@ -39,6 +41,8 @@ METHODS = {
 
 _TWO_STAGE = "-two-stage"
 
+Part = Literal["test", "validation"]
+
 
 def paper_method(method: str) -> str:
     """The paper's name for a method: it has one schedule of messages, and no name for it."""
@@ -63,7 +67,9 @@ class RunSpec:
     ``case`` is the data set or size, such as ``"IMG,8"``. ``part`` says what the run is for:
     ``"test"`` trains on all training rows and is scored on the test rows; ``"validation"`` trains
     on nine tenths of the training rows and is scored on the others, so that the initialisation can
-    be chosen without a look at the test rows.
+    be chosen without a look at the test rows. ``noise`` breaks the symmetry of the start, as in
+    `noisyor.initialize`. Two settings differ from the method's own where they are given:
+    ``tolerance`` at which the last phase stops a row, ``damping`` of joint max-product.
     """
 
     experiment: str
@@ -72,7 +78,10 @@ class RunSpec:
     init: str
     seed: int
     steps: int
-    part: Literal["test", "validation"] = "test"
+    part: Part = "test"
+    noise: Noise = "none"
+    tolerance: float | None = None
+    damping: float | None = None
 
     @property
     def kind(self) -> str:
@@ -88,6 +97,11 @@ class RunSpec:
     def name(self) -> str:
         """Name of the run's file, without its ending."""
         parts = [self.method, self.case, self.init, str(self.steps), f"seed{self.seed}"]
+        if self.noise != "none":
+            parts.append(self.noise)
+        for name in ("tolerance", "damping"):
+            if (value := getattr(self, name)) is not None:
+                parts.append(f"{name}{value:g}")
         if self.part == "validation":
             parts.append("validation")
         return "_".join(re.sub(r"[^A-Za-z0-9.+-]+", "-", part) for part in parts)
@@ -159,7 +173,7 @@ class Experiment:
     steps : the paper's number of updates for a method.
     run : does one run.
     expected_seeds : number of seeds that the paper's protocol has.
-    settings : constants of the protocol, for the record.
+    noises : kinds of noise at the start, that of the paper's text first.
     substitutes : cases that stand in for one of the paper's: shown beside it, not judged.
     """
 
@@ -174,7 +188,7 @@ class Experiment:
     steps: Callable[[str], int]
     run: Callable[[RunSpec, Context], Outcome]
     expected_seeds: int
-    settings: dict[str, Any]
+    noises: tuple[Noise, ...] = ("none",)
     substitutes: dict[str, str] = field(default_factory=dict)
 
     def specs(
@@ -185,6 +199,10 @@ class Experiment:
         seeds: Sequence[int],
         steps: int | None,
         validation_seeds: int,
+        *,
+        noises: Sequence[Noise] = (),
+        tolerance: float | None = None,
+        damping: float | None = None,
     ) -> list[RunSpec]:
         """All runs asked for: those that are scored on test rows first, seed by seed."""
         methods = methods or self.methods[:1]
@@ -198,20 +216,38 @@ class Experiment:
                 raise InvalidSettingError(
                     f"{self.name} takes {' and '.join(self.takes)}, not {name}"
                 )
+        for noise in noises:
+            if noise not in self.noises:
+                raise InvalidSettingError(
+                    f"{self.name} starts with noise {' or '.join(self.noises)}, got {noise!r}"
+                )
+        if damping is not None and {"vi", "local-vi"} & set(methods):
+            raise InvalidSettingError("mean field has no damping")
         cases = self.cases(choice)
         result = []
-        for part, used in (("test", seeds), ("validation", list(seeds)[:validation_seeds])):
+        parts: list[tuple[Part, Sequence[int]]] = [
+            ("test", seeds),
+            ("validation", list(seeds)[:validation_seeds]),
+        ]
+        for part, used in parts:
             for method in methods:
                 if part == "validation" and method == "pmp":
                     continue  # nothing to choose
                 number = self.steps(method) if steps is None else steps
-                for case in cases:
-                    for seed in used:
-                        for init in self._inits(method, inits):
-                            result.append(
-                                RunSpec(self.name, method, case, init, seed, number, part)  # type: ignore[arg-type]
-                            )
+                starts = product(used, self._inits(method, inits), self._noises(method, noises))
+                for case, (seed, init, noise) in product(cases, list(starts)):
+                    result.append(
+                        RunSpec(
+                            *(self.name, method, case, init, seed, number, part),
+                            noise=noise,
+                            tolerance=tolerance,
+                            damping=damping,
+                        )
+                    )
         return result
+
+    def _noises(self, method: str, asked: Sequence[Noise]) -> Sequence[Noise]:
+        return ("none",) if method == "pmp" else asked or self.noises[:1]
 
     def _inits(self, method: str, asked: Sequence[str]) -> Sequence[str]:
         known = self.inits(method)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +13,13 @@ import numpy as np
 
 from noisyor._util.atomic import write_atomically
 from noisyor._util.json import to_json
-from noisyor._version import __version__
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.experiments.protocol import MP_PHASE, Context, Outcome, RunSpec
+from noisyor.experiments.provenance import environment
 
 __all__ = [
     "RUN_FORMAT",
     "check_replaceable",
-    "environment",
     "find_runs",
     "merge_runs",
     "read_run",
@@ -34,7 +30,11 @@ __all__ = [
     "write_run",
 ]
 
-RUN_FORMAT = "noisyor-run-1"
+RUN_FORMAT = "noisyor-run-2"
+_IDENTITY = (
+    *("experiment", "case", "method", "steps", "init"),
+    *("noise", "tolerance", "damping", "seed"),
+)
 MAX_BYTES = 100_000
 """No run file is larger; arrays that would not fit are left out."""
 
@@ -58,6 +58,9 @@ def run_record(spec: RunSpec, outcome: Outcome, context: Context, seconds: float
         "steps": spec.steps,
         "seed": spec.seed,
         "init": spec.init,
+        "noise": spec.noise,
+        "tolerance": spec.tolerance,
+        "damping": spec.damping,
         "method": spec.method,
         "metrics": {name: float(value) for name, value in outcome.metrics.items()},
         "seconds": {
@@ -129,13 +132,15 @@ def merge_runs(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     A validation run whose test run is missing stays on its own, with that one metric.
     """
     merged: dict[tuple[Any, ...], dict[str, Any]] = {}
-    ordered = sorted(records, key=lambda record: (record["part"] != "test", *_key(record)))
+    ordered = sorted(records, key=lambda record: record["part"] != "test")
     for record in ordered:
         key = _key(record)
-        if record["part"] == "test" or key not in merged:
+        if key not in merged:
             merged[key] = record
             continue
         whole = merged[key]
+        if record["part"] == whole["part"]:
+            raise InvalidDataError(f"two records of the same run: {', '.join(map(str, key))}")
         merged[key] = {
             **whole,
             "metrics": {**whole["metrics"], **record["metrics"]},
@@ -165,11 +170,13 @@ def with_mp_phase(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             **run,
             "method": run["method"].replace("hybrid", "mp", 1),
             "steps": int(steps),
+            "tolerance": None,  # that of a hybrid is of its second phase
             "metrics": {**found, **kept},
             "seconds": {"total": 0.0, "update_median": run["seconds"].get("update_median_mp")},
             "arrays": {},
         }
         if _key(first) not in own:
+            own.add(_key(first))
             result.append(first)
     return sorted(result, key=lambda run: _natural(_key(run)))
 
@@ -181,33 +188,9 @@ def _natural(key: tuple[Any, ...]) -> list[Any]:
 
 
 def _key(record: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(record[name] for name in ("experiment", "case", "method", "steps", "init", "seed"))
+    return tuple(record[name] for name in _IDENTITY)
 
 
 def to_text(value: Any) -> str:
     """Readable JSON that ends in an end of line; numbers that JSON does not have become null."""
     return to_json(value, indent=1) + "\n"
-
-
-def environment(n_threads: int) -> dict[str, Any]:
-    """Versions and hardware that a timing depends on."""
-    return {
-        "python": platform.python_version(),
-        "numba": version("numba"),
-        "numpy": np.__version__,
-        "noisyor": __version__,
-        "cpu": _cpu_name(),
-        "cpu_count": os.cpu_count(),
-        "threads": n_threads,
-    }
-
-
-@lru_cache(maxsize=1)
-def _cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:  # not on every system
-        pass
-    return platform.processor() or platform.machine()

@@ -72,7 +72,7 @@ def _cases(choice: Choice) -> list[str]:
 EXPERIMENT = Experiment(
     name="text",
     title="Text data",
-    methods=("mp", "local-vi", "hybrid", "mp-two-stage", "hybrid-two-stage"),
+    methods=("mp-two-stage", "local-vi", "hybrid-two-stage", "mp", "hybrid"),
     main_metric="test_elbo",
     metrics={"test_elbo": True, "test_elbo_mp": True, "test_elbo_vi": True},
     takes=("datasets",),
@@ -81,6 +81,5 @@ EXPERIMENT = Experiment(
     steps=lambda method: STEPS[paper_method(method)],
     run=_run,
     expected_seeds=10,
-    settings={"temperature": 0.0, **_PROTOCOL.settings()},
     substitutes=SUBSTITUTES,
 )

@@ -33,6 +33,7 @@ _PROTOCOL = LayeredProtocol(
     mp_share=2 / 3,
     hybrid_local=False,
     keep_network=True,
+    train_share=TRAIN_SHARE,
 )
 
 
@@ -50,7 +51,7 @@ def _cases(choice: Choice) -> list[str]:
 EXPERIMENT = Experiment(
     name="tiny20",
     title="tiny20",
-    methods=("mp", "hybrid", "vi", "local-vi", "mp-two-stage", "hybrid-two-stage"),
+    methods=("mp-two-stage", "hybrid-two-stage", "vi", "local-vi", "mp", "hybrid"),
     main_metric="test_elbo",
     metrics={"test_elbo": True, "test_elbo_mp": True, "test_elbo_vi": True},
     takes=("datasets",),
@@ -59,5 +60,4 @@ EXPERIMENT = Experiment(
     steps=lambda method: STEPS[paper_method(method)],
     run=_run,
     expected_seeds=10,
-    settings={"train_share": TRAIN_SHARE, "temperature": 0.0, **_PROTOCOL.settings()},
 )

@@ -25,6 +25,9 @@ def run(seed, init="paper-3", method="mp", case="BD", steps=3000, part="test", *
         "steps": steps,
         "seed": seed,
         "init": init,
+        "noise": "gaussian",
+        "tolerance": None,
+        "damping": None,
         "method": method,
         "metrics": metrics,
         "seconds": {"total": 1.0, "update_median": 0.02},
@@ -273,7 +276,7 @@ class TestPaper:
 
 def test_summary_has_the_promised_shape():
     result = build_summary(experiment("deconvolution"), [scored(0, -41.0), scored(1, -43.0)])
-    assert set(result) == {"experiment", "settings", "runs", "summary", "paper"}
+    assert set(result) == {"experiment", "runs", "summary", "paper"}
     assert set(result["runs"][0]) >= {
         "seed",
         "init",

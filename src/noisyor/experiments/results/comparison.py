@@ -135,13 +135,14 @@ def entries(experiment: Experiment, runs: Sequence[dict[str, Any]]) -> list[Entr
     experiment : whose metrics and paper's numbers are used.
     runs : merged records, see `noisyor.experiments.records.merge_runs`.
     """
-    groups: dict[tuple[str, str, int], dict[str, list[dict[str, Any]]]] = {}
+    groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = {}
     for run in with_mp_phase(runs):
         if run["part"] == "test":
-            key = (run["case"], run["method"], run["steps"])
+            names = ("case", "method", "steps", "noise", "tolerance", "damping")
+            key = tuple(run[name] for name in names)
             groups.setdefault(key, defaultdict(list))[run["init"]].append(run)
     lines = []
-    for (case, method, steps), by_init in groups.items():
+    for (case, method, steps, *_), by_init in groups.items():
         for init, rule in _choices(experiment, method, by_init):
             lines += _lines(experiment, case, method, steps, init, rule, by_init[init])
     return lines
@@ -243,11 +244,13 @@ def build_summary(experiment: Experiment, runs: Sequence[dict[str, Any]]) -> dic
         }
         for line in entries(experiment, runs)
     ]
-    kept = ("seed", "init", "method", "metrics", "seconds", "environment", "case", "steps")
     return {
         "experiment": experiment.name,
-        "settings": experiment.settings,
-        "runs": [{key: run[key] for key in kept} for run in runs if run["part"] == "test"],
+        "runs": [
+            {key: value for key, value in run.items() if key != "arrays"}
+            for run in runs
+            if run["part"] == "test"
+        ],
         "summary": summary,
         "paper": {
             "citation": CITATION,
