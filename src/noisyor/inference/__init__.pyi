@@ -18,3 +18,5 @@ from .objective import elbo_mp as elbo_mp
 from .objective import elbo_mp_gradient as elbo_mp_gradient
 from .objective import log_joint as log_joint
 from .posterior import Posterior as Posterior
+from .predict import Prediction as Prediction
+from .predict import predict_visible as predict_visible

@@ -1,0 +1,163 @@
+"""Entries that were hidden: how well each model predicts them from the rest of their row.
+
+    python benchmarks/imputation.py [--data DIR] [--only NAME ...] [--out results/imputation.json]
+
+A tenth of the entries of the test rows is hidden. Models are learned from complete training rows,
+and all that is chosen is chosen by validation rows (those of the set; of zoo, a part of each fold's
+training rows). Each finished set is kept and not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import KFold
+
+import noisyor as nor
+from _measure import Machine, significant
+from _problems import data_directory
+
+SETS = ("zoo", "amzn_gifts", "amzn_furniture", "amzn_media", "nltcs", "plants", "jester")
+HIDDEN_SHARE = 0.1
+TEST_ROWS = 2000
+FOLDS = 10
+PARTS = ("train", "valid", "test")
+CLIPS = (1e-4, 1e-3, 1e-2, 3e-2)
+
+Array = npt.NDArray[Any]
+Model = Callable[[Array, Array, Array], Array]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=None)
+    parser.add_argument("--only", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--out", type=Path, default=Path("results/imputation.json"))
+    options = parser.parse_args()
+    data = data_directory(options.data)
+    if data is None:
+        parser.error("the folder of the data is needed: --data DIR or NOISYOR_DATA")
+    record: dict[str, Any] = {"command": "python benchmarks/imputation.py", "sets": {}}
+    if options.out.exists():
+        record = json.loads(options.out.read_text())
+    for name in options.only:
+        if name in record["sets"]:
+            continue
+        machine = Machine()
+        result = run(load(name, data))
+        record["sets"][name] = {**result, "machine": machine.describe()}
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+        print(name, {k: v["log_loss"] for k, v in result["methods"].items()}, flush=True)
+
+
+def load(name: str, data: Path) -> list[tuple[Array, Array, Array]]:
+    """Train, valid and test rows, of every fold."""
+    if name == "zoo":
+        with np.load(data / "bmf_zoo.npz") as file:
+            rows = file["X"].astype(np.uint8)
+        parts = []
+        for train, test in KFold(FOLDS, shuffle=True, random_state=0).split(rows):
+            cut = len(train) * 4 // 5
+            order = np.random.default_rng(0).permutation(train)
+            parts.append((rows[order[:cut]], rows[order[cut:]], rows[test]))
+        return parts
+    with np.load(data / "density" / f"{name}.npz") as file:
+        width = int(file["n_columns"])
+        found = [np.unpackbits(file[part], axis=1, count=width) for part in PARTS]
+    return [(found[0], found[1], found[2][:TEST_ROWS])]
+
+
+def run(parts: list[tuple[Array, Array, Array]]) -> dict[str, Any]:
+    """All methods on one set; losses are over the hidden entries of all folds."""
+    truths, hidden = [], []
+    for number, (_, _, test) in enumerate(parts):
+        hide = np.random.default_rng(number).random(test.shape) < HIDDEN_SHARE
+        hidden.append(hide)
+        truths.append(test[hide])
+    truth = np.concatenate(truths)
+    methods: dict[str, Any] = {}
+    losses = {}
+    for name, model in MODELS.items():
+        began, predicted = time.process_time(), []
+        for (train, valid, test), hide in zip(parts, hidden, strict=True):
+            given = np.where(hide, np.nan, test)
+            predicted.append(model(train, valid, given)[hide])
+        chance = np.concatenate(predicted)
+        losses[name] = -np.log(np.where(truth == 1, chance, 1.0 - chance))
+        methods[name] = {
+            "log_loss": significant(log_loss(truth, chance), 5),
+            "auc": significant(roc_auc_score(truth, chance), 5),
+            "wrong": significant(float(((chance >= 0.5) != truth).mean()), 4),
+            "calibration_gap": significant(calibration_gap(chance, truth), 3),
+            "cpu_s": significant(time.process_time() - began),
+        }
+    difference = losses["noisyor"] - losses["mixture"]
+    return {
+        "rows": [sum(len(one[k]) for one in parts) // len(parts) for k in range(3)],
+        "columns": int(parts[0][0].shape[1]),
+        "folds": len(parts),
+        "hidden_entries": len(truth),
+        "methods": methods,
+        "noisyor_minus_mixture": {
+            "mean": significant(float(difference.mean()), 4),
+            "standard_error": significant(float(difference.std() / len(truth) ** 0.5)),
+        },
+    }
+
+
+def calibration_gap(chance: Array, truth: Array) -> float:
+    """Mean distance of predicted and observed frequency, in ten bins of equal size."""
+    order = np.array_split(np.argsort(chance, kind="stable"), 10)
+    return float(sum(len(b) * abs(chance[b].mean() - truth[b].mean()) for b in order) / len(truth))
+
+
+def independent(train: Array, valid: Array, given: Array) -> Array:
+    rows = np.concatenate([train, valid])
+    share = (rows.sum(axis=0) + 0.5) / (len(rows) + 1.0)
+    return np.broadcast_to(share, given.shape)
+
+
+def mixture(train: Array, valid: Array, given: Array) -> Array:
+    """The classes of a row by what is observed of it, and their mean."""
+    found = nor.search.learn_mixture(train, held_out=valid)
+    chance = found.probability
+    log_on, log_off = np.log(chance), np.log1p(-chance)
+    joint = (given == 1) @ log_on.T + (given == 0) @ log_off.T + np.log(found.share)
+    belongs = np.exp(joint - joint.max(axis=1, keepdims=True))
+    return np.asarray(belongs / belongs.sum(axis=1, keepdims=True) @ chance)
+
+
+def noisyor(train: Array, valid: Array, given: Array) -> Array:
+    fitted = nor.learning.learn_density(train, held_out=valid, progress=False)
+    return nor.inference.predict_visible(fitted.network, given, observed="kept").probability
+
+
+def iterative(train: Array, valid: Array, given: Array) -> Array:
+    """scikit-learn's IterativeImputer as it is; its numbers are clipped as validation rows say."""
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.impute import IterativeImputer
+
+    imputer = IterativeImputer(random_state=0).fit(train.astype(float))
+    hide = np.random.default_rng(99).random(valid.shape) < HIDDEN_SHARE
+    tried = imputer.transform(np.where(hide, np.nan, valid))[hide]
+    clip = min(CLIPS, key=lambda c: log_loss(valid[hide], np.clip(tried, c, 1 - c), labels=[0, 1]))
+    return np.asarray(np.clip(imputer.transform(given), clip, 1.0 - clip))
+
+
+MODELS: dict[str, Model] = {
+    "independent": independent,
+    "IterativeImputer": iterative,
+    "mixture": mixture,
+    "noisyor": noisyor,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Probabilities of single findings given all the others that were observed: "what else?"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from noisyor._util.arrays import FloatArray
+from noisyor._util.validation import check_choice, check_count, check_seed
+from noisyor.data.observations import Observations
+from noisyor.engines.contract import EngineLike
+from noisyor.inference.explain import hidden_evidence
+from noisyor.inference.weighted import (
+    WeightedStates,
+    few_configurations,
+    possible,
+    weighted_states,
+)
+from noisyor.network.forward import visible_probability
+from noisyor.network.graph import Network
+
+PredictionMethod = Literal["auto", "exact", "samples"]
+_METHODS = ("auto", "exact", "samples")
+_N_CHAINS = 8
+_LEAST_CHANCE = 1e-15
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Probabilities of the visible nodes of every row.
+
+    Attributes
+    ----------
+    probability : (n_rows, n_visible) that the node is on, given all *other* observed nodes of the
+        row. An unobserved node has nothing of its own to leave out.
+    hidden : (n_rows, n_hidden) probability of every hidden node, given the whole row.
+    exact : whether all hidden states were enumerated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisyor.inference import Prediction
+    >>> Prediction(np.array([[0.2, 0.9]]), np.zeros((1, 1)), True).exact
+    True
+    """
+
+    probability: FloatArray
+    hidden: FloatArray
+    exact: bool
+
+
+def predict_visible(
+    network: Network,
+    X: Any,
+    method: PredictionMethod = "auto",
+    *,
+    observed: Literal["left-out", "kept"] = "left-out",
+    n_samples: int = 192,
+    hidden: Any = None,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+    progress: bool | None = False,
+) -> Prediction:
+    """Probability of every visible node given what else is observed, averaged over the causes.
+
+    Parameters
+    ----------
+    network : the network.
+    X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
+    method : ``"exact"`` enumerates all hidden states, ``"samples"`` draws them by Gibbs sampling
+        and weighs those that recur by their exact probability; ``"auto"`` enumerates where that is
+        cheap.
+    observed : what is given for an observed entry: ``"left-out"``, its probability as if it alone
+        were unobserved, or ``"kept"``, the 0 or 1 that it is, which takes less time.
+    n_samples : draws of every row, in eight chains.
+    hidden : evidence on hidden nodes as in `explain`.
+    seed : key of the samples; those of a row depend on (seed, row id) alone.
+    engine : as in `explain`.
+    progress : show a progress bar; None shows it on a terminal only.
+
+    Returns
+    -------
+    Prediction with dense arrays (n_rows, n_visible).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> row = np.array([[1, np.nan, np.nan]])
+    >>> nor.inference.predict_visible(network, row).probability.round(2)
+    array([[0.28, 0.88, 0.28]])
+    """
+    check_choice("method", method, _METHODS)
+    check_choice("observed", observed, ("left-out", "kept"))
+    check_count("n_samples", n_samples, _N_CHAINS)
+    observations = Observations.of(X, n_visible=network.n_visible)
+    exact = method == "exact" or (method == "auto" and few_configurations(network))
+    clamp = hidden_evidence(network, hidden, observations.n_rows)
+    network = possible(network)
+    parts, chance, before = [], np.empty(0), None
+    for found in weighted_states(
+        network,
+        observations,
+        clamp,
+        n_chains=_N_CHAINS,
+        n_sweeps=-(-int(n_samples) // _N_CHAINS),
+        enumerate_all=exact,
+        seed=check_seed(seed),
+        engine=engine,
+        progress=progress,
+    ):
+        if found.states is not before:
+            before, chance = found.states, visible_probability(network, found.states)
+        parts.append(_predicted(found, chance, observed == "left-out"))
+    of_visible, of_hidden = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return Prediction(of_visible, of_hidden, exact)
+
+
+def _predicted(
+    found: WeightedStates, chance: FloatArray, leave_out: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Probabilities of the visible and of the hidden nodes of some rows.
+
+    ``chance`` (n_states, n_visible). A state counts for a row without one of its entries as much as
+    it does for the row, divided by the probability that it gives to this entry.
+    """
+    probability, given = found.average(chance), found.rows.to_dense()
+    on, off = given == 1, given == 0
+    if not leave_out:
+        probability = np.where(on | off, given, probability)
+    elif on.any() or off.any():
+        against = 1.0 / np.maximum(1.0 - chance, _LEAST_CHANCE)
+        of_off = found.average(chance * against) / found.average(against)
+        of_on = 1.0 / found.average(1.0 / np.maximum(chance, _LEAST_CHANCE))
+        probability = np.where(off, of_off, np.where(on, of_on, probability))
+    return np.asarray(probability), found.average(found.states.astype(np.float64))

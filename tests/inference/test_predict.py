@@ -1,0 +1,107 @@
+"""Probabilities of findings against enumeration of the causes."""
+
+import numpy as np
+import pytest
+from random_networks import random_network
+from scipy.special import logsumexp
+from sets import with_sets
+
+import noisyor as nor
+from noisyor.errors import InvalidSettingError
+from noisyor.inference import predict_visible
+from noisyor.inference.exact import configurations_of, log_joint_table
+
+
+def log_p(network, rows):
+    return logsumexp(log_joint_table(network, configurations_of(network), rows), axis=1)
+
+
+def by_hiding(network, x):
+    """Hide every entry in turn, and set it: what ``predict_visible`` means, word for word."""
+    result = np.empty(x.shape)
+    for i in range(x.shape[1]):
+        without, on = x.copy(), x.copy()
+        without[:, i], on[:, i] = np.nan, 1.0
+        result[:, i] = np.exp(log_p(network, on) - log_p(network, without))
+    return result
+
+
+def problems(n=16):
+    for seed in range(n):
+        network = random_network(seed, max_hidden=8, max_visible=10)
+        network = with_sets(network, seed) if seed % 2 else network
+        x = nor.sample(network, 5, seed).visible.toarray().astype(float)
+        x[np.random.default_rng(seed).random(x.shape) < 0.3] = np.nan
+        yield network, x, by_hiding(network, x)
+
+
+def test_enumeration_is_exact_for_observed_and_unobserved_entries():
+    for network, x, expected in problems():
+        found = predict_visible(network, x)
+        assert found.exact
+        np.testing.assert_allclose(found.probability, expected, atol=2e-7)
+        exact = nor.inference.enumerate_posterior(network, x).marginals
+        np.testing.assert_allclose(found.hidden, exact, atol=2e-7)
+
+
+def test_samples_are_close():
+    unobserved, observed = [], []
+    for network, x, expected in problems():
+        found = predict_visible(network, x, "samples")
+        assert not found.exact
+        error, missing = found.probability - expected, np.isnan(x)
+        unobserved.append(error[missing])
+        observed.append(error[~missing])
+    of_missing, of_seen = np.concatenate(unobserved), np.concatenate(observed)
+    assert np.sqrt((of_missing**2).mean()) < 0.005
+    assert np.sqrt((of_seen**2).mean()) < 0.02
+    assert abs(of_missing.mean()) < 0.001
+
+
+def test_what_is_observed_can_be_kept():
+    network, x, expected = next(problems())
+    found = predict_visible(network, x, observed="kept").probability
+    missing = np.isnan(x)
+    np.testing.assert_array_equal(found[~missing], x[~missing])
+    np.testing.assert_allclose(found[missing], expected[missing], atol=2e-7)
+
+
+@pytest.mark.parametrize("method", ["exact", "samples"])
+def test_evidence_on_causes_counts(method):
+    network = nor.bipartite(
+        2, 2, failure_probability=[[0.1, 1.0], [1.0, 0.2]], noise_probability=0.05
+    )
+    unknown = np.full((1, 2), np.nan)
+    found = predict_visible(network, unknown, method, hidden={0: 1, 1: 0})
+    np.testing.assert_allclose(found.probability, [[1 - 0.95 * 0.1, 0.05]], atol=1e-4)
+    np.testing.assert_array_equal(found.hidden, [[1.0, 0.0]])
+
+
+@pytest.mark.parametrize("method", ["exact", "samples"])
+def test_rows_that_the_network_cannot_produce_have_an_answer(method):
+    network = nor.bipartite(2, 1, failure_probability=[[0.0, 1.0]], noise_probability=0.0)
+    found = predict_visible(network, np.array([[0, 1], [1, 1]]), method).probability
+    assert np.isfinite(found).all()
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_a_large_network_is_sampled_and_a_row_does_not_depend_on_the_others():
+    network = random_network(3, max_hidden=40, max_visible=30, density=0.2)
+    x = nor.sample(network, 40, 1).visible.toarray().astype(float)
+    x[:, ::3] = np.nan
+    rows = nor.Observations.of(x)
+    found = predict_visible(network, rows, "samples", seed=5).probability
+    part = predict_visible(network, rows.take(slice(20, 30)), "samples", seed=5).probability
+    np.testing.assert_allclose(part, found[20:30], rtol=1e-12)
+    other = predict_visible(network, rows, "samples", seed=6).probability
+    assert np.abs(other - found).max() > 0
+
+
+def test_wrong_settings_are_refused():
+    network = nor.bipartite(2, 1)
+    with pytest.raises(InvalidSettingError, match="method"):
+        predict_visible(network, np.zeros((1, 2)), "guess")
+    with pytest.raises(InvalidSettingError, match="observed"):
+        predict_visible(network, np.zeros((1, 2)), observed="maybe")
+    with pytest.raises(InvalidSettingError, match="n_samples"):
+        predict_visible(network, np.zeros((1, 2)), n_samples=3)
