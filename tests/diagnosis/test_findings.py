@@ -1,5 +1,6 @@
 import pytest
 
+import noisyor as nor
 from noisyor.data.observations import Observations
 from noisyor.diagnosis.findings import (
     find_visible,
@@ -8,6 +9,7 @@ from noisyor.diagnosis.findings import (
     with_finding,
 )
 from noisyor.errors import InvalidDataError
+from noisyor.network.labels import visible_label
 
 
 def test_found_in_any_case_or_by_number(clinic, deep):
@@ -51,3 +53,11 @@ def test_every_finding_can_be_known_otherwise():
             assert [state_of_finding(other, k) for k in rest] == [
                 state_of_finding(row, k) for k in rest
             ]
+
+
+def test_pixels_go_by_their_place():
+    image = nor.convolutional((4, 5), 1, (2, 2))
+    assert find_visible(image, visible_label(image, 7)) == 7
+    for outside in ("pixel 4,0", "pixel 0,5", "pixel 1"):
+        with pytest.raises(InvalidDataError):
+            find_visible(image, outside)

@@ -8,8 +8,9 @@ import pytest
 import noisyor as nor
 from noisyor.diagnosis.attribution import attribute_findings
 from noisyor.network.labels import hidden_names
-from noisyor.report.explorer import Caps, Words, cause_names, explorer_data, reach_of
+from noisyor.report.explorer import Caps, cause_names, explorer_data, reach_of
 from noisyor.report.quality import explain_rows
+from noisyor.report.words import Words
 
 WORDS = Words("topic", "topics", "word", "words", "document", "documents")
 

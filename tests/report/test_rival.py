@@ -12,8 +12,9 @@ from noisyor.io.provenance import provenance
 from noisyor.learning.judge import hold_out
 from noisyor.report import rival
 from noisyor.report.inputs import Model, Rows, kind_of
-from noisyor.report.page import WORDS, model_page
+from noisyor.report.page import model_page
 from noisyor.report.rival import Rival, compare_with_mixture, rival_section
+from noisyor.report.words import WORDS
 from noisyor.search import learn_mixture
 
 KINDS = np.array([[0.9, 0.8, 0.1, 0.1, 0.9, 0.1], [0.1, 0.2, 0.9, 0.9, 0.1, 0.1]])

@@ -41,9 +41,12 @@ def find_chromium() -> str | None:
 
 
 class Browser:
-    """A running browser with one page. Every request that is not for a local file is recorded."""
+    """A running browser with one page. Every request that is not for a local file is recorded.
 
-    def __init__(self, executable: str) -> None:
+    It is offline unless a server on this machine is to be reached.
+    """
+
+    def __init__(self, executable: str, offline: bool = True) -> None:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         to_read, self._to_browser = os.pipe()
         self._from_browser, to_write = os.pipe()
@@ -91,10 +94,10 @@ class Browser:
             self.call(f"{domain}.enable")
         self.call(
             "Network.emulateNetworkConditions",
-            offline=True,
+            offline=offline,
             latency=0,
-            downloadThroughput=0,
-            uploadThroughput=0,
+            downloadThroughput=0 if offline else -1,
+            uploadThroughput=0 if offline else -1,
         )
 
     def close(self) -> None:
@@ -158,8 +161,10 @@ class Browser:
 
     # ---- what a person does
 
-    def open(self, path: Path, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Load a page, at a size."""
+    def open(
+        self, page: Path | str, width: int = 1280, height: int = 900, dark: bool = False
+    ) -> None:
+        """Load a page, a file or an address, at a size."""
         self.complaints.clear()
         self.requests.clear()
         phone = width < 600
@@ -179,10 +184,18 @@ class Browser:
             ],
         )
         self._loaded = False
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
         while not self._loaded:
             self._note(self._receive())
         self.settle()
+
+    def wait_for(self, expression: str) -> None:
+        """Wait until an expression in the page is true."""
+        deadline = time.monotonic() + _TIMEOUT
+        while not self.run(f"Boolean({expression})"):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{expression} does not become true")
+            time.sleep(0.02)
 
     def settle(self) -> None:
         """Wait until two frames have been drawn."""

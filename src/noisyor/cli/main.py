@@ -19,6 +19,7 @@ from noisyor.cli.fit import fit, resume
 from noisyor.cli.model import evaluate, export, info, sample
 from noisyor.cli.options import as_flags
 from noisyor.cli.report import report
+from noisyor.cli.serve import serve
 from noisyor.errors import NoisyOrError
 
 __all__ = ["main"]
@@ -94,7 +95,7 @@ def _cli(context: click.Context) -> None:
 
 
 for _command in (
-    *(demo, fit, resume, explain, evaluate, sample, report, export, info, diagnose),
+    *(demo, fit, resume, explain, evaluate, sample, report, serve, export, info, diagnose),
     *(reproduce, figures, reproduce_report),
 ):
     _cli.add_command(_command)

@@ -20,7 +20,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_label, visible_label
 
-__all__ = ["CauseShift", "Counterfactual", "what_if"]
+__all__ = ["CauseShift", "Counterfactual", "cause_shifts", "what_if"]
 
 _SMALLEST_SHIFT = 0.01
 _FAINT_THETA = 0.05
@@ -128,19 +128,26 @@ def what_if(
             continue
         other = ranked(with_finding(row, finding, after))
         rivalry = after == "present"  # a finding that is forgotten explains nothing away
-        shifts = _shifts(network, row, before.probability, other.probability, max_causes, rivalry)
+        shifts = cause_shifts(
+            network, row, before.probability, other.probability, max_causes, rivalry
+        )
         found.append(Counterfactual(visible_label(network, finding), now, after, shifts))
     return found
 
 
-def _shifts(
+def cause_shifts(
     network: Network,
     row: Observations,
     before: FloatArray,
     after: FloatArray,
-    max_causes: int,
-    rivalry: bool,
+    max_causes: int = 8,
+    rivalry: bool = False,
 ) -> tuple[CauseShift, ...]:
+    """Causes whose probability (n_hidden,) shifts, the largest shift first.
+
+    With ``rivalry``, causes that fall are said to be explained away by one that rises and can bring
+    about the same present findings of the row.
+    """
     change = after - before
     order = np.argsort(-np.abs(change), kind="stable")[:max_causes]
     order = order[np.abs(change[order]) >= _SMALLEST_SHIFT]

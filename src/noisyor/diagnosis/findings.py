@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Literal
 
@@ -42,6 +43,11 @@ def find_visible(network: Network, text: str) -> int:
         folded = [k for k, name in enumerate(names) if name.casefold() == text.casefold()]
         if len(folded) == 1:
             return folded[0]
+    place = re.fullmatch(r"pixel (\d{1,9}),(\d{1,9})", text)
+    if names is None and place and len(network.visible_shape) == 2:
+        row, column = int(place[1]), int(place[2])
+        if row < network.visible_shape[0] and column < network.visible_shape[1]:
+            return row * network.visible_shape[1] + column
     number = text.removeprefix("column ")
     if number.isdecimal() and int(number) < network.n_visible:
         return int(number)

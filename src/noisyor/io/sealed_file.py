@@ -28,6 +28,7 @@ __all__ = [
     "Arrays",
     "DamagedError",
     "PathLike",
+    "format_of",
     "is_sealed",
     "on_one_line",
     "parsing",
@@ -81,6 +82,18 @@ def is_sealed(path: PathLike) -> bool:
             return _ENTRY in (file.metadata() or {})
     except (SafetensorError, OSError, ValueError):
         return False
+
+
+def format_of(path: PathLike) -> str | None:
+    """The format that a file says it has; None if it is none of noisyor's, or cannot be read."""
+    from safetensors import safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            found = json.loads((file.metadata() or {})[_ENTRY])["format"]
+    except (*_MALFORMED, OSError):
+        return None
+    return found if isinstance(found, str) else None
 
 
 # What crafted or damaged content can provoke in parsers and conversions.

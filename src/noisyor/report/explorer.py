@@ -19,8 +19,9 @@ from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_names, visible_label
 from noisyor.report.health import rank_within, success_matrix
 from noisyor.report.quality import ExplainedRows
+from noisyor.report.words import Words
 
-__all__ = ["Caps", "Words", "cause_names", "explorer_data", "label_of", "reach_of", "visible_names"]
+__all__ = ["Caps", "cause_names", "explorer_data", "label_of", "reach_of", "visible_names"]
 
 _FAR_WORDS = 30
 _SHOWN_NAME = 80
@@ -40,17 +41,6 @@ class Caps(NamedTuple):
     documents: int = 3_000
     per_cause: int = 5
     row_length: int = 60
-
-
-class Words(NamedTuple):
-    """What the parts of a model are called: singular and plural of cause, visible and row."""
-
-    cause: str
-    causes: str
-    visible: str
-    visibles: str
-    row: str
-    rows: str
 
 
 def visible_names(network: Network) -> list[str]:

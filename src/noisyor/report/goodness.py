@@ -11,11 +11,12 @@ from noisyor.data.observations import Observations
 from noisyor.inference.evaluate import Score
 from noisyor.io.provenance import metrics_of, training_curve
 from noisyor.network.graph import Network
-from noisyor.report.explorer import Words, visible_names
+from noisyor.report.explorer import visible_names
 from noisyor.report.inputs import Model
 from noisyor.report.metadata import same_data
 from noisyor.report.quality import Calibration, ExplainedRows, nothing_elbo
 from noisyor.report.svg import Curve, Interval, calibration_chart, line_chart
+from noisyor.report.words import Words
 
 __all__ = ["fit_section", "noise_section"]
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisyor._util.kinds import Kind
 from noisyor._util.paths import (
     check_folder,
     check_target,
@@ -27,7 +26,6 @@ from noisyor.network.labels import one_of
 from noisyor.network.layout import ConvolutionalLayout
 from noisyor.report.explorer import (
     Caps,
-    Words,
     cause_names,
     explorer_data,
     label_of,
@@ -61,18 +59,12 @@ from noisyor.report.templating import (
     require_templates,
     script_hash,
 )
+from noisyor.report.words import WORDS, Words, headline
 
 __all__ = ["GENERATOR", "model_page", "write_report"]
 
 GENERATOR = "noisyor report"
 """Mark by which a page of ours is recognised."""
-
-WORDS: dict[Kind, Words] = {
-    "topics": Words("topic", "topics", "word", "words", "document", "documents"),
-    "factors": Words("cause", "causes", "column", "columns", "row", "rows"),
-    "features": Words("feature", "features", "pixel", "pixels", "image", "images"),
-    "network": Words("cause", "causes", "finding", "findings", "row", "rows"),
-}
 
 MAX_ROWS = 2000
 """Rows that are explained unless told otherwise."""
@@ -219,25 +211,6 @@ def model_page(
     return Page(html, summary)
 
 
-def headline(model: Model) -> str:
-    """What the model is, in a few words."""
-    network, words = model.network, WORDS[model.kind]
-    visibles = f"{network.n_visible:,} {words.visibles}"
-    if isinstance(network.layout, ConvolutionalLayout):
-        # Sizes stay in one line: no-break spaces.
-        small, large = (
-            "\u00a0×\u00a0".join(map(str, shape))
-            for shape in (network.layout.feature_shape, network.layout.image_shape)
-        )
-        return f"{network.layout.n_components:,} features of {small} pixels, in images of {large}"
-    causes = _count(network.n_hidden, words.cause, words.causes)
-    if network.sets:
-        causes += f" (at most one of each of {_count(network.sets.n_sets, 'set', 'sets')})"
-    if network.n_layers > 1:
-        return f"{causes} in {network.n_layers} layers above {visibles}"
-    return f"{causes} behind {visibles}"
-
-
 def _causes(
     model: Model,
     words: Words,
@@ -366,10 +339,6 @@ def _worst(network: Network, left: Residuals) -> list[dict[str, Any]]:
         for i in order.tolist()
         if wrong[i]
     ]
-
-
-def _count(number: int, singular: str, plural: str) -> str:
-    return f"{number:,} {singular if number == 1 else plural}"
 
 
 def _is_page(path: Path) -> bool:

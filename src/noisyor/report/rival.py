@@ -18,9 +18,9 @@ from noisyor.inference.evaluate import Score
 from noisyor.inference.evidence import estimate_evidence
 from noisyor.learning.judge import hold_out
 from noisyor.network.graph import Network
-from noisyor.report.explorer import Words
 from noisyor.report.inputs import Model
 from noisyor.report.metadata import same_data
+from noisyor.report.words import Words
 from noisyor.search.mixture import learn_mixture
 
 __all__ = ["Rival", "compare_with_mixture", "rival_section"]

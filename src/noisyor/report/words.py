@@ -1,0 +1,54 @@
+"""What the parts of a model are called on pages, and what a model is in a few words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from noisyor._util.kinds import Kind
+from noisyor.network.layout import ConvolutionalLayout
+from noisyor.report.inputs import Model
+
+__all__ = ["WORDS", "Words", "count", "headline"]
+
+
+class Words(NamedTuple):
+    """What the parts of a model are called: singular and plural of cause, visible and row."""
+
+    cause: str
+    causes: str
+    visible: str
+    visibles: str
+    row: str
+    rows: str
+
+
+WORDS: dict[Kind, Words] = {
+    "topics": Words("topic", "topics", "word", "words", "document", "documents"),
+    "factors": Words("cause", "causes", "column", "columns", "row", "rows"),
+    "features": Words("feature", "features", "pixel", "pixels", "image", "images"),
+    "network": Words("cause", "causes", "finding", "findings", "row", "rows"),
+}
+
+
+def headline(model: Model) -> str:
+    """What the model is, in a few words."""
+    network, words = model.network, WORDS[model.kind]
+    visibles = f"{network.n_visible:,} {words.visibles}"
+    if isinstance(network.layout, ConvolutionalLayout):
+        # Sizes stay in one line: no-break spaces.
+        small, large = (
+            "\u00a0×\u00a0".join(map(str, shape))
+            for shape in (network.layout.feature_shape, network.layout.image_shape)
+        )
+        return f"{network.layout.n_components:,} features of {small} pixels, in images of {large}"
+    causes = count(network.n_hidden, words.cause, words.causes)
+    if network.sets:
+        causes += f" (at most one of each of {count(network.sets.n_sets, 'set', 'sets')})"
+    if network.n_layers > 1:
+        return f"{causes} in {network.n_layers} layers above {visibles}"
+    return f"{causes} behind {visibles}"
+
+
+def count(number: int, singular: str, plural: str) -> str:
+    """A number and what is counted."""
+    return f"{number:,} {singular if number == 1 else plural}"

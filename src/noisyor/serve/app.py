@@ -1,0 +1,222 @@
+"""The application: a page, and a JSON interface with limits on what a request may take."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib import resources
+from typing import Any, NamedTuple
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from noisyor._util.json import plain
+from noisyor.errors import NoisyOrError
+from noisyor.report.templating import asset
+from noisyor.serve.guard import Guard
+from noisyor.serve.openapi import document
+from noisyor.serve.subjects import MOST_LISTED, Findings, Subject
+
+__all__ = ["Limits", "make_app"]
+
+_LOG = logging.getLogger("noisyor.serve")
+_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_LONGEST_TEXT = 200
+
+
+class Limits(NamedTuple):
+    """What a request may take.
+
+    ``body`` bytes; ``findings`` in one request; ``seconds`` until it is answered, waiting included;
+    ``working`` requests at once, and ``waiting`` for their turn.
+    """
+
+    body: int = 65_536
+    findings: int = 1_000
+    seconds: float = 20.0
+    working: int = 2
+    waiting: int = 400
+
+
+def make_app(subject: Subject, limits: Limits | None = None) -> Starlette:
+    """The application that answers for a model."""
+    api = _Api(subject, Limits() if limits is None else limits)
+    style = asset("base.css")
+    routes = [
+        Route("/", _file("page.html")),
+        Route("/page.js", _file("page.js")),
+        Route("/page.css", _file("page.css", style)),
+        Route("/icon.svg", _file("icon.svg")),
+        Route("/api", _file("api.html")),
+        Route("/api.js", _file("api.js")),
+        Route("/openapi.json", api.openapi),
+        Route("/api/model", api.model),
+        Route("/api/findings", api.findings),
+        Route("/api/explain", api.explain, methods=["POST"]),
+        Route("/api/what-if", api.what_if, methods=["POST"]),
+    ]
+    handlers: dict[Any, Any] = {
+        HTTPException: _refused,
+        NoisyOrError: _wrong,
+        Exception: _failed,
+    }
+    return Starlette(routes=routes, middleware=[Middleware(Guard)], exception_handlers=handlers)
+
+
+class _Api:
+    def __init__(self, subject: Subject, limits: Limits) -> None:
+        self._subject, self._limits = subject, limits
+        self._workers = ThreadPoolExecutor(limits.working, thread_name_prefix="answer")
+        self._busy = 0
+
+    async def openapi(self, request: Request) -> Response:
+        return JSONResponse(document(self._limits.body, self._limits.findings))
+
+    async def model(self, request: Request) -> Response:
+        return JSONResponse(plain(self._subject.about()))
+
+    async def findings(self, request: Request) -> Response:
+        text = request.query_params.get("text", "")
+        if len(text) > _LONGEST_TEXT:
+            raise HTTPException(400, f"text has at most {_LONGEST_TEXT} characters")
+        limit = _number("limit", request.query_params.get("limit", "12"))
+        found = await self._work(partial(self._subject.complete, text, limit))
+        return JSONResponse({"findings": plain(found)})
+
+    async def explain(self, request: Request) -> Response:
+        body = await self._body(request, {"present", "absent", "top"})
+        findings, top = self._known(body), _number("top", body.get("top", 10))
+        return await self._answer(partial(self._subject.explain, findings, top))
+
+    async def what_if(self, request: Request) -> Response:
+        body = await self._body(request, {"present", "absent", "finding"})
+        if "finding" not in body:
+            raise HTTPException(400, "finding is missing: which one to suppose otherwise")
+        finding = self._subject.find(_name("finding", body["finding"]))
+        return await self._answer(partial(self._subject.what_if, self._known(body), finding))
+
+    # ---- what was asked
+
+    async def _body(self, request: Request, known: set[str]) -> dict[str, Any]:
+        """The JSON object of a request."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise HTTPException(415, "the body must be application/json")
+        content = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                async for chunk in request.stream():
+                    content += chunk
+                    if len(content) > self._limits.body:
+                        raise HTTPException(
+                            413, f"the body has at most {self._limits.body:,} bytes"
+                        )
+        except TimeoutError:
+            raise HTTPException(408, "the body did not arrive in time") from None
+        try:
+            body = json.loads(bytes(content))
+        except (ValueError, RecursionError):
+            raise HTTPException(400, "the body is no JSON") from None
+        if not isinstance(body, dict):
+            raise HTTPException(400, "the body must be a JSON object")
+        unknown = sorted(set(body) - known)
+        if unknown:
+            raise HTTPException(
+                400, f"fields are {', '.join(sorted(known))}, got {unknown[0][:40]!r}"
+            )
+        return body
+
+    def _known(self, body: dict[str, Any]) -> Findings:
+        numbers = {}
+        for state in ("present", "absent"):
+            given = body.get(state, [])
+            if not isinstance(given, list):
+                raise HTTPException(400, f"{state} must be a list of findings")
+            numbers[state] = given
+        count = len(numbers["present"]) + len(numbers["absent"])
+        if count > self._limits.findings:
+            raise HTTPException(
+                400, f"at most {self._limits.findings:,} findings in a request, got {count:,}"
+            )
+        present, absent = (
+            {self._subject.find(_name(state, one)) for one in given}
+            for state, given in numbers.items()
+        )
+        if present & absent:
+            raise HTTPException(400, "a finding is given both as present and as absent")
+        return Findings(tuple(sorted(present)), tuple(sorted(absent)))
+
+    # ---- the work
+
+    async def _answer(self, job: Callable[[], dict[str, Any]]) -> Response:
+        begin = time.perf_counter()
+        found = await self._work(job)
+        return JSONResponse({**plain(found), "seconds": time.perf_counter() - begin})
+
+    async def _work(self, job: Callable[[], Any]) -> Any:
+        """The result of a job in another thread, in its turn and in time."""
+        if self._busy >= self._limits.working + self._limits.waiting:
+            raise HTTPException(503, "too many requests at once; try again", {"Retry-After": "1"})
+        self._busy += 1
+        try:
+            running = asyncio.get_running_loop().run_in_executor(self._workers, job)
+            return await asyncio.wait_for(running, self._limits.seconds)
+        except TimeoutError:
+            raise HTTPException(
+                503, f"no answer within {self._limits.seconds:g} seconds", {"Retry-After": "5"}
+            ) from None
+        finally:
+            self._busy -= 1
+
+
+def _number(name: str, value: Any) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 9:
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_LISTED:
+        raise HTTPException(400, f"{name} must be a whole number from 1 to {MOST_LISTED}")
+    return value
+
+
+def _name(field: str, value: Any) -> str | int:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise HTTPException(400, f"{field}: a finding is a name or a number")
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        raise HTTPException(400, f"{field}: names have at most {_LONGEST_TEXT} characters")
+    return value
+
+
+# ---- answers that are no answer
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+
+
+async def _wrong(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 400)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    _LOG.error("%s %s: %s: %s", request.method, request.url.path, type(error).__name__, error)
+    return JSONResponse({"error": "something went wrong in the server; see its terminal"}, 500)
+
+
+def _file(name: str, before: str = "") -> Callable[[Request], Any]:
+    """A route that answers with a file of the folder ``static``."""
+    text = (resources.files("noisyor.serve") / "static" / name).read_text(encoding="utf-8")
+    kind = _TYPES[name.rpartition(".")[2]]
+
+    async def answer(request: Request) -> Response:
+        return Response(before + text, media_type=kind)
+
+    return answer

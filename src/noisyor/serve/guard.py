@@ -1,0 +1,76 @@
+"""Who may ask: this machine alone, and pages of the server's own.
+
+A page of any other site can send requests to a server on the same machine, and by a name that it
+makes point there (DNS rebinding) read the answers. So the name that a request is for is checked,
+and where it comes from.
+"""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["HEADERS", "Guard"]
+
+_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+"""On every answer: nothing is loaded from elsewhere, run from the page, framed or kept."""
+
+
+class Guard:
+    """Refuse what does not come from this machine, and set `HEADERS` on every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or hand it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        refused = _refusal(Headers(scope=scope), scope)
+        if refused is None:
+            await self._app(scope, receive, send_with_headers)
+        else:
+            answer = JSONResponse({"error": refused}, status_code=403)
+            await answer(scope, receive, send_with_headers)
+
+
+def _refusal(headers: Headers, scope: Scope) -> str | None:
+    """Why a request is refused, or None."""
+    port = scope["server"][1]
+    hosts = {f"{name}:{port}" for name in _NAMES} | (set(_NAMES) if port == 80 else set())
+    given = headers.getlist("host")
+    if len(given) != 1 or given[0].lower() not in hosts:
+        return "this server answers requests for this machine only"
+    origins = {f"http://{host}" for host in hosts}
+    if any(origin.lower() not in origins for origin in headers.getlist("origin")):
+        return "this server answers its own page only"
+    # Browsers say where a request comes from; following a link is not asking for an answer.
+    site, mode = headers.get("sec-fetch-site"), headers.get("sec-fetch-mode")
+    followed = scope["method"] == "GET" and mode == "navigate"
+    if site not in (None, "same-origin", "none") and not followed:
+        return "this server answers its own page only"
+    return None

@@ -1,0 +1,168 @@
+"""Any network as a subject: factors, topics, images, sets of alternatives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from noisyor._util.arrays import FloatArray
+from noisyor.data.observations import Observations
+from noisyor.diagnosis.counterfactual import cause_shifts
+from noisyor.diagnosis.findings import find_visible
+from noisyor.diagnosis.outlook import Interview, interview
+from noisyor.engines.registry import get_engine
+from noisyor.network.labels import hidden_names, visible_label
+from noisyor.report.inputs import Model
+from noisyor.report.words import WORDS, headline
+from noisyor.serve.subjects import MOST_LISTED, REMEMBERED, Answer, Findings, matches
+
+__all__ = ["NetworkSubject"]
+
+_CHAINS = 32
+_MOST_PIXELS = 4096
+
+
+class NetworkSubject:
+    """Any network: factors, topics, images, sets of alternatives."""
+
+    def __init__(self, model: Model) -> None:
+        network = model.network
+        if network.hidden_names is None:
+            network = replace(network, hidden_names=hidden_names(network, model.kind))
+        self.model, self.network = model, network
+        # Requests run beside each other; each of them takes one thread.
+        self._engine = get_engine("auto", n_threads=1)
+        self._names = [visible_label(network, i) for i in range(network.n_visible)]
+        self._folded = [name.casefold() for name in self._names]
+        self._base: FloatArray | None = None
+        self._base = self._ask(Findings((), ())).visible
+        self._remembered = lru_cache(REMEMBERED)(self._ask)
+
+    def about(self) -> Answer:
+        """What the model is."""
+        network, words = self.network, WORDS[self.model.kind]
+        return {
+            "name": self.model.name,
+            "kind": self.model.kind,
+            "headline": headline(self.model),
+            "words": {
+                "cause": words.cause,
+                "causes": words.causes,
+                "finding": words.visible,
+                "findings": words.visibles,
+            },
+            "n_causes": network.n_hidden,
+            "n_findings": network.n_visible,
+            "image": list(network.visible_shape) if self._is_drawn else None,
+            "notice": None,
+        }
+
+    def find(self, finding: str | int) -> int:
+        """Number of a finding."""
+        if isinstance(finding, str):
+            return find_visible(self.network, finding)
+        return self.network.visible_index(finding)
+
+    def complete(self, text: str, limit: int) -> list[Answer]:
+        """Findings whose names hold a text."""
+        return [
+            {**self._named(i), "hint": ""} for i in matches(self._folded, text, limit, self._base)
+        ]
+
+    def explain(self, findings: Findings, top: int) -> Answer:
+        """Causes, likely findings and questions."""
+        found = self._remembered(findings)
+        return {
+            "present": [self._named(i) for i in findings.present],
+            "absent": [self._named(i) for i in findings.absent],
+            "method": found.method,
+            "exact": found.exact,
+            "causes": [
+                {
+                    "id": cause.index,
+                    "name": cause.name,
+                    "probability": cause.probability,
+                    "error": cause.error,
+                    "base": cause.base,
+                    "explains": [
+                        {**self._named(item.index), "share": item.share} for item in cause.explains
+                    ],
+                    "against": [],
+                }
+                for cause in found.causes[:top]
+            ],
+            "unexplained": list(found.unexplained),
+            "likely": [
+                {**self._named(one.index), "probability": one.probability, "base": one.base}
+                for one in found.likely[:top]
+            ],
+            "questions": [
+                {
+                    **self._named(one.index),
+                    "gain": one.gain,
+                    "probability": one.probability,
+                    "if_present": dict(zip(("cause", "probability"), one.if_present, strict=True)),
+                    "if_absent": dict(zip(("cause", "probability"), one.if_absent, strict=True)),
+                }
+                for one in found.questions[:top]
+            ],
+            "pixels": np.rint(1000 * found.visible).astype(int).tolist()
+            if self._is_drawn
+            else None,
+        }
+
+    def what_if(self, findings: Findings, finding: int) -> Answer:
+        """What one finding changes."""
+        now, others = findings.states_of(finding)
+        before = self._remembered(findings).probability
+        changes = []
+        for state in others:
+            after = self._remembered(findings.but(finding, state)).probability
+            shifts = cause_shifts(
+                self.network, self._row(findings), before, after, rivalry=state == "present"
+            )
+            changes.append(
+                {
+                    "if": state,
+                    "shifts": [
+                        {
+                            "id": shift.index,
+                            "name": shift.name,
+                            "before": shift.before,
+                            "after": shift.after,
+                            "explained_away_by": shift.explained_away_by,
+                        }
+                        for shift in shifts
+                    ],
+                }
+            )
+        return {"finding": self._named(finding), "now": now, "changes": changes}
+
+    def _ask(self, findings: Findings) -> Interview:
+        return interview(
+            self.network,
+            self._row(findings),
+            top=MOST_LISTED,
+            n_samples=_CHAINS,
+            base=self._base,
+            engine=self._engine,
+        )
+
+    def _row(self, findings: Findings) -> Observations:
+        return Observations.from_evidence(
+            self.network.n_visible, list(findings.present), list(findings.absent)
+        )
+
+    def _named(self, finding: int) -> Answer:
+        return {"id": finding, "name": self._names[finding]}
+
+    @property
+    def _is_drawn(self) -> bool:
+        """Whether there is an image to draw."""
+        return len(self.network.visible_shape) == 2 and self.network.n_visible <= _MOST_PIXELS
+
+
+def _thousandths(chance: FloatArray) -> list[int]:
+    return [int(value) for value in np.rint(1000 * chance)]

@@ -1,0 +1,101 @@
+"""Run the server on this machine until it is told to stop."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+from noisyor.errors import InvalidSettingError, MissingExtraError
+from noisyor.serve.subjects import Subject
+
+__all__ = ["LOOPBACK", "listen", "load_subject", "serve"]
+
+LOOPBACK = "127.0.0.1"
+"""The address that only this machine reaches."""
+
+_WAITING = 512
+_LARGEST_HEADER = 16_384
+
+
+def serve(path: Path, port: int, ready: Callable[[str], None]) -> None:
+    """Answer for a model file on a port of this machine until Ctrl-C.
+
+    Parameters
+    ----------
+    path : the model file.
+    port : to listen on; 0 for any that is free.
+    ready : told the address as soon as requests are answered.
+    """
+    try:
+        import uvicorn
+
+        from noisyor.serve.app import make_app
+    except ImportError as error:
+        raise MissingExtraError(
+            "the server needs starlette and uvicorn, which are not installed: "
+            'pip install "noisyor[serve]"'
+        ) from error
+    with closing(listen(port)) as door:
+        config = uvicorn.Config(
+            make_app(load_subject(path)),
+            http="h11",
+            ws="none",
+            loop="asyncio",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=_WAITING,
+            backlog=_WAITING,
+            h11_max_incomplete_event_size=_LARGEST_HEADER,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=2,
+        )
+        address = f"http://{LOOPBACK}:{door.getsockname()[1]}/"
+
+        class Server(uvicorn.Server):
+            """Tells the address when Ctrl-C is listened to as well."""
+
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                ready(address)
+
+        with suppress(KeyboardInterrupt):  # that is how it ends
+            Server(config).run(sockets=[door])
+
+
+def load_subject(path: Path) -> Subject:
+    """The model of a file, of any kind that noisyor writes."""
+    from noisyor.diagnosis.hpo.model_file import FORMAT, load_disease_model
+    from noisyor.io.sealed_file import format_of
+    from noisyor.report.inputs import read_model
+    from noisyor.serve.diseases import DiseaseSubject
+    from noisyor.serve.networks import NetworkSubject
+
+    if format_of(path) == FORMAT:
+        return DiseaseSubject(load_disease_model(path), path.name)
+    return NetworkSubject(read_model(path))
+
+
+def listen(port: int) -> socket.socket:
+    """A socket that listens on a port of this machine; 0 for any that is free."""
+    door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind((LOOPBACK, port))
+        door.listen(_WAITING)
+    except OSError as error:
+        door.close()
+        if error.errno == errno.EADDRINUSE:
+            raise InvalidSettingError(
+                f"port {port} is in use by another program; choose another one, or 0 for any"
+            ) from error
+        if error.errno == errno.EACCES:
+            raise InvalidSettingError(
+                f"port {port} is not for everybody; choose one from 1024 on, or 0 for any"
+            ) from error
+        raise
+    return door
