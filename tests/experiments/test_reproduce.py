@@ -50,9 +50,7 @@ def check_schema(result: dict, names: set[str]) -> None:
         assert names <= set(run["metrics"])
         assert all(np.isfinite(value) for value in run["metrics"].values())
     for line in result["summary"]:
-        assert {"mean", "spread", "paper_mean", "paper_spread", "difference", "verdict"} <= set(
-            line
-        )
+        assert {"mean", "standard_error", "paper_mean", "difference", "verdict"} <= set(line)
 
 
 @pytest.mark.usefixtures("small_data")
@@ -155,13 +153,13 @@ class TestEveryExperiment:
         reproduce("overparam", "--dataset=IMG", "--components=8", "--steps=2", "--seeds=0-1")
         assert main(["reproduce-report", "results", "--out", "docs/page.md"]) == 0
         page = Path("docs/page.md").read_text()
-        assert "| BD | mp-two-stage | 3 | paper-3 (the only one run) | 1 | test Elbo |" in page
+        assert "| BD | mp, 3 | two-stage, gaussian, stop 0.001 | paper-3 (1 of 4 run) | 0 |" in page
         assert "-43.12 (1.36)" in page
         assert "mp on BD: 39 of 40 runs" in page
         assert main(["reproduce-report", "results", "--out", "docs/page.md"]) == 0
         assert main(["figures", "results", "--out", "pictures"]) == 0
         written = capsys.readouterr().out.split()
-        assert len(written) == 8
+        assert len(written) == 14
         assert all(Path(path).stat().st_size for path in written)
 
     def test_files_of_others_are_not_replaced(self, capsys):

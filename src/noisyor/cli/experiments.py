@@ -196,7 +196,9 @@ def reproduce(
     if not quiet:
         asked = {(spec.case, spec.method, spec.steps) for spec in specs}
         lines = [
-            line for line in entries(about, runs) if (line.case, line.method, line.steps) in asked
+            line
+            for line in entries(about, runs)
+            if (line.group.case, line.group.method, line.group.steps) in asked
         ]
         click.echo(printable(table_text(lines)))
 

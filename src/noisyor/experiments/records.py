@@ -171,6 +171,7 @@ def with_mp_phase(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             "method": run["method"].replace("hybrid", "mp", 1),
             "steps": int(steps),
             "tolerance": None,  # that of a hybrid is of its second phase
+            "settings": {name: run["settings"][name] for name in ("protocol", "mp")},
             "metrics": {**found, **kept},
             "seconds": {"total": 0.0, "update_median": run["seconds"].get("update_median_mp")},
             "arrays": {},

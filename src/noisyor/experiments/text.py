@@ -25,7 +25,7 @@ from noisyor.experiments.protocol import (
     paper_method,
 )
 
-__all__ = ["EXPERIMENT", "SUBSTITUTES"]
+__all__ = ["EXPERIMENT", "PROTOCOL", "SUBSTITUTES"]
 
 LOADERS = {
     "IMDB": "load_imdb",
@@ -41,7 +41,7 @@ SUBSTITUTES = {"Agnews-partial": "Agnews", "Abstract-arxiv": "Abstract"}
 
 STEPS = {"mp": 3600, "local-vi": 4000, "hybrid": 4000}
 
-_PROTOCOL = LayeredProtocol(
+PROTOCOL = LayeredProtocol(
     n_layers=5,
     batch_size=128,
     learning_rate=3e-4,
@@ -61,7 +61,7 @@ def _load(name: str) -> Any:
 def _run(spec: RunSpec, context: Context) -> Outcome:
     data = _load(spec.case)
     train_rows, test_rows = Observations.of(data.train), Observations.of(data.test)
-    return run_layered(spec, context, train_rows, test_rows, _PROTOCOL)
+    return run_layered(spec, context, train_rows, test_rows, PROTOCOL)
 
 
 def _cases(choice: Choice) -> list[str]:

@@ -20,12 +20,12 @@ from noisyor.experiments.protocol import (
     paper_method,
 )
 
-__all__ = ["EXPERIMENT"]
+__all__ = ["EXPERIMENT", "PROTOCOL"]
 
 TRAIN_SHARE = 0.7
 STEPS = {"mp": 1000, "vi": 1500, "local-vi": 1500, "hybrid": 1500}
 
-_PROTOCOL = LayeredProtocol(
+PROTOCOL = LayeredProtocol(
     n_layers=3,
     batch_size=None,
     learning_rate=0.01,
@@ -41,7 +41,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
     data = datasets.load_tiny20()
     rows = Observations.of(data.observations)
     train_rows, test_rows = rows.split(TRAIN_SHARE, spec.seed)
-    return run_layered(spec, context, train_rows, test_rows, _PROTOCOL, tuple(data.words))
+    return run_layered(spec, context, train_rows, test_rows, PROTOCOL, tuple(data.words))
 
 
 def _cases(choice: Choice) -> list[str]:

@@ -5,13 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from run_records import SETTINGS
 
-from noisyor import layered
+from noisyor import datasets, layered
 from noisyor.cli.main import main
 from noisyor.errors import InvalidDataError, MissingExtraError
 from noisyor.experiments.arrays import pack
 from noisyor.experiments.layered import _stored
-from noisyor.experiments.results.figures import write_figures
+from noisyor.experiments.results.deconvolution_figures import deconvolution_spare, spare_features
+from noisyor.experiments.results.drawing import median_run
+from noisyor.experiments.results.figures import FIGURES, picture, write_figures
 
 
 def run(experiment: str, method: str, case: str, seed: int, metrics: dict, arrays: dict) -> dict:
@@ -22,7 +25,11 @@ def run(experiment: str, method: str, case: str, seed: int, metrics: dict, array
         "steps": 10,
         "seed": seed,
         "init": "paper-3",
+        "noise": "none" if method == "pmp" else "gaussian",
+        "tolerance": None,
+        "damping": None,
         "method": method,
+        "settings": SETTINGS[method],
         "metrics": metrics,
         "arrays": arrays,
     }
@@ -41,6 +48,7 @@ def runs() -> list[dict]:
             images = generator.random((20, 14, 14)) < 0.3
             arrays = {
                 "features": pack(features),
+                **({"prior": pack(np.linspace(0.1, 0.5, 5))} if method == "mp" else {}),
                 "true_features": pack(true),
                 "test_images": pack(images),
                 "reconstruction": pack(images[::-1]),
@@ -66,15 +74,8 @@ def runs() -> list[dict]:
 
 def test_every_figure_as_png_and_svg(runs, tmp_path):
     written = write_figures(runs, tmp_path / "figures")
-    names = {
-        "overparam_curves",
-        "overparam_features",
-        "deconvolution_features",
-        "deconvolution_reconstructions",
-        "network",
-    }
     assert {path.name for path in written} == {
-        f"{n}.{kind}" for n in names for kind in ("png", "svg")
+        f"{name}.{kind}" for name in FIGURES for kind in ("png", "svg")
     }
     for path in written:
         start = path.read_bytes()[:8]
@@ -82,12 +83,32 @@ def test_every_figure_as_png_and_svg(runs, tmp_path):
         assert path.stat().st_size > 3000
 
 
-def test_the_same_runs_give_the_same_svg(runs, tmp_path):
+def test_the_run_in_the_middle_is_shown():
+    runs = [run("deconvolution", "mp", "BD", s, {"iou": x}, {}) for s, x in enumerate([3, 1, 2, 2])]
+    assert median_run(runs, "iou")["seed"] == 2  # of two that are equal, the smaller seed
+    assert median_run(runs[:3], "iou")["seed"] == 2
+    assert median_run(runs[:2], "iou")["seed"] == 1  # the lower of two in the middle
+
+
+@pytest.mark.parametrize(("prior", "lowest"), [(0.005, True), (0.015, False)])
+def test_the_spare_feature_is_the_one_that_matches_nothing(prior, lowest):
+    true = datasets.true_features()
+    learned = np.zeros((5, 6, 6))
+    learned[[4, 0, 3, 1], 1:, :5] = 5.0 * true  # out of order; the third is spare
+    learned[2, 0, 0] = 5.0
+    priors = np.full(5, 0.01)
+    priors[2] = prior
+    arrays = {"features": pack(learned), "true_features": pack(true), "prior": pack(priors)}
+    (spare,) = spare_features([run("deconvolution", "mp", "BD", 0, {}, arrays)])
+    assert spare.prior == pytest.approx(prior, rel=1e-3)
+    assert spare.others == pytest.approx(0.01, rel=1e-3)
+    assert spare.is_lowest == lowest
+
+
+def test_the_same_runs_give_the_same_svg(runs):
     some = [one for one in runs if one["experiment"] == "deconvolution"]
-    for folder in ("a", "b"):
-        write_figures(some, tmp_path / folder)
-    for path in (tmp_path / "a").glob("*.svg"):
-        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+    once, again = (picture(deconvolution_spare(some), "svg") for _ in range(2))
+    assert once == again
 
 
 def test_runs_without_arrays(tmp_path):

@@ -1,44 +1,28 @@
-"""From runs to tables: mean and spread, the paper's beside them, and whether we match.
+"""From runs to the lines of tables: every group of runs, the paper's number, and the verdict.
 
-The difference from the paper is given in units of the combined spread, the root of the sum of both
-squares. Up to two of them is a match; beyond that we beat the paper or miss it. Spreads are
-standard deviations over runs. For recovered parameters the paper prints 95 % intervals of the mean
-instead; these are shown, and the unit is the combined standard error. A few runs that happen to
-agree say little about their spread, so there our runs never count as steadier than the paper's. A
-single run is taken to spread as the paper's do.
+A group is all runs that differ in their seed alone. Every group is a line. What counts as *the*
+reproduction is decided by what the paper says (`is_reproduction`); other groups are variants, shown
+with their difference and without a verdict.
 
-The initialisation is chosen by the largest mean validation bound (`RunSpec.part`), which never sees
-the test rows. The paper's own rule, the best mean test result, stands beside it under its name.
+Among the starts of a reproduction the paper's rule chooses: the best mean test result, over the
+seeds that all starts have. What a validation part would have chosen (`RunSpec.part`), which never
+sees the test rows, is shown too.
 """
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from noisyor.experiments.protocol import Experiment, paper_method
 from noisyor.experiments.records import with_mp_phase
+from noisyor.experiments.results.judgement import Comparison, Stat, compare, stat
 from noisyor.experiments.results.paper import CITATION, PaperCell, paper_cells
-from noisyor.metrics import confidence_of_mean, confidence_of_share
 
-__all__ = ["Comparison", "Entry", "Stat", "build_summary", "compare", "entries", "stat"]
-
-MATCH = 2.0
-"""Combined spreads within which a number counts as the same."""
-
-RESOLUTION = 0.005
-"""Half a unit of the last digit that the paper prints: no spread is known better than that."""
-
-PAPER_RUNS = 50
-"""Seeds behind the paper's recovered parameters."""
-
-_Z95 = 1.96
-_INTERVALS = ("recovered", "full_recovery_pct")  # metrics whose spread is a 95 % interval
+__all__ = ["Entry", "Group", "build_summary", "entries", "groups", "is_reproduction", "order"]
 
 TRIVIAL = {
     "test_elbo": "trivial_elbo",
@@ -50,34 +34,42 @@ TRIVIAL = {
     "recovered": "trivial_recovered",
 }
 
-
-class Stat(NamedTuple):
-    """Mean over runs, its spread (NaN for one run), the number of runs."""
-
-    mean: float
-    spread: float
-    n_runs: int
+Run = dict[str, Any]
 
 
-class Comparison(NamedTuple):
-    """Our number against the paper's.
+_KIND = ("case", "method", "steps", "noise", "tolerance", "damping")
 
-    ``difference`` in combined spreads, positive where ours is better; ``verdict`` match, beat or
-    miss. Both None where there is nothing to compare.
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed alone.
+
+    ``chosen`` by which rules its start is the best of those run: ``"test"``, ``"validation"``;
+    ``n_starts`` how many starts have runs of this kind.
     """
-
-    difference: float | None
-    verdict: str | None
-
-
-class Entry(NamedTuple):
-    """One line of a table: a metric of a method on a case, for one way to choose the start."""
 
     case: str
     method: str
     steps: int
+    noise: str
+    tolerance: float | None
+    damping: float | None
     init: str
-    rule: str
+    runs: tuple[Run, ...]
+    reproduction: bool
+    chosen: tuple[str, ...]
+    n_starts: int
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Seeds, in order."""
+        return tuple(sorted(run["seed"] for run in self.runs))
+
+
+class Entry(NamedTuple):
+    """One line of a table: a metric of a group."""
+
+    group: Group
     metric: str
     ours: Stat
     trivial: float | None
@@ -85,132 +77,104 @@ class Entry(NamedTuple):
     comparison: Comparison
 
 
-def stat(metric: str, values: npt.ArrayLike) -> Stat:
-    """Mean and spread of a metric over runs."""
-    runs = np.asarray(values, dtype=np.float64)
-    mean, n = float(runs.mean()), runs.size
-    if metric == "full_recovery_pct":
-        return Stat(mean, confidence_of_share(mean, n), n)
-    if metric == "recovered":
-        return Stat(mean, confidence_of_mean(runs), n)
-    return Stat(mean, float(runs.std(ddof=1)) if n > 1 else math.nan, n)
+def order(run: Run) -> str | None:
+    """Order of max-product messages that a run's file states; None for mean field."""
+    settings = run["settings"]
+    if "pmp" in settings:
+        return "collapsed"  # joint max-product has no other
+    found: str | None = settings.get("mp", {}).get("schedule")
+    return found
 
 
-def compare(metric: str, ours: Stat, paper: PaperCell | None, larger_is_better: bool) -> Comparison:
-    """Difference in combined spreads, and the verdict."""
-    if paper is None or (metric in _INTERVALS and ours.n_runs < 2):
-        return Comparison(None, None)
-    if metric in _INTERVALS:
-        theirs = _standard_error(metric, paper)
-        own = max(ours.spread / _Z95, theirs * math.sqrt(PAPER_RUNS / ours.n_runs))
-    else:
-        theirs = paper.spread
-        own = theirs if math.isnan(ours.spread) else ours.spread
-    combined = math.hypot(own, theirs)
-    gain = ours.mean - paper.mean if larger_is_better else paper.mean - ours.mean
-    difference = gain / max(combined, RESOLUTION)
-    if abs(difference) <= MATCH:
-        return Comparison(difference, "match")
-    return Comparison(difference, "beat" if difference > 0 else "miss")
+def is_reproduction(experiment: Experiment, run: Run) -> bool:
+    """Whether a run does what the paper says.
 
-
-def _standard_error(metric: str, paper: PaperCell) -> float:
-    """Standard error behind a 95 % interval of the paper, at least what its mean implies.
-
-    Counts whose mean is m + f, f the fraction, have a variance of f (1 - f) or more; the paper
-    prints an interval of 0.00 around a mean of 7.92.
+    Its appendix splits a noisy-OR into pairwise factors and an OR, all of whose messages are
+    updated in parallel and damped: the two-stage order. Noise at the start is that of its text,
+    damping is 0.5. At which tolerance a row stops is not asked: the tables show it.
     """
-    printed = paper.spread / _Z95
-    if metric != "recovered":
-        return printed
-    fraction = paper.mean % 1.0
-    return max(printed, math.sqrt(fraction * (1.0 - fraction) / PAPER_RUNS))
+    return (
+        order(run) in ("two-stage", None)
+        and run["noise"] == experiment.noises[0]
+        and run["damping"] is None
+    )
 
 
-def entries(experiment: Experiment, runs: Sequence[dict[str, Any]]) -> list[Entry]:
-    """All lines that the runs of an experiment allow.
+def groups(experiment: Experiment, runs: Sequence[Run]) -> list[Group]:
+    """All groups of test runs, the starts of a kind together.
 
     Parameters
     ----------
-    experiment : whose metrics and paper's numbers are used.
+    experiment : whose metrics are used.
     runs : merged records, see `noisyor.experiments.records.merge_runs`.
     """
-    groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = {}
+    kinds: dict[tuple[Any, ...], dict[str, list[Run]]] = {}
     for run in with_mp_phase(runs):
         if run["part"] == "test":
-            names = ("case", "method", "steps", "noise", "tolerance", "damping")
-            key = tuple(run[name] for name in names)
-            groups.setdefault(key, defaultdict(list))[run["init"]].append(run)
-    lines = []
-    for (case, method, steps, *_), by_init in groups.items():
-        for init, rule in _choices(experiment, method, by_init):
-            lines += _lines(experiment, case, method, steps, init, rule, by_init[init])
-    return lines
+            key = tuple(run[name] for name in _KIND)
+            kinds.setdefault(key, {}).setdefault(run["init"], []).append(run)
+    found = []
+    for kind, by_init in kinds.items():
+        best = {
+            "test": _best(by_init, experiment.main_metric, experiment.metrics),
+            "validation": _best(by_init, "validation_elbo", {"validation_elbo": True}),
+        }
+        for init, members in by_init.items():
+            group = Group(
+                **dict(zip(_KIND, kind, strict=True)),
+                init=init,
+                runs=tuple(members),
+                reproduction=is_reproduction(experiment, members[0]),
+                chosen=tuple(rule for rule, name in best.items() if name == init),
+                n_starts=len(by_init),
+            )
+            found.append(group)
+    return found
 
 
-def _choices(
-    experiment: Experiment, method: str, by_init: dict[str, list[dict[str, Any]]]
-) -> list[tuple[str, str]]:
-    """Initialisations to show, each with the rule that chose it."""
-    if method == "pmp":
-        return [(init, "variant") for init in by_init]
-    if len(by_init) == 1:
-        return [(next(iter(by_init)), "the only one run")]
-    metric = experiment.main_metric
-    if paper_method(method) == "mp" and "test_elbo_mp" in experiment.metrics:
-        metric = "test_elbo_mp"  # what it trains; the paper does not say which of the two bounds
-    sign = 1.0 if experiment.metrics[metric] else -1.0
-    on_test = _best(by_init, metric, sign) or next(iter(by_init))
-    on_validation = _best(by_init, "validation_elbo")
-    if on_validation is None:
-        return [(on_test, "best on test, the paper's rule")]
-    if on_test == on_validation:
-        return [(on_test, "validation; also best on test")]
-    return [(on_validation, "validation"), (on_test, "best on test, the paper's rule")]
+def _best(by_init: dict[str, list[Run]], metric: str, larger: dict[str, bool]) -> str | None:
+    """Start with the best mean of a metric over the seeds that all starts have.
 
-
-def _best(by_init: dict[str, list[dict[str, Any]]], metric: str, sign: float = 1.0) -> str | None:
-    """Initialisation with the best mean of a metric over the seeds that all have, if any."""
+    If they have none in common, all seeds count.
+    """
     values = {
         init: {run["seed"]: run["metrics"][metric] for run in group if metric in run["metrics"]}
         for init, group in by_init.items()
     }
-    common = set.intersection(*(set(found) for found in values.values()))
-    if not common:
+    if not all(values.values()):
         return None
-    return max(values, key=lambda init: sign * float(np.mean([values[init][s] for s in common])))
+    common = set.intersection(*(set(found) for found in values.values()))
+    sign = 1.0 if larger[metric] else -1.0
+
+    def mean(init: str) -> float:
+        return sign * float(np.mean([values[init][seed] for seed in common or values[init]]))
+
+    return max(values, key=mean)
 
 
-def _mean(runs: Sequence[dict[str, Any]], metric: str) -> float:
-    return float(np.mean([run["metrics"][metric] for run in runs]))
+def entries(experiment: Experiment, runs: Sequence[Run]) -> list[Entry]:
+    """All lines that the runs of an experiment allow, group by group."""
+    return [line for group in groups(experiment, runs) for line in _lines(experiment, group)]
 
 
-def _lines(
-    experiment: Experiment,
-    case: str,
-    method: str,
-    steps: int,
-    init: str,
-    rule: str,
-    runs: Sequence[dict[str, Any]],
-) -> list[Entry]:
+def _lines(experiment: Experiment, group: Group) -> list[Entry]:
     result = []
     substitutes = experiment.substitutes
-    for metric, larger_is_better in {**experiment.metrics, "update_median": False}.items():
-        source = "seconds" if metric == "update_median" else "metrics"
-        values = [run[source].get(metric) for run in runs]
+    judged = group.reproduction and group.case not in substitutes and "test" in group.chosen
+    for metric, larger_is_better in experiment.metrics.items():
+        values = [run["metrics"].get(metric) for run in group.runs]
         if any(value is None for value in values):
             continue
-        ours = stat(metric, values)
-        paper = _paper(experiment.name, method, substitutes.get(case, case), steps, metric)
-        judged = None if case in substitutes or metric == "update_median" else paper
+        ours = stat(values)
+        case = substitutes.get(group.case, group.case)
+        paper = _paper(experiment.name, group.method, case, group.steps, metric)
         trivial = None
-        if TRIVIAL.get(metric) in runs[0]["metrics"]:
-            trivial = _mean(runs, TRIVIAL[metric])
-        comparison = compare(metric, ours, judged, larger_is_better)
-        result.append(
-            Entry(case, method, steps, init, rule, metric, ours, trivial, paper, comparison)
-        )
+        if TRIVIAL.get(metric) in group.runs[0]["metrics"]:
+            trivial = float(np.mean([run["metrics"][TRIVIAL[metric]] for run in group.runs]))
+        found = compare(ours, None if group.case in substitutes else paper, larger_is_better)
+        if not judged:
+            found = found._replace(verdict=None)
+        result.append(Entry(group, metric, ours, trivial, paper, found))
     return result
 
 
@@ -223,22 +187,21 @@ def _paper(name: str, method: str, case: str, steps: int, metric: str) -> PaperC
     return None
 
 
-def build_summary(experiment: Experiment, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The result file of an experiment: settings, runs, summary, and the paper's numbers."""
+def build_summary(experiment: Experiment, runs: Sequence[Run]) -> dict[str, Any]:
+    """The result file of an experiment: runs, summary, and the paper's numbers."""
     summary = [
         {
-            "case": line.case,
-            "method": line.method,
-            "steps": line.steps,
-            "init": line.init,
-            "rule": line.rule,
+            **{name: getattr(line.group, name) for name in (*_KIND, "init")},
+            "seeds": line.group.seeds,
+            "reproduction": line.group.reproduction,
+            "chosen_by": line.group.chosen,
             "metric": line.metric,
             "mean": line.ours.mean,
-            "spread": line.ours.spread,
+            "standard_error": line.ours.error,
             "n_runs": line.ours.n_runs,
             "trivial": line.trivial,
             "paper_mean": None if line.paper is None else line.paper.mean,
-            "paper_spread": None if line.paper is None else line.paper.spread,
+            "paper_standard_error": None if line.paper is None else line.paper.error,
             "difference": line.comparison.difference,
             "verdict": line.comparison.verdict,
         }

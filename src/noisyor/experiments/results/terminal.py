@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from noisyor.experiments.results.comparison import Entry
+from noisyor.experiments.results.comparison import Entry, Group, order
+from noisyor.experiments.results.judgement import LIMIT
+from noisyor.experiments.results.paper import PaperCell
 
-__all__ = ["LABELS", "number", "table_text", "with_spread"]
+__all__ = ["LABELS", "difference", "how", "number", "of_paper", "seeds", "table_text", "with_error"]
 
 LABELS = {
     "test_elbo": "test Elbo",
@@ -19,12 +21,11 @@ LABELS = {
     "features_iou": "features IOU",
     "recovered": "parameters recovered",
     "full_recovery_pct": "full recovery, %",
-    "update_median": "update, ms",
 }
 """What the metrics are called in tables."""
 
 _HEAD = ("", "ours", "trivial", "paper", "difference", "verdict")
-_WIDTHS = (22, 18, 10, 18, 11, 8)
+_WIDTHS = (22, 18, 10, 18, 11, 14)
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -32,27 +33,48 @@ def number(value: float | None, digits: int = 2) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
-def with_spread(mean: float, spread: float, metric: str) -> str:
-    """Mean (spread), in milliseconds for times."""
-    if metric == "update_median":
-        digits = 1 if mean >= 1e-3 else 3
-        return f"{1000 * mean:.{digits}f} ({number(1000 * spread, digits)})"
-    return f"{mean:.2f} ({number(spread)})"
+def with_error(mean: float, error: float) -> str:
+    """Mean (standard error)."""
+    return f"{mean:.2f} ({number(error)})"
+
+
+def of_paper(cell: PaperCell | None) -> str:
+    """The paper's mean (standard error)."""
+    return "–" if cell is None else with_error(cell.mean, cell.error)
+
+
+def how(group: Group) -> str:
+    """Messages, noise and stop of a group, as its files state them."""
+    settings = group.runs[0]["settings"]
+    phases = [settings[name] for name in ("pmp", "mp", "vi") if name in settings]
+    stops = dict.fromkeys("none" if not s["tolerance"] else f"{s['tolerance']:g}" for s in phases)
+    parts = [order(group.runs[0]), None if group.noise == "none" else group.noise]
+    parts.append("stop " + " then ".join(stops))
+    if group.damping is not None:
+        parts.append(f"damping {group.damping:g}")
+    return ", ".join(part for part in parts if part)
+
+
+def seeds(found: Sequence[int]) -> str:
+    """Seeds such as 0-2, 5."""
+    ranges: list[list[int]] = []
+    for seed in found:
+        if ranges and seed == ranges[-1][-1] + 1:
+            ranges[-1].append(seed)
+        else:
+            ranges.append([seed])
+    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in ranges)
 
 
 def table_text(entries: Sequence[Entry]) -> str:
-    """All lines, with a heading for every method and case. At most 90 columns wide."""
+    """All lines, with a heading for every group. At most 100 columns wide."""
     blocks = []
-    for (case, method, steps, init, rule), group in groupby(
-        entries, lambda line: (line.case, line.method, line.steps, line.init, line.rule)
-    ):
-        lines = list(group)
-        runs = lines[0].ours.n_runs
+    for group, lines in groupby(entries, lambda line: line.group):
         blocks.append(
             "\n".join(
                 [
-                    f"{method} on {case}, {steps} steps, {init} ({rule}), "
-                    f"{runs} run{'s' if runs > 1 else ''}",
+                    f"{group.method} on {group.case}, {group.steps} steps, {group.init}; "
+                    f"{how(group)}; seeds {seeds(group.seeds)}",
                     _row(_HEAD),
                     *(_row(_cells(line)) for line in lines),
                 ]
@@ -63,27 +85,27 @@ def table_text(entries: Sequence[Entry]) -> str:
     return "\n\n".join(blocks) + "\n\n" + _EXPLANATION
 
 
-_EXPLANATION = """\
-ours, paper: mean (spread over runs; recovery: 95 % interval). difference: in combined spreads,
-positive is better; up to 2 is a match. The paper's update times are those of a P100 GPU."""
+_EXPLANATION = f"""\
+ours, paper: mean (standard error). difference: in standard errors of it, positive is better;
+up to {LIMIT:g} is a match. Only runs by the paper's protocol get a verdict, from the start that is
+best on test as in the paper."""
 
 
 def _cells(line: Entry) -> tuple[str, ...]:
-    paper, comparison = line.paper, line.comparison
-    if line.metric == "update_median" and paper is not None:
-        ratio = paper.mean / line.ours.mean if line.ours.mean else math.inf
-        difference, verdict = f"{ratio:.3g} x", "faster" if ratio > 1 else "slower"
-    else:
-        difference = "–" if comparison.difference is None else f"{comparison.difference:+.1f}"
-        verdict = comparison.verdict or "–"
     return (
         LABELS[line.metric],
-        with_spread(line.ours.mean, line.ours.spread, line.metric),
+        with_error(line.ours.mean, line.ours.error),
         number(line.trivial),
-        "–" if paper is None else with_spread(paper.mean, paper.spread, line.metric),
-        difference,
-        verdict,
+        of_paper(line.paper),
+        difference(line),
+        line.comparison.verdict or "–",
     )
+
+
+def difference(line: Entry) -> str:
+    """Difference from the paper in standard errors, with its sign."""
+    found = line.comparison.difference
+    return "–" if found is None else f"{found:+.1f}"
 
 
 def _row(cells: Sequence[str]) -> str:

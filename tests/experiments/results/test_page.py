@@ -1,0 +1,132 @@
+"""The page: what it says of every run, and that it is the one in the repository."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from run_records import run, scored
+
+from noisyor.experiments.records import find_runs
+from noisyor.experiments.results.page import document
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def page(tmp_path):
+    """A function from records to the page made from their files."""
+
+    def write(*records):
+        (tmp_path / "runs").mkdir(exist_ok=True)
+        for number, record in enumerate(records):
+            (tmp_path / "runs" / f"{number}.json").write_text(json.dumps(record))
+        return document(tmp_path)
+
+    return write
+
+
+def line(text, *parts):
+    """The line of the page that has all the parts."""
+    (found,) = [line for line in text.splitlines() if all(part in line for part in parts)]
+    return found
+
+
+def test_the_page_in_the_repository_is_made_from_its_files():
+    """``noisyor reproduce-report results`` writes it again."""
+    assert document(ROOT / "results") == (ROOT / "docs" / "reproduction.md").read_text()
+
+
+def test_every_run_of_the_repository_is_on_the_page():
+    """Each file is counted once among how the runs were made; none is left out."""
+    text = (ROOT / "docs" / "reproduction.md").read_text()
+    table = text.split("## How the runs were made")[1]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
+    assert sum(int(cells[9]) for cells in rows) == len(find_runs(ROOT / "results"))
+
+
+def test_without_runs_everything_is_missing(tmp_path):
+    text = document(tmp_path)
+    assert "No runs yet." in text
+    assert "mp: all 40 runs" in text
+    assert "-14.34 (0.02)" in text
+    assert "| tiny20 | 0 | 0 | 0 | 0 | 18 |" in text
+
+
+def test_variants_are_shown_and_only_the_papers_protocol_counts(page):
+    records = [
+        run(0, "paper-3", method, "100,20", 40_000, experiment="bmf", noise=noise, test_elbo=-17.0)
+        for method in ("mp", "mp-two-stage")
+        for noise in ("gaussian", "uniform")
+    ]
+    text = page(*records)
+    assert "* mp on 100,20: 39 of 40 runs" in text
+    for how, verdict in {
+        "two-stage, gaussian": "**too few runs**",
+        "two-stage, uniform": "variant",
+        "collapsed, gaussian": "variant",
+        "collapsed, uniform": "variant",
+    }.items():
+        found = line(text, "| 100,20 | mp, 40,000 |", f"| {how}, stop 0.001 |")
+        assert "paper-3 (1 of 4 run) | 0 | test Elbo | -17.00 (–)" in found
+        assert "-17.01 (1.28)" in found
+        assert found.endswith(f"{verdict} |")
+
+
+def test_other_starts_are_shown(page):
+    text = page(*(scored(s, bound, init) for s, bound, init in _TWO_STARTS))
+    assert "**match** |" in line(text, "paper-4 (best on test, 2 of 4 run)", "test Elbo")
+    assert "other start |" in line(text, "paper-3 (2 of 4 run)", "test Elbo")
+
+
+_TWO_STARTS = [(s, -43.0, "paper-4") for s in range(6)] + [(s, -60.0, "paper-3") for s in range(6)]
+
+
+def test_the_page_says_what_the_files_say(page):
+    record = scored(0, -43.0)
+    record["settings"]["protocol"] = {"learning_rate": 0.5, "batch_size": 7}
+    record["environment"] |= {"commit": "0123456789" * 4 + "+", "date": "2030-01-02T03:04:05"}
+    found = line(page(record), "| deconvolution | mp | 0.5 | 7 | two-stage | gaussian |")
+    assert "| 0123456+ | 1 |" in found
+    assert "2030-01-02" in found
+
+
+def test_what_a_file_does_not_say_is_not_made_up(page):
+    record = scored(0, -43.0)
+    record["settings"]["protocol"] = {}
+    found = line(page(record), "| deconvolution | mp |")
+    assert found.count("not recorded") == 7  # rate, batch, three versions, commit, date
+
+
+def test_what_was_filled_in_from_history_is_marked(page):
+    record = scored(0, -43.0)
+    record["settings"]["protocol"] = {"learning_rate": 0.01, "batch_size": None}
+    record["from_history"] = {
+        "fields": ["noise", "settings.protocol"],
+        "added_in": "abc",
+        "added_at": "2029-01-01",
+        "removed_in": "def",
+    }
+    text = page(record)
+    found = line(text, "| deconvolution | mp |")
+    assert "| 0.01 (h) | all rows (h) | two-stage | gaussian (h) |" in found
+    assert "2029-01-01" in found
+    assert "| 0 † |" in line(text, "| BD | mp, 3,000 |", "test Elbo")
+
+
+@pytest.mark.parametrize(("splits", "answer"), [(5, "open"), (6, "better")])
+def test_whether_the_hybrid_wins_is_open_until_enough_splits_are_run(page, splits, answer):
+    records = [
+        run(
+            *(seed, "paper-3", method, "tiny20", 1500),
+            experiment="tiny20",
+            noise="none",
+            test_elbo=bound - seed / 100 + (0.01 if method == "vi" and seed % 2 else 0),
+        )
+        for method, bound in {"hybrid-two-stage": -14.3, "vi": -14.4}.items()
+        for seed in range(splits)
+    ]
+    found = line(page(*records), "| hybrid-two-stage less vi | none |")
+    assert f"| {splits} |" in found
+    assert found.endswith(f"| {answer} |")
