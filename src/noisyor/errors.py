@@ -1,5 +1,7 @@
 """The library's own exceptions: one family, so that a caller can catch all of them at once."""
 
+from __future__ import annotations
+
 __all__ = [
     "CheckpointError",
     "DatasetNotFoundError",
@@ -48,6 +50,14 @@ class DatasetNotFoundError(NoisyOrError, FileNotFoundError):
 
 class MissingExtraError(NoisyOrError, ImportError):
     """An optional dependency is needed and not installed."""
+
+    @classmethod
+    def of(cls, what: str, extra: str, instead: str = "") -> MissingExtraError:
+        """Say what is missing and which extra brings it, as it works from a clone."""
+        return cls(
+            f'{what}, not installed; pip install ".[{extra}]" in a clone of noisyor '
+            f'(elsewhere "noisyor[{extra}]") brings it{instead}'
+        )
 
 
 class SweepError(NoisyOrError, RuntimeError):

@@ -162,7 +162,7 @@ class TestErrors:
 
     def test_missing_extra(self, capsys, monkeypatch):
         monkeypatch.setitem(sys.modules, "jinja2", None)
-        fails(capsys, ["demo"], 'pip install "noisyor[report]"')
+        fails(capsys, ["demo"], 'pip install ".[report]"')
 
     def test_nothing_is_created_before_the_work_is_done(self, capsys):
         assert main(["demo", "--seed", "-1", "--out", "a/b", "--json", "c/d.json"]) == 2

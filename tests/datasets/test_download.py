@@ -181,7 +181,7 @@ download._download(file, sys.argv[1], False)
     def test_without_the_extra(self, known, monkeypatch):
         known()
         monkeypatch.setitem(sys.modules, "pooch", None)
-        with pytest.raises(MissingExtraError, match=r'pip install "noisyor\[datasets\]"') as caught:
+        with pytest.raises(MissingExtraError, match=r'pip install "\.\[datasets\]"') as caught:
             fetch("notes.bin")
         assert CLOSED in one_line(caught)
 

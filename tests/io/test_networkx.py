@@ -254,5 +254,5 @@ class TestEditedGraph:
 def test_networkx_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
     for call in (lambda: to_networkx(bipartite(1, 1)), lambda: from_networkx(None)):
-        with pytest.raises(MissingExtraError, match=r'pip install "noisyor\[export\]"'):
+        with pytest.raises(MissingExtraError, match=r'pip install "\.\[export\]"'):
             call()

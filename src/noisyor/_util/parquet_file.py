@@ -29,10 +29,7 @@ def open_parquet(path: Path, dictionary: str | None = None) -> Any:
     try:
         import pyarrow.parquet
     except ImportError:
-        raise MissingExtraError(
-            f"{path}: Parquet files need pyarrow, which is not installed; "
-            'pip install "noisyor[parquet]" brings it'
-        ) from None
+        raise MissingExtraError.of(f"{path}: Parquet files need pyarrow", "parquet") from None
     with reading_parquet(path):
         names = None if dictionary is None else [dictionary]
         file = pyarrow.parquet.ParquetFile(path, memory_map=True, read_dictionary=names)

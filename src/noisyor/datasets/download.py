@@ -176,9 +176,7 @@ def _pooch(file: DataFile | None = None) -> Any:
     try:
         import pooch
     except ImportError:
-        what = "" if file is None else f"{file.name} is not in {_place()} and "
-        raise MissingExtraError(
-            f'{what}pooch, which downloads data, is not installed: pip install "noisyor[datasets]"'
-            + ("" if file is None else f", or put {file.url} into that folder yourself")
-        ) from None
+        what = "" if file is None else f"{file.name} is not in {_place()}, and "
+        instead = "" if file is None else f"; or put {file.url} into that folder yourself"
+        raise MissingExtraError.of(f"{what}a download needs pooch", "datasets", instead) from None
     return pooch

@@ -325,7 +325,5 @@ def _networkx() -> Any:
     try:
         import networkx
     except ImportError:
-        raise MissingExtraError(
-            'networkx is not installed; pip install "noisyor[export]" brings it'
-        ) from None
+        raise MissingExtraError.of("this needs networkx", "export") from None
     return networkx

@@ -181,7 +181,5 @@ def _pgmpy() -> Any:
         import pgmpy.factors.discrete
         import pgmpy.models
     except ImportError:
-        raise MissingExtraError(
-            'pgmpy is not installed; pip install "noisyor[compare]" brings it'
-        ) from None
+        raise MissingExtraError.of("this needs pgmpy", "compare") from None
     return pgmpy

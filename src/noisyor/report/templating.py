@@ -18,9 +18,7 @@ def require_templates() -> Any:
     try:
         import jinja2
     except ImportError as error:
-        raise MissingExtraError(
-            'the page needs jinja2, which is not installed: pip install "noisyor[report]"'
-        ) from error
+        raise MissingExtraError.of("the page needs jinja2", "report") from error
     return jinja2
 
 

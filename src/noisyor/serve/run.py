@@ -34,10 +34,7 @@ def serve(path: Path, port: int, ready: Callable[[str], None]) -> None:
 
         from noisyor.serve.app import make_app
     except ImportError as error:
-        raise MissingExtraError(
-            "the server needs starlette and uvicorn, which are not installed: "
-            'pip install "noisyor[serve]"'
-        ) from error
+        raise MissingExtraError.of("the server needs starlette and uvicorn", "serve") from error
     with closing(listen(port)) as door:
         config = uvicorn.Config(
             make_app(load_subject(path)),

@@ -53,7 +53,7 @@ def blank_figure(width: float, height: float) -> Figure:
         import matplotlib
         from matplotlib.figure import Figure as NewFigure
     except ImportError as error:
-        raise MissingExtraError('figures need Matplotlib: pip install "noisyor[report]"') from error
+        raise MissingExtraError.of("figures need Matplotlib", "report") from error
     matplotlib.rcParams["svg.hashsalt"] = "noisyor"  # names inside SVG files do not change
     return NewFigure(figsize=(width, height), layout="constrained")
 
