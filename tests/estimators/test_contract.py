@@ -221,12 +221,25 @@ def test_unobserved_is_not_zero(estimator, X):
     partly[:, 6:] = np.nan
     known = fitted.score_samples(partly)
     np.testing.assert_allclose(
-        known, nor.explain(fitted.network_, partly, fitted._mode()).log_joint, rtol=1e-12
+        known, nor.inference.log_probability(fitted.network_, partly).per_row, rtol=1e-12
     )
+    assert (known >= nor.explain(fitted.network_, partly, fitted._mode()).log_joint).all()
     assert (known > fitted.score_samples(np.nan_to_num(partly)) + 1e-6).any()
     missing = pd.DataFrame(partly).astype("Int64")
     np.testing.assert_array_equal(fitted.transform(missing), fitted.transform(partly))
     clone(estimator).fit(partly)
+
+
+def test_probability_of_every_entry_given_the_others(estimator, X):
+    fitted = estimator.fit(X)
+    found = fitted.predict_proba(X[:6])
+    assert found.shape == (6, 12)
+    assert ((found > 0) & (found < 1)).all()
+    hidden = X[:6].astype(float)
+    hidden[:, 2] = np.nan  # what is left out may as well be missing
+    np.testing.assert_allclose(fitted.predict_proba(hidden)[:, 2], found[:, 2], atol=0.05)
+    with pytest.raises(InvalidDataError, match="dense array and takes no sparse X"):
+        fitted.predict_proba(sp.csr_array(X))
 
 
 def test_pickles_by_joblib(estimator, X):

@@ -123,10 +123,29 @@ def test_a_structure_must_be_a_network(X):
         nor.NoisyOrNetwork(nor.bipartite(7, 2)).fit(X)
 
 
-def test_mean_field_may_train_and_score(X):
+def test_scores_are_log_p_whatever_trained(X):
     model = nor.BooleanMatrixFactorization(2, steps=5, method=nor.MeanField()).fit(X)
     bound = nor.evaluate(model.network_, X, nor.MeanField()).elbo_vi
-    np.testing.assert_allclose(model.score_samples(X), bound.per_row)
+    exact = nor.inference.enumerate_posterior(model.network_, X).log_likelihood
+    np.testing.assert_allclose(model.score_samples(X), exact)
+    assert (exact > bound.per_row - 1e-9).all()
+
+
+def test_the_other_columns_of_a_block_tell_the_missing_one(X):
+    model = nor.BooleanMatrixFactorization(3).fit(X)
+    hidden = X.astype(float)
+    hidden[:, 2] = np.nan
+    found = model.predict_proba(hidden)[:, 2]
+    assert ((found > 0.5) == X[:, 2]).mean() > 0.9
+    np.testing.assert_allclose(model.predict_proba(X)[:, 2], found, atol=1e-6)
+
+
+def test_probabilities_of_alternatives(X):
+    model = nor.BooleanMatrixFactorization(4, objective="probability", output="probability").fit(X)
+    assert model.network_.sets
+    found = model.transform(X[:10])
+    exact = nor.inference.enumerate_posterior(model.network_, X[:10]).marginals
+    np.testing.assert_allclose(found, exact, atol=1e-6)
 
 
 def test_grid_search_on_the_zoo(data_dir):

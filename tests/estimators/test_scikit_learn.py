@@ -9,6 +9,7 @@ import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import noisyor as nor
+from noisyor.estimators import NoisyOrImputer
 
 
 def two_causes(rows):
@@ -21,6 +22,7 @@ ESTIMATORS = [
     nor.TopicModel(2, shrink=2, n_parents=1, **COMMON),
     nor.BlindDeconvolution(2, (1, 2), image_shape=(1, -1), **COMMON),
     nor.NoisyOrNetwork(two_causes, output="probability", **COMMON),
+    NoisyOrImputer(nor.NoisyOrNetwork(two_causes, steps=3, n_jobs=1), binarize=0.5),
 ]
 
 

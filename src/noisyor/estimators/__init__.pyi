@@ -1,1 +1,2 @@
 from .base import NoisyOrEstimator as NoisyOrEstimator
+from .imputer import NoisyOrImputer as NoisyOrImputer

@@ -39,11 +39,12 @@ from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
 from noisyor.estimators.persistence import history_of, method_of, read_model, write_model
 from noisyor.estimators.rows import PreparedSource, Tally, read_rows, with_sample_weight
 from noisyor.inference.explain import explain
+from noisyor.inference.log_probability import log_probability
 from noisyor.inference.max_product import POLISH, MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
-from noisyor.inference.objective import elbo_mp
 from noisyor.inference.posterior import Posterior
+from noisyor.inference.predict import predict_visible
 from noisyor.io.provenance import mapping_in, provenance
 from noisyor.learning.options import TrainOptions
 from noisyor.learning.recipes.fit import FitResult
@@ -93,9 +94,10 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     batch_size : rows per update; ``"all"`` for all of them.
     learning_rate : of Adam.
     method : how hidden states are inferred in training, `MaxProduct` or `MeanField`; its settings
-        also hold for `transform` and `score`, where the mode is taken.
+        also hold for `transform`, where the mode is taken.
     output : what `transform` returns: ``"states"``, the most likely causes as 0 and 1, or
-        ``"probability"``, the mean-field probability of each cause.
+        ``"probability"``, the probability of each cause: by mean-field, or by sampling if some
+        causes are alternatives.
     binarize : None expects 0 and 1; a number makes entries above it 1 and the others 0.
     random_state : seed of the start and of the training; None draws a new one in every fit.
     n_jobs : number of threads; None or -1 for all cores. No result depends on it.
@@ -293,7 +295,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         rows = self._fitted_rows(X)
         if self.output == "probability":
-            causes = self._posterior(rows, self._mean_field()).marginals()
+            causes = self._probabilities(rows)
         else:
             causes = self._posterior(rows, self._mode()).states.astype(np.int8)
         return causes if isinstance(X, Observations) or sp.issparse(X) else causes.toarray()
@@ -331,15 +333,38 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             return sp.csr_array(sp.vstack(parts, format="csr"))
         return np.concatenate(parts)
 
-    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
-        """Bound on ``log p(row)`` of every row, in nats, shape (n_rows,).
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Probability of 1 for every entry, given all *other* observed entries of its row.
 
-        The exact ``log p(causes, row)`` at the most likely causes, or, if ``method`` is a
-        `MeanField`, its bound. Unobserved entries are summed out.
+        An unobserved entry (NaN) gets its probability given the row; an observed one that which it
+        would have if it alone were unobserved, so that it says how surprising the entry is, and
+        zeros with a high probability answer what else would go with the row. Averaged over the
+        causes: exact for few of them, otherwise by sampling, see `predict_visible`.
+
+        Returns
+        -------
+        (n_rows, n_features_in_), dense, which is why a sparse X is refused; `Observations` are not.
+        """
+        if sp.issparse(X):
+            raise InvalidDataError(
+                "predict_proba returns a dense array and takes no sparse X; X.toarray() is dense"
+            )
+        rows = self._fitted_rows(X)
+        return predict_visible(
+            self.network_, rows, engine=self._engine(), progress=self.progress
+        ).probability
+
+    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
+        """``log p(row)`` of every row, in nats, shape (n_rows,).
+
+        Exact where the hidden states are few enough to be enumerated, otherwise an estimate that
+        depends on the row alone, see `log_probability`. Unobserved entries are summed out. The
+        bounds of the paper are `nor.evaluate(model.network_, X)`.
         """
         rows = self._fitted_rows(X)
-        posterior = self._posterior(rows, self._mode())
-        return elbo_mp(posterior) if posterior.elbo_vi is None else posterior.elbo_vi
+        return log_probability(
+            self.network_, rows, engine=self._engine(), progress=self.progress
+        ).per_row
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Mean of `score_samples`: the larger, the better the model predicts the rows.
@@ -371,6 +396,15 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if isinstance(self.method, MaxProduct):
             return replace(self.method.at_test_time(), polish=max(self.method.polish, POLISH))
         return self.method
+
+    def _probabilities(self, rows: Observations) -> sp.csr_array:
+        """Of every cause, by mean-field, or by sampling where some causes are alternatives."""
+        if not self.network_.sets:
+            return self._posterior(rows, self._mean_field()).marginals()
+        found = predict_visible(
+            self.network_, rows, observed="kept", engine=self._engine(), progress=self.progress
+        )
+        return sp.csr_array(found.hidden)
 
     def _mean_field(self) -> Method:
         if isinstance(self.method, MeanField):

@@ -14,6 +14,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.inference.explain import hidden_evidence
 from noisyor.inference.weighted import (
     WeightedStates,
+    content_ids,
     few_configurations,
     possible,
     weighted_states,
@@ -76,7 +77,7 @@ def predict_visible(
         were unobserved, or ``"kept"``, the 0 or 1 that it is, which takes less time.
     n_samples : draws of every row, in eight chains.
     hidden : evidence on hidden nodes as in `explain`.
-    seed : key of the samples; those of a row depend on (seed, row id) alone.
+    seed : key of the samples; those of a row depend on the seed and on what the row holds.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
 
@@ -101,11 +102,15 @@ def predict_visible(
     observations = Observations.of(X, n_visible=network.n_visible)
     exact = method == "exact" or (method == "auto" and few_configurations(network))
     clamp = hidden_evidence(network, hidden, observations.n_rows)
+    rows, numbers = observations, np.arange(observations.n_rows)
+    if clamp is None or len(clamp) == 1:
+        rows, numbers = observations.merged()
+    rows = Observations.of(rows.weighted(None), row_ids=content_ids(rows))
     network = possible(network)
     parts, chance, before = [], np.empty(0), None
     for found in weighted_states(
         network,
-        observations,
+        rows,
         clamp,
         n_chains=_N_CHAINS,
         n_sweeps=-(-int(n_samples) // _N_CHAINS),
@@ -118,7 +123,7 @@ def predict_visible(
             before, chance = found.states, visible_probability(network, found.states)
         parts.append(_predicted(found, chance, observed == "left-out"))
     of_visible, of_hidden = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return Prediction(of_visible, of_hidden, exact)
+    return Prediction(of_visible[numbers], of_hidden[numbers], exact)
 
 
 def _predicted(

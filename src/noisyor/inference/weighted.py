@@ -18,14 +18,14 @@ import scipy.sparse as sp
 from noisyor._util.arrays import BinaryArray, FloatArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
-from noisyor.engines.noise import combine, uniform
+from noisyor.engines.noise import combine, mix, uniform
 from noisyor.engines.registry import Runner
 from noisyor.inference.evidence import find_starts
 from noisyor.inference.exact import configurations_of, log_joint_table
 from noisyor.inference.posterior import row_blocks
 from noisyor.network.graph import Network
 
-__all__ = ["WeightedStates", "few_configurations", "possible", "weighted_states"]
+__all__ = ["WeightedStates", "content_ids", "few_configurations", "possible", "weighted_states"]
 
 _COLLECT, _SETTLE = 8, 2
 """Sweeps of the first phase, and sweeps of the second before its draws count."""
@@ -78,6 +78,22 @@ def possible(network: Network) -> Network:
     noise = network.leak_param[: network.n_visible]
     theta[noise] = np.maximum(theta[noise], _LEAST)
     return network.with_theta(theta)
+
+
+def content_ids(rows: Observations) -> LongArray:
+    """A number of each row (n_rows,) that its ones and its unobserved entries determine.
+
+    As row ids they make draws the same for rows that are the same, wherever they stand.
+    """
+    ids = np.zeros(rows.n_rows, dtype=np.uint64)
+    for ptr, columns, first in (
+        (rows.ptr, rows.columns, 1),
+        (rows.missing_ptr, rows.missing_columns, 1 + rows.n_visible),
+    ):
+        line = np.repeat(np.arange(rows.n_rows), np.diff(ptr))
+        entries = columns[ptr[0] : ptr[-1]].astype(np.int64) + first
+        np.add.at(ids, line, mix(entries))  # the sum does not depend on the order, and may overflow
+    return ids.view(np.int64)
 
 
 def weighted_states(

@@ -1,0 +1,85 @@
+"""Missing entries are filled in by what the rest of the row says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+import noisyor as nor
+from noisyor.errors import InvalidSettingError
+from noisyor.estimators import NoisyOrImputer
+
+FAST = nor.BooleanMatrixFactorization(3, options={"n_restarts": 2})
+
+
+@pytest.fixture
+def holes(X):
+    """Rows with a tenth of the entries hidden, and where."""
+    hide = np.random.default_rng(1).random(X.shape) < 0.1
+    return np.where(hide, np.nan, X), hide
+
+
+def test_what_is_observed_stays_and_what_is_missing_is_mostly_right(X, holes):
+    given, hide = holes
+    filled = NoisyOrImputer(FAST).fit_transform(given)
+    np.testing.assert_array_equal(filled[~hide], X[~hide])
+    assert (filled[hide] == X[hide]).mean() > 0.85
+    assert set(np.unique(filled)) == {0.0, 1.0}
+
+
+def test_probabilities_are_those_of_the_network(holes):
+    given, hide = holes
+    imputer = NoisyOrImputer(FAST, output="probability").fit(given)
+    expected = nor.inference.predict_visible(imputer.estimator_.network_, given).probability
+    np.testing.assert_allclose(imputer.transform(given)[hide], expected[hide])
+
+
+def test_another_mark_of_missing_entries(holes):
+    given, _ = holes
+    marked = np.where(np.isnan(given), -1, given).astype(int)
+    by_mark = NoisyOrImputer(FAST, missing_values=-1).fit_transform(marked)
+    np.testing.assert_array_equal(by_mark, NoisyOrImputer(FAST).fit_transform(given))
+
+
+def test_names_and_indicator(holes):
+    given, hide = holes
+    given[:, 0] = 1.0
+    frame = pd.DataFrame(given, columns=[f"c{i}" for i in range(12)])
+    imputer = NoisyOrImputer(FAST, add_indicator=True).set_output(transform="pandas")
+    filled = imputer.fit_transform(frame)
+    names = [f"c{i}" for i in range(12)]
+    assert list(filled.columns[:12]) == names
+    assert list(filled.columns[12:]) == [f"missingindicator_c{i}" for i in range(1, 12)]
+    np.testing.assert_array_equal(filled.to_numpy()[:, 12:].astype(bool), hide[:, 1:])
+    assert imputer.estimator_.network_.visible_names == tuple(names)
+
+
+def test_the_default_learns_for_the_probability_of_rows(holes):
+    given, _ = holes
+    imputer = NoisyOrImputer().fit(given)
+    assert imputer.estimator_.settings_["objective"] == "probability"
+    assert imputer.transform(np.full((1, 12), np.nan)).shape == (1, 12)
+
+
+def test_in_a_pipeline(X, holes):
+    given, _ = holes
+    labels = X[:, :4].sum(axis=1) > 2
+    pipeline = make_pipeline(NoisyOrImputer(FAST), LogisticRegression()).fit(given, labels)
+    assert pipeline.score(given, labels) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"output": "both"}, "output"),
+        ({"missing_values": "?"}, "missing_values is NaN or a number, got '?'"),
+        ({"estimator": LogisticRegression()}, "got LogisticRegression"),
+        ({"add_indicator": 3}, "add_indicator"),
+    ],
+)
+def test_wrong_settings(holes, setting, message):
+    with pytest.raises(InvalidSettingError, match=message):
+        NoisyOrImputer(**setting).fit(holes[0])

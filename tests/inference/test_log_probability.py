@@ -1,0 +1,59 @@
+"""The number to judge by: exact where it can be, otherwise an estimate above its bound."""
+
+import numpy as np
+import pytest
+from random_networks import random_network
+from sets import with_sets
+
+import noisyor as nor
+from noisyor.inference import log_probability, weighted
+
+
+@pytest.fixture
+def sampled(monkeypatch):
+    """No network is small enough to be enumerated."""
+    monkeypatch.setattr(weighted, "_MAX_CONFIGURATIONS", 1)
+
+
+def problem(seed):
+    network = random_network(seed, max_hidden=8, max_visible=10)
+    network = with_sets(network, seed) if seed % 2 else network
+    x = nor.sample(network, 6, seed).visible.toarray().astype(float)
+    x[:, 0] = np.nan
+    return network, x, nor.inference.enumerate_posterior(network, x).log_likelihood
+
+
+def test_small_networks_are_enumerated():
+    for seed in range(10):
+        network, x, exact = problem(seed)
+        found = log_probability(network, x)
+        assert found.exact
+        assert found.mean_error == 0
+        np.testing.assert_allclose(found.per_row, exact)
+        np.testing.assert_allclose(found.bound_mean, exact.mean())
+
+
+def test_estimates_are_close_and_above_their_bound(sampled):
+    differences = []
+    for seed in range(20):
+        network, x, exact = problem(seed)
+        found = log_probability(network, x)
+        assert not found.exact
+        assert (found.bound <= exact + 1e-9).all()
+        assert (found.bound <= found.per_row + 1e-9).all()
+        differences.append((found.per_row - exact).mean())
+    assert np.abs(differences).max() < 0.1
+    assert abs(np.mean(differences)) < 0.01
+
+
+def test_a_row_has_its_value_wherever_it_stands(sampled):
+    network, x, _ = problem(4)
+    x = np.concatenate([x, x])
+    every = log_probability(network, x, seed=3).per_row
+    np.testing.assert_array_equal(every[:6], every[6:])
+    np.testing.assert_array_equal(
+        log_probability(network, x[[4, 2]], seed=3).per_row, every[[4, 2]]
+    )
+    weighted_rows = nor.Observations.of(x[:6]).weighted([1, 2, 3, 4, 5, 6])
+    found = log_probability(network, weighted_rows, seed=3)
+    assert found.mean == pytest.approx(np.average(every[:6], weights=range(1, 7)))
