@@ -7,6 +7,7 @@ import json
 import lzma
 import tarfile
 import zipfile
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -88,7 +89,8 @@ class TestImdb:
         parts = []
         for part in ("train", "test"):
             with lzma.open(real_data / f"imdb_reviews_{part}.jsonl.xz", "rt") as lines:
-                records = [json.loads(line) for line in lines]
+                # negative ones first: these have the first fifty of both
+                records = [json.loads(line) for line in islice(lines, 12_550)]
             parts.append([r["text"] for y in (0, 1) for r in records if r["label"] == y][:50])
             parts[-1] += [r["text"] for r in records if r["label"] == 1][:50]
         expected = vectorize(*parts)
@@ -96,17 +98,6 @@ class TestImdb:
         assert data.vocabulary == expected.vocabulary
         assert data.train.fingerprint() == expected.train.fingerprint()
         assert data.test.fingerprint() == expected.test.fingerprint()
-
-    def test_real(self, real_data):
-        data = datasets.load_imdb()
-        assert data.train.n_rows == data.test.n_rows == 25_000
-        assert data.train.n_visible == len(data.vocabulary) == 10_000
-        assert data.vocabulary[:7] == ("", "[UNK]", "the", "and", "a", "of", "to")
-        counts = data.train.column_counts()
-        assert counts[:2].tolist() == [0, 0]
-        assert (counts[2:] > 0).all()
-        assert data.train.n_active == 3_036_201
-        assert data.test.n_active == 2_975_647
 
     def test_nowhere(self, monkeypatch):
         file = FILES["aclImdb_v1.tar.gz"]
