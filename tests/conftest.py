@@ -18,16 +18,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """Folder with the real data: the environment's NOISYOR_DATA, or ../shared/data if it exists."""
+    """Folder with the real data, which the environment's NOISYOR_DATA names."""
     named = os.environ.get("NOISYOR_DATA")
-    if named:
-        if not Path(named).is_dir():
-            pytest.fail(f"NOISYOR_DATA names {named!r}, which is not a folder")
-        return Path(named)
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    if not beside.is_dir():
+    if not named:
         pytest.skip("real data not found: set NOISYOR_DATA to their folder")
-    return beside
+    if not Path(named).is_dir():
+        pytest.fail(f"NOISYOR_DATA names {named!r}, which is not a folder")
+    return Path(named)
 
 
 @pytest.fixture(params=[1, 5, 1 << 20], ids=lambda size: f"block{size}")
