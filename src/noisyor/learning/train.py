@@ -11,13 +11,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
 
-from noisyor._util.progress import progress_bar
+from noisyor._util.progress import Job, TimeUpError, progress_bar
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, GradientSum
 from noisyor.engines.registry import get_engine
@@ -241,7 +241,12 @@ def train(
     shuffled = observations.shuffled(options.seed)
     if n_batches == 1 and not run.method.has_noise:  # the same sums with less work
         shuffled, _ = shuffled.merged()
-    with progress_bar(steps, "train", "steps", options.progress) as bar, run.kept():
+    job = Job.of(options.progress, ["train"], options.time_limit)
+    with (
+        progress_bar(steps, "train", "steps", job) as bar,
+        run.kept(),
+        suppress(TimeUpError),
+    ):
         bar.update(run.state.step)
         while run.state.step < steps:
             number = run.state.step % n_batches
