@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
-from noisyor._util.progress import progress_bar
+from noisyor._util import progress
+from noisyor._util.progress import Job, TimeUpError, progress_bar
 
 
 def test_no_bar_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,16 +24,89 @@ def test_no_bar_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert captured.out == captured.err == ""
 
 
-def test_a_bar_that_is_asked_for_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_bar(3, "train", "steps", True) as bar:
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("show", [None, True])
+def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, show: bool | None) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with progress_bar(3, "train", "steps", show) as bar:
         bar.update(2)
         bar.refresh()
+    for text in ("train", "2/3", "steps"):
+        assert text in screen.getvalue()
 
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "train" in captured.err
-    assert "2/3" in captured.err
-    assert "steps" in captured.err
+
+def test_elsewhere_there_is_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with progress_bar(4, "train", "steps", True) as bar:
+        bar.update(1)
+    assert capsys.readouterr().err == ""  # ten seconds have not gone by
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    with progress_bar(4, "train", "steps", True) as bar:
+        bar.set_postfix(causes=7)
+        bar.update(1)
+        bar.set_postfix_str("nearly")
+        bar.update(3)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "train: 1 of 4 steps, 0 s, about 0 s left, causes 7"
+    assert last == "train: 4 of 4 steps, 0 s, nearly"
+
+
+class TestJob:
+    def test_one_bar_for_all_phases(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+        job = Job(["search", "gibbs", "train"], show=True)
+        with progress_bar(2, "search", "restarts", job) as bar:
+            with progress_bar(9, "joint", "iterations", job) as inner:
+                inner.update(1)  # inside another phase: not shown
+            bar.update(1)
+        with progress_bar(None, "train", "steps", job) as bar:
+            bar.update(5)
+        lines = capsys.readouterr().err.splitlines()
+        assert [line.partition(":")[0] for line in lines] == [
+            "phase 1 of 3, search",
+            "phase 3 of 3, train",
+        ]
+
+    def test_the_time_is_looked_at_when_a_bar_moves(self) -> None:
+        job = Job(["train"], show=False, time_limit=1e-9)
+        assert job.is_limited
+        assert job.is_over
+        with pytest.raises(TimeUpError), progress_bar(2, "train", "steps", job) as bar:
+            bar.update(1)
+        with progress_bar(2, "train", "steps", job):
+            pass  # the phase before was closed, although it ended early
+
+    def test_a_share_of_the_time(self) -> None:
+        job = Job(["train"], show=False, time_limit=1000.0)
+        with job.until(1e-9):
+            assert job.is_over
+            with job.until(1.0):
+                assert job.is_over  # never more than around it
+        assert not job.is_over
+        with Job(["train"], show=False).until(1e-9):
+            pass  # without a limit there is nothing to share
+
+    def test_a_job_is_taken_over(self) -> None:
+        job = Job(["search", "train"])
+        assert Job.of(job, ["train"], time_limit=3.0) is job
+        assert Job.of(None, ["train"], time_limit=3.0).is_limited
+
+
+def test_a_notebook_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stderr is no terminal; without widgets the bar is text."""
+    kernel = types.SimpleNamespace(config={"IPKernelApp": {}})
+    fake = types.SimpleNamespace(get_ipython=lambda: kernel)
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    with progress_bar(3, "train", "steps", None) as bar:
+        assert not bar.disable
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")

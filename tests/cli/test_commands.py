@@ -241,11 +241,10 @@ class TestStops:
             text=True,
         )
         try:
-            kept = Path("m.safetensors.checkpoint.json")
+            kept = Path("m.safetensors.checkpoint.search")
             deadline = time.monotonic() + 60
             while not kept.exists() and time.monotonic() < deadline:
                 time.sleep(0.05)
-            time.sleep(2.0)
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=60)
         finally:
@@ -253,7 +252,48 @@ class TestStops:
         assert process.returncode == 130
         assert "to continue: noisyor resume m.safetensors" in errors
         assert "Traceback" not in errors
-        assert Path("m.safetensors.checkpoint").exists()
+        assert kept.exists()
+
+    def test_a_search_that_is_stopped_goes_on_to_the_same_bits(self, capsys, monkeypatch):
+        import noisyor.search.factors as factors
+
+        theta = nor.load_network("patients.safetensors").theta
+        start = factors._Search._start
+
+        def interrupted(search, kind, number, size):
+            if number == 1:
+                raise KeyboardInterrupt
+            return start(search, kind, number, size)
+
+        monkeypatch.setattr(factors._Search, "_start", interrupted)
+        assert main([*FIT, "--out", "m.safetensors", "--quiet"]) == 130
+        assert "to continue: noisyor resume m.safetensors" in capsys.readouterr().err
+        assert Path("m.safetensors.checkpoint.search").exists()
+
+        # The best so far can also be had at once.
+        for path in Path().glob("m.safetensors.checkpoint*"):
+            path.with_name("n" + path.name[1:]).write_bytes(path.read_bytes())
+        arguments = ["resume", "n.safetensors", "--out", "n.safetensors", "--time-limit", "1e-3"]
+        assert main([*arguments, "--quiet"]) == 0
+        assert nor.load_network("n.safetensors").n_hidden == 3
+
+        monkeypatch.setattr(factors._Search, "_start", start)
+        run(capsys, "resume", "m.safetensors", "--quiet")
+        assert nor.load_network("m.safetensors").theta.tobytes() == theta.tobytes()
+        assert not list(Path().glob("*.checkpoint*"))
+
+    def test_a_limit_of_time(self, capsys):
+        # three seconds are enough for patients, a thousandth is not enough for anything
+        assert main([*FIT, "--out", "m.safetensors", "--quiet", "--time-limit", "1e-3"]) == 1
+        assert "nothing found" in capsys.readouterr().err
+        assert nor.load_network("m.safetensors").n_visible == 12
+        assert not list(Path().glob("*.checkpoint*"))
+
+    def test_a_foreign_file_in_the_place_of_the_search_stays(self, capsys):
+        Path("m.safetensors.checkpoint.search").write_text("precious")
+        assert main([*FIT, "--out", "m.safetensors", "--force"]) == 2
+        assert "belongs to no run" in capsys.readouterr().err
+        assert Path("m.safetensors.checkpoint.search").read_text() == "precious"
 
     def test_a_finished_model_is_trained_further(self, capsys):
         before = nor.load_network("patients.safetensors")

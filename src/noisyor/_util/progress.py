@@ -1,24 +1,148 @@
-"""One way to show progress, everywhere the same, and safe where processes are forked."""
+"""One way to show progress and to stop in time, safe where processes are forked.
+
+A function that works for long takes ``progress``: True or False, None for where somebody looks on,
+or a `Job`. A job is work in several phases: it has one bar, which says which phase this is, and
+perhaps a limit of time.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, Self
 
-__all__ = ["progress_bar"]
+__all__ = ["Job", "Progress", "TimeUpError", "progress_bar"]
+
+SECONDS_BETWEEN_LINES = 10.0
+"""Where there is no terminal, a line is printed so often."""
 
 
-def progress_bar(total: int | None, description: str, unit: str, show: bool | None) -> Any:
-    """A progress bar on stderr; ``show=None`` shows it on a terminal only.
+class TimeUpError(Exception):
+    """The time of a job is over; whoever has a result by then catches this and returns it."""
+
+
+class Job:
+    """Work in phases, with one bar for all of them and perhaps a limit of time.
+
+    Parameters
+    ----------
+    phases : descriptions of the bars that are expected, in order. A bar that is opened while
+        another is open is not shown: it only looks at the clock.
+    show : True, False, or None for a terminal or notebook only.
+    time_limit : seconds from now; None for as many as it takes.
+
+    >>> job = Job(["search", "train"], show=False, time_limit=60.0)
+    >>> with progress_bar(3, "train", "steps", job) as bar:
+    ...     bar.update()
+    >>> job.number, job.is_over
+    (2, False)
+    """
+
+    def __init__(
+        self, phases: Sequence[str], show: bool | None = None, time_limit: float | None = None
+    ) -> None:
+        self._phases, self._show = list(phases), show
+        self.number, self._open = 0, False
+        self._began, self._limit = time.monotonic(), time_limit
+        self._deadline = float("inf") if time_limit is None else self._began + time_limit
+
+    @classmethod
+    def of(cls, progress: Progress, phases: Sequence[str], time_limit: float | None = None) -> Job:
+        """The job that ``progress`` is, or a new one."""
+        return progress if isinstance(progress, Job) else cls(phases, progress, time_limit)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit of time."""
+        return self._limit is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() > self._deadline
+
+    def check(self) -> None:
+        """Raise `TimeUpError` if the time is over."""
+        if self.is_over:
+            raise TimeUpError
+
+    @contextmanager
+    def until(self, share: float) -> Iterator[None]:
+        """A context in which only a share of the time may have gone, so that some is left."""
+        before = self._deadline
+        if self._limit is not None:
+            self._deadline = min(before, self._began + share * self._limit)
+        try:
+            yield
+        finally:
+            self._deadline = before
+
+    @contextmanager
+    def phase(self, total: int | None, description: str, unit: str) -> Iterator[Any]:
+        """The bar of the next phase; see `progress_bar`."""
+        if self._open:
+            yield _Clock(self, _NoBar())
+            return
+        if description in self._phases[self.number :]:
+            self.number = self._phases.index(description, self.number) + 1
+        name = description
+        if len(self._phases) > 1:
+            name = f"phase {max(self.number, 1)} of {len(self._phases)}, {description}"
+        self._open = True
+        try:
+            with _bar(total, name, unit, self._show) as bar:
+                yield _Clock(self, bar)
+        finally:
+            self._open = False
+
+    def note(self, text: str) -> None:
+        """Show a line beside the bar, where anything is shown."""
+        if _is_shown(self._show):
+            from tqdm import tqdm
+
+            tqdm.write(text, file=sys.stderr)
+
+
+Progress = bool | Job | None
+"""What ``progress=`` takes."""
+
+
+def progress_bar(total: int | None, description: str, unit: str, show: Progress) -> Any:
+    """A progress bar on stderr; ``show=None`` shows it on a terminal or in a notebook only.
 
     Where nothing is shown there is no lock either: tqdm's is shared with all forked processes, and
     one that is killed while it holds it would stop them all.
     """
-    if show is None:
-        show = bool(sys.stderr) and sys.stderr.isatty()
-    return _shown(total, description, unit) if show else _NoBar()
+    if isinstance(show, Job):
+        return show.phase(total, description, unit)
+    return _bar(total, description, unit, show)
+
+
+def _bar(total: int | None, description: str, unit: str, show: bool | None) -> Any:
+    if not _is_shown(show):
+        return _NoBar()
+    if not _is_looked_at():
+        return _Lines(total, description, unit)
+    return _shown(total, description, unit)
+
+
+def _is_shown(show: bool | None) -> bool:
+    return _is_looked_at() if show is None else show
+
+
+def _is_looked_at() -> bool:
+    return _is_notebook() or (bool(sys.stderr) and sys.stderr.isatty())
+
+
+def _is_notebook() -> bool:
+    """Whether this is a kernel of Jupyter, whose stderr is no terminal although somebody looks."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell is not None and "IPKernelApp" in getattr(shell, "config", {})
 
 
 class _NoBar:
@@ -46,15 +170,70 @@ class _NoBar:
         """Nothing is shown."""
 
 
+class _Lines(_NoBar):
+    """A line every ten seconds, for a log."""
+
+    disable = False
+
+    def __init__(self, total: int | None, description: str, unit: str) -> None:
+        self._total, self._description, self._unit = total, description, unit
+        self._began = self._told = time.monotonic()
+        self._done, self._postfix = 0.0, ""
+
+    def update(self, n: float = 1) -> None:
+        """Count, and print a line if it is time for one."""
+        self._done += n
+        now = time.monotonic()
+        if now - self._told < SECONDS_BETWEEN_LINES:
+            return
+        self._told = now
+        spent = now - self._began
+        line = f"{self._description}: {self._done:,.0f}"
+        if self._total is not None:
+            line += f" of {self._total:,}"
+        line += f" {self._unit}, {spent:.0f} s"
+        if self._total and 0 < self._done < self._total:
+            line += f", about {spent * (self._total / self._done - 1):.0f} s left"
+        print(f"{line}{self._postfix}", file=sys.stderr, flush=True)
+
+    def set_postfix(self, *values: object, **named: object) -> None:
+        """Numbers for the end of the line."""
+        self._postfix = "".join(f", {name} {value}" for name, value in named.items())
+
+    def set_postfix_str(self, text: str = "", refresh: bool = True) -> None:
+        """Text for the end of the line."""
+        self._postfix = f", {text}" if text else ""
+
+
+class _Clock:
+    """A bar that looks at the clock of its job when it moves."""
+
+    def __init__(self, job: Job, bar: Any) -> None:
+        self._job, self._bar = job, bar
+
+    def update(self, n: float = 1) -> None:
+        """Move on; `TimeUpError` if the time is over."""
+        self._bar.update(n)
+        self._job.check()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bar, name)
+
+
 def _shown(total: int | None, description: str, unit: str) -> Any:
     """A tqdm with a lock of this process alone and without its monitoring thread."""
+    options = {"total": total, "desc": description, "unit": f" {unit}", "leave": False}
+    if _is_notebook() and find_spec("ipywidgets") is not None:  # without widgets, text will do
+        from tqdm.notebook import tqdm as notebook_tqdm
+
+        return notebook_tqdm(disable=False, **options)
     from tqdm import tqdm
 
     class Bar(tqdm):  # type: ignore[misc]
         monitor_interval = 0  # a thread that might hold the lock at the moment of a fork
 
     Bar.set_lock(_LOCKS[0])
-    return Bar(total=total, desc=description, unit=f" {unit}", disable=False, leave=False)
+    return Bar(disable=False, **options)
 
 
 _LOCKS = [threading.RLock()]  # the one in use

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from noisyor.cli.options import (
     seed_option,
     steps_option,
     threads_option,
+    time_limit_option,
 )
 from noisyor.errors import InvalidSettingError
 
@@ -110,6 +112,7 @@ def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | No
 @click.option("--init", metavar="NAME", help="Where training starts, such as data or paper-3.")
 @seed_option
 @threads_option()
+@time_limit_option
 @click.option(
     "--checkpoint",
     type=PATH,
@@ -135,6 +138,7 @@ def fit(
     init: str | None,
     seed: int,
     threads: int | None,
+    time_limit: float | None,
     checkpoint: Path | None,
     force: bool,
     reading: dict[str, Any],
@@ -147,14 +151,15 @@ def fit(
     folder of .png images, or a list of baskets (--format baskets). Entries are 0, 1 or missing
     (empty, NA, ?).
 
-    Ctrl-C keeps the state of the run; `noisyor resume MODEL` continues it. Exit code 1: the model
-    was written, but no row it was evaluated on has an active cause.
+    Ctrl-C keeps the best so far, of the search as well; `noisyor resume MODEL` goes on from it, and
+    with --time-limit 1 writes it as it is. Exit code 1: the model was written, but no row it was
+    evaluated on has an active cause.
 
     \b
     Examples:
       noisyor fit zoo.csv --id-column animal --components 8
       noisyor fit mails.jsonl --out mails.safetensors --layers 3 --vocabulary 1000
-      noisyor fit scans/ --components 5 --feature-shape 6,6
+      noisyor fit scans/ --components 5 --feature-shape 6,6 --time-limit 60
       noisyor fit shop.csv --format baskets --out shop.safetensors
     """
     out = out or Path(data.name.split(".")[0] + ".safetensors")
@@ -188,7 +193,7 @@ def fit(
         _check_kept(out, checkpoint, force)
         if force:
             plan.forget()
-        return _run(plan, False, threads, as_json, quiet)
+        return _run(plan, False, threads, time_limit, as_json, quiet)
 
 
 @click.command()
@@ -200,6 +205,7 @@ def fit(
 @out_option("Where to write the model.  [default: in its place]", metavar="MODEL")
 @force_option("Replace the file of --out if it exists.")
 @threads_option()
+@time_limit_option
 @json_option
 @quiet_option
 def resume(
@@ -209,6 +215,7 @@ def resume(
     out: Path | None,
     force: bool,
     threads: int | None,
+    time_limit: float | None,
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -241,7 +248,7 @@ def resume(
         ):
             if not kept.exists():
                 raise InvalidSettingError(f"{kept}: the run has ended in the meantime")
-            return _run(plan, True, threads, as_json, quiet)
+            return _run(plan, True, threads, time_limit, as_json, quiet)
     if not model.exists():
         raise InvalidSettingError(f"{model}: neither a model nor the checkpoint of a stopped run")
     if out is not None:
@@ -253,7 +260,8 @@ def resume(
             data,
             steps,
             engine=engine_with(threads),
-            progress=False if quiet or as_json else None,
+            progress=not (quiet or as_json),
+            time_limit=_for_learning(time_limit, 0.0),
         )
     return _tell(fitted, out or model, as_json, quiet)
 
@@ -289,13 +297,16 @@ def _check_places(data: Path, out: Path, checkpoint: Path, force: bool) -> None:
     check_output(out, force=force, inputs=[data])
     if out.resolve() == checkpoint.resolve():
         raise InvalidSettingError(f"{out} cannot be both the model and the checkpoint")
+    from noisyor.learning.recipes.job import SEARCH_ENDING
+
     # What a run of ours keeps there may be replaced: `_check_kept` looks at it.
     kept = Path(f"{checkpoint}.json").exists()
-    if checkpoint.exists() and not kept:
-        raise InvalidSettingError(
-            f"{checkpoint} exists and belongs to no run; choose another --checkpoint"
-        )
-    check_output(checkpoint, force=force or kept, inputs=[data])
+    for place in (checkpoint, Path(f"{checkpoint}{SEARCH_ENDING}")):
+        if place.exists() and not kept:
+            raise InvalidSettingError(
+                f"{place} exists and belongs to no run; choose another --checkpoint"
+            )
+        check_output(place, force=force or kept, inputs=[data])
 
 
 def _check_kept(out: Path, checkpoint: Path, force: bool) -> None:
@@ -308,9 +319,9 @@ def _check_kept(out: Path, checkpoint: Path, force: bool) -> None:
             f"{checkpoint} holds a run that was stopped; `noisyor resume {out}` goes on with it, "
             "--force begins anew"
         )
-    from noisyor.cli.fit_job import read_plan
+    from noisyor.cli.fit_job import check_foreign, read_plan
 
-    read_plan(kept)  # what is no run of ours is not thrown away
+    check_foreign(read_plan(kept))  # what is no run of ours is not thrown away
 
 
 def _plan_file(given: Path) -> Path | None:
@@ -343,10 +354,18 @@ def _model_of(plan: Any, kept: Path, given: Path, out: Path | None, force: bool)
     return model
 
 
-def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: bool) -> int:
+def _run(
+    plan: Any,
+    resuming: bool,
+    threads: int | None,
+    time_limit: float | None,
+    as_json: bool,
+    quiet: bool,
+) -> int:
     from noisyor.cli.fit_job import read_rows, run
 
     try:
+        began = time.monotonic()
         table = read_rows(plan)
         if not quiet and not as_json and sys.stderr.isatty():
             size = f"{table.observations.n_rows:,} rows of {table.observations.n_visible:,} columns"
@@ -356,12 +375,13 @@ def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: b
             table,
             resume=resuming,
             engine=engine_with(threads),
-            progress=False if quiet or as_json else None,
+            progress=not (quiet or as_json),
+            time_limit=_for_learning(time_limit, time.monotonic() - began),
         )
     except KeyboardInterrupt:
-        if Path(plan.checkpoint).exists():
+        if plan.is_kept():
             click.echo(
-                f"noisyor: the run is kept in {plan.checkpoint}; "
+                f"noisyor: the best so far is kept in {plan.checkpoint}*; "
                 f"to continue: noisyor resume {plan.out}",
                 err=True,
             )
@@ -369,6 +389,11 @@ def _run(plan: Any, resuming: bool, threads: int | None, as_json: bool, quiet: b
             plan.forget()
         raise
     return _tell(fitted, Path(plan.out), as_json, quiet)
+
+
+def _for_learning(time_limit: float | None, spent: float) -> float | None:
+    """Seconds for learning: what is learned has to be evaluated and written, too."""
+    return None if time_limit is None else max(0.9 * time_limit - spent, 1e-3)
 
 
 def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> int:

@@ -45,6 +45,7 @@ from noisyor.learning.options import TrainOptions
 from noisyor.learning.recipes.factors import learn_factors
 from noisyor.learning.recipes.features import learn_features
 from noisyor.learning.recipes.fit import FitResult, learn_network
+from noisyor.learning.recipes.job import SEARCH_ENDING
 from noisyor.learning.recipes.topics import learn_topics
 from noisyor.network.labels import named_after
 from noisyor.tables import ReadOptions, Table
@@ -109,10 +110,18 @@ class Plan:
         record = {"format": PLAN_FORMAT, **asdict(self), **paths}
         write_atomically(self.path(), (json.dumps(record, indent=1) + "\n").encode())
 
+    def search_path(self) -> Path:
+        """Where the state of the search is kept."""
+        return Path(self.checkpoint + SEARCH_ENDING)
+
+    def is_kept(self) -> bool:
+        """Whether there is something to go on from."""
+        return Path(self.checkpoint).exists() or self.search_path().exists()
+
     def forget(self) -> None:
-        """Remove the plan and the checkpoint."""
-        self.path().unlink(missing_ok=True)
-        Path(self.checkpoint).unlink(missing_ok=True)
+        """Remove the plan, the checkpoint and the state of the search."""
+        for path in (self.path(), Path(self.checkpoint), self.search_path()):
+            path.unlink(missing_ok=True)
 
 
 def read_plan(path: Path) -> Plan:
@@ -142,7 +151,8 @@ def read_plan(path: Path) -> Plan:
 
 def check_foreign(plan: Plan) -> None:
     """Refuse a run whose checkpoint is a file that no run of ours wrote."""
-    check_target(Path(plan.checkpoint), is_checkpoint, "a run of noisyor")
+    for path in (Path(plan.checkpoint), plan.search_path()):
+        check_target(path, is_checkpoint, "a run of noisyor")
 
 
 def _check_entries(given: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
@@ -171,7 +181,13 @@ def read_rows(plan: Plan) -> Table:
 
 
 def run(
-    plan: Plan, table: Table, *, resume: bool, engine: EngineLike, progress: bool | None
+    plan: Plan,
+    table: Table,
+    *,
+    resume: bool,
+    engine: EngineLike,
+    progress: bool | None,
+    time_limit: float | None = None,
 ) -> Fitted:
     """Learn from the table, evaluate and save; plan and checkpoint are removed at the end."""
     kind = plan.kind or _kind_of(table, plan.structure)
@@ -184,6 +200,7 @@ def run(
         "resume": resume,
         "engine": engine,
         "progress": progress,
+        "time_limit": time_limit,
     }
     if held is not None:
         options["held_out"] = held
@@ -193,7 +210,7 @@ def run(
     except KeyboardInterrupt:
         raise
     except BaseException:
-        if not Path(plan.checkpoint).exists():
+        if not plan.is_kept():
             plan.path().unlink(missing_ok=True)
         raise
     fitted = _judged(table, kind, _named(learned, table, kind), train, held, engine)
@@ -210,6 +227,7 @@ def more_steps(
     *,
     engine: EngineLike,
     progress: bool | None,
+    time_limit: float | None = None,
 ) -> Fitted:
     """Go on training a finished model on its own data, or on others of the same columns."""
     network, metadata = load_model(model)
@@ -228,6 +246,7 @@ def more_steps(
             **{name: settings[name] for name in ("step_on", "smoothing") if name in settings},
             seed=seed,
             progress=progress,
+            time_limit=time_limit,
         )
         or_none(BELOW_ONE).check("held_out", share)
     except InvalidSettingError as error:

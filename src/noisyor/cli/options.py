@@ -42,6 +42,7 @@ __all__ = [
     "seed_option",
     "steps_option",
     "threads_option",
+    "time_limit_option",
     "top_option",
 ]
 
@@ -129,6 +130,14 @@ def steps_option(help: str, default: int | None = None) -> Decorator:
         metavar="N",
         help=help,
     )
+
+
+time_limit_option = click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True, max=1e9),
+    metavar="SECONDS",
+    help="Write the best that was found by then.",
+)
 
 
 def top_option(default: int, least: int) -> Decorator:

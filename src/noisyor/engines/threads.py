@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 
 from noisyor._util.validation import COUNT
@@ -77,12 +77,12 @@ def run_blocks(
     others = [_pool(n_threads - 1).submit(drain) for _ in range(n_threads - 1)]
     try:
         drain()
-    except BaseException:
-        stop.set()  # an interrupt or an error: nobody needs the rest
-        raise
-    finally:
         for future in others:
             future.result()
+    except BaseException:
+        stop.set()  # an interrupt or an error, here or while waiting: nobody needs the rest
+        wait(others)
+        raise
 
 
 def _in_pieces(

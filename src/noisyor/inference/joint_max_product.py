@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray, FloatArray, SingleArray
-from noisyor._util.progress import progress_bar
+from noisyor._util.progress import Progress, progress_bar
 from noisyor._util.validation import (
     BELOW_ONE,
     COUNT,
@@ -139,7 +139,7 @@ def factorize(
     flip_probability: float = 0.0,
     seed: int = 0,
     engine: EngineLike = "auto",
-    progress: bool | None = False,
+    progress: Progress = False,
 ) -> Factorization:
     """Boolean matrix factorisation: ``X[a, j] = OR over k of states[a, k] features[k, j]``.
 
@@ -208,7 +208,7 @@ def deconvolve(
     flip_probability: float = 1e-100,
     seed: int = 0,
     engine: EngineLike = "auto",
-    progress: bool | None = False,
+    progress: Progress = False,
 ) -> Factorization:
     """Blind deconvolution: features and where they lie, wholly inside the image.
 
@@ -273,7 +273,7 @@ def _run(
     flip_probability: float,
     seed: int,
     engine: EngineLike,
-    progress: bool | None,
+    progress: Progress,
 ) -> JointResult:
     """Unaries, noise, messages."""
     if not observations.n_rows:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import stat
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,13 +127,68 @@ def load_checkpoint(
     """Read a checkpoint of the run with this identity; None if there is no such file."""
     if not os.path.lexists(path):
         return None
+    checkpoint = _own(path, identity)
+    _check_arrays(path, checkpoint, n_params)
+    return checkpoint
+
+
+class SearchFile:
+    """What a search found so far, in a file beside the checkpoint of the training that follows.
+
+    A `noisyor.search.restarts.Keeper`. A disk that is full by now costs the file, with a warning,
+    and never the result.
+
+    Parameters
+    ----------
+    path : the file.
+    identity : hash of the data and of the settings that determine the search.
+    resume : read what is there; otherwise it is replaced.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], identity: str, *, resume: bool) -> None:
+        self._path, self._identity = path, identity
+        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        check_place(path)
+        if resume and os.path.lexists(path):
+            self._arrays = _own(path, identity).arrays
+
+    def load(self, name: str) -> dict[str, npt.NDArray[Any]] | None:
+        """Arrays that were kept under a name, or None."""
+        start = f"{name}/"
+        found = {
+            key.removeprefix(start): array
+            for key, array in self._arrays.items()
+            if key.startswith(start)
+        }
+        return found or None
+
+    def save(self, name: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Write arrays under a name, in place of those before."""
+        start = f"{name}/"
+        others = {k: v for k, v in self._arrays.items() if not k.startswith(start)}
+        self._arrays = {**others, **{start + key: array for key, array in arrays.items()}}
+        try:
+            save_checkpoint(self._path, Checkpoint(self._identity, 0, self._arrays))
+        except CheckpointError as error:
+            warnings.warn(f"{error}; the search is not stopped", RuntimeWarning, stacklevel=2)
+
+
+def search_identity(observations: Observations, settings: dict[str, object]) -> str:
+    """Hash of all that determines the course of a search."""
+    digest = hashlib.sha256(observations.fingerprint().encode())
+    digest.update(observations.row_ids.tobytes())
+    digest.update(json.dumps(settings, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def _own(path: str | os.PathLike[str], identity: str) -> Checkpoint:
+    """The checkpoint in a file, which must be of the run with this identity."""
     checkpoint = _read(Path(path))
     if checkpoint.identity != identity:
         raise CheckpointError(
             f"the checkpoint {os.fspath(path)} belongs to another run: data, graph, starting "
             "parameters or settings differ. Resume with the same ones, or choose another file."
         )
-    _check_arrays(path, checkpoint, n_params)
     return checkpoint
 
 

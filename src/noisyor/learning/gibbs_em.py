@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.progress import progress_bar
+from noisyor._util.progress import Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, NOT_NEGATIVE, check_choice, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
@@ -50,7 +50,7 @@ def learn_by_gibbs(
     smooth_to: Literal["failure", "frequency"] = "failure",
     seed: int = 0,
     engine: EngineLike = "auto",
-    progress: bool | None = False,
+    progress: Progress = False,
 ) -> Network:
     """Estimate the free parameters of a network, from a start that is roughly right.
 
@@ -84,11 +84,15 @@ def learn_by_gibbs(
     True
     """
     COUNT.check("sweeps", sweeps)
-    rounds = GibbsRounds(
-        network, X, smoothing=smoothing, smooth_to=smooth_to, seed=seed, engine=engine
-    )
-    with progress_bar(sweeps, "gibbs", "sweeps", progress) as bar:
-        return rounds.advance(sweeps, bar)
+    rounds = None
+    try:
+        rounds = GibbsRounds(
+            network, X, smoothing=smoothing, smooth_to=smooth_to, seed=seed, engine=engine
+        )
+        with progress_bar(sweeps, "gibbs", "sweeps", progress) as bar:
+            return rounds.advance(sweeps, bar)
+    except TimeUpError:
+        return network if rounds is None else rounds.network
 
 
 class GibbsRounds:

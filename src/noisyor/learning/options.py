@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypedDict
 
+from noisyor._util.progress import Job, Progress
 from noisyor._util.validation import (
     COUNT,
     COUNT_OR_ZERO,
@@ -15,6 +16,7 @@ from noisyor._util.validation import (
     NOT_NEGATIVE,
     PATH,
     POSITIVE,
+    Rule,
     check_seed,
     check_settings,
     choice,
@@ -40,7 +42,10 @@ _RULES = {
     "checkpoint": or_none(PATH),
     "checkpoint_every": NOT_NEGATIVE,
     "resume": FLAG,
-    "progress": or_none(FLAG),
+    "time_limit": or_none(POSITIVE),
+    "progress": Rule(
+        lambda value: value is None or isinstance(value, bool | Job), "True, False or None"
+    ),
 }
 
 
@@ -74,7 +79,10 @@ class TrainOptions:
         at the end, and on an interrupt.
     resume : continue from the checkpoint if the file exists. It must come from the same data,
         graph and settings; only ``steps``, ``passes`` and the engine's workers may differ.
-    progress : show a progress bar with the running bound; None shows it on a terminal only.
+    time_limit : seconds after which to stop, with what was found by then; None for no limit. In
+        functions that search before they train it is the limit of both.
+    progress : show a progress bar with the running bound; None shows it on a terminal or in a
+        notebook only.
 
     Examples
     --------
@@ -102,7 +110,8 @@ class TrainOptions:
     checkpoint: PathLike | None = None
     checkpoint_every: float = 30.0
     resume: bool = False
-    progress: bool | None = None
+    time_limit: float | None = None
+    progress: Progress = None
 
     def __post_init__(self) -> None:
         check_settings(self, _RULES)
@@ -165,7 +174,8 @@ class TrainChanges(TypedDict, total=False):
     checkpoint: PathLike | None
     checkpoint_every: float
     resume: bool
-    progress: bool | None
+    time_limit: float | None
+    progress: Progress
 
 
 _PAPER = TrainOptions()

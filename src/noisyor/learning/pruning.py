@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
+from noisyor._util.progress import TimeUpError
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.max_product import MaxProduct
@@ -103,6 +104,17 @@ def prune_hidden(
     observations = Observations.of(X, n_visible=network.n_visible)
     n_rows = observations.total_weight
     _, rows = sample_rows(observations, _MAX_ENTRIES, seed)
+    try:
+        return _pruned(network, rows, n_rows, max_components, engine)
+    except TimeUpError:  # those that switch on least must go without a closer look
+        weight = network.prior_probability * (1.0 - network.failure_probability).sum(axis=1)
+        excess = max(0, network.n_hidden - max_components)
+        return _without(network, np.argsort(weight, kind="stable")[:excess].tolist(), [])
+
+
+def _pruned(
+    network: Network, rows: Observations, n_rows: float, max_components: int, engine: EngineLike
+) -> Network:
     while network.n_hidden > 1:
         excess = max(0, network.n_hidden - max_components)
         edges = (network.theta_of("failure") > _EDGE).sum(axis=1)

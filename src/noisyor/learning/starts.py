@@ -5,6 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
+
+from noisyor._util.arrays import AnyArray
+from noisyor._util.progress import Job, Progress
 from noisyor._util.validation import COUNT_OR_AUTO, COUNT_OR_ZERO
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
@@ -18,7 +22,7 @@ from noisyor.network.builders import bipartite
 from noisyor.network.graph import Network
 from noisyor.search.factor_start import EXACT, is_determined_by_counts, start_from_factors
 from noisyor.search.factors import search_factors
-from noisyor.search.restarts import sample_rows
+from noisyor.search.restarts import Keeper, numbers_in, sample_rows
 
 __all__ = ["start_by_sampling", "start_by_search"]
 
@@ -27,6 +31,9 @@ _SWEEPS = 40
 
 _MAX_ENTRIES = 2**23
 """Above this many entries, Gibbs sampling uses a random subset of rows."""
+
+_SHARE_OF_SEARCH = 0.6
+"""Of the time, if it is limited: the parameters of what is found have to be learned, too."""
 
 _ROWS_TO_COMPARE = 1000
 """With fewer rows, hidden nodes are better judged by description length than by bound."""
@@ -42,7 +49,8 @@ def start_by_search(
     objective: Literal["description", "errors"] = "description",
     seed: int = 0,
     engine: EngineLike = "auto",
-    progress: bool | None = None,
+    progress: Progress = None,
+    keeper: Keeper | None = None,
 ) -> tuple[Network, bool]:
     """A bipartite network from the factors that a search finds in the data.
 
@@ -53,8 +61,8 @@ def start_by_search(
     ----------
     X : binary data (n_rows, n_visible).
     n_components, noise, n_restarts, n_extra : see `learn_factors`.
-    objective, seed, engine, progress : see `search_factors`. Factors with fewest errors are taken
-        as they are: nothing is added to them or dropped.
+    objective, seed, engine, progress, keeper : see `search_factors`. Factors with fewest errors are
+        taken as they are: nothing is added to them or dropped.
 
     Returns
     -------
@@ -76,29 +84,37 @@ def start_by_search(
     if not isinstance(n_components, str):
         more = n_extra if enough and objective == "description" else 0
         limit, sought = n_components, n_components + more
-    found = search_factors(
-        observations,
-        sought,
-        n_restarts=n_restarts,
-        objective=objective,
-        seed=seed,
-        engine=engine,
-        progress=progress,
-    )
+    job = Job.of(progress, ["search", "gibbs", "gibbs"])
+    kept = None if keeper is None else keeper.load("start")
+    if kept is not None:
+        return _kept_start(bipartite(observations.n_visible, _n_hidden(kept), noise=noise), kept)
+    with job.until(_SHARE_OF_SEARCH):
+        found = search_factors(
+            observations,
+            sought,
+            n_restarts=n_restarts,
+            objective=objective,
+            seed=seed,
+            engine=engine,
+            progress=job,
+            keeper=keeper,
+        )
     network = bipartite(observations.n_visible, max(1, len(found.factors)), noise=noise)
     network = start_from_factors(network, found)
-    if objective == "errors":
-        return network, True
     settled = max(found.rates) < EXACT if enough else is_determined_by_counts(found)
-    if settled and network.n_hidden <= limit:
-        return network, True
-    _, rows = sample_rows(observations.merged()[0], _MAX_ENTRIES, seed)
-    sample = partial(learn_by_gibbs, sweeps=_SWEEPS, seed=seed, engine=engine, progress=progress)
-    network = sample(network, rows)
-    if enough:
-        network = prune_hidden(network, rows, limit, seed=seed, engine=engine)
+    settled = objective == "errors" or (settled and network.n_hidden <= limit)
+    if not settled:
+        _, rows = sample_rows(observations.merged()[0], _MAX_ENTRIES, seed)
+        sample = partial(learn_by_gibbs, sweeps=_SWEEPS, seed=seed, engine=engine, progress=job)
         network = sample(network, rows)
-    return network, False
+        if enough:
+            network = prune_hidden(network, rows, limit, seed=seed, engine=engine)
+            network = sample(network, rows)
+    if keeper is not None and not job.is_over:
+        numbers = {"n_hidden": network.n_hidden, "settled": float(settled)}
+        arrays = {name: np.array([value], np.float64) for name, value in numbers.items()}
+        keeper.save("start", {"theta": network.theta, **arrays})
+    return network, settled
 
 
 def start_by_sampling(
@@ -108,7 +124,7 @@ def start_by_sampling(
     *,
     seed: int = 0,
     engine: EngineLike = "auto",
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> Network:
     """Starting parameters for mean-field: a first training by it, then Gibbs sampling.
 
@@ -146,3 +162,13 @@ def start_by_sampling(
     return learn_by_gibbs(
         network, rows, sweeps=_SWEEPS, seed=seed, engine=engine, progress=progress
     )
+
+
+def _n_hidden(kept: dict[str, AnyArray]) -> int:
+    return int(numbers_in(kept, "n_hidden", 1)[0])
+
+
+def _kept_start(graph: Network, kept: dict[str, AnyArray]) -> tuple[Network, bool]:
+    """What `start_by_search` kept: the network, and whether nothing is left to train."""
+    theta = np.array(numbers_in(kept, "theta", graph.n_params))
+    return graph.with_theta(theta), bool(numbers_in(kept, "settled", 1)[0])

@@ -11,6 +11,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Unpack
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 
 from noisyor._util.csr import pointers
-from noisyor._util.progress import progress_bar
+from noisyor._util.progress import Job, TimeUpError, progress_bar
 from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
@@ -177,7 +178,12 @@ def train_stream(
     limit, expected = options.steps, (known or 0) * options.passes
     if limit is not None:
         expected = limit * (options.batch_size or 0)
-    with progress_bar(expected, "train", "rows", options.progress) as bar, run.kept():
+    job = Job.of(options.progress, ["train"], options.time_limit)
+    with (
+        progress_bar(expected, "train", "rows", job) as bar,
+        run.kept(),
+        suppress(TimeUpError),
+    ):
         if limit is None or run.state.step < limit:
             for batch in stream.batches(options, run.state.step, bar):
                 compute = partial(

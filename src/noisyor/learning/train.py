@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, Unpack
 
-from noisyor._util.progress import progress_bar
+from noisyor._util.progress import Job, TimeUpError, progress_bar
 from noisyor.data.observations import Observations
 from noisyor.data.order import BlockOrder
 from noisyor.engines.contract import Engine, EngineLike
@@ -185,7 +185,12 @@ def train_on(
         settings=settings,
     )
     batches = rows.batches(run.method, options)
-    with progress_bar(steps, "train", "steps", options.progress) as bar, run.kept():
+    job = Job.of(options.progress, ["train"], options.time_limit)
+    with (
+        progress_bar(steps, "train", "steps", job) as bar,
+        run.kept(),
+        suppress(TimeUpError),
+    ):
         bar.update(run.state.step)
         while run.state.step < steps:
             number = run.state.step % n_batches

@@ -19,8 +19,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import BinaryArray, FloatArray
-from noisyor._util.progress import progress_bar
+from noisyor._util.arrays import AnyArray, BinaryArray, FloatArray
+from noisyor._util.progress import Job, Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, check_choice, check_seed, or_none
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, NoiseKey
@@ -28,7 +28,15 @@ from noisyor.errors import InvalidSettingError
 from noisyor.inference.joint_max_product import JointMaxProduct, factorize
 from noisyor.search.cover import OBJECTIVES, Cover, ErrorRates, Matrix, Objective, wrong_entries
 from noisyor.search.moves import combine, merge, prune, reduce_errors, refine
-from noisyor.search.restarts import Restarts, draw_rows, sample_rows
+from noisyor.search.restarts import (
+    Keeper,
+    Restarts,
+    draw_rows,
+    numbers_in,
+    packed,
+    sample_rows,
+    unpacked,
+)
 
 __all__ = ["FoundFactors", "search_factors"]
 
@@ -118,7 +126,8 @@ def search_factors(
     objective: Literal["description", "errors"] = "description",
     seed: int = 0,
     engine: EngineLike = "auto",
-    progress: bool | None = False,
+    progress: Progress = False,
+    keeper: Keeper | None = None,
 ) -> FoundFactors:
     """Find sets of columns that switch on together: a Boolean factorisation.
 
@@ -139,7 +148,10 @@ def search_factors(
         number of factors: more of them have fewer errors.
     seed : of the noise and of the sample of rows, for data with more than some million entries.
     engine : as in `explain`.
-    progress : show a progress bar; None shows it on a terminal only.
+    progress : show a progress bar; None shows it on a terminal only. When the time of a job is
+        over, the best so far is returned.
+    keeper : where the best so far is kept after each restart. A search that finds something there
+        goes on from it, and ends as if it had not been stopped.
 
     Examples
     --------
@@ -155,15 +167,16 @@ def search_factors(
     if observations.n_rows > _ENOUGH_ROWS:
         distinct, numbers = observations.merged()
     kind = _ErrorSearch if objective == "errors" else _Search
-    search = kind(distinct, OBJECTIVES[objective], check_seed(seed), engine)
-    with progress_bar(n_restarts, "search", "restarts", progress) as bar:
+    job = Job.of(progress, ["search"])
+    search = kind(distinct, OBJECTIVES[objective], check_seed(seed), engine, job, keeper)
+    with progress_bar(n_restarts, "search", "restarts", job) as bar:
         first = None
         if isinstance(n_components, str):
             first = search.first_guess(patience)
             max_components = first.n_components + first.n_components // 4 + 1
         else:
             max_components = int(n_components)
-        cover, scores = search.run(max_components, n_restarts, patience, first, bar)
+        cover, scores = search.run(max_components, n_restarts, patience, first, bar=bar, keep=True)
     order = np.argsort(-search.observations.row_weights @ cover.states, kind="stable")
     rows, line = _repetitions(search.rows, numbers)
     searched = observations.take(rows)
@@ -212,29 +225,53 @@ def _checked_patience(
     return _PATIENCE[objective] if patience is None else patience
 
 
+class _Found(NamedTuple):
+    """The best cover after some restarts, and the best score that each kind of start had alone."""
+
+    best: Cover
+    alone: dict[_Start, float]
+
+
 class _Search:
     """The searched rows, also as a dense matrix, and the restarts."""
 
     def __init__(
-        self, observations: Observations, objective: Objective, seed: int, engine: EngineLike
+        self,
+        observations: Observations,
+        objective: Objective,
+        seed: int,
+        engine: EngineLike,
+        job: Job,
+        keeper: Keeper | None,
     ) -> None:
         self.rows, self.observations = sample_rows(observations, _MAX_ENTRIES, seed)
         self.matrix = Matrix.of(self.observations)
         self.objective, self.seed, self.engine = objective, seed, engine
+        self.job, self.keeper = job, keeper
         share = self.matrix.n_entries(self.matrix.ones) / max(
             self.matrix.n_entries(self.matrix.observed), 1
         )
         self.density = float(np.clip(share, 1e-3, 0.9))
+        self.draft = self._cover(
+            np.zeros((len(self.rows), 0)), np.zeros((0, self.matrix.ones.shape[1]))
+        )
+        """What there is if the time is over before the first restart is."""
 
     def first_guess(self, patience: int) -> Cover:
         """Double the number of factors until some are left over; the cover by those that stay."""
         largest = int(max(1, min(self.matrix.ones.shape)))
         size, cover = min(_FIRST_GUESS, largest), None
+        kept = self._load("guess")
+        if kept is not None:
+            size, cover = int(numbers_in(kept, "size", 1)[0]), self._cover_in(kept)
         while True:
-            cover, _ = self.run(size, 2, patience, cover)
+            if kept is None:
+                cover, _ = self.run(size, 2, patience, cover)
+                self._save("guess", cover, size=[size])
+            assert cover is not None
             if cover.n_components < 0.8 * size or size == largest:
                 return cover
-            size = min(2 * size, largest)
+            size, kept = min(2 * size, largest), None
 
     def run(
         self,
@@ -242,37 +279,89 @@ class _Search:
         n_restarts: int,
         patience: int,
         first: Cover | None = None,
+        *,
         bar: Any = None,
+        keep: bool = False,
     ) -> tuple[Cover, list[float]]:
         """Best cover of at most ``max_components`` factors, and its score after each restart."""
-        restarts = Restarts(patience)
-        for best in self._covers(max_components, n_restarts, first, bar):
-            if not restarts.add(self._score(best)):
-                break
-        return prune(self.matrix, best, max_components, engine=self.engine), restarts.scores
+        kept = self._load("restarts") if keep else None
+        restarts, found = Restarts(patience), None
+        if kept is not None:
+            restarts = Restarts(patience, numbers_in(kept, "scores"))
+            scores = numbers_in(kept, "alone", len(_STARTS), gaps=True)
+            pairs = zip(_STARTS, scores, strict=True)
+            alone = {start: score for start, score in pairs if not np.isnan(score)}
+            found = _Found(self._cover_in(kept), alone)
+        try:
+            done = len(restarts.scores)
+            more = self._restarts(max_components, range(done, n_restarts), first, found, bar)
+            for found in more if restarts.worthwhile else ():
+                restarts.add(self._score(found.best))
+                if keep:
+                    each = [found.alone.get(start, np.nan) for start in _STARTS]
+                    self._save("restarts", found.best, scores=restarts.scores, alone=each)
+                if not restarts.worthwhile:
+                    break
+            assert found is not None
+            best = prune(self.matrix, found.best, max_components, engine=self.engine)
+        except TimeUpError:
+            best = self._at_most(self.draft if found is None else found.best, max_components)
+        return best, restarts.scores
 
-    def _covers(
-        self, max_components: int, n_restarts: int, first: Cover | None, bar: Any
-    ) -> Iterator[Cover]:
-        """The best cover so far after each restart, ``first`` being that after the first one."""
-        if first is None:
-            first = self._repair(self._start(_STARTS[0], 0, max_components), 0, max_components)
-        best = first
-        yield best
-        alone = {_STARTS[0]: self._score(best)}
-        for number in range(1, n_restarts):
+    def _restarts(
+        self,
+        max_components: int,
+        numbers: range,
+        first: Cover | None,
+        found: _Found | None,
+        bar: Any,
+    ) -> Iterator[_Found]:
+        """What there is after each restart, ``first`` being the cover after the first one."""
+        for number in numbers:
+            if found is None:
+                if first is None:
+                    first = self._start(_STARTS[0], 0, max_components)
+                    first = self._repair(first, 0, max_components)
+                found = _Found(first, {_STARTS[0]: self._score(first)})
+                yield found
+                continue
+            best, alone = found
             kind = _STARTS[number % len(_STARTS)]
             if number >= _TRIED_FIRST and number % 2:
-                kind = max(alone, key=lambda start: alone[start])
+                kind = max((start for start in _STARTS if start in alone), key=alone.__getitem__)
             if bar is not None:
                 bar.update(1)
                 bar.set_postfix(causes=best.n_components, errors=best.errors(self.matrix))
             new = self._start(kind, number, max_components)
-            alone[kind] = max(self._score(new), alone.get(kind, -np.inf))
+            score = max(self._score(new), alone.get(kind, -np.inf))
             both = combine(self.matrix, best, new, max_components, engine=self.engine)
             chosen = max((best, new, both), key=self._score)
             best = self._repair(chosen, number, max_components)
-            yield best
+            found = _Found(best, {**alone, kind: score})
+            yield found
+
+    def _cover(self, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:
+        return Cover.of(self.matrix, states, factors, self.objective)
+
+    def _at_most(self, cover: Cover, max_components: int) -> Cover:
+        """The cover without the factors in excess that gain least."""
+        excess = max(0, cover.n_components - max_components)
+        order = np.argsort(cover.leave_one_out_gain(self.matrix), kind="stable")
+        return cover.without(self.matrix, order[:excess].tolist())
+
+    def _load(self, name: str) -> dict[str, AnyArray] | None:
+        return None if self.keeper is None else self.keeper.load(name)
+
+    def _save(self, name: str, cover: Cover, **numbers: list[Any]) -> None:
+        if self.keeper is not None:
+            bits = {**packed("states", cover.states), **packed("factors", cover.factors)}
+            arrays = {key: np.array(values, np.float64) for key, values in numbers.items()}
+            self.keeper.save(name, {**bits, **arrays})
+
+    def _cover_in(self, kept: dict[str, AnyArray]) -> Cover:
+        states = unpacked(kept, "states", (len(self.rows), None))
+        shape = (states.shape[1], self.matrix.ones.shape[1])
+        return self._cover(states, unpacked(kept, "factors", shape))
 
     def _score(self, cover: Cover) -> float:
         return cover.score(self.matrix)
@@ -286,8 +375,12 @@ class _Search:
             cover = self._linear_start(max_components, number)
         else:
             cover = self._joint_start(start, size, number, affordable)
+        if not self.draft.n_components:
+            self.draft = cover
         cover = refine(self.matrix, cover, engine=self.engine)
-        return prune(self.matrix, cover, max_components, engine=self.engine)
+        cover = prune(self.matrix, cover, max_components, engine=self.engine)
+        self.draft = max((self.draft, cover), key=self._score)
+        return cover
 
     def _repair(self, cover: Cover, number: int, max_components: int) -> Cover:
         """Merge factors, and look for factors of what is not covered; they replace lesser ones."""
@@ -313,6 +406,7 @@ class _Search:
                 flip_probability=0.02,
                 seed=self.seed + 1_000_003 * number + attempt,
                 engine=self.engine,
+                progress=self.job,
             )
             states = np.zeros((len(self.rows), size), dtype=np.uint8)
             states[rows] = found.states
@@ -336,10 +430,11 @@ class _Search:
             flip_probability=start.flip_probability,
             seed=self.seed + 1_000_003 * number,
             engine=self.engine,
+            progress=self.job,
         )
         states = np.zeros((len(self.rows), size), dtype=np.uint8)
         states[chosen] = found.states
-        return Cover.of(self.matrix, states, found.features, self.objective)
+        return self._cover(states, found.features)
 
     def _rows_of_start(self, number: int, n_rows: int) -> npt.NDArray[np.int64]:
         """Rows that a start sees: all if they are at most ``n_rows``, else rows of its own.
@@ -377,9 +472,7 @@ class _Search:
         scale = np.sqrt(
             np.maximum(right.max(1), 1e-12) / np.maximum(left.max(0), 1e-12)
         )  # both factors get the same largest entry
-        return Cover.of(
-            self.matrix, left * scale >= 0.5, right / scale[:, None] >= 0.5, self.objective
-        )
+        return self._cover(left * scale >= 0.5, right / scale[:, None] >= 0.5)
 
     def _weighted_csr(self) -> Any:
         """The ones as sparse rows; squared errors of these are those of rows with weights."""

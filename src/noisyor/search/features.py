@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import BinaryArray, FloatArray
-from noisyor._util.progress import progress_bar
+from noisyor._util.arrays import AnyArray, BinaryArray, FloatArray
+from noisyor._util.progress import Job, Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
@@ -26,7 +26,15 @@ from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve
 from noisyor.network.layout import state_shape
 from noisyor.search.cover import ErrorRates, Matrix
 from noisyor.search.placements import ImageProblem, PatchCover, anchor_top_left, prune_patches
-from noisyor.search.restarts import Restarts, draw_rows, sample_rows
+from noisyor.search.restarts import (
+    Keeper,
+    Restarts,
+    draw_rows,
+    numbers_in,
+    packed,
+    sample_rows,
+    unpacked,
+)
 
 __all__ = ["FoundFeatures", "search_features"]
 
@@ -103,7 +111,8 @@ def search_features(
     patience: int = 3,
     seed: int = 0,
     engine: EngineLike = "auto",
-    progress: bool | None = False,
+    progress: Progress = False,
+    keeper: Keeper | None = None,
 ) -> FoundFeatures:
     """Find small shapes that, stamped into place, make up binary images.
 
@@ -118,7 +127,7 @@ def search_features(
     patience : stop after so many restarts in a row that added nothing.
     seed : of the noise and of the sample of images, if there are more than some million pixels.
     engine : as in `explain`.
-    progress : show a progress bar; None shows it on a terminal only.
+    progress, keeper : as in `search_factors`.
 
     Examples
     --------
@@ -138,12 +147,29 @@ def search_features(
     COUNT.check("n_restarts", n_restarts)
     COUNT.check("patience", patience)
     COUNT.check("n_components", n_components)
-    search = _Search(observations, n_components, feature_shape, border, check_seed(seed), engine)
-    with progress_bar(n_restarts, "search", "restarts", progress) as bar:
-        restarts = Restarts(patience)
-        for best in search.covers(n_restarts, bar):
-            if not restarts.add(best.score()):
-                break
+    job = Job.of(progress, ["search"])
+    search = _Search(
+        observations, n_components, feature_shape, border, check_seed(seed), engine, job
+    )
+    best, restarts = None, Restarts(patience)
+    kept = None if keeper is None else keeper.load("restarts")
+    if kept is not None:
+        best = search.cover_in(kept)
+        restarts = Restarts(patience, numbers_in(kept, "scores"))
+    try:
+        with progress_bar(n_restarts, "search", "restarts", job) as bar:
+            numbers = range(len(restarts.scores), n_restarts)
+            for found in search.covers(numbers, best, bar) if restarts.worthwhile else ():
+                best = found
+                restarts.add(best.score())
+                if keeper is not None:
+                    scores = {"scores": np.array(restarts.scores)}
+                    keeper.save("restarts", {**search.bits(best), **scores})
+                if not restarts.worthwhile:
+                    break
+    except TimeUpError:
+        best = search.draft() if best is None else best
+    assert best is not None
     best = anchor_top_left(best)
     order = np.argsort(-best.placements.sum((0, 2, 3), dtype=np.int64), kind="stable")
     best = best.keep(order)
@@ -186,6 +212,7 @@ class _Search:
         border: bool,
         seed: int,
         engine: EngineLike,
+        job: Job,
     ) -> None:
         image = (observations.shape[0], observations.shape[1])
         state_shape(image, window, border)  # says so if the features do not fit
@@ -193,13 +220,16 @@ class _Search:
         self.dense = observations.to_dense()
         matrix = Matrix(self.dense > 0, ~np.isnan(self.dense))  # NaN > 0 is False
         self.problem = ImageProblem(matrix, image, (window[0], window[1]), border, engine)
-        self.max_components, self.seed = max_components, seed
+        self.max_components, self.seed, self.job = max_components, seed, job
+        self._first: PatchCover | None = None
 
-    def covers(self, n_restarts: int, bar: Any) -> Iterator[PatchCover]:
-        """The best cover so far after each restart."""
-        best = self._start(0)
-        yield best
-        for number in range(1, n_restarts):
+    def covers(self, numbers: range, best: PatchCover | None, bar: Any) -> Iterator[PatchCover]:
+        """The best cover so far after each restart, from the best of those before, if any."""
+        for number in numbers:
+            if best is None:
+                best = self._start(number)
+                yield best
+                continue
             bar.update(1)
             bar.set_postfix(features=len(best.patches), errors=best.errors())
             new = self._start(number)
@@ -207,6 +237,25 @@ class _Search:
             both = prune_patches(joined, self.max_components)
             best = max((best, new, both), key=PatchCover.score)
             yield best
+
+    def draft(self) -> PatchCover:
+        """What there is before the first restart has ended."""
+        if self._first is not None:
+            return self._first
+        return self.problem.cover(
+            np.zeros((0, *self.problem.window), dtype=np.uint8),
+            np.zeros((len(self.chosen), 0, *self.problem.positions), dtype=np.uint8),
+        )
+
+    def bits(self, cover: PatchCover) -> dict[str, AnyArray]:
+        """A cover as arrays, for `cover_in`."""
+        return {**packed("patches", cover.patches), **packed("placements", cover.placements)}
+
+    def cover_in(self, kept: dict[str, AnyArray]) -> PatchCover:
+        """The inverse of `bits`."""
+        patches = unpacked(kept, "patches", (None, *self.problem.window))
+        shape = (len(self.chosen), len(patches), *self.problem.positions)
+        return self.problem.cover(patches, unpacked(kept, "placements", shape))
 
     def _start(self, number: int) -> PatchCover:
         """A refined and pruned cover from one run of joint max-product."""
@@ -235,6 +284,7 @@ class _Search:
             flip_probability=start.flip_probability,
             seed=self.seed + 1_000_003 * number,
             engine=problem.engine,
+            progress=self.job,
         )
         shape = (len(padded), self.max_components, *problem.positions)
         placements = np.zeros(shape, dtype=np.uint8)
@@ -242,6 +292,7 @@ class _Search:
         rows, columns = (slice(first[k], first[k] + places[k]) for k in (0, 1))
         placements[chosen, :, rows, columns] = found.states
         cover = problem.cover(found.features, placements)
+        self._first = self._first or cover
         return prune_patches(anchor_top_left(cover), self.max_components)
 
     def _margin(self, number: int) -> tuple[int, int]:

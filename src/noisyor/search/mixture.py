@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.progress import progress_bar
+from noisyor._util.progress import Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, POSITIVE, Rule, check_seed
 from noisyor.data.observations import Observations
 
@@ -152,7 +152,7 @@ def learn_mixture(
     smoothing: float | Literal["auto"] = "auto",
     max_rounds: int = 300,
     seed: int = 0,
-    progress: bool | None = False,
+    progress: Progress = False,
 ) -> BernoulliMixture:
     """Learn a mixture of Bernoulli products by expectation-maximisation.
 
@@ -246,7 +246,10 @@ class _Learner:
         for number in range(max(1, self.max_rounds - mixture.rounds)):
             after, total = mixture._improved(blocks, self.base, self.smoothing)
             value = total / self.rows.total_weight
-            self.bar.update(1)
+            try:
+                self.bar.update(1)
+            except TimeUpError:
+                break
             if self.judges is None:
                 best, best_value = mixture, value
                 if value - before < _TOLERANCE and number:

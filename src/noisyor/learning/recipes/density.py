@@ -8,13 +8,14 @@ is decided by held-out rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.progress import progress_bar
+from noisyor._util.progress import Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
@@ -64,7 +65,7 @@ def learn_density(
     held_out: Any = None,
     seed: int = 0,
     engine: EngineLike = "auto",
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> FitResult:
     """Learn a bipartite network that gives held-out rows a high probability.
 
@@ -118,7 +119,9 @@ def learn_density(
     best = max(found, key=lambda one: one.score)
     if not search.clearly_better(best, found[0]):
         best = found[0]
-    network = best.network if everything is None else search.with_all(best, everything)
+    network = best.network
+    with suppress(TimeUpError):
+        network = network if everything is None else search.with_all(best, everything)
     settings = {
         "objective": "probability",
         "sets": best.layout,
@@ -165,7 +168,7 @@ class _Search:
         max_rounds: int,
         seed: int,
         engine: EngineLike,
-        progress: bool | None,
+        progress: Progress,
     ) -> None:
         self.rows, self.judges, self.max_rounds = rows, judges.merged()[0], max_rounds
         self.seed, self.engine, self.progress = seed, engine, progress
@@ -196,10 +199,14 @@ class _Search:
             score = self._few.mean(per_row)
             return _Found(layout, network, per_row, score, 0, [(0, score)])
         rounds = self._rounds(network, self.rows, mixture)
-        best, score, per_row, done, best_at, stale = network, -np.inf, np.empty(0), 0, 0, 0
+        best, score, done, best_at, stale = network, -np.inf, 0, 0, 0
+        per_row = np.full(self._few.n_rows, -np.inf)
         curve: list[tuple[int, float]] = []
         name = "+".join(str(size) for size in layout)
-        with progress_bar(self.max_rounds, f"sets {name}", "rounds", self.progress) as bar:
+        with (
+            progress_bar(self.max_rounds, f"sets {name}", "rounds", self.progress) as bar,
+            suppress(TimeUpError),
+        ):
             while done < self.max_rounds and stale < _PATIENCE:
                 count = min(_ROUNDS, self.max_rounds - done)
                 network = rounds.advance(count, bar)
@@ -247,6 +254,8 @@ class _Search:
 
     def clearly_better(self, one: _Found, other: _Found) -> bool:
         """Whether held-out rows prefer one by more than the standard error of the difference."""
+        if one is other:
+            return False
         weight, difference = self._few.row_weights, one.per_row - other.per_row
         mean = self._few.mean(difference)
         error = np.sqrt((weight * (difference - mean) ** 2).sum()) / weight.sum()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from noisyor._util.validation import check_choice
+from noisyor._util.progress import TimeUpError
+from noisyor._util.validation import COUNT_OR_AUTO, check_choice
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
@@ -20,6 +22,7 @@ from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.recipes.density import learn_density
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
+from noisyor.learning.recipes.job import working
 from noisyor.learning.starts import start_by_search
 from noisyor.network.builders import bipartite
 from noisyor.network.graph import Network
@@ -28,6 +31,17 @@ from noisyor.search.mixture import learn_mixture
 __all__ = ["learn_factors"]
 
 _OBJECTIVES = ("auto", "description", "probability", "errors")
+
+_PHASES = {
+    "auto": ("search", "gibbs", "gibbs", "train", "mixture"),
+    "description": ("search", "gibbs", "gibbs", "train"),
+    "errors": ("search", "train"),
+    "probability": ("mixture",),
+}
+"""Bars that are expected, by objective."""
+
+_SHARE_OF_DESCRIPTION = 0.8
+"""Of the time, if it is limited and something else is compared with what describes the rows."""
 
 _ROWS_TO_COMPARE = 500
 """Rows by which a network and a mixture are compared; with fewer, neither is known well enough."""
@@ -104,48 +118,77 @@ def learn_factors(
     )
     chosen = choose_options(options, changes, defaults, also)
     check_place(chosen.checkpoint)
-    observations, settled = Observations.of(X), True
-    learn = partial(
-        learn_density,
-        observations,
-        n_components,
-        seed=chosen.seed,
-        engine=engine,
-        progress=chosen.progress,
-    )
-    if objective == "probability":
-        return learn(held_out=held_out)
+    observations = Observations.of(X)
     if init == "data":
-        network, settled = start_by_search(
+        _check_number(n_components, observations, objective)
+    elif isinstance(n_components, str):
+        raise InvalidSettingError('the number of causes is found with init="data" only')
+    course: dict[str, object] = {
+        "recipe": "factors",
+        "n_components": n_components if isinstance(n_components, str) else int(n_components),
+        "objective": objective,
+        "noise": noise,
+        "n_restarts": n_restarts,
+        "n_extra": n_extra,
+    }
+    phases = _PHASES[objective] if init == "data" else ("train",)
+    with working(chosen, engine, phases, observations, course) as work:
+        learn = partial(
+            learn_density,
             observations,
             n_components,
-            objective="errors" if objective == "errors" else "description",
-            noise=noise,
-            n_restarts=n_restarts,
-            n_extra=n_extra,
             seed=chosen.seed,
-            engine=engine,
-            progress=chosen.progress,
+            engine=work.engine,
+            progress=work.job,
         )
-        if settled and options is None and "steps" not in changes:
-            chosen = replace(chosen, steps=0)
-    else:
-        if isinstance(n_components, str):
-            raise InvalidSettingError('the number of causes is found with init="data" only')
-        network = bipartite(observations.n_visible, n_components, noise=noise)
-        network = initialize(network, init, noise="uniform", seed=chosen.seed)
-    plain = objective == "auto" and method is None and noise == "per_visible"
-    method = MaxProduct(temperature=1.0) if method is None else method
-    fitted = learn_network(network, observations, method, chosen, held_out=held_out, engine=engine)
-    settings = {"objective": objective, "init": init, "noise": noise, **fitted.settings}
-    fitted = replace(fitted, settings=settings)
-    if plain and not settled and observations.total_weight >= _ROWS_TO_COMPARE:
-        judges = _judges(observations, held_out, chosen.seed)
-        if _mixture_is_better(fitted.network, observations, judges, chosen, engine):
-            richer = learn(held_out=held_out)
-            if _gain(richer.network, fitted.network, judges, chosen, engine) > 0:
-                return richer
-    return fitted
+        if objective == "probability":
+            return learn(held_out=held_out)
+        chosen, settled = work.options, init != "data"
+        if isinstance(n_components, str) or not settled:
+            network, settled = start_by_search(
+                observations,
+                n_components,
+                objective="errors" if objective == "errors" else "description",
+                noise=noise,
+                n_restarts=n_restarts,
+                n_extra=n_extra,
+                seed=chosen.seed,
+                engine=work.engine,
+                progress=work.job,
+                keeper=work.keeper,
+            )
+            if settled and options is None and "steps" not in changes:
+                chosen = replace(chosen, steps=0)
+        else:
+            network = bipartite(observations.n_visible, n_components, noise=noise)
+            network = initialize(network, init, noise="uniform", seed=chosen.seed)
+        plain = objective == "auto" and method is None and noise == "per_visible"
+        method = MaxProduct(temperature=1.0) if method is None else method
+        with work.job.until(_SHARE_OF_DESCRIPTION if plain else 1.0):
+            fitted = learn_network(
+                network, observations, method, chosen, held_out=held_out, engine=work.engine
+            )
+        settings = {"objective": objective, "init": init, "noise": noise, **fitted.settings}
+        fitted = replace(fitted, settings=settings)
+        if plain and not settled and observations.total_weight >= _ROWS_TO_COMPARE:
+            with suppress(TimeUpError):
+                judges = _judges(observations, held_out, chosen.seed)
+                if _mixture_is_better(fitted.network, observations, judges, chosen, work.engine):
+                    richer = learn(held_out=held_out)
+                    if _gain(richer.network, fitted.network, judges, chosen, work.engine) > 0:
+                        return richer
+        return fitted
+
+
+def _check_number(n_components: object, rows: Observations, objective: str) -> None:
+    """Refuse more causes than can be told apart, before anything is searched for."""
+    COUNT_OR_AUTO.check("n_components", n_components)
+    most = rows.n_rows if objective == "probability" else min(rows.n_rows, rows.n_visible)
+    if isinstance(n_components, int | np.integer) and n_components > most:
+        raise InvalidSettingError(
+            f"n_components is {n_components:,}, but a table of {rows.n_rows:,} rows and "
+            f"{rows.n_visible:,} columns has {most:,} causes at most"
+        )
 
 
 def _judges(rows: Observations, held_out: Any, seed: int) -> Observations:

@@ -5,20 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Unpack
 
+from noisyor._util.validation import COUNT
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
-from noisyor.errors import InvalidDataError
+from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.learning.checkpoint import check_place
 from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
+from noisyor.learning.recipes.job import working
 from noisyor.network.builders import convolutional
 from noisyor.search.factor_start import start_from_features
 from noisyor.search.features import search_features
 
 __all__ = ["learn_features"]
+
+_SHARE_OF_SEARCH = 0.7
+"""Of the time, if it is limited."""
 
 
 def learn_features(
@@ -78,23 +83,43 @@ def learn_features(
             f"images have shape (n_images, height, width), got rows of shape {observations.shape}"
         )
     shape = (observations.shape[0], observations.shape[1])
-    if searched:
-        found = search_features(
-            observations,
-            n_components,
-            feature_shape,
-            border=border,
-            n_restarts=n_restarts,
-            seed=chosen.seed,
-            engine=engine,
-            progress=chosen.progress,
+    COUNT.check("n_components", n_components)
+    if n_components > observations.n_visible:
+        raise InvalidSettingError(
+            f"n_components is {n_components:,}, but images of {shape[0]} x {shape[1]} pixels have "
+            f"{observations.n_visible:,} features at most"
         )
-        network = convolutional(shape, max(1, len(found.features)), feature_shape, border=border)
-        network = start_from_features(network, found)
-    else:
-        network = convolutional(shape, n_components, feature_shape, border=border)
-        network = initialize(network, init, noise="uniform", seed=chosen.seed)
-    if method is None:
-        method = MaxProduct(polish=5) if searched else MaxProduct(temperature=1.0)
-    fitted = learn_network(network, observations, method, chosen, held_out=held_out, engine=engine)
+    course: dict[str, object] = {
+        "recipe": "features",
+        "n_components": int(n_components),
+        "feature_shape": [int(size) for size in feature_shape],
+        "border": border,
+        "n_restarts": n_restarts,
+    }
+    phases = ("search", "train") if searched else ("train",)
+    with working(chosen, engine, phases, observations, course) as work:
+        if searched:
+            with work.job.until(_SHARE_OF_SEARCH):
+                found = search_features(
+                    observations,
+                    n_components,
+                    feature_shape,
+                    border=border,
+                    n_restarts=n_restarts,
+                    seed=chosen.seed,
+                    engine=work.engine,
+                    progress=work.job,
+                    keeper=work.keeper,
+                )
+            n_found = max(1, len(found.features))
+            network = convolutional(shape, n_found, feature_shape, border=border)
+            network = start_from_features(network, found)
+        else:
+            network = convolutional(shape, n_components, feature_shape, border=border)
+            network = initialize(network, init, noise="uniform", seed=chosen.seed)
+        if method is None:
+            method = MaxProduct(polish=5) if searched else MaxProduct(temperature=1.0)
+        fitted = learn_network(
+            network, observations, method, work.options, held_out=held_out, engine=work.engine
+        )
     return replace(fitted, settings={"init": init, **fitted.settings})

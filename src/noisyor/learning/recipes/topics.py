@@ -14,6 +14,7 @@ from noisyor.learning.checkpoint import check_place
 from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
+from noisyor.learning.recipes.job import working
 from noisyor.learning.starts import start_by_sampling
 from noisyor.network.cooccurrence import layered
 from noisyor.search.count_start import start_from_counts
@@ -71,23 +72,26 @@ def learn_topics(
     observations = Observations.of(X)
     if n_parents is None:
         n_parents = 15 if sampled else 5
-    network = layered(observations, n_layers, n_parents=n_parents, shrink=shrink)
-    if init != "data":
-        network = initialize(network, init, seed=chosen.seed)
-    elif sampled:
-        assert isinstance(method, MeanField)
-        network = start_by_sampling(
-            network,
-            observations,
-            method,
-            seed=chosen.seed,
-            engine=engine,
-            progress=chosen.progress,
+    with working(chosen, engine, ("train",), observations, {"recipe": "topics"}) as work:
+        network = layered(observations, n_layers, n_parents=n_parents, shrink=shrink)
+        if init != "data":
+            network = initialize(network, init, seed=chosen.seed)
+        elif sampled:
+            assert isinstance(method, MeanField)
+            network = start_by_sampling(
+                network,
+                observations,
+                method,
+                seed=chosen.seed,
+                engine=work.engine,
+                progress=work.job,
+            )
+        else:
+            network = start_from_counts(network, observations)
+        method = MaxProduct(ancestors_only=True) if method is None else method
+        fitted = learn_network(
+            network, observations, method, work.options, held_out=held_out, engine=work.engine
         )
-    else:
-        network = start_from_counts(network, observations)
-    method = MaxProduct(ancestors_only=True) if method is None else method
-    fitted = learn_network(network, observations, method, chosen, held_out=held_out, engine=engine)
     return replace(fitted, settings={"init": init, **fitted.settings})
 
 

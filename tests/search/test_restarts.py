@@ -1,0 +1,119 @@
+"""Searches that are stopped: by an interrupt they go on later, by the clock they end with less."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from noisyor._util.progress import Job
+from noisyor.errors import CheckpointError
+from noisyor.search import factors, features
+from noisyor.search.factors import search_factors
+from noisyor.search.features import search_features
+from noisyor.search.restarts import numbers_in, packed, unpacked
+
+ROWS = (np.random.default_rng(0).random((60, 3)) < 0.4) @ np.kron(np.eye(3), np.ones((1, 4))) > 0
+ROWS = (ROWS ^ (np.random.default_rng(1).random(ROWS.shape) < 0.03)).astype(np.uint8)
+
+
+class Memory:
+    """Keeps what is saved, and stops the search when it has been saved often enough."""
+
+    def __init__(self, stops: int = -1) -> None:
+        self.kept, self.stops = {}, stops
+
+    def load(self, name):
+        return self.kept.get(name)
+
+    def save(self, name, arrays):
+        self.kept[name] = {key: np.copy(array) for key, array in arrays.items()}
+        self.stops -= 1
+        if self.stops == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("n_components", "objective"), [(4, "description"), ("auto", "description"), (3, "errors")]
+)
+def test_a_search_goes_on_as_if_it_had_not_been_stopped(n_components, objective):
+    options = {"n_restarts": 4, "patience": 4, "objective": objective}
+    whole = search_factors(ROWS, n_components, **options)
+    for stops in (1, 2, 4):
+        memory = Memory(stops)
+        with pytest.raises(KeyboardInterrupt):
+            search_factors(ROWS, n_components, **options, keeper=memory)
+        again = search_factors(ROWS, n_components, **options, keeper=memory)
+        assert again.scores == whole.scores
+        assert np.array_equal(again.factors, whole.factors)
+        assert np.array_equal(again.states, whole.states)
+    finished = search_factors(ROWS, n_components, **options, keeper=memory)
+    assert np.array_equal(finished.factors, whole.factors)
+
+
+def test_a_search_for_features_goes_on_too():
+    images = ROWS.reshape(-1, 3, 4)
+    whole = search_features(images, 2, (2, 2), n_restarts=3, patience=3)
+    memory = Memory(2)
+    with pytest.raises(KeyboardInterrupt):
+        search_features(images, 2, (2, 2), n_restarts=3, patience=3, keeper=memory)
+    again = search_features(images, 2, (2, 2), n_restarts=3, patience=3, keeper=memory)
+    assert again.scores == whole.scores
+    assert np.array_equal(again.features, whole.features)
+    assert np.array_equal(again.states, whole.states)
+
+
+def test_no_time_at_all():
+    job = Job(["search"], show=False, time_limit=1e-9)
+    found = search_factors(ROWS, 4, progress=job)
+    assert found.factors.shape == (0, 12)
+    assert len(search_factors(ROWS, "auto", progress=job).factors) == 0
+    images = ROWS.reshape(-1, 3, 4)
+    assert search_features(images, 2, (2, 2), progress=job).features.shape == (0, 2, 2)
+
+
+@pytest.mark.parametrize("module", [factors, features])
+def test_time_is_over_after_the_first_restart(monkeypatch, module):
+    job = Job(["search"], show=False, time_limit=3600.0)
+
+    class OutOfTime(module.Restarts):
+        def add(self, score):
+            job._deadline = 0.0
+            return super().add(score)
+
+    monkeypatch.setattr(module, "Restarts", OutOfTime)
+    if module is factors:
+        found = search_factors(ROWS, 3, progress=job)
+        assert 1 <= len(found.factors) <= 3
+    else:
+        found = search_features(ROWS.reshape(-1, 3, 4), 2, (2, 2), progress=job)
+        assert 1 <= len(found.features) <= 2
+    assert len(found.scores) == 1
+
+
+def test_bits_come_back_or_are_refused():
+    bits = (np.random.default_rng(2).random((5, 7)) < 0.5).astype(np.uint8)
+    kept = packed("states", bits)
+    assert np.array_equal(unpacked(kept, "states", (5, None)), bits)
+    wrong = [
+        {},
+        {"states": kept["states"]},
+        {**kept, "states": kept["states"][:-1]},
+        {**kept, "states": kept["states"].astype(np.int64)},
+        {**kept, "states_shape": np.array([5, -7])},
+        {**kept, "states_shape": np.array([5, 2**62])},
+        {**kept, "states_shape": np.array([35])},
+        {**kept, "states_shape": np.array([5.0, 7.0])},
+    ]
+    for arrays in wrong:
+        with pytest.raises(CheckpointError, match="not one of these data"):
+            unpacked(arrays, "states", (5, None))
+    with pytest.raises(CheckpointError, match="not one of these data"):
+        unpacked(kept, "states", (6, None))
+
+
+def test_numbers_come_back_or_are_refused():
+    kept = {"scores": np.array([1.0, np.nan]), "words": np.array(["a"]), "table": np.eye(2)}
+    assert len(numbers_in(kept, "scores", 2, gaps=True)) == 2
+    for name, size in (("scores", 2), ("words", 1), ("table", None), ("none", None)):
+        with pytest.raises(CheckpointError, match="not one of these data"):
+            numbers_in(kept, name, size)
