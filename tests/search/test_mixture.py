@@ -15,6 +15,7 @@ import noisyor as nor
 import noisyor.search.mixture as mixture_module
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.search import BernoulliMixture, learn_mixture, mixture
+from noisyor.search.mixture import mixtures_by_size
 
 few = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**20)
@@ -130,6 +131,16 @@ class TestRounds:
             for one, two in zip(found[0], other, strict=True):
                 np.testing.assert_allclose(one, two, rtol=1e-9)
 
+    def test_large_tables_are_learned_with_seven_digits(self, monkeypatch):
+        X = two_kinds(500)
+        exact = learn_mixture(X, 4, max_rounds=12)
+        monkeypatch.setattr(mixture, "_SINGLE", 0)
+        rough = learn_mixture(X, 4, max_rounds=12)
+        assert not np.array_equal(rough.probability, exact.probability)
+        np.testing.assert_allclose(rough.probability, exact.probability, atol=1e-4)
+        np.testing.assert_allclose(rough.share, exact.share, atol=1e-4)
+        assert rough.probability.dtype == np.float64
+
     def test_the_order_of_rows_does_not_matter(self):
         X = two_kinds(400)
         shuffled = np.random.default_rng(1).permutation(X)
@@ -191,6 +202,16 @@ class TestNumberOfClasses:
         chosen = learn_mixture(X, 4, held_out=unseen)
         assert chosen.smoothing == max(values, key=values.get)
         assert chosen.log_probability(unseen).mean() == pytest.approx(max(values.values()))
+
+    def test_all_sizes_on_the_way(self):
+        rows, unseen = (nor.Observations.of(two_kinds(300, seed=seed)) for seed in (0, 1))
+        found = mixtures_by_size(rows, unseen)
+        assert list(found) == [2**step for step in range(len(found))]
+        for size, (one, value) in found.items():
+            assert one.n_classes == size
+            assert value == pytest.approx(one.log_probability(unseen).mean())
+        best = max(found, key=lambda size: found[size][1])
+        assert learn_mixture(rows, held_out=unseen).n_classes == best
 
     @pytest.mark.parametrize("max_rounds", [1, 5])
     def test_the_smoothing_is_known_to_the_mixture(self, max_rounds):

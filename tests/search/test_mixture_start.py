@@ -77,10 +77,20 @@ class TestFurtherSets:
 
     def test_unobserved_entries_count_as_off(self):
         X = np.where(self.X == 0, np.nan, 1.0)
-        one = start_from_mixture(some_mixture(1, 2), X, [2])
-        np.testing.assert_array_equal(
-            one.theta, start_from_mixture(some_mixture(1, 2), self.X, [2]).theta
-        )
+        works = 1.0 - start_from_mixture(some_mixture(1, 2), X, [4]).failure_probability[2:]
+        assert ((works > 2e-4) <= (self.X[:, None] == 1).any(axis=0)).all()
+        assert not (works[:, 2:4] > 2e-4).any()
+
+    def test_they_are_far_apart_and_made_of_what_the_mixture_leaves_open(self):
+        """The mixture knows all about the first half of the columns, and nothing of the others."""
+        kinds = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 0, 0]], dtype=float)
+        known = np.clip(kinds, 1e-6, 1.0 - 1e-6)
+        known[:, 4:] = 0.5
+        X = np.array([[1, 1, 1, 0, 1, 0]] * 9 + [[0, 0, 0, 1, 0, 1]])
+        mixture = BernoulliMixture(np.array([0.9, 0.1]), known)
+        works = 1.0 - start_from_mixture(mixture, X, [2]).failure_probability[2:]
+        np.testing.assert_allclose(works[:, :4], 1e-4, atol=1e-6)
+        np.testing.assert_allclose(np.sort(works[:, 4:], axis=0)[::-1], [[0.3, 0.3], [1e-4, 1e-4]])
 
     def test_rows_are_drawn_by_weight(self):
         rows = nor.Observations.of(self.X).weighted([1e-9, 1.0])

@@ -19,8 +19,9 @@ from noisyor.inference.evidence import find_starts
 from noisyor.inference.exact import (
     MAX_HIDDEN,
     check_possible,
-    hidden_configurations,
+    configurations_of,
     log_joint_table,
+    n_configurations,
 )
 from noisyor.inference.marginals import marginals
 from noisyor.network.subnetwork import Subnetwork
@@ -74,19 +75,19 @@ def believe(
 
 def enumerable(part: Subnetwork, max_cells: int = _MAX_CELLS) -> bool:
     """Whether it is cheap to enumerate: few causes, and a table of at most so many cells."""
-    n_hidden = len(part.hidden)
-    return n_hidden <= _MAX_ENUMERATED and part.network.n_nodes * 2**n_hidden <= max_cells
+    n_states = n_configurations(part.network)
+    return n_states <= 2**_MAX_ENUMERATED and part.network.n_nodes * n_states <= max_cells
 
 
 def _enumerated(part: Subnetwork) -> Belief:
     """Exact probabilities, and the most likely configurations."""
-    n_hidden = len(part.hidden)
-    if n_hidden > MAX_HIDDEN:
+    n_hidden, n_states = len(part.hidden), n_configurations(part.network)
+    if n_states > 2**MAX_HIDDEN:
         raise InvalidSettingError(
             f"{n_hidden} causes bear on what was observed, at most {MAX_HIDDEN} can be enumerated; "
             "take another method"
         )
-    states = hidden_configurations(n_hidden)
+    states = configurations_of(part.network)
     values = part.row.to_dense().astype(np.float64)
     log_p = log_joint_table(part.network, states, values)[0]
     check_possible(log_p.max(keepdims=True))
@@ -100,7 +101,7 @@ def _enumerated(part: Subnetwork) -> Belief:
         log_joint=float(log_p[likely[0]]),
         states=states[likely].astype(np.uint8),
         weights=weight[likely] / weight[likely].sum(),
-        words=f"exact: all {2**n_hidden:,} combinations of {n_hidden} cause{'s' * (n_hidden > 1)}",
+        words=f"exact: all {n_states:,} combinations of {n_hidden} cause{'s' * (n_hidden > 1)}",
         exact=True,
     )
 

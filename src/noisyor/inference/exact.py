@@ -134,6 +134,13 @@ def hidden_configurations(n_hidden: int) -> npt.NDArray[np.uint8]:
     return ((numbers >> np.arange(n_hidden - 1, -1, -1)) & 1).astype(np.uint8)
 
 
+def n_configurations(network: Network) -> int:
+    """Number of hidden states with at most one node of every set on."""
+    sets = network.sets
+    sizes = np.diff(sets.ptr).tolist() if sets else []
+    return int(2 ** (network.n_hidden - sum(sizes)) * math.prod(size + 1 for size in sizes))
+
+
 def configurations_of(network: Network) -> npt.NDArray[np.uint8]:
     """All hidden states with at most one node of every set on, shape (n_states, n_hidden).
 
@@ -144,7 +151,7 @@ def configurations_of(network: Network) -> npt.NDArray[np.uint8]:
         return hidden_configurations(network.n_hidden)
     units = [np.array([k]) for k in np.flatnonzero(sets.number < 0)]
     units += np.split(sets.member, sets.ptr[1:-1])
-    n_states = math.prod(len(members) + 1 for members in units)
+    n_states = n_configurations(network)
     if n_states > 2**MAX_HIDDEN:
         raise InvalidSettingError(
             f"enumeration is for networks of at most {2**MAX_HIDDEN} hidden states, this has "

@@ -7,7 +7,7 @@ network has to beat and a good place to start one from: see `start_from_mixture`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ from noisyor._util.progress import Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, POSITIVE, Rule, check_seed
 from noisyor.data.observations import Observations
 
-__all__ = ["BernoulliMixture", "learn_mixture"]
+__all__ = ["BernoulliMixture", "learn_mixture", "mixtures_by_size"]
 
 _HELD_OUT = 0.1
 """Share of the rows by which the number of classes and of rounds is chosen, if none are given."""
@@ -27,14 +27,18 @@ _CHECK_EVERY, _PATIENCE = 5, 3
 """Rounds between looks at the held-out rows, and looks in a row without a gain after which to stop.
 """
 
-_TOLERANCE = 1e-5
-"""Gain of a round in nats a row below which there is nothing more to learn."""
+_TOLERANCE, _WORTH = 1e-5, 2e-4
+"""Gain in nats a row below which there is nothing more to learn: of a round, and of held-out rows
+between two looks."""
 
-_FEWEST, _MOST = 2, 512
-"""Numbers of classes that a search for it goes through, doubling."""
+_MOST = 512
+"""Number of classes at which a search for it ends."""
 
 _SMOOTHINGS = (0.2, 2.0)
 """Pseudo-rows that are tried: the best varies by the set, by a tenth of a nat and more."""
+
+_CLEAR = 32
+"""Number of classes from which a smoothing that is behind twice in a row is no longer tried."""
 
 _SMOOTHING = Rule(lambda value: value == "auto" or POSITIVE.valid(value), "positive or 'auto'")
 
@@ -49,6 +53,10 @@ _BLOCK = 2**22
 
 _DENSE = 0.03
 """Share of ones from which products of dense matrices are faster than those of sparse ones."""
+
+_SINGLE = 2**17
+"""Rows times classes from which responsibilities have seven digits: twice as fast, and they are
+averages of many rows. Log-probabilities that are handed out always have sixteen."""
 
 _SUREST = 1.0 - 1e-6
 
@@ -86,21 +94,29 @@ class BernoulliMixture:
         rows = Observations.of(X, n_visible=self.probability.shape[1])
         return self._log_probability(_blocks(rows, self.n_classes))
 
+    def classes(self, X: Any) -> FloatArray:
+        """Probability of every class (n_rows, n_classes), given each row."""
+        rows = Observations.of(X, n_visible=self.probability.shape[1])
+        blocks = _blocks(rows, self.n_classes)
+        return np.concatenate([self._posterior(block)[0] for block in blocks])
+
     def _log_probability(self, blocks: Iterable[_Block]) -> FloatArray:
         return np.concatenate([self._posterior(block)[1] for block in blocks])
 
     def _posterior(self, block: _Block) -> tuple[FloatArray, FloatArray]:
         """Probability of every class (n, n_classes) given the rows, and log p of the rows (n,)."""
         log_on, log_off = np.log(self.probability), np.log1p(-self.probability)
-        joint = np.asarray(block.ones @ np.ascontiguousarray((log_on - log_off).T))
-        joint += log_off.sum(axis=1) + np.log(self.share)
+        odds = np.ascontiguousarray((log_on - log_off).T, dtype=block.ones.dtype)
+        joint = np.asarray(block.ones @ odds)
+        joint += (log_off.sum(axis=1) + np.log(self.share)).astype(joint.dtype)
         if block.missing is not None:
-            joint -= block.missing @ log_off.T
+            joint -= block.missing @ log_off.T.astype(joint.dtype)
         top = joint.max(axis=1, keepdims=True)
-        np.exp(joint - top, out=joint)
+        joint -= top
+        np.exp(joint, out=joint)
         total = joint.sum(axis=1, keepdims=True)
         joint /= total
-        return joint, (top + np.log(total))[:, 0]
+        return joint, (top.astype(np.float64) + np.log(total))[:, 0]
 
     def _improved(
         self, blocks: Iterable[_Block], base: FloatArray, smoothing: float
@@ -111,8 +127,8 @@ class BernoulliMixture:
         for block in blocks:
             belongs, log_p = self._posterior(block)
             value += float(log_p @ block.weight)
-            belongs *= block.weight[:, None]
-            size += belongs.sum(axis=0)
+            belongs *= block.weight[:, None].astype(belongs.dtype)
+            size += belongs.sum(axis=0, dtype=np.float64)
             on += (block.ones.T @ belongs).T
             if block.missing is not None:
                 seen -= (block.missing.T @ belongs).T
@@ -131,15 +147,16 @@ class _Block(NamedTuple):
     weight: FloatArray
 
 
-def _blocks(rows: Observations, n_classes: int) -> list[_Block]:
-    """Rows in blocks whose responsibilities fit into memory."""
+def _blocks(rows: Observations, n_classes: int, *, rough: bool = False) -> list[_Block]:
+    """Rows in blocks whose responsibilities fit into memory; ``rough`` ones have seven digits."""
     step, blocks = max(1, _BLOCK // n_classes), []
+    dtype = np.float32 if rough and rows.n_rows * n_classes >= _SINGLE else np.float64
     for begin in range(0, rows.n_rows, step):
         part = rows.take(slice(begin, begin + step))
-        ones = part.to_csr().astype(np.float64)
+        ones = part.to_csr().astype(dtype)
         if part.n_active > _DENSE * part.n_rows * part.n_visible:
             ones = ones.toarray()
-        missing = part.missing_csr().astype(np.float64) if part.n_missing else None
+        missing = part.missing_csr().astype(dtype) if part.n_missing else None
         blocks.append(_Block(ones, missing, part.row_weights))
     return blocks
 
@@ -193,17 +210,51 @@ def learn_mixture(
     if not isinstance(smoothing, str):
         tried = (smoothing,)
     with progress_bar(None, "mixture", "rounds", progress) as bar:
-        found = []
-        for pseudo_rows in tried:
-            learn = _Learner(rows, judges, pseudo_rows, max_rounds, seed, bar)
-            size = None if isinstance(n_components, str) else n_components
-            found.append(learn.best_size() if size is None else learn.mixture(size))
+        learners = [_Learner(rows, judges, one, max_rounds, seed, bar) for one in tried]
+        if isinstance(n_components, str):
+            found = list(_doubled(learners))
+        else:
+            found = [learn.mixture(n_components) for learn in learners]
         best = max(found, key=lambda one: one[1])[0]
         if everything is not None:
             merged = everything.merged()[0]
             learn = _Learner(merged, None, best.smoothing or 1.0, best.rounds + 1, seed, bar)
             best = learn.mixture(best.n_classes)[0]
     return best
+
+
+def mixtures_by_size(
+    rows: Observations, judges: Observations, *, seed: int = 0, progress: Progress = False
+) -> dict[int, tuple[BernoulliMixture, float]]:
+    """The mixtures that a search for the number of classes passes through, by their number.
+
+    With each the mean log p of ``judges`` that chose its rounds and its smoothing; the search ends
+    where more classes have not helped twice. What starts from several sizes learns each once.
+    """
+    rows, judges = rows.merged()[0], judges.merged()[0]
+    with progress_bar(None, "mixture", "rounds", progress) as bar:
+        learners = [_Learner(rows, judges, one, 300, check_seed(seed), bar) for one in _SMOOTHINGS]
+        return {found[0].n_classes: found for found in _doubled(learners)}
+
+
+def _doubled(learners: list[_Learner]) -> Iterator[tuple[BernoulliMixture, float]]:
+    """The best mixture of 1, 2, 4, ... classes by any learner, and the mean log p that chose it."""
+    most = min(_MOST, learners[0].rows.n_rows)
+    size, best_size, best_value, behind = 1, 1, -np.inf, dict.fromkeys(learners, 0)
+    while size <= most:
+        found = {learn: learn.mixture(size) for learn in learners}
+        first = max(found, key=lambda learn: found[learn][1])
+        yield found[first]
+        value = found[first][1]
+        # Twice in a row no better than noise: more classes only learn the rows by heart.
+        if value <= best_value and best_size < size // 2:
+            break
+        if value > best_value:
+            best_size, best_value = size, value
+        for learn in learners:
+            behind[learn] = 0 if learn is first or size < _CLEAR else behind[learn] + 1
+        learners = [learn for learn in learners if behind[learn] < 2]
+        size *= 2
 
 
 class _Learner:
@@ -224,24 +275,11 @@ class _Learner:
         seen = rows.total_weight - rows.missing_csr().T @ weight
         self.base = (rows.to_csr().T @ weight + 0.5) / (seen + 1.0)
 
-    def best_size(self) -> tuple[BernoulliMixture, float]:
-        """The best mixture of any number of classes, and the mean log p that chose it."""
-        best, best_value, size = *self.mixture(1), _FEWEST
-        while size <= min(_MOST, self.rows.n_rows):
-            mixture, value = self.mixture(size)
-            # Twice in a row no better than noise: more classes only learn the rows by heart.
-            if value <= best_value and best.n_classes < size // 2:
-                break
-            if value > best_value:
-                best, best_value = mixture, value
-            size *= 2
-        return best, best_value
-
     def mixture(self, n_classes: int) -> tuple[BernoulliMixture, float]:
         """The best mixture of so many classes on the way, and the mean log p that chose it."""
-        blocks = _blocks(self.rows, n_classes)
+        blocks = _blocks(self.rows, n_classes, rough=True)
         mixture = self._best_start(n_classes, blocks)
-        judges = [] if self.judges is None else _blocks(self.judges, n_classes)
+        judges = [] if self.judges is None else _blocks(self.judges, n_classes, rough=True)
         best, best_value, before, stale = mixture, -np.inf, -np.inf, 0
         for number in range(max(1, self.max_rounds - mixture.rounds)):
             after, total = mixture._improved(blocks, self.base, self.smoothing)
@@ -256,7 +294,7 @@ class _Learner:
                     break
             elif number % _CHECK_EVERY == 0:
                 judged = self.judges.mean(mixture._log_probability(judges))
-                stale = 0 if judged > best_value else stale + 1
+                stale = 0 if judged > best_value + _WORTH else stale + 1
                 if judged > best_value:
                     best, best_value = mixture, judged
                 if stale >= _PATIENCE:

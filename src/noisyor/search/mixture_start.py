@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import COUNT, check_seed
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
@@ -22,8 +23,12 @@ _NONE = 1e-3
 _NOISE = 1e-3
 """Largest noise at the start; the classes already account for nearly all that is on."""
 
-_OWN = 0.3
-"""How likely at most a member of a further set switches on the columns of the row it is made of."""
+_OWN = 0.6
+"""How likely a member of a further set switches on a column of the row that it is made of, if the
+mixture does not account for it at all."""
+
+_CANDIDATES = 4000
+"""Rows that members of further sets are made of, at most."""
 
 _NEVER = 1e-4
 """Smallest probability that an edge works: from nothing, no edge could grow."""
@@ -35,8 +40,10 @@ def start_from_mixture(
     """A bipartite network whose first set of alternatives are the classes of a mixture.
 
     With nothing else it has the probabilities of the mixture, but for a thousandth. Each further
-    set has the given number of alternatives, made of random rows, and is off half of the time: what
-    it is for is left to learning (`learn_by_gibbs` with ``smooth_to="frequency"``).
+    set has the given number of alternatives and is off half of the time. They are made of what the
+    mixture leaves open in some rows, which are drawn one after another and far from each other, as
+    k-means++ draws its centres. The rest is left to learning (`learn_by_gibbs` with
+    ``smooth_to="frequency"``).
 
     Parameters
     ----------
@@ -63,13 +70,11 @@ def start_from_mixture(
     if further_sets:
         if X is None:
             raise InvalidSettingError("further_sets are made of rows of X, but X is None")
-        rows = Observations.of(X, n_visible=n_visible)
         generator = np.random.default_rng([check_seed(seed), 1])
-        weight = rows.row_weights / rows.total_weight
+        open_, weight = _left_open(mixture, Observations.of(X, n_visible=n_visible), generator)
         for size in further_sets:
-            chosen = np.sort(generator.choice(rows.n_rows, size, p=weight))
-            own = np.nan_to_num(rows.take(chosen).to_dense()).astype(np.float64)
-            works.append(np.maximum(_OWN * generator.random(own.shape) * own, _NEVER))
+            chosen = _far_apart(open_, weight, size, generator)
+            works.append(np.maximum(_OWN * open_[chosen], _NEVER))
             prior.append(np.full(size, 0.5 / size))
     sizes = [n_classes, *further_sets]
     return bipartite(
@@ -81,3 +86,32 @@ def start_from_mixture(
         noise_probability=leak,
         alternatives=np.repeat(np.arange(len(sizes)), sizes),
     )
+
+
+def _left_open(
+    mixture: BernoulliMixture, rows: Observations, generator: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """How little a mixture accounts for every one of some rows (n, n_visible), and their weights.
+
+    An entry that is on has one less the probability that the classes of its row give it.
+    """
+    weight = rows.row_weights
+    if rows.n_rows > _CANDIDATES:
+        share = weight / rows.total_weight
+        rows = rows.take(np.sort(generator.choice(rows.n_rows, _CANDIDATES, p=share)))
+        weight = np.ones(_CANDIDATES)
+    ones = np.nan_to_num(rows.to_dense()).astype(np.float64)
+    return ones * (1.0 - mixture.classes(rows) @ mixture.probability), weight
+
+
+def _far_apart(
+    points: FloatArray, weight: FloatArray, size: int, generator: np.random.Generator
+) -> list[int]:
+    """Numbers of points (n, n_visible), each drawn by its squared distance to those before."""
+    chosen: list[int] = []
+    distance = (points**2).sum(axis=1)
+    for _ in range(size):
+        share = weight * (distance + _NEVER)
+        chosen.append(int(generator.choice(len(points), p=share / share.sum())))
+        distance = np.minimum(distance, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
+    return chosen

@@ -11,6 +11,7 @@ from noisyor.engines import NumbaEngine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import enumerate_posterior
 from noisyor.learning import learn_density
+from noisyor.learning.recipes.density import _pyramid
 
 SIZES = [2, 2]
 
@@ -27,13 +28,16 @@ def two_respects(n_rows: int, seed: int) -> Observations:
 
 @pytest.fixture(scope="module")
 def fitted():
-    # From some other seeds the rounds end in a worse optimum: there is one start for each layout.
+    return learned(3)
+
+
+def learned(seed: int):
     return learn_density(
         two_respects(800, 0),
         sets=[[2], SIZES],
         held_out=two_respects(400, 1),
         max_rounds=60,
-        seed=3,
+        seed=seed,
         progress=False,
     )
 
@@ -43,8 +47,15 @@ class TestLayouts:
         assert fitted.settings["sets"] == SIZES
         assert fitted.network.alternatives.tolist() == [0, 0, 1, 1]
         tried = fitted.settings["tried"]
-        assert [one["sets"] for one in tried] == [[2], SIZES]
-        assert tried[1]["held_out"] > tried[0]["held_out"] + 0.5
+        assert [one["sets"] for one in tried] == [[2], SIZES, SIZES]  # one start, and a second
+        assert max(one["held_out"] for one in tried[1:]) > tried[0]["held_out"] + 0.5
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_from_any_seed(self, seed):
+        found = learned(seed)
+        assert found.settings["sets"] == SIZES
+        tried = found.settings["tried"]
+        assert max(one["held_out"] for one in tried[1:]) > tried[0]["held_out"] + 0.5
 
     def test_it_is_better_on_rows_that_decided_nothing(self, fitted):
         test = two_respects(500, 2)
@@ -62,10 +73,24 @@ class TestLayouts:
     def test_a_number_of_hidden_nodes_is_shared_out(self):
         rows = two_respects(60, 0)
         found = learn_density(rows, 4, max_rounds=1, progress=False)
-        assert [one["sets"] for one in found.settings["tried"]] == [[4], [2, 2], [2, 1, 1]]
+        tried = [one["sets"] for one in found.settings["tried"]]
+        assert tried[:3] == [[4], [2, 2], [2, 1, 1]]
         assert found.network.n_hidden == 4
         one = learn_density(rows, 1, max_rounds=1, progress=False)
         assert one.network.n_hidden == 1
+
+    @pytest.mark.parametrize(
+        ("total", "sizes"), [(1, [1]), (2, [1, 1]), (5, [3, 1, 1]), (100, [50, 25, 13, 12])]
+    )
+    def test_pyramids(self, total, sizes):
+        assert _pyramid(total) == sizes
+
+    def test_the_number_of_hidden_nodes_is_found(self):
+        """The mixtures on the way to the best number of classes are where pyramids start."""
+        found = learn_density(two_respects(800, 0), held_out=two_respects(400, 1), progress=False)
+        first, *pyramids = (one["sets"] for one in found.settings["tried"])
+        assert len(first) == 1
+        assert all(sum(sizes) <= first[0] and len(sizes) == 4 for sizes in pyramids)
 
 
 class TestRecord:
@@ -74,15 +99,16 @@ class TestRecord:
         assert fitted.settings["seed"] == 3
         steps = [one.step for one in fitted.history.evaluations]
         assert steps == sorted(set(steps))
-        assert set(steps) <= {10, 20, 30, 40, 50, 60}
+        assert steps == [20, 60]
         values = [one.elbo for one in fitted.history.evaluations]
-        best = steps[int(np.argmax(values))]
-        assert fitted.settings["rounds"] == best
-        assert fitted.settings["tried"][1]["held_out"] == max(values)
+        assert fitted.settings["rounds"] == 60
+        held_out = [one["held_out"] for one in fitted.settings["tried"]]
+        assert max(held_out) == values[-1]
 
     def test_the_values_are_held_out_log_p(self, fitted):
         exact = enumerate_posterior(fitted.network, two_respects(400, 1)).log_likelihood
-        assert fitted.settings["tried"][1]["held_out"] == pytest.approx(exact.mean(), abs=0.02)
+        value = fitted.history.evaluations[-1].elbo
+        assert value == pytest.approx(exact.mean(), abs=0.02)
 
 
 class TestIndependence:

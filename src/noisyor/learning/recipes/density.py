@@ -9,24 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
-from noisyor._util.arrays import FloatArray
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.progress import Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
-from noisyor.inference.evidence import EvidenceEstimate, estimate_evidence
+from noisyor.inference.evidence import explore_configurations
 from noisyor.learning.gibbs_em import GibbsRounds
 from noisyor.learning.judge import hold_out
 from noisyor.learning.recipes.fit import FitResult
 from noisyor.learning.state import Evaluation, History
 from noisyor.network.graph import Network
-from noisyor.search.mixture import BernoulliMixture, learn_mixture
+from noisyor.search.mixture import BernoulliMixture, learn_mixture, mixtures_by_size
 from noisyor.search.mixture_start import start_from_mixture
 from noisyor.search.restarts import sample_rows
 
@@ -39,21 +40,31 @@ a hundred, many are on in a few rows only, but a further set has fewer to itself
 _PACE = 0.3
 """How much the counts of one round count, against those of all rounds before."""
 
-_ROUNDS, _PATIENCE = 10, 2
-"""Rounds between looks at held-out rows, and looks in a row without a gain after which to stop."""
+_LOOKS = (20, 60)
+"""Rounds after which layouts are compared on held-out rows: half of them go on, then one does."""
+
+_MORE, _PATIENCE = 80, 2
+"""Rounds between later looks, and looks in a row without a gain after which to stop."""
+
+_STARTS = 2
+"""Starts of the layout that leads at the first look: rounds may end in a worse optimum."""
 
 _MAX_ENTRIES = 2**24
 """Above this many entries, a random subset of the rows is learned from."""
 
-_FEW = 64
-"""Alternatives of each of four sets, at most: rows of hundreds of kinds are often of some dozen
-kinds in each of several respects."""
+_SETS = 4
+"""Sets of a pyramid: rows of hundreds of kinds are often of some dozen kinds in one respect, and of
+ever fewer in others."""
 
-_JUDGES = 1000
-"""Held-out rows that are looked at, at most."""
+_SMALLEST = 8
+"""Hidden nodes of the smallest pyramid."""
 
-_CHAINS, _STEPS = 8, 16
-"""Chains and sweeps of an estimate that is only compared with others by the same draws."""
+_FIRST_JUDGES, _JUDGES = 300, 1000
+"""Held-out rows that are looked at, at most: at the first look, and later."""
+
+_SAMPLES, _STAY, _FIRST_EFFORT, _EFFORT = 2, 4, (4, 12), (8, 16)
+"""Chains and steps of an estimate, at the first look and later: those of a look are only compared
+with each other, by the same draws."""
 
 
 def learn_density(
@@ -61,7 +72,7 @@ def learn_density(
     n_components: int | Literal["auto"] = "auto",
     *,
     sets: Sequence[Sequence[int]] | None = None,
-    max_rounds: int = 200,
+    max_rounds: int = 300,
     held_out: Any = None,
     seed: int = 0,
     engine: EngineLike = "auto",
@@ -69,17 +80,18 @@ def learn_density(
 ) -> FitResult:
     """Learn a bipartite network that gives held-out rows a high probability.
 
-    A mixture of Bernoullis comes first (`learn_mixture`). Its classes become a set of alternatives,
-    further sets are added (`start_from_mixture`), and rounds of Gibbs sampling follow as long as
-    held-out rows gain. The layout of sets that did best on held-out rows is kept, if it is better
-    than the first one by more than the standard error of their difference.
+    Mixtures of Bernoullis come first (`learn_mixture`), of one class, two, four, and so on. The
+    classes of one become a set of alternatives, further sets are added (`start_from_mixture`), and
+    rounds of Gibbs sampling follow. Several layouts of sets race: after some rounds held-out rows
+    drop half of them, and the last goes on as long as it gains. It is kept if it is better than the
+    best mixture by more than the standard error of their difference.
 
     Parameters
     ----------
     X : binary data (n_rows, n_visible). Rows that repeat are worked on once, weights count.
     n_components : number of hidden nodes; ``"auto"`` finds it.
     sets : layouts to try, each the sizes of its sets, in place of `n_components`.
-    max_rounds : rounds of Gibbs sampling for each layout, at most.
+    max_rounds : rounds of Gibbs sampling of the best layout, at most.
     held_out : rows that decide; without them a tenth of the rows is held out, and what these
         decided is learned again from all rows.
     seed : of the starts and the samples.
@@ -89,7 +101,7 @@ def learn_density(
     Returns
     -------
     The network; the record, whose evaluations are estimates of the held-out log p; and settings,
-    with the sizes of the sets and what every layout reached.
+    with the sizes of the sets, and what every layout reached when it was dropped.
 
     Examples
     --------
@@ -115,10 +127,14 @@ def learn_density(
     search = _Search(rows.merged()[0], judges, max_rounds, seed, engine, progress)
     if sets is None:
         sets = _layouts(n_components, search)
-    found = [search.learn(list(layout)) for layout in sets]
-    best = max(found, key=lambda one: one.score)
-    if not search.clearly_better(best, found[0]):
-        best = found[0]
+    layouts = [list(layout) for layout in sets]
+    plain = [search.plain(layout) for layout in layouts if len(layout) == 1]
+    best, raced = search.race([layout for layout in layouts if len(layout) > 1])
+    simplest = max(plain, key=lambda one: one.score, default=None)
+    if best is None or (simplest is not None and not search.clearly_better(best, simplest)):
+        best = simplest
+    if best is None:  # the time was over before any layout had been looked at closely
+        best = max(raced, key=lambda one: one.score)
     network = best.network
     with suppress(TimeUpError):
         network = network if everything is None else search.with_all(best, everything)
@@ -127,35 +143,60 @@ def learn_density(
         "sets": best.layout,
         "rounds": best.rounds,
         "seed": seed,
-        "tried": [{"sets": one.layout, "held_out": one.score} for one in found],
+        "tried": [
+            {"sets": one.layout, "rounds": one.rounds, "held_out": one.score}
+            for one in [*plain, *raced]
+        ],
     }
     evaluations = tuple(Evaluation(step=step, elbo=value) for step, value in best.curve)
     return FitResult(network, History(evaluations=evaluations), settings)
 
 
 def _layouts(n_components: int | str, search: _Search) -> list[list[int]]:
-    """Sizes of sets to try: one set, two, three and, if the number is free, four smaller ones."""
+    """Sizes of sets to try: one set, and pyramids; of a given number of nodes also two sets."""
     if isinstance(n_components, str):
-        n_classes = search.mixture("auto").n_classes
-        half = max(1, n_classes // 2)
-        few = min(half, _FEW)
-        return [[n_classes], [n_classes, half], [half, half, half], [few, few, few, few]]
-    parts = [
-        [n_components // n + (part < n_components % n) for part in range(n)] for n in (1, 2, 3)
-    ]
-    return [[size for size in layout if size] for layout in parts if layout[0]]
+        n_classes = search.best_size()
+        totals = [n_classes // 2**step for step in range(3)]
+        layouts = [[n_classes], *(_pyramid(total) for total in totals if total >= _SMALLEST)]
+    else:
+        half = n_components // 2
+        layouts = [[n_components], [n_components - half, half], _pyramid(n_components)]
+    kept: list[list[int]] = []
+    for layout in layouts:
+        if all(layout) and layout not in kept:
+            kept.append(layout)
+    return kept
 
 
-@dataclass(frozen=True, eq=False)
+def _pyramid(total: int) -> list[int]:
+    """Four sets at most, each half as large as the one before, the last two alike."""
+    sizes: list[int] = []
+    rest = total
+    while rest and len(sizes) < _SETS - 1:
+        sizes.append(-(-rest // 2))
+        rest -= sizes[-1]
+    return [*sizes, rest] if rest else sizes
+
+
+@dataclass(eq=False)
 class _Found:
-    """A layout, the network that it led to, and held-out log p: by row, mean, and on the way."""
+    """A layout on its way: its network, held-out log p of every row looked at and their mean.
+
+    ``rounds`` and ``curve``: at which number of rounds the network was best, and the mean at every
+    look. ``sampler`` goes on with it, ``done`` is how far it is; a mixture has none. ``start`` is
+    the number of its start; ``is_rough`` if held-out rows had at most a first look.
+    """
 
     layout: list[int]
     network: Network
     per_row: FloatArray
-    score: float
-    rounds: int
-    curve: list[tuple[int, float]]
+    score: float = -np.inf
+    rounds: int = 0
+    curve: list[tuple[int, float]] = field(default_factory=list)
+    sampler: GibbsRounds | None = None
+    done: int = 0
+    start: int = 0
+    is_rough: bool = True
 
 
 class _Search:
@@ -173,52 +214,95 @@ class _Search:
         self.rows, self.judges, self.max_rounds = rows, judges.merged()[0], max_rounds
         self.seed, self.engine, self.progress = seed, engine, progress
         self._mixtures: dict[int, BernoulliMixture] = {}
-        self._few, most = self.judges, judges.n_rows
-        order = np.random.default_rng([seed, 2]).permutation(most)
-        while self._few.n_rows > _JUDGES:
-            # Rows are drawn before they are merged, so that frequent ones count as they should.
-            most = max(_JUDGES, most // 2)
-            self._few = judges.take(np.sort(order[:most])).merged()[0]
+        order = np.random.default_rng([seed, 2]).permutation(judges.n_rows)
+        self._few = _at_most(_JUDGES, judges, order)
+        self._fewest = _at_most(_FIRST_JUDGES, judges, order)
 
-    def mixture(self, n_classes: int | Literal["auto"]) -> BernoulliMixture:
+    def best_size(self) -> int:
+        """Number of classes of the mixture that is best for the judges."""
+        found = mixtures_by_size(self.rows, self.judges, seed=self.seed, progress=self.progress)
+        self._mixtures |= {size: mixture for size, (mixture, _) in found.items()}
+        return max(found, key=lambda size: found[size][1])
+
+    def mixture(self, n_classes: int) -> BernoulliMixture:
         """A mixture of so many classes; each is learned once."""
-        if n_classes in self._mixtures:
-            return self._mixtures[int(n_classes)]
-        mixture = learn_mixture(
-            self.rows, n_classes, held_out=self.judges, seed=self.seed, progress=self.progress
-        )
-        return self._mixtures.setdefault(mixture.n_classes, mixture)
+        if n_classes not in self._mixtures:
+            self._mixtures[n_classes] = learn_mixture(
+                self.rows, n_classes, held_out=self.judges, seed=self.seed, progress=self.progress
+            )
+        return self._mixtures[n_classes]
 
-    def learn(self, layout: list[int]) -> _Found:
-        """Rounds from the start of a layout, until held-out rows no longer gain."""
+    def plain(self, layout: list[int]) -> _Found:
+        """A single set: the mixture, which its own rounds have brought to the best already."""
         mixture = self.mixture(layout[0])
-        network = start_from_mixture(mixture, self.rows, layout[1:], seed=self.seed)
-        if len(layout) == 1:
-            # A single set is the mixture, which its own rounds have brought to the best already.
-            per_row = mixture.log_probability(self._few)
-            score = self._few.mean(per_row)
-            return _Found(layout, network, per_row, score, 0, [(0, score)])
-        rounds = self._rounds(network, self.rows, mixture)
-        best, score, done, best_at, stale = network, -np.inf, 0, 0, 0
-        per_row = np.full(self._few.n_rows, -np.inf)
-        curve: list[tuple[int, float]] = []
-        name = "+".join(str(size) for size in layout)
+        per_row = mixture.log_probability(self._few)
+        score = self._few.mean(per_row)
+        network = start_from_mixture(mixture)
+        return _Found(layout, network, per_row, score, curve=[(0, score)])
+
+    def race(self, layouts: list[list[int]]) -> tuple[_Found | None, list[_Found]]:
+        """The best of several layouts, None if none came to a close look, and all that set out."""
+        if not layouts:
+            return None, []
+        runners = [self._start(layout, 0) for layout in layouts]
+        everyone = list(runners)
+        total = len(runners) * _LOOKS[0] + _STARTS * _LOOKS[1] + self.max_rounds
         with (
-            progress_bar(self.max_rounds, f"sets {name}", "rounds", self.progress) as bar,
+            progress_bar(total, "sets", "rounds", self.progress) as bar,
             suppress(TimeUpError),
         ):
-            while done < self.max_rounds and stale < _PATIENCE:
-                count = min(_ROUNDS, self.max_rounds - done)
-                network = rounds.advance(count, bar)
-                done += count
-                estimate = self._estimate(network)
-                value = estimate.mean
-                curve.append((done, value))
-                bar.set_postfix(held_out=f"{value:.3f}")
-                stale = 0 if value > score else stale + 1
-                if value > score:
-                    best, score, best_at, per_row = network, value, done, estimate.per_row
-        return _Found(layout, best, per_row, score, best_at, curve)
+            for look in _LOOKS:
+                first = look == _LOOKS[0]
+                for runner in runners:
+                    self._advance(runner, look, bar, first=first)
+                runners.sort(key=lambda one: -one.score)
+                runners = runners[: -(-len(runners) // 2)] if first else runners[:1]
+                if first:
+                    again = [self._start(runners[0].layout, n) for n in range(1, _STARTS)]
+                    runners, everyone = runners + again, everyone + again
+            (best,) = runners
+            while best.done < min(self.max_rounds, best.rounds + _PATIENCE * _MORE):
+                self._advance(best, best.done + _MORE, bar)
+        close = [one for one in everyone if not one.is_rough]
+        return max(close, key=lambda one: one.score, default=None), everyone
+
+    def _start(self, layout: list[int], number: int) -> _Found:
+        """Start a layout, for the first time or another one."""
+        network, sampler = self._sampler(layout, self.rows, self.mixture(layout[0]), number)
+        return _Found(layout, network, np.empty(0), sampler=sampler, start=number)
+
+    def _sampler(
+        self, layout: list[int], rows: Observations, mixture: BernoulliMixture, number: int
+    ) -> tuple[Network, GibbsRounds]:
+        network = start_from_mixture(mixture, rows, layout[1:], seed=self.seed + number)
+        return network, GibbsRounds(
+            network,
+            rows,
+            smoothing=_SMOOTHING * mixture.smoothing**0.5,
+            smooth_to="frequency",
+            pace=_PACE,
+            all_off=True,
+            seed=self.seed + number,
+            engine=self.engine,
+        )
+
+    def _advance(self, runner: _Found, look: int, bar: Any, *, first: bool = False) -> None:
+        """Rounds up to a number of them, and a look at held-out rows."""
+        assert runner.sampler is not None
+        look = min(look, self.max_rounds)
+        if look > runner.done:
+            network = runner.sampler.advance(look - runner.done, bar)
+        else:
+            network = runner.network
+        runner.done = look
+        per_row = self._log_probability(network, first)
+        value = (self._fewest if first else self._few).mean(per_row)
+        bar.set_postfix(sets="+".join(map(str, runner.layout)), held_out=f"{value:.3f}")
+        runner.curve.append((look, value))
+        # A first look is rougher, and later ones are not compared with it.
+        if value > runner.score or runner.is_rough:
+            runner.network, runner.score, runner.per_row = network, value, per_row
+            runner.rounds, runner.is_rough = look, first
 
     def with_all(self, found: _Found, rows: Observations) -> Network:
         """The layout that was found, learned from all rows for as many rounds."""
@@ -228,46 +312,49 @@ class _Search:
             rows,
             classes.n_classes,
             smoothing=classes.smoothing,
-            max_rounds=classes.rounds,
+            max_rounds=max(1, classes.rounds),
             seed=self.seed,
             progress=self.progress,
         )
-        network = start_from_mixture(classes, rows, found.layout[1:], seed=self.seed)
-        if not found.rounds:
-            return network
+        if found.sampler is None:
+            return start_from_mixture(classes)
+        network, sampler = self._sampler(found.layout, rows, classes, found.start)
         with progress_bar(found.rounds, "all rows", "rounds", self.progress) as bar:
-            return self._rounds(network, rows, classes).advance(found.rounds, bar)
-
-    def _rounds(
-        self, network: Network, rows: Observations, mixture: BernoulliMixture
-    ) -> GibbsRounds:
-        return GibbsRounds(
-            network,
-            rows,
-            smoothing=_SMOOTHING * mixture.smoothing**0.5,
-            smooth_to="frequency",
-            pace=_PACE,
-            all_off=True,
-            seed=self.seed,
-            engine=self.engine,
-        )
+            for before, look in pairwise([0, *(look for look, _ in found.curve)]):
+                if before < look <= found.rounds:
+                    network = sampler.advance(look - before, bar)
+        return network
 
     def clearly_better(self, one: _Found, other: _Found) -> bool:
         """Whether held-out rows prefer one by more than the standard error of the difference."""
-        if one is other:
-            return False
         weight, difference = self._few.row_weights, one.per_row - other.per_row
         mean = self._few.mean(difference)
         error = np.sqrt((weight * (difference - mean) ** 2).sum()) / weight.sum()
         return bool(mean > error)
 
-    def _estimate(self, network: Network) -> EvidenceEstimate:
-        return estimate_evidence(
+    def _log_probability(self, network: Network, first: bool) -> FloatArray:
+        """Log p of the judges; chains start from fewer samples than in `estimate_evidence`."""
+        n_chains, n_steps = _FIRST_EFFORT if first else _EFFORT
+        return explore_configurations(
             network,
-            self._few,
-            n_chains=_CHAINS,
-            n_steps=_STEPS,
+            self._fewest if first else self._few,
+            n_samples=_SAMPLES,
             n_expansions=1,
+            n_chains=n_chains,
+            n_steps=n_steps,
+            n_stay=_STAY,
             seed=self.seed,
             engine=self.engine,
-        )
+        ).log_evidence
+
+
+def _at_most(most: int, judges: Observations, order: LongArray) -> Observations:
+    """Distinct rows, at most so many, of the first in this order.
+
+    Rows are drawn before they are merged, so that frequent ones count as they should.
+    """
+    few, drawn = judges.merged()[0], judges.n_rows
+    while few.n_rows > most:
+        drawn = max(most, drawn // 2)
+        few = judges.take(np.sort(order[:drawn])).merged()[0]
+    return few
