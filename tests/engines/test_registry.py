@@ -28,6 +28,8 @@ def _own_names(monkeypatch):
 
 @pytest.mark.parametrize("name", engine_names())
 def test_names(name):
+    if name == "warp":
+        pytest.importorskip("warp")
     engine = get_engine(name)
     assert isinstance(engine, Engine)
     assert engine.name == name
@@ -54,6 +56,16 @@ def test_a_function_that_is_lacking_falls_back_to_numba():
     assert get_engine(partial, "log_joint") is partial
     assert get_engine(partial, "mean_field").name == "numba"
     assert get_engine(partial) is partial
+
+
+def test_what_stands_in_has_the_threads_of_the_engine():
+    @dataclass(frozen=True)
+    class Threaded(Partial):
+        n_threads: int | None = None
+
+    assert get_engine(Threaded(n_threads=3), "polish").workers == 3
+    assert get_engine(Threaded(n_threads=3), "polish", n_threads=1).workers == 1
+    assert Runner(Threaded(n_threads=3), nor.bipartite(3, 2)).on("polish")[0].workers == 3
 
 
 def test_and_to_numpy_where_numba_lacks_it_too(monkeypatch):
@@ -98,7 +110,7 @@ def test_a_name_is_given_once(name):
 
 
 def test_unknown_names_and_wrong_types_are_refused():
-    expected = "engine is 'auto', 'numba', 'numpy', or an engine, got "
+    expected = "engine is 'auto', 'numba', 'numpy', 'warp', or an engine, got "
     with pytest.raises(InvalidSettingError, match=f"{expected}'cuda'"):
         get_engine("cuda")
     with pytest.raises(InvalidSettingError, match=f"{expected}int"):

@@ -128,40 +128,50 @@ def joint_problem(seed=0, given=False):
 
 
 def per_row(engine, network, evidence, states):
-    """Results by row of every function that has some: name -> arrays, lines of a row together."""
+    """Results by row of the engine's functions: name -> arrays, lines of a row together."""
     prepared = engine.prepare(network)
     free = evidence._replace(clamp=evidence.clamp[:0])
     polish, chains = PolishOptions(3, False, False), AnnealingOptions(3, 2, 3, 2)
-    return {
-        "max_product": engine.max_product(prepared, evidence, MAX_PRODUCT, KEY, with_beliefs=True),
-        "polish": (engine.polish(prepared, evidence, states, polish),),
-        "log_joint": (engine.log_joint(prepared, evidence, states),),
-        "mean_field": engine.mean_field(prepared, evidence, MEAN_FIELD, with_q=True),
-        "gibbs_sweep": (engine.gibbs_sweep(prepared, free, states[::2], KEY).states,),
-        "anneal": engine.anneal(prepared, evidence, states, chains, KEY, with_probability=True),
+    calls = {
+        "max_product": lambda do: do(prepared, evidence, MAX_PRODUCT, KEY, with_beliefs=True),
+        "polish": lambda do: (do(prepared, evidence, states, polish),),
+        "log_joint": lambda do: (do(prepared, evidence, states),),
+        "mean_field": lambda do: do(prepared, evidence, MEAN_FIELD, with_q=True),
+        "gibbs_sweep": lambda do: (do(prepared, free, states[::2], KEY).states,),
+        "anneal": lambda do: do(prepared, evidence, states, chains, KEY, with_probability=True),
     }
+    return _of_its_own(engine, calls)
 
 
 def sums(engine, network, evidence, states):
-    """Results summed over rows: name -> list of arrays."""
+    """Results of the engine's functions summed over rows: name -> list of arrays."""
     prepared = engine.prepare(network)
     free = evidence._replace(clamp=evidence.clamp[:0])
-    found = {
-        "log_joint_gradient": engine.log_joint_gradient(prepared, evidence, states),
-        "mean_field_gradient": engine.mean_field_gradient(prepared, evidence, MEAN_FIELD)[0],
-        "gibbs_sweep": engine.gibbs_sweep(prepared, free, states[::2], KEY)[1:],
+    calls = {
+        "log_joint_gradient": lambda do: do(prepared, evidence, states),
+        "mean_field_gradient": lambda do: do(prepared, evidence, MEAN_FIELD)[0],
+        "gibbs_sweep": lambda do: do(prepared, free, states[::2], KEY)[1:],
     }
+    found = _of_its_own(engine, calls)
     return {name: [np.asarray(part) for part in parts] for name, parts in found.items()}
 
 
 def others(engine):
-    """Results of the functions that know no network."""
+    """Results of the engine's functions that know no network."""
     options = JointOptions(12, 0.5, 1e-4)
-    return {
-        "joint_max_product": engine.joint_max_product(joint_problem(), options),
-        "joint_max_product, patches given": engine.joint_max_product(
-            joint_problem(given=True), options
+    calls = {
+        "joint_max_product": lambda do: (
+            *do(joint_problem(), options),
+            *do(joint_problem(given=True), options),
         ),
-        "cover_memberships": engine.cover_memberships(*cover_problem()),
-        "improve_cover": engine.improve_cover(*improvement_problem()),
+        "cover_memberships": lambda do: do(*cover_problem()),
+        "improve_cover": lambda do: do(*improvement_problem()),
+    }
+    return _of_its_own(engine, calls)
+
+
+def _of_its_own(engine, calls):
+    """Results of the calls of functions that the engine has itself."""
+    return {
+        name: call(getattr(engine, name)) for name, call in calls.items() if name in engine.supports
     }

@@ -7,3 +7,4 @@ from .numpy.engine import NumpyEngine as NumpyEngine
 from .registry import engine_names as engine_names
 from .registry import get_engine as get_engine
 from .registry import register_engine as register_engine
+from .warp.engine import WarpEngine as WarpEngine

@@ -14,6 +14,7 @@ __all__ = ["Runner", "engine_names", "get_engine", "register_engine"]
 _HOMES = {
     "numba": "noisyor.engines.numba.engine:NumbaEngine",
     "numpy": "noisyor.engines.numpy.engine:NumpyEngine",
+    "warp": "noisyor.engines.warp.engine:WarpEngine",
 }
 _FALLBACK = ("numba", "numpy")
 _CHECKED: set[type] = set()
@@ -56,7 +57,7 @@ def get_engine(
     ----------
     engine : ``"auto"`` (numba), one of `engine_names`, or an engine, returned as it is.
     function : a function of the contract that is needed. An engine without it is replaced by
-        numba, or NumPy where that lacks it too.
+        numba, or NumPy where that lacks it too, on as many threads.
     n_threads : workers of an engine given by name; None for ``NOISYOR_NUM_THREADS`` or all cores.
 
     Examples
@@ -76,6 +77,8 @@ def get_engine(
         return found
     if function not in FUNCTIONS:
         raise InvalidSettingError(f"engines have no function {function!r}")
+    if n_threads is None:
+        n_threads = getattr(found, "n_threads", None)
     candidates = (_named(name, n_threads) for name in _FALLBACK)
     return next(other for other in candidates if function in other.supports)
 

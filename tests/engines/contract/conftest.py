@@ -1,16 +1,22 @@
 """Every test here that asks for ``engine`` runs on each engine that has the functions it needs."""
 
 import pytest
+from whole_engines import skip_without, whole_engine
 
-from noisyor.engines.contract import Engine
-from noisyor.engines.registry import engine_names, get_engine
+from noisyor.engines.contract import FUNCTIONS, Engine
+from noisyor.engines.registry import engine_names
+from noisyor.errors import MissingExtraError
 
 
 @pytest.fixture(params=engine_names())
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """An engine with two workers, if it supports what the module names as ``NEEDS``."""
-    found = get_engine(request.param, n_threads=2)
-    lacking = sorted(set(getattr(request.module, "NEEDS", ())) - found.supports)
-    if lacking:
-        pytest.skip(f"the engine {found.name} has no {', '.join(lacking)}")
+    """An engine with two workers, if it has any of what the module names as ``NEEDS``.
+
+    What it lacks falls back to another one, as it does in use.
+    """
+    try:
+        found = whole_engine(request.param, n_threads=2)
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+    skip_without(found, *getattr(request.module, "NEEDS", FUNCTIONS))
     return found

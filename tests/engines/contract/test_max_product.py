@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_networks import loopy_problem, random_network, random_rows, random_tree
 from reference_max_product import max_product_row
+from whole_engines import whole_engine
 
 import noisyor as nor
 from noisyor.engines.contract import FREE, NEVER, NoiseKey
 from noisyor.engines.noise import combine, logistic
-from noisyor.engines.registry import get_engine
 from noisyor.inference.exact import augmented_table, enumerate_posterior, hidden_configurations
 
 NEEDS = ("max_product", "polish", "log_joint")
@@ -225,7 +225,7 @@ def test_states_do_not_depend_on_grouping_order_or_threads(engine, seed, order_s
     whole = explained(engine, network, data, **how)
     order = np.random.default_rng(order_seed).permutation(12)
     cut = order_seed % 11 + 1
-    other = get_engine(engine.name, n_threads=threads)
+    other = whole_engine(engine.name, n_threads=threads)
     parts = [
         explained(other, network, data.take(order[part]), **how)
         for part in (slice(0, cut), slice(cut, 12))

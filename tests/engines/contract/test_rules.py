@@ -14,10 +14,10 @@ from every_function import (
     sums,
 )
 from random_networks import random_network
+from whole_engines import WITHOUT_A_NETWORK, skip_without, whole_engine
 
 from noisyor.engines.contract import FUNCTIONS, Engine, GradientSum, JointOptions
 from noisyor.engines.reduction import MEAN_FIELD_ROWS, ROWS_OF_BLOCK
-from noisyor.engines.registry import get_engine
 
 NEEDS = tuple(sorted(FUNCTIONS))
 
@@ -56,6 +56,7 @@ def test_arguments_are_not_changed(engine):
 
 
 def test_arguments_without_a_network_are_not_changed(engine):
+    skip_without(engine, *WITHOUT_A_NETWORK)
     weights, factors, *rest = cover_problem()
     arguments = [weights, *factors, *rest]
     copies = kept_alike(engine, arguments)
@@ -78,7 +79,7 @@ def test_bits_do_not_depend_on_the_workers(engine):
     n_rows = 600 if engine.workers > 1 else 20  # more than one block
     many = problem(random_network(2, max_hidden=3, max_visible=4), 2, n_rows=n_rows)
     for count in (1, 3):
-        other = get_engine(engine.name, n_threads=count)
+        other = whole_engine(engine.name, n_threads=count)
         assert_same(per_row(other, *given.arguments), per_row(engine, *given.arguments))
         assert_same(sums(other, *many.arguments), sums(engine, *many.arguments))
         assert_same(others(other), others(engine))
@@ -101,6 +102,7 @@ def test_rows_do_not_depend_on_their_order_or_on_each_other(engine):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_row_of_weight_three_counts_as_three_rows(engine, seed):
+    skip_without(engine, "log_joint_gradient")
     network = random_network(seed, max_hidden=7, tied=seed == 1)
     weighted = problem(network, seed, weights=[1.0, 3.0, 1.0, 2.0, 1.0, 1.0])
     copies = problem(network, seed).taken([0, 1, 1, 1, 2, 3, 3, 4, 5])
@@ -130,6 +132,7 @@ def in_two_parts(given, first):
 @pytest.mark.parametrize("rest", [1, 300, 700])
 def test_sums_over_whole_blocks_add_up_to_the_bits_of_the_whole(engine, rest):
     """A worker may take the first 512 * 2**k rows, another the rest of up to as many."""
+    skip_without(engine, "log_joint_gradient", "gibbs_sweep")
     first = 2 * ROWS_OF_BLOCK
     network = random_network(2, max_hidden=3, max_visible=5)
     weights = np.random.default_rng(0).integers(1, 5, first + rest).astype(float)
@@ -151,6 +154,7 @@ def test_sums_over_whole_blocks_add_up_to_the_bits_of_the_whole(engine, rest):
 
 @pytest.mark.parametrize("rest", [5, 70, 300])
 def test_sums_of_mean_field_add_up_to_the_bits_of_the_whole(engine, rest):
+    skip_without(engine, "mean_field_gradient")
     first = 2 * MEAN_FIELD_ROWS
     network = random_network(2, max_hidden=3, max_visible=5)
     given = problem(network, 3, n_rows=first + rest)

@@ -7,9 +7,9 @@ import pytest
 from engine_calls import explained
 from random_networks import loopy_problem, random_network, random_rows, random_tree
 from reference_max_product import max_product_row
+from whole_engines import whole_engine
 
 import noisyor as nor
-from noisyor.engines.registry import get_engine
 
 NEEDS = ("max_product", "log_joint")
 
@@ -96,7 +96,7 @@ def test_rows_do_not_depend_on_their_neighbours_or_the_threads(engine):
     data = nor.Observations.of(random_rows(network, 5, n_rows=40))
     how = {"two_stage": True, "temperature": 1.0, "seed": 2}
     together = explained(engine, network, data, **how)
-    one_thread = explained(get_engine(engine.name, n_threads=1), network, data, **how)
+    one_thread = explained(whole_engine(engine.name, n_threads=1), network, data, **how)
     alone = explained(engine, network, data.take([17]), **how)
     for many, same, single in zip(together, one_thread, alone, strict=True):
         np.testing.assert_array_equal(many, same)

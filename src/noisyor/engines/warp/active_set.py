@@ -1,0 +1,148 @@
+"""Which nodes of a line take part in max-product, and what is known of them."""
+
+import warp as wp
+
+from noisyor.engines.contract import FREE as FREE_STATE
+from noisyor.engines.warp.graph import Graph, Options, Rows, Work
+from noisyor.engines.warp.scalar import NEVER, place
+
+OFF = wp.constant(wp.uint8(0))
+ON = wp.constant(wp.uint8(1))
+FREE = wp.constant(wp.uint8(FREE_STATE))
+_UNSEEN = wp.constant(wp.uint8(3))
+
+
+@wp.struct
+class Selection:
+    """How many nodes take part: hidden ones, children that are on, and all children.
+
+    ``first`` and ``end`` of the row's ones, ``first_missing`` and ``end_missing`` of what was not
+    observed.
+    """
+
+    hidden: int
+    on: int
+    children: int
+    first: int
+    end: int
+    first_missing: int
+    end_missing: int
+
+
+@wp.func
+def select(graph: Graph, rows: Rows, options: Options, work: Work, row: int, line: int):
+    """Fill the lists of ``work`` for one line; what takes no part is known to be off."""
+    found = Selection()
+    found.first = rows.ptr[row]
+    found.end = rows.ptr[row + 1]
+    found.first_missing = rows.missing_ptr[row]
+    found.end_missing = rows.missing_ptr[row + 1]
+    n_hidden = graph.n_hidden
+    lines = work.lines
+    clamp_row = wp.min(row, rows.clamps - 1) * n_hidden
+    found.hidden = n_hidden
+    for k in range(n_hidden):
+        state = FREE
+        if rows.clamps > 0:
+            state = rows.clamp[clamp_row + k]
+        at = place(k, n_hidden, line, lines)
+        work.known[at] = state
+        work.belief[at] = NEVER
+        work.hidden[at] = k
+    if options.ancestors_only != 0:
+        found.hidden = _ancestors(graph, rows, options, work, found, clamp_row, line)
+
+    count = int(0)
+    for entry in range(found.first, found.end):
+        work.children[place(count, work.most_children, line, lines)] = rows.columns[entry]
+        count += 1
+    count = _add_hidden(graph, work, found.hidden, line, ON, count)
+    # Children that are on come first: their update is the simpler one.
+    found.on = count
+    if options.maximize_missing != 0:
+        for entry in range(found.first_missing, found.end_missing):
+            node = rows.missing_columns[entry]
+            work.children[place(count, work.most_children, line, lines)] = node
+            count += 1
+    count = _add_hidden(graph, work, found.hidden, line, FREE, count)
+    found.children = count
+    return found
+
+
+@wp.func
+def _add_hidden(graph: Graph, work: Work, n_hidden: int, line: int, state: wp.uint8, count: int):
+    """Append the hidden children that are in a state; return the new length of the list."""
+    total = count
+    for j in range(n_hidden):
+        k = work.hidden[place(j, graph.n_hidden, line, work.lines)]
+        node = graph.n_visible + k
+        known = work.known[place(k, graph.n_hidden, line, work.lines)]
+        if known == state and graph.ptr[node + 1] > graph.ptr[node]:
+            work.children[place(total, work.most_children, line, work.lines)] = node
+            total += 1
+    return total
+
+
+@wp.func
+def _ancestors(
+    graph: Graph,
+    rows: Rows,
+    options: Options,
+    work: Work,
+    entries: Selection,
+    clamp_row: int,
+    line: int,
+):
+    """List the ancestors of the active visibles and of hidden nodes that are known to be on.
+
+    All others are taken to be off: nothing that is on needs them.
+    """
+    n_hidden = graph.n_hidden
+    count = int(0)
+    for k in range(n_hidden):
+        work.known[place(k, n_hidden, line, work.lines)] = _UNSEEN
+    for entry in range(entries.first, entries.end):
+        count = _add_parents(graph, rows, work, rows.columns[entry], clamp_row, line, count)
+    if options.maximize_missing != 0:
+        for entry in range(entries.first_missing, entries.end_missing):
+            node = rows.missing_columns[entry]
+            count = _add_parents(graph, rows, work, node, clamp_row, line, count)
+    if rows.clamps > 0:
+        for k in range(n_hidden):
+            if rows.clamp[clamp_row + k] == ON:
+                count = _add(graph, rows, work, k, clamp_row, line, count)
+    done = int(0)
+    while done < count:  # breadth first: the list is its own queue
+        k = work.hidden[place(done, n_hidden, line, work.lines)]
+        count = _add_parents(graph, rows, work, graph.n_visible + k, clamp_row, line, count)
+        done += 1
+    for k in range(n_hidden):
+        at = place(k, n_hidden, line, work.lines)
+        if work.known[at] == _UNSEEN:
+            work.known[at] = OFF
+    return count
+
+
+@wp.func
+def _add_parents(
+    graph: Graph, rows: Rows, work: Work, node: int, clamp_row: int, line: int, count: int
+):
+    """Append the parents of a node that are not in the list yet; return its new length."""
+    total = count
+    for edge in range(graph.ptr[node], graph.ptr[node + 1]):
+        total = _add(graph, rows, work, graph.parent[edge], clamp_row, line, total)
+    return total
+
+
+@wp.func
+def _add(graph: Graph, rows: Rows, work: Work, k: int, clamp_row: int, line: int, count: int):
+    """Append a hidden node unless it is in the list; its known state tells."""
+    at = place(k, graph.n_hidden, line, work.lines)
+    if work.known[at] != _UNSEEN:
+        return count
+    state = FREE
+    if rows.clamps > 0:
+        state = rows.clamp[clamp_row + k]
+    work.known[at] = state
+    work.hidden[place(count, graph.n_hidden, line, work.lines)] = k
+    return count + 1

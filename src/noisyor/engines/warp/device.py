@@ -1,0 +1,116 @@
+"""Warp itself: started without a word, its cache where something can be written, its arrays."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from noisyor._util.arrays import AnyArray
+from noisyor.errors import InvalidSettingError
+
+__all__ = ["by_line", "empty", "find_device", "launch", "to_device"]
+
+_loading = threading.Lock()
+
+
+# ---- the device
+
+
+def find_device(name: str | None) -> str:
+    """``"cpu"`` or a GPU by the name that Warp gives it; None is the GPU, if there is one."""
+    _start()
+    if name is None:
+        return "cuda" if wp.is_cuda_available() else "cpu"
+    known = [str(device) for device in wp.get_devices()]
+    if name not in known and not (name == "cuda" and wp.is_cuda_available()):
+        raise InvalidSettingError(
+            f"device must be one that Warp finds on this machine ({', '.join(known)}), got {name!r}"
+        )
+    return name
+
+
+@lru_cache(maxsize=1)
+def _start() -> None:
+    """Start Warp, once and quietly. Kernels go to its own cache, if that can be written."""
+    wp.config.log_level = wp.LOG_ERROR
+    try:
+        with _no_stderr():
+            wp.init()
+    except OSError:  # it could not make its folder
+        wp.config.kernel_cache_dir = _temporary_folder()
+        with _no_stderr():
+            wp.init()
+    try:
+        with tempfile.TemporaryFile(dir=wp.config.kernel_cache_dir):
+            pass
+    except OSError:
+        wp.config.kernel_cache_dir = _temporary_folder()
+
+
+@lru_cache(maxsize=1)
+def _temporary_folder() -> str:
+    """A folder of this process alone: kernels are code, and nobody else may write there."""
+    folder = tempfile.TemporaryDirectory(prefix="noisyor-warp-")
+    atexit.register(folder.cleanup)
+    warnings.warn(
+        "kernels are compiled anew in every process: Warp's cache folder cannot be written; the "
+        "environment variable WARP_CACHE_PATH names another place",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return folder.name
+
+
+@contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Drop the line that the library writes, past Python, where there is no driver of a GPU."""
+    try:
+        saved = os.dup(2)
+    except OSError:  # a process that has none
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nowhere)
+
+
+# ---- arrays and kernels
+
+
+def to_device(array: AnyArray, dtype: Any, device: str) -> wp.array:
+    """An array on the device. On the CPU it may share the memory of the argument."""
+    numbers = np.ascontiguousarray(array, dtype=wp.dtype_to_numpy(dtype))
+    return wp.array(numbers, dtype=dtype, device=device, copy=False)
+
+
+def empty(size: int, dtype: Any, device: str) -> wp.array:
+    """Memory of a launch, not cleared."""
+    return wp.empty(size, dtype=dtype, device=device)
+
+
+def launch(kernel: Any, lines: int, arguments: list[Any], device: str) -> None:
+    """Run a kernel for every line. One thread compiles it, however many want it."""
+    with _loading:
+        kernel.module.load(device)
+    wp.launch(kernel, dim=lines, inputs=arguments, device=device)
+
+
+def by_line(array: wp.array, lines: int) -> AnyArray:
+    """Entries by line, shape (lines, slots), of memory laid out by `scalar.place`."""
+    numbers: AnyArray = array.numpy()
+    return numbers.reshape(lines, -1) if array.device.is_cpu else numbers.reshape(-1, lines).T

@@ -1,0 +1,101 @@
+"""The engine for accelerators: the contract on top of the kernels, lines shared out in launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from noisyor.engines.contract import (
+    Engine,
+    Evidence,
+    MaxProductOptions,
+    MaxProductResult,
+    NoiseKey,
+)
+from noisyor.engines.threads import resolve_threads, run_blocks
+from noisyor.engines.warp.device import find_device
+from noisyor.engines.warp.layout import Prepared
+from noisyor.engines.warp.max_product import Batch
+from noisyor.network.graph import Network
+
+__all__ = ["WarpEngine"]
+
+_MEMORY = {True: 1 << 26, False: 1 << 30}
+"""Bytes that one launch may work in: on a core, where they are taken in turn, and on a GPU."""
+
+_LINES_AT_ONCE = 1 << 16
+"""Lines of the first launch on a GPU, which is idle with few."""
+
+
+@dataclass(frozen=True)
+class WarpEngine(Engine):
+    """Kernels of NVIDIA Warp, on a GPU or on the threads of the CPU.
+
+    It has the functions in ``supports``; everything else is done by numba.
+
+    Parameters
+    ----------
+    n_threads : on the CPU; None for ``NOISYOR_NUM_THREADS``, or all cores.
+    device : ``"cuda"``, ``"cuda:1"``, ``"cpu"``; None for the GPU, if there is one. No result
+        depends on the number of threads; those of two devices agree up to rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(n_visible=3, n_hidden=1)
+    >>> engine = nor.engines.WarpEngine(device="cpu")
+    >>> posterior = nor.explain(network, np.array([[1, 0, 1]]), engine=engine)
+    >>> posterior.n_rows
+    1
+    """
+
+    n_threads: int | None = None
+    device: str | None = None
+    name: ClassVar[str] = "warp"
+    supports: ClassVar[frozenset[str]] = frozenset({"max_product"})
+
+    def __post_init__(self) -> None:
+        resolve_threads(self.n_threads)
+        find_device(self.device)
+
+    @property
+    def workers(self) -> int:
+        """Number of threads in use, or one GPU."""
+        return resolve_threads(self.n_threads) if self._on_cpu else 1
+
+    @property
+    def _on_cpu(self) -> bool:
+        return find_device(self.device) == "cpu"
+
+    def prepare(self, network: Network) -> Prepared:
+        """The network on the device; its graph is kept there with the network."""
+        return Prepared(network, find_device(self.device))
+
+    def max_product(
+        self,
+        prepared: Prepared,
+        evidence: Evidence,
+        options: MaxProductOptions,
+        key: NoiseKey,
+        *,
+        with_beliefs: bool = False,
+    ) -> MaxProductResult:
+        """See `noisyor.engines.contract.Engine.max_product`."""
+        batch = Batch(prepared, evidence, options, key, with_beliefs)
+        self._share(batch.run, len(batch.result.states), batch.bytes_of_line)
+        return batch.result
+
+    def _share(self, run: Callable[[int, int], None], n_lines: int, bytes_of_line: int) -> None:
+        """Call ``run(begin, end)`` for all lines, in launches that fit into memory."""
+        most = max(_MEMORY[self._on_cpu] // bytes_of_line, 1)
+
+        def piece(begin: int, end: int) -> None:
+            for first in range(begin, end, most):
+                run(first, min(first + most, end))
+
+        if self._on_cpu:
+            run_blocks(piece, n_lines, self.workers)
+        else:
+            run_blocks(piece, n_lines, 1, first_piece=_LINES_AT_ONCE)

@@ -1,0 +1,161 @@
+"""Max-product of a batch: rows in the order of their size, in launches that fit into memory."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from noisyor._util.arrays import FloatArray, IntArray, LongArray
+from noisyor._util.csr import pointers
+from noisyor.engines.contract import Evidence, MaxProductOptions, MaxProductResult, NoiseKey
+from noisyor.engines.noise import combine
+from noisyor.engines.warp.collapsed import infer
+from noisyor.engines.warp.device import by_line, empty, launch, to_device
+from noisyor.engines.warp.graph import Options, Output, Stages, Work
+from noisyor.engines.warp.layout import Prepared, rows_on_device
+from noisyor.engines.warp.two_stage import infer_two_stage
+
+
+class _Sizes(NamedTuple):
+    """Rows in the order in which they are taken, largest first, and what each of them needs.
+
+    ``order`` (n_rows,) numbers of rows; ``children`` and ``edges`` (n_rows,), in that order: how
+    many may send messages.
+    """
+
+    order: LongArray
+    children: LongArray
+    edges: LongArray
+
+    @staticmethod
+    def of(prepared: Prepared, evidence: Evidence, maximize_missing: bool) -> _Sizes:
+        """The threads of a GPU wait for each other, so neighbours should have the same size."""
+        of_hidden = prepared.n_parents[prepared.network.n_visible :]
+        children = np.diff(evidence.ptr) + np.count_nonzero(of_hidden)
+        edges = _edges(prepared, evidence.ptr, evidence.columns) + of_hidden.sum()
+        if maximize_missing:
+            children = children + np.diff(evidence.missing_ptr)
+            edges = edges + _edges(prepared, evidence.missing_ptr, evidence.missing_columns)
+        order = np.lexsort((-edges, -children))
+        return _Sizes(order, children[order], edges[order])
+
+
+def _edges(prepared: Prepared, ptr: LongArray, columns: IntArray) -> LongArray:
+    """Number of edges into the columns of each row, shape (n_rows,)."""
+    before = pointers(prepared.n_parents[columns])
+    return before[ptr[1:]] - before[ptr[:-1]]
+
+
+class Batch:
+    """A call of max-product: `run` does some of its lines, in the order of `_Sizes`.
+
+    Line ``l`` of that order is sample ``l % n_samples`` of its row ``l // n_samples``.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        evidence: Evidence,
+        options: MaxProductOptions,
+        key: NoiseKey,
+        with_beliefs: bool,
+    ) -> None:
+        n_hidden, lines = prepared.network.n_hidden, evidence.n_rows * options.n_samples
+        self.prepared, self.evidence, self.options = prepared, evidence, options
+        self.with_beliefs = with_beliefs
+        self.result = MaxProductResult(
+            np.empty((lines, n_hidden), dtype=np.uint8),
+            np.empty((lines if with_beliefs else 0, n_hidden), dtype=np.float32),
+            np.empty(lines, dtype=np.int32),
+            np.empty(lines, dtype=np.float32),
+        )
+        self.sizes = _Sizes.of(prepared, evidence, options.maximize_missing)
+        self.settings = _settings(options, key)
+        self.of_children = np.zeros(0)
+        if options.two_stage:
+            self.of_children = _of_children(prepared, options.step)
+
+    @property
+    def bytes_of_line(self) -> int:
+        """Memory on the device that the largest line needs."""
+        edges, children = (int(of.max(initial=1)) for of in self.sizes[1:])
+        # as in `_work`, `_stages` and `_output`
+        return 16 * edges + 16 * children + 64 * self.prepared.network.n_hidden
+
+    def run(self, begin: int, end: int) -> None:
+        """Lines ``begin`` to ``end`` in one launch."""
+        samples, order, lines = self.options.n_samples, self.sizes.order, end - begin
+        first, last = begin // samples, (end - 1) // samples + 1
+        rows = rows_on_device(self.prepared, self.evidence, order[first:last])
+        work, output = self._work(first, last, lines), self._output(lines)
+        arguments = [self.prepared.graph, rows, self.settings, work]
+        if self.options.two_stage:
+            arguments.append(self._stages(work))
+        kernel = infer_two_stage if self.options.two_stage else infer
+        arguments += [output, begin - first * samples]
+        launch(kernel, lines, arguments, self.prepared.device)
+        number = np.arange(begin, end)
+        line = order[number // samples] * samples + number % samples
+        self.result.states[line] = by_line(output.states, lines)
+        if self.with_beliefs:
+            self.result.beliefs[line] = by_line(output.beliefs, lines)
+        self.result.iterations[line] = output.iterations.numpy()
+        self.result.residual[line] = output.residual.numpy()
+
+    def _work(self, first: int, last: int, lines: int) -> Any:
+        work, device = Work(), self.prepared.device
+        n_hidden = lines * self.prepared.network.n_hidden
+        work.lines = lines
+        work.most_children = int(self.sizes.children[first:last].max())
+        work.most_edges = int(self.sizes.edges[first:last].max())
+        for name in ("belief", "incoming", "unary", "to_child"):
+            setattr(work, name, empty(n_hidden, wp.float32, device))
+        work.known = empty(n_hidden, wp.uint8, device)
+        work.hidden = empty(n_hidden, wp.int32, device)
+        work.total = empty(n_hidden, wp.float64, device)
+        work.children = empty(work.most_children * lines, wp.int32, device)
+        for name in ("excess", "down"):
+            setattr(work, name, empty(work.most_edges * lines, wp.float32, device))
+        return work
+
+    def _stages(self, work: Any) -> Any:
+        stages, device, lines = Stages(), self.prepared.device, work.lines
+        n_hidden = lines * self.prepared.network.n_hidden
+        stages.of_children = to_device(self.of_children, wp.float64, device)
+        stages.rest = empty(n_hidden, wp.float64, device)
+        for name in ("from_set", "without_set"):
+            setattr(stages, name, empty(n_hidden, wp.float32, device))
+        for name in ("top", "second", "positive"):
+            setattr(stages, name, empty(work.most_children * lines, wp.float32, device))
+        stages.to_edge = empty(work.most_edges * lines, wp.float32, device)
+        return stages
+
+    def _output(self, lines: int) -> Any:
+        output, device = Output(), self.prepared.device
+        n_hidden = lines * self.prepared.network.n_hidden
+        output.with_beliefs = int(self.with_beliefs)
+        output.states = empty(n_hidden, wp.uint8, device)
+        output.beliefs = empty(n_hidden if self.with_beliefs else 0, wp.float32, device)
+        output.iterations = empty(lines, wp.int32, device)
+        output.residual = empty(lines, wp.float32, device)
+        return output
+
+
+def _settings(options: MaxProductOptions, key: NoiseKey) -> Any:
+    settings = Options()
+    settings.temperature = options.temperature
+    settings.max_iterations = options.max_iterations
+    settings.step, settings.tolerance = options.step, options.tolerance
+    settings.n_samples = options.n_samples
+    settings.ancestors_only = int(options.ancestors_only)
+    settings.maximize_missing = int(options.maximize_missing)
+    settings.key = int(combine(key.seed, key.step))
+    return settings
+
+
+def _of_children(prepared: Prepared, step: float) -> FloatArray:
+    """`Stages.of_children`, in the arithmetic of the kernel, which takes children off again."""
+    rate, odds = float(np.float32(step)), prepared.log_odds.astype(np.float32)
+    return prepared.over_children((1.0 - rate) * prepared.theta + rate * np.maximum(odds, 0.0))

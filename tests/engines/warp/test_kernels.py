@@ -1,0 +1,25 @@
+"""Every kernel compiles for GPUs, on a machine without one."""
+
+import re
+
+import pytest
+import warp as wp
+
+from noisyor.engines.warp import collapsed, two_stage
+from noisyor.engines.warp.device import find_device
+
+MODULES = [collapsed, two_stage]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.split(".")[-1])
+@pytest.mark.parametrize("arch", [80, 90])
+def test_kernels_compile_to_ptx(module, arch, tmp_path):
+    find_device("cpu")
+    kernels = [name for name in vars(module).values() if isinstance(name, wp.Kernel)]
+    [path] = wp.compile_aot_module(module.__name__, arch=arch, module_dir=tmp_path, use_ptx=True)
+    code = path.read_text()
+    assert f".target sm_{arch}" in code
+    for kernel in kernels:
+        assert re.search(rf"\.entry {kernel.key}_\w*cuda_kernel_forward\(", code)
+    # Atomic additions would make bits depend on who comes first.
+    assert not re.search(r"\b(atom|red)\.", code)
