@@ -99,6 +99,23 @@ class TestImdb:
         assert data.train.fingerprint() == expected.train.fingerprint()
         assert data.test.fingerprint() == expected.test.fingerprint()
 
+    def test_real(self, real_data, tmp_path, monkeypatch):
+        """The first thousand reviews of each part, words counted by a few lines without noisyor."""
+        for part in ("train", "test"):
+            name = f"imdb_reviews_{part}.jsonl.xz"
+            with lzma.open(real_data / name) as lines:
+                start = b"".join(islice(lines, 1_000))
+            (tmp_path / name).write_bytes(lzma.compress(start, preset=0))
+            file = DataFile(name, None, None, "https://example.org")  # another checksum
+            monkeypatch.setitem(FILES, name, file)
+        monkeypatch.setenv("NOISYOR_DATA", str(tmp_path))
+        data = datasets.load_imdb()
+        assert data.train.n_rows == data.test.n_rows == 1_000
+        assert data.train.n_visible == len(data.vocabulary) == 10_000
+        assert data.vocabulary[:7] == ("", "[UNK]", "the", "a", "and", "to", "of")
+        assert data.train.column_counts()[:2].tolist() == [0, 0]
+        assert (data.train.n_active, data.test.n_active) == (125_677, 117_863)
+
     def test_nowhere(self, monkeypatch):
         file = FILES["aclImdb_v1.tar.gz"]
         url = "http://127.0.0.1:9/aclImdb_v1.tar.gz"

@@ -60,10 +60,6 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
     >>> data = nor.datasets.load_imdb()
     >>> data.train.n_rows, data.test.n_rows
     (25000, 25000)
-    >>> data.train.n_active, data.test.n_active  # words in all reviews
-    (3036201, 2975647)
-    >>> data.train.n_visible, data.vocabulary[:4]
-    (10000, ('', '[UNK]', 'the', 'and'))
     """
     if source is None:
         copies = [find(f"imdb_reviews_{part}.jsonl.xz") for part in ("train", "test")]
