@@ -38,10 +38,10 @@ of `results/` when the noise of factorisations was changed, and are back.
 * *diff.* is the difference in units of its standard error, positive where ours is better. Our
   spread between runs is taken to be at least the paper's. Up to {limit} either way is a *match*,
   beyond that ours is *better* or *worse*.
-* A verdict needs power: if the truth differed by 1.5 standard deviations between runs, that must
-  have been found with a probability of 80 % or more. With equal spreads this takes {of_ten} runs
-  against the paper's ten and {of_fifty} against its fifty. Below that there are *too few runs* for
-  any verdict.
+* A verdict needs power: if the truth differed by 1.5 of the paper's standard deviations between
+  runs, that must have been found with a probability of 80 % or more. With equal spreads this takes
+  {of_ten} runs against the paper's ten and {of_fifty} against its fifty, and more where ours
+  spread more. Below that there are *too few runs* for any verdict.
 * *trivial* explains nothing: no cause is ever on. With fixed noise every 1 is noise of probability
   0.01; with learned noise every word occurs by itself, as often as in training."""
 
