@@ -91,8 +91,8 @@ def _brackets(lines: Sequence[Entry]) -> str:
     text = "Otherwise it does not say what its brackets are; they are read as standard errors."
     if ratios:
         text += (
-            f" Where we have {_ENOUGH_FOR_A_SPREAD} runs or more, of all kinds but *pmp*, the standard "
-            f"deviation of ours is {np.median(ratios):.1f} times the bracket (median of "
+            f" Where we have {_ENOUGH_FOR_A_SPREAD} runs or more, of all kinds but *pmp*, the "
+            f"standard deviation of ours is {np.median(ratios):.1f} times the bracket (median of "
             f"{len(ratios)} numbers); the paper averages over ten runs, whose root is 3.2."
         )
     return textwrap.fill(
