@@ -36,6 +36,11 @@ def _elsewhere(tmp_path, monkeypatch):
         (["deconvolution", "--components", "3"], "takes --dataset, not --components"),
         (["tiny20", "--steps", "0"], "--steps"),
         (["tiny20", "--jobs", "0"], "--jobs"),
+        (["tiny20", "--noise", "uniform"], "tiny20 starts with noise none, got 'uniform'"),
+        (["bmf", "--noise", "none"], "--noise"),
+        (["bmf", "--damping", "1"], "--damping must be"),
+        (["bmf", "--tolerance", "-1"], "--tolerance must be"),
+        (["bmf", "--method", "vi", "--damping", "0.7"], "mean field has no --damping"),
     ],
 )
 def test_errors_are_one_line_and_leave_nothing(capsys, arguments, word):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from noisyor._util.arrays import FloatArray
+from noisyor._util.validation import BELOW_ONE, NOT_NEGATIVE, or_none
 from noisyor.engines.contract import Engine
 from noisyor.errors import InvalidSettingError
 from noisyor.learning.initialize import Noise
@@ -221,6 +222,8 @@ class Experiment:
                 raise InvalidSettingError(
                     f"{self.name} starts with noise {' or '.join(self.noises)}, got {noise!r}"
                 )
+        or_none(NOT_NEGATIVE).check("tolerance", tolerance)
+        or_none(BELOW_ONE).check("damping", damping)
         if damping is not None and {"vi", "local-vi"} & set(methods):
             raise InvalidSettingError("mean field has no damping")
         cases = self.cases(choice)

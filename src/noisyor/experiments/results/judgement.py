@@ -8,9 +8,9 @@ Our spread between runs is at least taken to be the paper's: a few runs that hap
 nothing. The difference is divided by the root of the sum of both squared errors. Beyond `LIMIT`
 either way our number is better or worse; up to it, it is a match.
 
-No verdict is given without power. Suppose that the truth differed by `EFFECT` standard deviations
-between runs: the chance that the difference would then have been beyond the limit has to be
-`POWER` or more. Otherwise there are too few runs.
+No verdict is given without power. Suppose that the truth differed by `EFFECT` of the paper's
+standard deviations between runs: the chance that the difference would then have been beyond the
+limit has to be `POWER` or more. Otherwise there are too few runs.
 """
 
 from __future__ import annotations

@@ -7,11 +7,14 @@ not recorded.
 from __future__ import annotations
 
 import json
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from noisyor.experiments import NAMES, experiment
 from noisyor.experiments.protocol import Choice, Experiment, paper_method
@@ -48,7 +51,11 @@ def document(results: Path) -> str:
     runs = find_runs(results)
     tables = {name: entries(experiment(name), _of(runs, name)) for name in NAMES}
     introduction = INTRODUCTION.format(
-        citation=CITATION, limit=f"{LIMIT:g}", of_ten=runs_needed(10), of_fifty=runs_needed(50)
+        citation=CITATION,
+        brackets=_brackets([line for lines in tables.values() for line in lines]),
+        limit=f"{LIMIT:g}",
+        of_ten=runs_needed(10),
+        of_fifty=runs_needed(50),
     )
     parts = [introduction, _verdicts(tables), DIFFERENCES]
     for name, lines in tables.items():
@@ -65,6 +72,32 @@ def _of(runs: Sequence[Run], name: str) -> list[Run]:
 
 def _wrapped(paragraph: str) -> str:
     return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)
+
+
+_ENOUGH_FOR_A_SPREAD = 5
+
+
+def _brackets(lines: Sequence[Entry]) -> str:
+    """What the paper's brackets are taken for, and how our standard deviations compare."""
+    ratios = [
+        line.ours.error * math.sqrt(line.ours.n_runs) / line.paper.printed
+        for line in lines
+        if line.paper is not None
+        and line.paper.n_runs == 10
+        and line.paper.printed
+        and line.group.method != "pmp"  # next to no errors, and so no spread
+        and line.ours.n_runs >= _ENOUGH_FOR_A_SPREAD
+    ]
+    text = "Otherwise it does not say what its brackets are; they are read as standard errors."
+    if ratios:
+        text += (
+            f" Where we have {_ENOUGH_FOR_A_SPREAD} runs or more, of all kinds but *pmp*, the "
+            f"standard deviation of ours is {np.median(ratios):.1f} times the bracket (median of "
+            f"{len(ratios)} numbers); the paper averages over ten runs, whose root is 3.2."
+        )
+    return textwrap.fill(
+        text, 99, initial_indent="* ", subsequent_indent="  ", break_on_hyphens=False
+    )
 
 
 def _verdicts(tables: dict[str, list[Entry]]) -> str:

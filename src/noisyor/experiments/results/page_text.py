@@ -31,17 +31,16 @@ of `results/` when the noise of factorisations was changed, and are back.
 
 ## How a number is judged
 
-* *ours* and *paper* are mean (standard error). The paper does not say what its brackets are. Our
-  runs spread by about the square root of ten times as much as they say, and it averages over ten,
-  so they are read as standard errors. For overparametrisation it prints 95 % intervals, divided by
-  1.96 here.
+* *ours* and *paper* are mean (standard error). For overparametrisation the paper prints 95 %
+  intervals, divided by 1.96 here.
+{brackets}
 * *diff.* is the difference in units of its standard error, positive where ours is better. Our
   spread between runs is taken to be at least the paper's. Up to {limit} either way is a *match*,
   beyond that ours is *better* or *worse*.
-* A verdict needs power: if the truth differed by 1.5 standard deviations between runs, that must
-  have been found with a probability of 80 % or more. With equal spreads this takes {of_ten} runs
-  against the paper's ten and {of_fifty} against its fifty. Below that there are *too few runs* for
-  any verdict.
+* A verdict needs power: if the truth differed by 1.5 of the paper's standard deviations between
+  runs, that must have been found with a probability of 80 % or more. With equal spreads this takes
+  {of_ten} runs against the paper's ten and {of_fifty} against its fifty, and more where ours
+  spread more. Below that there are *too few runs* for any verdict.
 * *trivial* explains nothing: no cause is ever on. With fixed noise every 1 is noise of probability
   0.01; with learned noise every word occurs by itself, as often as in training."""
 
@@ -76,8 +75,8 @@ SECTIONS = {
     "bmf": (
         "Boolean matrix factorisation",
         "Test Elbo and reconstruction error. The order of messages and the noise both change where "
-        "training ends: see [order of the messages](message_schedules.md). From n=200 on our "
-        "single runs by the paper's protocol end far above its numbers, most of all at 400,160. "
+        "training ends: see [order of the messages](message_schedules.md). From 200,80 on "
+        "our single runs by the paper's protocol end above its numbers, most of all at 400,160. "
         "That is a failure to reproduce as much as a gain, and it is unexplained: only one start "
         "and one seed were run, and the uniform noise of the authors' software ends nearer to the "
         "paper at some sizes and not at others. *vi* with few steps was run for its time. The "
