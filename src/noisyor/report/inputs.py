@@ -16,7 +16,7 @@ from noisyor.network.layout import ConvolutionalLayout
 from noisyor.tables import ReadOptions
 from noisyor.tables.read import read_table
 
-__all__ = ["Model", "Rows", "kind_of", "read_model", "rows_for"]
+__all__ = ["Model", "Rows", "kind_of", "read_model", "reading_of", "rows_for"]
 
 
 class Model(NamedTuple):
@@ -61,11 +61,7 @@ def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) 
     """
     network = model.network
     if isinstance(data, (str, os.PathLike)):
-        stored = model.metadata.get("reading")
-        stored = stored if isinstance(stored, dict) else {}
-        given = {"weights_required": "weights" in (reading or {}), **(reading or {})}
-        options = ReadOptions.from_json({**stored, **given})
-        table = read_table(data, options, network)
+        table = read_table(data, reading_of(model, data, reading), network)
         return Rows(table.observations, table.row_names)
     aligned, _ = align(
         Observations.of(data),
@@ -75,3 +71,11 @@ def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) 
         "the data",
     )
     return Rows(aligned)
+
+
+def reading_of(model: Model, data: Any, reading: Mapping[str, Any] | None = None) -> ReadOptions:
+    """How a data file is read: as the model's own data were, unless ``reading`` says otherwise."""
+    stored = model.metadata.get("reading")
+    stored = stored if isinstance(stored, dict) else {}
+    given = {"weights_required": "weights" in (reading or {}), **(reading or {})}
+    return ReadOptions.from_json({**stored, **given})
