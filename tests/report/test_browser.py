@@ -85,6 +85,52 @@ class TestTopics:
         browser.settle()
         assert browser.text("#detail h3") != "coach, orbit, moon"
 
+    @pytest.mark.parametrize("width", [390, 1280])
+    def test_the_map_leads_to_a_topic(self, browser, pages, width):
+        browser.open(pages["topics"], width=width)
+        shown = "svg.map.narrow" if width == 390 else "svg.map.wide"
+        hidden = "svg.map.wide" if width == 390 else "svg.map.narrow"
+        assert (
+            browser.run(f"getComputedStyle(document.querySelector('{hidden}')).display") == "none"
+        )
+        top = browser.run(f"document.querySelector('{shown}').getBoundingClientRect().top")
+        assert 0 < top < 700  # on the first screen
+        browser.click(f"{shown} a[href='#cause-1'] text")
+        assert browser.text("#detail h3") == "coach, orbit, moon"
+        assert browser.run("location.hash") == "#cause-1"
+        assert (
+            abs(browser.run("document.querySelector('#explore').getBoundingClientRect().top")) < 40
+        )
+        assert (
+            browser.run("document.querySelector('.region.chosen').getAttribute('href')")
+            == "#cause-1"
+        )
+
+    def test_the_map_by_keyboard(self, browser, pages):
+        browser.open(pages["topics"])
+        browser.press("Tab")
+        browser.press("Tab")
+        first = focused(browser, "href")
+        assert first.startswith("#cause-")
+        browser.press("ArrowRight")
+        other = focused(browser, "href")
+        assert other != first
+        browser.press("Enter")
+        assert browser.run("location.hash") == other
+
+    def test_words_by_strength_or_by_lift(self, browser, pages):
+        browser.open(pages["topics"])
+        browser.click("svg.map.wide a[href='#cause-1'] text")
+        bars = "[...document.querySelectorAll('#detail .measured.lifted')].map((e) =>"
+        strength = browser.run(bars + " Number(e.querySelector('.number').innerText))")
+        assert strength == sorted(strength, reverse=True)
+        widths = browser.run(bars + " parseFloat(e.querySelector('.bar span').style.width))")
+        assert widths == sorted(widths, reverse=True)  # bars and numbers agree
+        browser.click("#detail .orders button:nth-child(2)")
+        lifts = browser.run(bars + " Number(e.querySelector('.lift').innerText.slice(1)))")
+        assert lifts == sorted(lifts, reverse=True)
+        assert min(lifts) > 1
+
     def test_search_finds_a_word_and_its_topics(self, browser, pages):
         browser.open(pages["topics"])
         browser.click("#search")

@@ -35,6 +35,11 @@ __all__ = ["report"]
     metavar="N",
     help="Rows of DATA to explain at most, spread evenly.",
 )
+@click.option(
+    "--labels",
+    metavar="NAME",
+    help="Column or JSON field of DATA with a class of each row, to set beside the causes.",
+)
 @force_option("Replace a file that is no report.")
 @reading_options
 @threads_option()
@@ -45,6 +50,7 @@ def report(
     data: Path | None,
     out: Path,
     max_rows: int,
+    labels: str | None,
     force: bool,
     reading: dict[str, Any],
     threads: int | None,
@@ -71,6 +77,7 @@ def report(
         data,
         reading=reading,
         max_rows=max_rows,
+        labels=labels,
         force=force,
         engine=engine_with(threads),
         progress=False if quiet or as_json else None,

@@ -155,10 +155,35 @@ def explorer_data(
         "p": thousandths.tolist(),
         "cut": n_cut,
         "far": _far_words(network, reach),
+        "usual": _usual(network, reach, rate, explained),
+        "shape": _shape(network),
     }
+    if data["shape"]:  # images are drawn whole
+        caps = caps._replace(row_length=network.n_visible)
     if explained is not None and chains is not None:
         data["documents"], data["best"] = _documents(network, explained, chains, row_names, caps)
     return data
+
+
+def _shape(network: Network) -> list[int] | None:
+    """Height and width, if the visibles are the pixels of an image."""
+    if len(network.visible_shape) != 2 or network.visible_names is not None:
+        return None
+    return list(network.visible_shape)
+
+
+def _usual(
+    network: Network, reach: Any, rate: FloatArray, explained: ExplainedRows | None
+) -> list[float]:
+    """How often each visible is on: in the data, else about as the model expects."""
+    if explained is not None:
+        seen = explained.observations
+        known = seen.n_rows - np.bincount(seen.missing_columns, minlength=seen.n_visible)
+        return _rounded(seen.column_counts() / np.maximum(known, 1))
+    top = sp.csr_array(reach)
+    fails = np.log1p(-np.minimum(top.data * np.repeat(rate, np.diff(top.indptr)), 1 - 1e-12))
+    total = np.bincount(top.indices, fails, minlength=network.n_visible)
+    return _rounded(1.0 - (1.0 - network.noise_probability) * np.exp(total))
 
 
 def _kept_edges(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from noisyor._util.paths import (
     check_folder,
@@ -48,6 +50,10 @@ from noisyor.report.images import (
     image_entries,
 )
 from noisyor.report.inputs import Model, Rows, read_model, rows_for
+from noisyor.report.insight.classes import Classes, class_section, classes_of
+from noisyor.report.insight.map import cause_map, similarity_of
+from noisyor.report.insight.screen import feature_regions, regions_of, said_of
+from noisyor.report.insight.texts import excerpts, labels_of
 from noisyor.report.metadata import provenance_rows, same_data
 from noisyor.report.quality import ExplainedRows, calibrate, explain_rows
 from noisyor.report.residuals import EXTRA, MISSED, Residuals, matrix_data, residuals
@@ -69,8 +75,10 @@ GENERATOR = "noisyor report"
 MAX_ROWS = 2000
 """Rows that are explained unless told otherwise."""
 
+Texts = Callable[[set[int]], dict[int, str]]
+
 _LISTED = 15
-_SCRIPTS = ("dom.js", "explorer.js", "matrix.js", "pictures.js", "charts.js")
+_SCRIPTS = ("dom.js", "map.js", "explorer.js", "matrix.js", "pictures.js", "charts.js")
 
 
 class Page(NamedTuple):
@@ -86,6 +94,7 @@ def write_report(
     data: Any = None,
     *,
     reading: Mapping[str, Any] | None = None,
+    labels: str | None = None,
     max_rows: int = MAX_ROWS,
     force: bool = False,
     engine: EngineLike = "auto",
@@ -100,6 +109,8 @@ def write_report(
     data : file of rows to explain, or rows in any form that `Observations.of` takes; without data
         the page shows the model alone.
     reading : options of `noisyor.tables.ReadOptions`, where those of the model do not fit.
+    labels : column of the data file that holds a class of each row; the page shows which causes go
+        with which class. The model does not see it.
     max_rows : how many rows to explain at most, spread evenly over the data.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
@@ -129,7 +140,17 @@ def write_report(
     check_folder(target.parent)
     model = read_model(Path(model_path))
     rows = None if data is None else rows_for(model, data, reading)
-    page = model_page(model, rows, max_rows=max_rows, engine=engine, progress=progress)
+    if labels is not None and rows is None:
+        raise InvalidSettingError("labels are a column of the data, and there are no data")
+    page = model_page(
+        model,
+        rows,
+        texts=partial(excerpts, model, data, reading),
+        labels=None if labels is None else (labels, labels_of(model, data, reading, labels)),
+        max_rows=max_rows,
+        engine=engine,
+        progress=progress,
+    )
     make_folder(target.parent)
     write_text(target, page.html)
     return {"page": str(target), "bytes": target.stat().st_size, **page.summary}
@@ -139,12 +160,18 @@ def model_page(
     model: Model,
     rows: Rows | None = None,
     *,
+    texts: Texts | None = None,
+    labels: tuple[str, Sequence[str]] | None = None,
     max_rows: int = MAX_ROWS,
     engine: EngineLike = "auto",
     progress: bool | None = False,
     caps: Caps | None = None,
 ) -> Page:
-    """The report as HTML; see `write_report`."""
+    """The report as HTML; see `write_report`.
+
+    ``texts`` gives the beginnings of the texts of some rows by their numbers; ``labels`` are the
+    name of a column and its value in each row.
+    """
     caps = Caps() if caps is None else caps
     network, words = model.network, WORDS[model.kind]
     explained = fit = None
@@ -158,10 +185,17 @@ def model_page(
         links = attribute_findings(network, explained.observations, explained.states).chains()
         # Few words of a topic are more likely on than off: there it counts who pushed hardest.
         share = links.explained_share if network.n_layers > 1 else left.recall
+    put_down = None if links is None else links.explained_share
     fit = fit_section(model, words, explained, calibration)
-    section = _features(model, explained) if model.kind == "features" else None
+    classes = None
+    section = _features(model, explained, put_down) if model.kind == "features" else None
     if section is None:
-        section = _causes(model, words, rows, explained, left, links, caps)
+        if labels is not None and explained is not None:
+            values = [labels[1][row] for row in explained.number.tolist()]
+            classes = classes_of(values, explained.states, labels[0])
+        section = _causes(
+            model, words, rows, explained, left, links, put_down, classes, texts, caps
+        )
     is_training = rows is not None and same_data(model.metadata, rows.observations.fingerprint())
     noise = noise_section(network, None if rows is None else rows.observations)
     rival = None if rows is None else compare_with_mixture(model, rows.observations, engine=engine)
@@ -218,6 +252,9 @@ def _causes(
     explained: ExplainedRows | None,
     left: Residuals | None,
     links: Chains | None,
+    share: float | None,
+    classes: Classes | None,
+    texts: Texts | None,
     caps: Caps,
 ) -> dict[str, Any]:
     """Parts of the page for everything but images."""
@@ -233,10 +270,16 @@ def _causes(
             network, words, called, reach, rate, explained, links, names, caps
         )
     }
+    documents = data["explorer"].get("documents")
+    if documents and texts is not None:
+        found = texts({document["row"] for document in documents})
+        for document in documents:
+            document["text"] = found.get(document["row"])
     flat = network.n_layers == 1
     if explained is not None and flat:
         data["matrix"] = matrix_data(network, explained, names)
     titles = [label_of(name, label) for name, label in zip(*called, strict=True)]
+    short = [label or name for name, label in zip(*called, strict=True)]
     n_rows = None if explained is None else len(explained.number)
     success = success_matrix(network)
     strength = success.max(axis=1).toarray().ravel()  # 0 for a cause without edges
@@ -245,8 +288,17 @@ def _causes(
     often = rate if uses is None else uses
     order = np.argsort(-np.asarray(often, dtype=np.float64), kind="stable")[:_LISTED]
     order = order[np.asarray(often)[order] > 0]
+    working = network.n_hidden - len(dead)
+    regions = regions_of(model, words, called, data["explorer"], classes)
     return {
         "data": data,
+        "said": said_of(words, network.n_hidden, working, share, n_rows, regions, network.n_layers),
+        "map": cause_map(
+            regions,
+            similarity_of(reach, None if explained is None else explained.states),
+            f"Map of the {words.causes}: area by how often each is on",
+        ),
+        "classes": None if classes is None else class_section(classes, short),
         "has_explorer": True,
         "has_labels": any(called[1]),
         "has_matrix": "matrix" in data,
@@ -270,7 +322,9 @@ def _causes(
     }
 
 
-def _features(model: Model, explained: ExplainedRows | None) -> dict[str, Any] | None:
+def _features(
+    model: Model, explained: ExplainedRows | None, share: float | None
+) -> dict[str, Any] | None:
     """Parts of the page for features of images."""
     network = model.network
     layout = network.layout
@@ -283,14 +337,30 @@ def _features(model: Model, explained: ExplainedRows | None) -> dict[str, Any] |
     titles = [f"feature {number}" for number in range(layout.n_components)]
     dead = find_dead(success.max(axis=(1, 2)), rate, uses, n_images, "images")
     pairs = similar_features(success, {fault.cause for fault in dead})
+    entries = feature_entries(network, layout, uses)
+    often = rate if uses is None or not n_images else uses / n_images
+    regions = feature_regions(entries, often)
+    alike = similarity_of(sp.csr_array(success.reshape(len(success), -1))[: len(regions)])
+    working = layout.n_components - len(dead)
     return {
         "data": {},
+        "said": said_of(
+            WORDS["features"],
+            layout.n_components,
+            working,
+            share,
+            n_images,
+            regions,
+            per_row=False,
+        ),
+        "map": cause_map(regions, alike, "Map of the features: area by how often each is laid"),
+        "classes": None,
         "has_explorer": False,
         "has_labels": False,
         "has_matrix": False,
         "matrix_shape": None,
         "is_layered": False,
-        "features": feature_entries(network, layout, uses),
+        "features": entries,
         "images": None if explained is None else image_entries(network, layout, explained),
         "worst": None,
         "rates": [

@@ -42,7 +42,7 @@ class Limits(NamedTuple):
 
     body: int = 65_536
     findings: int = 1_000
-    seconds: float = 20.0
+    seconds: float = 60.0
     working: int = 2
     waiting: int = 400
 

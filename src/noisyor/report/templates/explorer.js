@@ -29,14 +29,7 @@
   const roots = [];
   data.home.forEach((home, k) => (home < 0 ? roots : below[home]).push(k));
   const busy = (k) => (data.uses ? data.uses[k] : data.rate[k]);
-  const busiest = new Array(nCauses).fill(0);
-  // A topic counts for as much as what lies below it, so that the lively branches come first.
-  const order = [...data.level.keys()].sort((a, b) => data.level[b] - data.level[a]);
-  for (const k of order) {
-    busiest[k] += busy(k);
-    if (data.home[k] >= 0) busiest[data.home[k]] += busiest[k];
-  }
-  const byBusy = (a, b) => busiest[b] - busiest[a] || a - b;
+  const byBusy = (a, b) => busy(b) - busy(a) || a - b;
   roots.sort(byBusy);
   below.forEach((list) => list.sort(byBusy));
 
@@ -65,7 +58,7 @@
     const element = make("li", {
       role: "treeitem", tabindex: "-1", "data-cause": k, "aria-level": level,
       "aria-selected": "false", "aria-expanded": children.length ? "false" : null,
-      class: busiest[k] > 0 ? null : "idle",
+      class: busy(k) > 0 ? null : "idle",
     }, line);
     return element;
   }
@@ -159,9 +152,57 @@
       title(k), extra ? make("span", { class: "soft" }, " " + extra) : null);
   }
 
-  function measured(label, value, failure) {
-    return make("li", { class: "measured" }, label, bar(value),
-      make("span", { class: "number" }, failure ? thousandths(1000 - value) : thousandths(value)));
+  function measured(label, value, lift) {
+    return make("li", { class: lift === undefined ? "measured" : "measured lifted" }, label, bar(value),
+      make("span", { class: "number" }, thousandths(value)),
+      lift === undefined ? null : make("span", { class: "lift" }, lift));
+  }
+
+  // How many times as often as usual a visible is on if a cause switches it on with p.
+  function liftOf(child, p) {
+    const usual = data.usual[child];
+    return usual > 0 ? (1 - (1 - p / 1000) * (1 - data.noise[child])) / usual : 0;
+  }
+
+  function times(lift) {
+    return lift > 0 ? "×" + (lift >= 100 ? whole(Math.round(lift)) : lift.toFixed(1)) : "";
+  }
+
+  let byLift = false;
+
+  // The visibles of a cause with bars, by strength or by lift.
+  function wordList(pairs) {
+    const box = make("div", {});
+    const draw = () => {
+      const sorted = [...pairs];
+      // A faint link says little, however rare the visible is.
+      if (byLift) sorted.sort((a, b) => (b[1] >= 50) - (a[1] >= 50) || liftOf(...b) - liftOf(...a));
+      const choice = (text, lift) => make("button", { type: "button", "aria-pressed": String(byLift === lift),
+        on: { click: () => { byLift = lift; draw(); box.querySelector("[aria-pressed=true]").focus(); } } }, text);
+      box.replaceChildren(
+        make("div", { class: "orders", role: "group", "aria-label": "Order" }, choice("surest first", false), choice("highest lift first", true)),
+        shortList(sorted, ([child, p]) => measured(wordButton(child), p, times(liftOf(child, p))), words.visibles));
+    };
+    draw();
+    return box;
+  }
+
+  // Pixels of an image: probabilities in thousandths by number, and those to mark.
+  function drawing(levels, marked, size) {
+    const [height, width] = data.shape;
+    const scale = Math.max(1, Math.floor(size / Math.max(height, width)));
+    const canvas = make("canvas", { class: "drawn", width: width * scale, height: height * scale, role: "img",
+      "aria-label": words.visibles });
+    const pen = canvas.getContext("2d");
+    const style = getComputedStyle(document.documentElement);
+    pen.fillStyle = style.getPropertyValue("--paper").trim();
+    pen.fillRect(0, 0, canvas.width, canvas.height);
+    for (const [i, level] of levels) {
+      pen.globalAlpha = level / 1000;
+      pen.fillStyle = style.getPropertyValue(marked && marked.has(i) ? "--accent" : "--ink").trim();
+      pen.fillRect((i % width) * scale, Math.floor(i / width) * scale, scale, scale);
+    }
+    return canvas;
   }
 
   // A list that shows its first entries, and the rest on demand.
@@ -218,15 +259,16 @@
           make("li", {}, causeButton(parent, thousandths(p))))));
     }
     if (children.length) {
-      parts.push(...heading("Made of", "bar: how surely this " + words.cause +
-        " switches the other one on; number: failure probability"),
-        shortList(children, ([child, p]) => measured(causeButton(child - nVisible), p, true),
+      parts.push(...heading("Made of", "bar and number: how surely this " + words.cause +
+        " switches the other one on"),
+        shortList(children, ([child, p]) => measured(causeButton(child - nVisible), p),
           words.causes));
     }
     if (own.length) {
       parts.push(...heading(words.visibles[0].toUpperCase() + words.visibles.slice(1),
-        "bar: how surely it switches the " + words.visible + " on; number: failure probability"),
-        shortList(own, ([child, p]) => measured(wordButton(child), p, true), words.visibles));
+        data.shape ? "grey levels: how surely it switches the " + words.visible + " on"
+          : "bar and number: how surely it switches the " + words.visible + " on; ×: how many times as often as usual it is on then"),
+        data.shape ? drawing(own, null, 280) : wordList(own));
     }
     const far = data.far[String(k)];
     if (far && far.length) {
@@ -235,7 +277,7 @@
       parts.push(...heading(words.visibles[0].toUpperCase() + words.visibles.slice(1) + " below it",
         "bar and number: probability that it switches the " + words.visible +
         " on through the " + words.causes + " below it"),
-        shortList(pairs, ([child, p]) => measured(wordButton(child), p, false), words.visibles));
+        data.shape ? drawing(pairs, null, 280) : wordList(pairs));
     }
     if (data.best) parts.push(...documents(k));
     detail.replaceChildren(...parts.filter(Boolean));
@@ -247,13 +289,25 @@
       return heading(words.rows[0].toUpperCase() + words.rows.slice(1),
         "It explains nothing in the " + words.rows + " given.");
     }
-    return [...heading(words.rows[0].toUpperCase() + words.rows.slice(1) + " that it explains best",
-      "marked: what this " + words.cause + " explains there"),
+    const title = words.rows[0].toUpperCase() + words.rows.slice(1) + " that it explains best";
+    const note = "marked: what this " + words.cause + " explains there";
+    if (data.shape) {
+      return [...heading(title, note), make("ul", { class: "thumbs" }, ...best.map(([number, ...mine]) => {
+        const entry = data.documents[number];
+        return make("li", {}, drawing(entry.on.map((i) => [i, marks(mine, i) ? 1000 : 380]), new Set(mine), 96),
+          make("span", { class: "soft small" }, entry.name || words.row + " " + whole(entry.row)));
+      }))];
+    }
+    return [...heading(title, note),
     make("ol", { class: "documents" }, ...best.map(([number, ...mine]) => {
       const entry = data.documents[number];
       const marked = new Set(mine);
       const sorted = [...mine, ...entry.on.filter((i) => !marked.has(i))];
       const total = entry.on.length + entry.more;
+      if (entry.text) {
+        return make("li", {}, entry.name ? make("p", { class: "name" }, entry.name) : null,
+          marking(entry.text, mine), make("p", { class: "soft small" }, "explains " + mine.length + " of " + total + " " + words.visibles));
+      }
       const text = make("p", { class: "small" });
       sorted.forEach((i, n) => text.append(
         n ? " · " : "", marked.has(i) ? make("mark", {}, data.visible[i]) : data.visible[i]));
@@ -262,6 +316,21 @@
         make("span", { class: "soft" }, " explains " + mine.length + " of " + total + " " + words.visibles)),
       text);
     }))];
+  }
+
+  function marks(mine, i) {
+    return mine.includes(i);
+  }
+
+  // The beginning of a text, with the words that are put down to the cause marked.
+  function marking(text, mine) {
+    const wanted = new Set(mine.map((i) => data.visible[i].toLowerCase()));
+    const line = make("p", { class: "text" });
+    for (const piece of text.split(/([\p{L}\p{N}'’]+)/u)) {
+      const bare = piece.toLowerCase().replace(/['’]/g, "");
+      line.append(wanted.has(bare) ? make("mark", {}, piece) : piece);
+    }
+    return line;
   }
 
   // ---- selection, kept in the address so that "back" works
@@ -277,6 +346,9 @@
   }
 
   function select(k) {
+    for (const region of document.querySelectorAll(".region")) {
+      region.classList.toggle("chosen", region.getAttribute("href") === "#cause-" + k);
+    }
     for (const old of tree.querySelectorAll("[aria-selected=true]")) old.setAttribute("aria-selected", "false");
     const path = [];
     for (let up = data.home[k]; up >= 0; up = data.home[up]) path.unshift(up);
@@ -299,6 +371,16 @@
     if (k >= 0 && k < nCauses) select(k);
     return k >= 0 && k < nCauses;
   }
+
+  // Links to causes elsewhere on the page: the map, the classes.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#cause-']");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    choose(Number(link.getAttribute("href").slice("#cause-".length)), false);
+    document.getElementById("explore").scrollIntoView({ block: "start" });
+    document.getElementById("detail-title").focus({ preventScroll: true });
+  });
 
   // ---- search
   const lower = data.visible.map((name) => name.toLowerCase());
@@ -332,9 +414,9 @@
       const up = parents.get(i) || [];
       found.append(make("h4", {}, data.visible[i]),
         make("p", { class: "soft small" }, up.length
-          ? "switched on by, with failure probability:"
+          ? "switched on by, bar and number: how surely"
           : "no " + words.cause + " switches it on"),
-        make("ul", { class: "bars" }, ...up.slice(0, 8).map(([k, p]) => measured(causeButton(k), p, true))));
+        make("ul", { class: "bars" }, ...up.slice(0, 8).map(([k, p]) => measured(causeButton(k), p))));
     }
     if (causes.length) {
       found.append(make("h4", {}, words.causes[0].toUpperCase() + words.causes.slice(1)),
