@@ -35,6 +35,8 @@ __all__ = ["explain"]
 
 _DEFAULT_ROWS = 10
 _FAINT = 0.01
+_DRAWS = 1024
+"""Draws for the probabilities of unknown columns: one row only, so that they can be many."""
 
 
 @click.command()
@@ -89,7 +91,8 @@ def explain(
 
     With --observe and --absent everything else is unknown. Names are separated by commas. Each
     cause comes with its probability now and before anything was observed, and with the findings it
-    explains: 0.9 after a finding says that nine tenths of it are due to this cause.
+    explains: 0.9 after a finding says that nine tenths of it are due to this cause. Of the columns
+    that are unknown the likeliest are listed.
 
     Exit code 1: no cause was found for anything.
 
@@ -129,6 +132,7 @@ def explain(
     for number, label in enumerate(labels):
         row = chosen.take([number])
         result = differential(network, row, **options)
+        others = _others(network, row, top, seed, options["engine"])
         changes = [
             change
             for finding in supposed
@@ -136,9 +140,9 @@ def explain(
         ]
         found = found or bool(result.best) or result.causes[0].probability >= 0.5
         if as_json:
-            records.append(_record(network, label, row, result, changes))
+            records.append(_record(network, label, row, result, others, changes))
         else:
-            click.echo(printable("\n".join(_text(network, label, row, result, changes))))
+            click.echo(printable("\n".join(_text(network, label, row, result, others, changes))))
     if as_json:
         print_json({"model": str(model), "rows": records})
     elif note:
@@ -188,6 +192,24 @@ def _rows(
     return labels, table.observations.take(numbers), note
 
 
+def _others(
+    network: Network, row: Observations, top: int, seed: int, engine: Any
+) -> list[tuple[str, float]]:
+    """The unobserved columns that are most likely present, with their probability."""
+    from noisyor.inference.predict import predict_visible
+    from noisyor.network.labels import visible_label
+
+    unknown = row.missing_columns[row.missing_ptr[0] : row.missing_ptr[1]]
+    if not len(unknown):
+        return []
+    found = predict_visible(
+        network, row, observed="kept", n_samples=_DRAWS, seed=seed, engine=engine
+    )
+    chance = found.probability[0, unknown]
+    best = (-chance).argsort(kind="stable")[:top]
+    return [(visible_label(network, int(unknown[i])), float(chance[i])) for i in best]
+
+
 def _known(network: Network, row: Observations) -> tuple[list[str], int, int]:
     """Names of what is present, and how many are absent and unknown."""
     from noisyor.network.labels import visible_label
@@ -202,6 +224,7 @@ def _text(
     label: str,
     row: Observations,
     result: Differential,
+    others: list[tuple[str, float]],
     changes: list[Counterfactual],
 ) -> list[str]:
     from noisyor.network.labels import hidden_label
@@ -226,6 +249,9 @@ def _text(
             lines.append(f"                  explains {few(told)}")
     if result.unexplained:
         lines.append(f"  unexplained: {few(list(result.unexplained))}")
+    if others:
+        told = [f"{name} {chance:.2f}" for name, chance in others]
+        lines.append(f"  likeliest of what is unknown: {few(told)}")
     lines.append(f"  {result.method}")
     for change in changes:
         lines.append(f"  if {change.finding!r} were {change.after} (now {change.before}):")
@@ -243,6 +269,7 @@ def _record(
     label: str,
     row: Observations,
     result: Differential,
+    others: list[tuple[str, float]],
     changes: list[Counterfactual],
 ) -> dict[str, Any]:
     from dataclasses import asdict
@@ -261,5 +288,6 @@ def _record(
         "best": [hidden_label(network, k) for k in result.best],
         "causes": [asdict(cause) for cause in result.causes],
         "unexplained": list(result.unexplained),
+        "likeliest_unknown": [{"name": name, "probability": p} for name, p in others],
         "what_if": [asdict(change) for change in changes],
     }

@@ -31,6 +31,7 @@ from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
     from noisyor.cli.fit_job import Fitted
+    from noisyor.learning.judge import Judgement
 
 __all__ = ["fit", "resume"]
 
@@ -410,6 +411,10 @@ def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> int:
                 "layers": network.n_layers,
                 "edges": network.n_edges,
                 "held_out_rows": judgement.n_held_out,
+                "log_p": judgement.log_p.mean,
+                "log_p_standard_error": judgement.log_p.standard_error,
+                "log_p_exact": judgement.log_p.exact,
+                "log_p_bound": judgement.log_p.bound_mean,
                 "elbo": judgement.score.mean,
                 "elbo_standard_error": judgement.score.standard_error,
                 "independent": judgement.reference.mean,
@@ -429,6 +434,21 @@ def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> int:
     return NOTHING_FOUND
 
 
+def _score_lines(judgement: Judgement, where: str) -> list[str]:
+    """What the model and independent columns score, in nats a row; log p first, bounds by name."""
+    log_p = judgement.log_p
+    error = f" ± {log_p.standard_error:.3f}" if len(log_p.per_row) > 1 else ""
+    how = "exact" if log_p.exact else "estimated"
+    lines = [f"log p   {log_p.mean:.3f}{error} nats a row on {where}, {how}"]
+    if not log_p.exact:
+        lines.append(f"        {log_p.bound_mean:.3f} at least: sum over a set of explanations")
+    return [
+        *lines,
+        f"        {judgement.reference.mean:.3f} if all columns were independent",
+        f"        {judgement.score.mean:.3f} Elbo of one explanation (paper), a bound on log p",
+    ]
+
+
 def _lines(fitted: Fitted, out: Path) -> list[str]:
     import numpy as np
 
@@ -442,13 +462,14 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
     if data.weights is not None:
         rows += f" that stand for {total:,.10g}"
     where = f"{judgement.n_held_out} held-out rows" if judgement.n_held_out else "the training rows"
+    if len(judgement.log_p.per_row) < len(judgement.score.per_row):
+        where = f"{len(judgement.log_p.per_row):,} of {where}"
     lines = [
         f"data    {rows}, {data.n_visible:,} columns, {100 * share:.1f} % ones"
         + (f", {data.n_missing:,} missing" if data.n_missing else ""),
         f"model   {fitted.kind}, {network.n_hidden:,} causes in {network.n_layers} "
         f"layer{'s' * (network.n_layers > 1)}: {out}",
-        f"bound   {judgement.score.mean:.3f} nats a row on {where}",
-        f"        {judgement.reference.mean:.3f} if all columns were independent",
+        *_score_lines(judgement, where),
     ]
     prior = network.prior_probability
     if fitted.kind != "features":

@@ -325,6 +325,8 @@ def _save(plan: Plan, fitted: Fitted, earlier: Mapping[str, Any] | None = None) 
     judgement = fitted.judgement
     prefix = "held_out" if judgement.n_held_out else "training"
     metrics = {
+        f"{prefix}_log_p": judgement.log_p.mean,
+        f"{prefix}_log_p_standard_error": judgement.log_p.standard_error,
         f"{prefix}_elbo": judgement.score.mean,
         f"{prefix}_elbo_standard_error": judgement.score.standard_error,
         f"{prefix}_independent": judgement.reference.mean,

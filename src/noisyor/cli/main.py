@@ -16,6 +16,7 @@ from noisyor.cli.diagnose import diagnose
 from noisyor.cli.experiments import figures, reproduce, reproduce_report
 from noisyor.cli.explain import explain
 from noisyor.cli.fit import fit, resume
+from noisyor.cli.impute import impute
 from noisyor.cli.model import evaluate, export, info, sample
 from noisyor.cli.options import as_flags
 from noisyor.cli.report import report
@@ -95,7 +96,8 @@ def _cli(context: click.Context) -> None:
 
 
 for _command in (
-    *(demo, fit, resume, explain, evaluate, sample, report, serve, export, info, diagnose),
+    *(demo, fit, resume, explain, impute, evaluate, sample, report, serve, export, info),
+    diagnose,
     *(reproduce, figures, reproduce_report),
 ):
     _cli.add_command(_command)
