@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noisyor.cli.options import as_flags
-from noisyor.tables.columns import role_hint
+from noisyor.tables.cells import role_hint
 
 
 @pytest.mark.parametrize(

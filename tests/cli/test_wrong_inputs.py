@@ -114,7 +114,7 @@ class TestOddButRight:
         [
             ("a,b\n1,0\n", []),  # one row
             ("a,b\n1,0\n1,0\n", []),  # a column of zeros, one of ones
-            ("a,b\n1,0\n0,1\n", ["--components", "9"]),  # more causes than rows
+            ("a,b\n1,1\n", ["--components", "2"]),  # more causes than rows
             ("a,b\n1,NA\n?,1\n,0\n", []),  # missing entries
             ("1,0\n0,1\n", []),  # no header
             ("a;b\n1;0\n0;1\n", []),  # another delimiter

@@ -24,11 +24,12 @@ def test_bad_values_are_named(bad: float, form: Callable[[Any], Any], block_size
     values = np.zeros((9, 4))
     values[3, 1] = 1
     values[3, 2] = values[7, 0] = bad
-    message = (
-        rf"^row 3, column 2: expected 0, 1 or missing \(NaN\), got {bad:g} \(2 bad values in all\)$"
-    )
-    with pytest.raises(InvalidDataError, match=message.replace("+", r"\+")):
+    expected = r"expected 0, 1 or missing \(NaN\)"
+    message = rf"^row 3, column 2: {expected}, got {bad:g} \(2 bad values in all\); "
+    with pytest.raises(InvalidDataError, match=message.replace("+", r"\+")) as error:
         Observations.of(form(values))
+    hint = "is missing" if bad < 0 else "X > 0 turns counts into 0 and 1"
+    assert str(error.value).endswith(hint)
     values[7, 0] = 1
     with pytest.raises(InvalidDataError, match=r"\(1 bad value in all\)"):
         Observations.of(form(values))
@@ -213,3 +214,13 @@ def test_the_layout_itself_is_checked(
 def test_equal_columns_in_neighbouring_rows_are_no_repetition() -> None:
     data = Observations.from_indices([[2], [2], [], [2], []], 3)
     assert dataclasses.replace(data, shape=(3, 1)).columns.tolist() == [2, 2, 2]
+
+
+def test_objects_may_be_truth_values_and_nothing() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": [True, None, False], "b": [1, 0, None]})
+    rows = Observations.of(frame)
+    assert rows.column_names == ("a", "b")
+    assert np.array_equal(rows.to_dense(), [[1, 1], [np.nan, 0], [0, np.nan]], equal_nan=True)
+    with pytest.raises(UnsupportedDataError, match="values of type str"):
+        Observations.of(polars.DataFrame({"a": ["y", None]}))

@@ -33,6 +33,10 @@ def _items() -> list[list[str]]:
     return [[WORDS[k] for k in np.flatnonzero(row)] for row in X]
 
 
+def _pairs() -> list[str]:
+    return [f"{row},{item}" for row, items in enumerate(_items()) for item in items]
+
+
 def _table(delimiter: str) -> str:
     return "\n".join(delimiter.join(map(str, row)) for row in (WORDS, *X.tolist()))
 
@@ -63,6 +67,7 @@ EXAMPLES: dict[str, Example] = {
     "baskets": Example(
         "d.baskets", lambda path: path.write_text("\n".join(map(",".join, _items())))
     ),
+    "pairs": Example("d.pairs", lambda path: path.write_text("\n".join(_pairs()))),
     "jsonl": Example("d.jsonl", lambda path: path.write_text("\n".join(map(json.dumps, _items())))),
     "parquet": Example("d.parquet", _parquet),
     "npy": Example("d.npy", lambda path: np.save(path, X)),

@@ -118,6 +118,13 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
         ["fit", "data.npy"],
         ("data.npy, row 1, column 1", "got 2"),
     ),
+    "one and blank": (csv("a,b\n1,\n,1\n"), FIT, ("none is 0", "--truth 1/ says")),
+    "yes and no": (csv("a,b\ny,n\nn,y\n"), FIT, ("line 2, column 'a'", "--truth y/n")),
+    "more causes than columns": (
+        csv(GOOD),
+        ["fit", "data.csv", "--components", "500"],
+        ("500", "3 columns"),
+    ),
     "a half": (array("data.npy", [[0.5, 1]]), ["fit", "data.npy"], ("row 0, column 0", "0.5")),
     "infinity": (array("data.npy", [[0, np.inf]]), ["fit", "data.npy"], ("row 0, column 1", "inf")),
     "strings": (csv("a,b\n1,0\n0,high\n"), FIT, ("line 3, column 'b'", "'high'")),

@@ -194,6 +194,12 @@ _READING = (
         metavar="X",
         help="Numbers (grey levels from 0 to 1) larger than X are 1, all others 0.",
     ),
+    click.option(
+        "--truth",
+        metavar="ONE/ZERO",
+        help="Words for 1 and 0, such as y/n or T/F; x/ if a blank is 0; 1/0/-999 if -999 is "
+        "missing.",
+    ),
     click.option("--invert/--no-invert", default=None, help="Of images: dark pixels are 1."),
     click.option("--variable", metavar="NAME", help="Array to take from a .npz or .mat file."),
     click.option(
@@ -231,7 +237,7 @@ _READING = (
 _READING_NAMES = (
     *("format", "header", "id_column", "weights", "drop", "delimiter", "encoding"),
     "encoding_errors",
-    *("above", "invert", "variable", "transpose", "text_field", "vocabulary", "max_share"),
+    *("above", "truth", "invert", "variable", "transpose", "text_field", "vocabulary", "max_share"),
     *("stop_words", "max_tokens"),
 )
 

@@ -44,16 +44,26 @@ class BlockReader(NamedTuple):
         return self._replace(masks=(*self.masks, mask))
 
 
-def read(reader: BlockReader, first_row: int = 0) -> tuple[Rows, Rows]:
+def _hint_for_arrays(value: float) -> str:
+    """What to do with a value that is neither 0 nor 1."""
+    if value < 0:
+        return f"np.where(X == {value:g}, np.nan, X) says that {value:g} is missing"
+    return "X > 0 turns counts into 0 and 1"
+
+
+def read(
+    reader: BlockReader, first_row: int = 0, hint: Callable[[float], str] = _hint_for_arrays
+) -> tuple[Rows, Rows]:
     """The ones and the unobserved entries; any other value but 0 is an error.
 
     Parameters
     ----------
     reader : of the data.
     first_row : number of the first row in errors, where the data are a part of more.
+    hint : what to do with a value that is neither 0 nor 1, for the error.
     """
     n_visible, ones, missing = reader.n_visible, [], []
-    n_bad, message = 0, ""
+    n_bad, message, first_bad = 0, "", 0.0
     work = reader.work + sum((mask.ptr for mask in reader.masks), np.zeros(1, np.int64))
     for start, stop in row_blocks(work):
         keys, values = reader.block(start, stop)
@@ -74,11 +84,13 @@ def read(reader: BlockReader, first_row: int = 0) -> tuple[Rows, Rows]:
                 f"row {first_row + start + row}, column {where}: expected 0, 1 or missing (NaN), "
                 f"got {values[bad.argmax()]:.12g}"
             )
+            first_bad = float(values[bad.argmax()])
         n_bad += int(bad.sum())
         ones.append(Rows.from_keys(keys[one], stop - start, n_visible))
         missing.append(Rows.from_keys(hidden, stop - start, n_visible))
     if n_bad:
-        raise InvalidDataError(f"{message} ({n_bad} bad value{'s' * (n_bad > 1)} in all)")
+        many = f"({n_bad} bad value{'s' * (n_bad > 1)} in all)"
+        raise InvalidDataError(f"{message} {many}; {hint(first_bad)}")
     return Rows.joined(ones), Rows.joined(missing)
 
 
@@ -101,7 +113,7 @@ def reader_for(X: Any) -> BlockReader:
             "matrix of 0 and 1, or use Observations.from_indices for lists of active columns"
         )
     if hasattr(X, "__array__"):
-        return _dense(np.asarray(X))
+        return _array_of(X)
     raise UnsupportedDataError(
         f"cannot read binary data from {type(X).__name__}: expected a NumPy array, a SciPy sparse "
         "matrix, a pandas frame or Observations"
@@ -178,6 +190,33 @@ def _dense(X: AnyArray) -> BlockReader:
     if np.ma.is_masked(X):
         reader = reader.with_missing(read(_dense(np.ma.getmaskarray(X)))[0])
     return reader
+
+
+def _array_of(X: Any) -> BlockReader:
+    """What offers an array, such as a frame of Polars, with the names of its columns."""
+    array = np.asarray(X)
+    if array.dtype == np.object_:  # Booleans or numbers with nulls between them
+        array = _numbers(array)
+    reader = _dense(array)
+    names = getattr(X, "columns", None)
+    if isinstance(names, list) and len(names) == reader.n_visible:
+        reader = reader._replace(names=checked_names([str(name) for name in names], len(names)))
+    return reader
+
+
+def _numbers(array: AnyArray) -> AnyArray:
+    """Booleans and numbers as floats, None as NaN."""
+    present = np.array([value is not None for value in array.flat]).reshape(array.shape)
+    kinds = {type(value) for value in array[present]}
+    other = [kind for kind in kinds if not issubclass(kind, bool | int | float | np.number)]
+    if other:
+        raise UnsupportedDataError(
+            f"the data hold values of type {other[0].__name__}, expected bool, integer or float, "
+            "and None for missing"
+        )
+    result = np.full(array.shape, np.nan)
+    result[present] = array[present].astype(np.float64)
+    return result
 
 
 def _sparse(X: Any) -> BlockReader:

@@ -44,7 +44,7 @@ _RULES = {
     "resume": FLAG,
     "time_limit": or_none(POSITIVE),
     "progress": Rule(
-        lambda value: value is None or isinstance(value, bool | Job), "True, False or None"
+        lambda value: value is None or isinstance(value, bool | Job), "True or False or None"
     ),
 }
 

@@ -63,6 +63,9 @@ sees a random subset of the images."""
 _MAX_PIXELS = 2**23
 """Above this many pixels, a random subset of the images is searched."""
 
+_MAX_PLACEMENTS = 2**21
+"""The same for placements, over all images and features: every flip of one is tried many times."""
+
 
 @dataclass(frozen=True, eq=False)
 class FoundFeatures:
@@ -125,7 +128,8 @@ def search_features(
     border : let features hang over the border of the image, see `state_shape`.
     n_restarts : runs of joint max-product at most.
     patience : stop after so many restarts in a row that added nothing.
-    seed : of the noise and of the sample of images, if there are more than some million pixels.
+    seed : of the noise and of the sample of images, if there are more than some million pixels or
+        places for features.
     engine : as in `explain`.
     progress, keeper : as in `search_factors`.
 
@@ -186,16 +190,19 @@ def search_features(
     )
 
 
-def _searched(observations: Observations, seed: int) -> tuple[npt.NDArray[np.int64], Observations]:
-    """Numbers of the images that are searched, and those images.
+def _searched(
+    observations: Observations, n_placements: int, seed: int
+) -> tuple[npt.NDArray[np.int64], Observations]:
+    """Numbers of the images that are searched, and those images; an image has ``n_placements``.
 
     Images rarely repeat, so the search knows no weights: an image of weight w is w images.
     """
     weights = observations.weights
+    most = min(_MAX_PIXELS // observations.n_visible, _MAX_PLACEMENTS // n_placements)
     if weights is None:
-        return sample_rows(observations, _MAX_PIXELS, seed)
+        return sample_rows(observations, most * observations.n_visible, seed)
     count = max(len(weights), round(observations.total_weight))
-    count = max(1, min(count, _MAX_PIXELS // observations.n_visible))
+    count = max(1, min(count, most))
     numbers = draw_rows(weights, count, np.random.default_rng(seed))
     drawn = observations.weighted(None).take(numbers)
     return numbers, Observations.of(drawn, row_ids=np.arange(count))
@@ -215,8 +222,10 @@ class _Search:
         job: Job,
     ) -> None:
         image = (observations.shape[0], observations.shape[1])
-        state_shape(image, window, border)  # says so if the features do not fit
-        self.chosen, observations = _searched(observations, seed)
+        places = state_shape(image, window, border)  # says so if the features do not fit
+        self.chosen, observations = _searched(
+            observations, max_components * places[0] * places[1], seed
+        )
         self.dense = observations.to_dense()
         matrix = Matrix(self.dense > 0, ~np.isnan(self.dense))  # NaN > 0 is False
         self.problem = ImageProblem(matrix, image, (window[0], window[1]), border, engine)

@@ -37,6 +37,9 @@ __all__ = [
 
 _ROUNDS = 30
 
+_FEW, _GLANCE = 8, 2
+"""Of more patches than the first number, so many rounds tell which is missed least."""
+
 OFF_FAILURE = 0.999
 """Failure probability of a pixel that a patch does not have: training may still grow it."""
 
@@ -217,17 +220,24 @@ def _improve_patches(
 ) -> int:
     """One pass over the pixels of all patches; ``patches`` and ``counts`` change."""
     problem = cover.problem
+    (height, width), (rows, columns) = problem.image, problem.window
     weights = coverage_gain(problem.matrix, cover.rates).reshape(-1, *problem.image)
     images = counts.reshape(-1, *problem.image)
     flips = 0
     for f, cost in enumerate(bit_cost(patches.reshape(len(patches), -1).T)):
+        # Placements are few: only the pixels that they draw are looked at.
+        placed = np.flatnonzero(placements[:, f].reshape(-1).view(np.bool_))
+        image, row, column = np.unravel_index(placed, placements[:, f].shape)
         for a, b in np.ndindex(*problem.window):
             on = patches[f, a, b]
-            placed = placements[:, f, *problem.seen_by(a, b)]
-            gain = weights[(placed > 0) & (images == on)].sum(dtype=np.float64) - cost
+            y, x = row - (rows - 1) + a, column - (columns - 1) + b
+            inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
+            drawn = image[inside], y[inside], x[inside]
+            alone = images[drawn] == on
+            gain = weights[drawn][alone].sum(dtype=np.float64) - cost
             if (gain > 0) != bool(on):
                 patches[f, a, b] = 1 - on
-                images += placed * np.int32(1 - 2 * int(on))
+                images[drawn] += np.int32(1 - 2 * int(on))
                 flips += 1
     return flips
 
@@ -243,8 +253,9 @@ def prune_patches(cover: PatchCover, max_components: int) -> PatchCover:
         cover = refine_patches(max(rests, key=PatchCover.score), rounds=3)
     cover = refine_patches(cover)
     while len(cover.patches):
-        rests = [refine_patches(cover.without(f)) for f in range(len(cover.patches))]
-        best = max(rests, key=PatchCover.score)
+        rounds = _ROUNDS if len(cover.patches) <= _FEW else _GLANCE
+        rests = [refine_patches(cover.without(f), rounds) for f in range(len(cover.patches))]
+        best = refine_patches(max(rests, key=PatchCover.score))
         if best.score() < cover.score():
             break
         cover = best

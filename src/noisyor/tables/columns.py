@@ -1,4 +1,4 @@
-"""Columns and cells of a table: which column names the rows, which hold data, what is 0 or 1."""
+"""Columns of a table: which one names the rows, which has weights, which hold data."""
 
 from __future__ import annotations
 
@@ -9,25 +9,15 @@ from collections.abc import Container, Sequence
 from noisyor.data.columns import require
 from noisyor.errors import InvalidDataError
 from noisyor.tables.options import ReadOptions
-from noisyor.tables.table import MISSING
 
 __all__ = [
-    "Cells",
     "as_number",
     "column_number",
     "id_column",
     "kept_columns",
-    "role_hint",
     "weight_of",
     "weights_column",
 ]
-
-_CODES = {
-    **dict.fromkeys(("0", "0.0", "false", "no"), 0),
-    **dict.fromkeys(("1", "1.0", "true", "yes"), 1),
-    **dict.fromkeys(("", "na", "n/a", "nan", "null", "none", "?"), MISSING),
-}
-_MOST_KEPT = 100_000
 
 
 def id_column(
@@ -127,50 +117,3 @@ def as_number(wanted: str | None, width: int) -> int | None:
     except ValueError:
         return None
     return number % width if -width <= number < width else None
-
-
-def role_hint(name: str, what: str = "column") -> str:
-    """What to do with a column or field that does not hold 0 and 1."""
-    return (
-        f"if this {what} names the rows, give ReadOptions(id_column={name!r}); "
-        f"if it does not matter, ReadOptions(drop=({name!r},))"
-    )
-
-
-class Cells(dict[str, int]):
-    """Code of a cell: 0, 1 or `MISSING`; what is no such value is a ValueError.
-
-    Parameters
-    ----------
-    above : numbers larger than this are 1, all others 0; if None only 0 and 1 are accepted.
-    """
-
-    def __init__(self, above: float | None = None) -> None:
-        super().__init__({} if above is not None else {"0": 0, "1": 1, "": MISSING})
-        self._above = above
-
-    def __missing__(self, cell: str) -> int:
-        code = self._code(cell.strip().lower())
-        if len(self) < _MOST_KEPT:  # numbers with a threshold may all differ
-            self[cell] = code
-        return code
-
-    def is_value(self, cell: str) -> bool:
-        """Whether the cell is 0 or 1."""
-        try:
-            return self[cell] != MISSING
-        except ValueError:
-            return False
-
-    def _code(self, text: str) -> int:
-        if self._above is None:
-            if text in _CODES:
-                return _CODES[text]
-            number = float(text)
-            if number in (0.0, 1.0):
-                return int(number)
-            raise ValueError(text)
-        if _CODES.get(text) == MISSING:
-            return MISSING
-        number = float(_CODES.get(text, text))
-        return MISSING if math.isnan(number) else int(number > self._above)

@@ -56,6 +56,7 @@ FORMATS: dict[str, Format] = {
     ),
     "tsv": Format("0/1 columns separated by tabs", "delimited", (".tsv", ".tab"), texts=True),
     "baskets": Format("a line per row that lists its items", "baskets", (".basket", ".baskets")),
+    "pairs": Format("a line per row and item, such as user,item", "pairs", (".pairs",)),
     "jsonl": Format(
         "a JSON object or list per line", "jsonl", (".jsonl", ".ndjson", ".json"), texts=True
     ),

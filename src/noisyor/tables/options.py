@@ -18,6 +18,7 @@ from noisyor._util.validation import (
     or_none,
 )
 from noisyor.errors import InvalidSettingError
+from noisyor.tables.cells import Truth
 from noisyor.tables.formats import FORMATS
 
 __all__ = ["ReadOptions"]
@@ -39,6 +40,7 @@ _RULES = {
     "above": or_none(
         Rule(lambda value: isinstance(value, int | float) and value == value, "a number")
     ),
+    "truth": or_none(TEXT),
     "invert": FLAG,
     "variable": or_none(TEXT),
     "transpose": FLAG,
@@ -69,6 +71,8 @@ class ReadOptions:
     weights_required : whether a file without that column is an error.
     drop : columns, JSON fields or items to leave out.
     above : numbers larger than this are 1, all others 0; without it only 0 and 1 are accepted.
+    truth : words for 1 and for 0, and perhaps further ones for missing, between slashes:
+        ``"y/n"``, ``"2/1"``, ``"1/0/-999"``. ``"x/"`` says that a blank is 0.
     invert : of images: dark pixels are 1.
     variable : name of the array in an ``.npz`` or ``.mat`` file.
     transpose : the array has a column for each row.
@@ -102,6 +106,7 @@ class ReadOptions:
     weights_required: bool = True
     drop: tuple[str, ...] = ()
     above: float | None = None
+    truth: str | None = None
     invert: bool = False
     variable: str | None = None
     transpose: bool = False
@@ -114,6 +119,10 @@ class ReadOptions:
     def __post_init__(self) -> None:
         or_none(choice(*FORMATS)).check("format", self.format)  # readers may be added at run time
         check_settings(self, _RULES)
+        if self.truth is not None:
+            Truth.parse(self.truth)
+            if self.above is not None:
+                raise InvalidSettingError("above and truth exclude each other")
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
             raise InvalidSettingError(
                 f"the delimiter is one character between fields, got {self.delimiter!r}"

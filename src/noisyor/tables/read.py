@@ -57,8 +57,21 @@ def read_table(
     if data.n_missing == data.n_rows * data.n_visible:
         raise InvalidDataError(f"{path}: every entry is missing")
     if network is None:
+        _check_zeros(table, options, path)
         return table
     if table.documents and columns is None:
         raise InvalidDataError(f"{path} holds documents, but the model does not know any words")
     aligned, extra = align(data, columns, network.n_visible, network.visible_shape, path)
     return replace(table, observations=aligned, ignored=table.ignored + extra)
+
+
+def _check_zeros(table: Table, options: ReadOptions, path: Path) -> None:
+    """Ask what a blank means where nothing is 0: all that could be learned is that all is 1."""
+    data = table.observations
+    if not data.n_missing or options.truth is not None or options.above is not None:
+        return
+    if data.n_active + data.n_missing == data.n_rows * data.n_visible:
+        raise InvalidDataError(
+            f"{path}: every entry is 1 or missing, none is 0; ReadOptions(truth='1/') says that a "
+            "blank is 0, ReadOptions(truth='1/0') that it is missing"
+        )

@@ -17,11 +17,9 @@ from noisyor.data.checks import checked_names
 from noisyor.data.observations import Observations
 from noisyor.data.readers import read, reader_for
 from noisyor.errors import InvalidDataError
+from noisyor.tables.cells import MISSING, Truth, number_hint
 
-__all__ = ["MISSING", "MOST_COLUMNS", "RowBuilder", "Table", "check_columns", "weighted_table"]
-
-MISSING = 2
-"""Code of a missing entry in blocks of codes."""
+__all__ = ["MOST_COLUMNS", "RowBuilder", "Table", "check_columns", "weighted_table"]
 
 MOST_COLUMNS = 5_000_000
 """More are taken for damage: parameters are kept for every column."""
@@ -81,12 +79,18 @@ class RowBuilder:
     where : the file, for errors.
     names : (n_columns,) names of the columns, or None.
     above : numbers larger than this are 1, all others 0; if None only 0 and 1 are accepted.
+    truth : numbers that stand for 1, 0 and missing, see `Truth.parse`.
     """
 
     def __init__(
-        self, where: object, names: Sequence[str] | None = None, above: float | None = None
+        self,
+        where: object,
+        names: Sequence[str] | None = None,
+        above: float | None = None,
+        truth: str | None = None,
     ) -> None:
         self._where, self._above = where, above
+        self._truth = None if truth is None else Truth.parse(truth)
         self._ones: list[Rows] = []
         self._missing: list[Rows] = []
         self._width = 0
@@ -98,13 +102,15 @@ class RowBuilder:
 
     def add(self, block: Any) -> None:
         """Rows of numbers, (n, ...) or a sparse matrix (n, n_columns); NaN is missing."""
-        reader = reader_for(block if self._above is None else _binarized(block, self._above))
+        if self._above is not None:
+            block = _binarized(block, self._above)
+        elif self._truth is not None:
+            block = _recoded(block, self._truth)
+        reader = reader_for(block)
         try:
-            ones, missing = read(reader._replace(names=self._names), self.n_rows)
+            ones, missing = read(reader._replace(names=self._names), self.n_rows, hint=number_hint)
         except InvalidDataError as error:
-            raise InvalidDataError(
-                f"{self._where}, {error}; ReadOptions(above=0) turns numbers into 0 and 1"
-            ) from error
+            raise InvalidDataError(f"{self._where}, {error}") from error
         self._append(ones, missing, reader.n_visible)
 
     def add_codes(self, codes: BinaryArray) -> None:
@@ -146,6 +152,15 @@ def _binarized(block: Any, above: float) -> Any:
         return result
     ones = block > above
     return np.where(np.isnan(block), np.nan, ones) if block.dtype.kind == "f" else ones
+
+
+def _recoded(block: Any, truth: Truth) -> Any:
+    """The same in 0, 1 and NaN; what a sparse matrix does not store stays 0."""
+    if hasattr(block, "tocsr"):
+        result = block.astype(np.float64)
+        result.data = truth.recoded(result.data)
+        return result
+    return truth.recoded(block)
 
 
 def check_columns(n_columns: int, where: object) -> None:

@@ -183,7 +183,7 @@ def learn_factors(
 def _check_number(n_components: object, rows: Observations, objective: str) -> None:
     """Refuse more causes than can be told apart, before anything is searched for."""
     COUNT_OR_AUTO.check("n_components", n_components)
-    most = rows.n_rows if objective == "probability" else min(rows.n_rows, rows.n_visible)
+    most = max(rows.n_rows, rows.n_visible) if objective == "probability" else rows.n_visible
     if isinstance(n_components, int | np.integer) and n_components > most:
         raise InvalidSettingError(
             f"n_components is {n_components:,}, but a table of {rows.n_rows:,} rows and "

@@ -87,7 +87,7 @@ def dense_table(
     width = math.prod(array.shape[1:])
     check_columns(width, where)
     names = None if images else _labels_of(labels, _COLUMN_NAMES, width)
-    builder = RowBuilder(where, names, options.above)
+    builder = RowBuilder(where, names, options.above, options.truth)
     step = max(1, _BLOCK_BYTES // (width * array.dtype.itemsize))
     for begin in range(0, len(array), step):
         builder.add(array[begin : begin + step])
@@ -107,7 +107,8 @@ def sparse_table(
     if n_rows < 1:
         raise InvalidDataError(f"{where} holds no rows")
     check_columns(width, where)
-    builder = RowBuilder(where, _labels_of(labels, _COLUMN_NAMES, width), options.above)
+    names = _labels_of(labels, _COLUMN_NAMES, width)
+    builder = RowBuilder(where, names, options.above, options.truth)
     builder.add(matrix.tocsr())
     return Table(builder.finish(), _labels_of(labels, _ROW_NAMES, n_rows))
 

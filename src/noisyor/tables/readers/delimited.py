@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from noisyor.errors import InvalidDataError
+from noisyor.tables.cells import Cells, cell_hint
 from noisyor.tables.columns import (
-    Cells,
     as_number,
     column_number,
     id_column,
     kept_columns,
-    role_hint,
     weight_of,
     weights_column,
 )
@@ -28,6 +27,9 @@ from noisyor.tables.table import RowBuilder, Table, weighted_table
 __all__ = ["read", "read_texts"]
 
 _BLOCK_CELLS = 4_000_000
+
+_SAMPLE = 1000
+"""Further rows that are looked at for what a column holds, if it does not hold 0 and 1."""
 
 
 def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
@@ -43,7 +45,7 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     if first is None:
         raise InvalidDataError(f"{path} is empty")
     top = first[1]
-    cells = Cells(options.above)
+    cells = Cells(options.above, options.truth)
     has_header = _is_header(top, cells, options) if options.header is None else options.header
     names = _names(top) if has_header else None
     width = len(top)
@@ -62,7 +64,9 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
         try:
             block += bytes(map(cells.__getitem__, row if everything else pick(row)))
         except ValueError:
-            raise _bad_cell(path, number, row, kept, names, cells) from None
+            usual = builder.n_rows > 0 or len(block) > 0
+            sample = [row, *(other for _, other in itertools.islice(rows, _SAMPLE))]
+            raise _bad_cell(path, number, sample, kept, names, cells, usual) from None
         if id_number is not None:
             row_names.append(row[id_number])
         if weight_number is not None:
@@ -123,21 +127,23 @@ def _names(top: list[str]) -> list[str]:
 def _bad_cell(
     path: Path,
     number: int,
-    row: list[str],
+    sample: list[list[str]],
     kept: list[int],
     names: list[str] | None,
     cells: Cells,
+    usual: bool,
 ) -> InvalidDataError:
+    """The error of the first row of a sample, with what its column tells about itself."""
+    row = sample[0]
     for column in kept:
         try:
             cells[row[column]]
         except ValueError:
             break
     label = str(column) if names is None else names[column]
-    if row[column].strip().lstrip("-").replace(".", "", 1).isdigit():
-        hint = "ReadOptions(above=0) turns numbers into 0 and 1"
-    else:
-        hint = role_hint(label)
+    hint = cell_hint(label, [other[column] for other in sample], usual)
+    if len(row) == 2:
+        hint += "; if each line is a row and one of its items, the format is pairs"
     came = row[column] if len(row[column]) <= 40 else row[column][:40] + "..."
     return InvalidDataError(
         f"{path}, line {number}, column {label!r}: expected 0, 1 or missing, got {came!r}; {hint}"

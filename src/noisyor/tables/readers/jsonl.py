@@ -13,12 +13,13 @@ import numpy as np
 
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.tables.columns import Cells, role_hint, weight_of
+from noisyor.tables.cells import MISSING, Cells, role_hint
+from noisyor.tables.columns import weight_of
 from noisyor.tables.lines import Lines, file_lines
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.readers.baskets import rows_of_items
 from noisyor.tables.readers.documents import DEFAULT_FIELD, rows_of_texts
-from noisyor.tables.table import MISSING, Table, check_columns, weighted_table
+from noisyor.tables.table import Table, check_columns, weighted_table
 
 __all__ = ["field_of", "json_lines", "read", "read_texts", "text_of"]
 
@@ -164,7 +165,7 @@ def _objects(
     zeros: list[list[int]] = []
     nulls: list[list[int]] = []
     names: list[str] = []
-    cells = Cells(options.above)
+    cells = Cells(options.above, options.truth)
     wanted = None if columns is None else frozenset(columns)
     skip = {*options.drop, options.id_column, options.weights}
     weights: list[float] = []
@@ -219,7 +220,7 @@ def _check_gaps(n_cells: int, n_known: int, path: Path) -> None:
 
 def _code(value: Any, cells: Cells, path: Path, number: int, key: str) -> int:
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        return MISSING
+        return cells[""]
     try:
         if isinstance(value, list | dict):
             raise ValueError

@@ -13,10 +13,10 @@ from noisyor._util.parquet_file import (
     sparse_block,
 )
 from noisyor.errors import InvalidDataError
+from noisyor.tables.cells import role_hint
 from noisyor.tables.columns import (
     id_column,
     kept_columns,
-    role_hint,
     weight_of,
     weights_column,
 )
@@ -42,7 +42,7 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
         roles = (id_number, weight_number)
         kept = [names[k] for k in kept_columns(options, names, len(names), roles, path, columns)]
         check_columns(len(kept), path)
-        builder = RowBuilder(path, kept)
+        builder = RowBuilder(path, kept, truth=options.truth)
         for name in kept:
             check_numbers(file.schema_arrow, name, path, f"; {role_hint(name)}")
         row_names: list[str] = []

@@ -1,0 +1,228 @@
+"""What a cell says: 0, 1 or missing, in the words of the file; and what to do if it says else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from noisyor._util.arrays import AnyArray
+from noisyor.errors import InvalidSettingError
+
+__all__ = ["MISSING", "Cells", "Truth", "cell_hint", "number_hint", "role_hint"]
+
+MISSING = 2
+"""Code of a missing entry in blocks of codes."""
+
+_CODES = {
+    **dict.fromkeys(("0", "0.0", "false", "no"), 0),
+    **dict.fromkeys(("1", "1.0", "true", "yes"), 1),
+    **dict.fromkeys(("", "na", "n/a", "nan", "null", "none", "?"), MISSING),
+}
+_MOST_KEPT = 100_000
+
+_PAIRS = (
+    *(("y", "n"), ("t", "f"), ("+", "-"), ("on", "off"), ("present", "absent"), ("j", "n")),
+    *(("positive", "negative"), ("pos", "neg"), ("won", "nowin"), ("p", "a"), ("x", "o")),
+)
+_MARKS = ("x", "✓", "✔", "*", "•", "●", "+")
+_CODES_OF_MISSING = (9.0, 88.0, 99.0, 888.0, 999.0, 9999.0)
+_FEW_VALUES = 12
+
+
+class Truth(NamedTuple):
+    """Words of a file: for 1, for 0 and, besides the usual ones, for missing."""
+
+    ones: frozenset[str]
+    zeros: frozenset[str]
+    missing: frozenset[str]
+
+    @classmethod
+    def parse(cls, text: str) -> Truth:
+        """From ``ONES/ZEROS`` or ``ONES/ZEROS/MISSING``, words between commas.
+
+        >>> Truth.parse("x/").zeros == {""}  # nothing in a cell is 0
+        True
+        >>> sorted(Truth.parse("y,yes/n/99").ones)
+        ['y', 'yes']
+        """
+        parts = [frozenset(_word(word) for word in part.split(",")) for part in text.split("/")]
+        if len(parts) == 3 and parts[2] == {""}:
+            parts[2] = frozenset()
+        ones, zeros, missing = (*parts, frozenset())[:3] if len(parts) > 1 else (frozenset(),) * 3
+        if len(parts) not in (2, 3) or not ones or "" in ones or _shared(ones, zeros, missing):
+            raise InvalidSettingError(
+                "truth is the words for 1 and those for 0, such as y/n, T/F, 2/1 or 1/0/-999 (the "
+                f"third is missing); x/ says that a blank is 0; got {text!r}"
+            )
+        return cls(ones, zeros, missing)
+
+    def codes(self) -> dict[str, int]:
+        """Code of every word; the usual words for missing are among them."""
+        usual = {word: code for word, code in _CODES.items() if code == MISSING}
+        groups = ((self.missing, MISSING), (self.zeros, 0), (self.ones, 1))
+        return usual | {word: code for words, code in groups for word in words}
+
+    def recoded(self, values: AnyArray) -> AnyArray:
+        """Numbers as 0, 1 and NaN; what is none of the words stays as it is."""
+        numbers = np.asarray(values, dtype=np.float64)
+        result = numbers.copy()
+        for word, code in self.codes().items():
+            number = _number(word)
+            if number is not None:
+                result[numbers == number] = np.nan if code == MISSING else code
+        if "" in self.zeros:
+            result[np.isnan(numbers)] = 0.0
+        return result
+
+
+def _word(text: str) -> str:
+    return text.strip().lower()
+
+
+def _shared(*groups: frozenset[str]) -> bool:
+    return len(frozenset().union(*groups)) < sum(map(len, groups))
+
+
+def _number(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None
+
+
+class Cells(dict[str, int]):
+    """Code of a cell: 0, 1 or `MISSING`; what is no such value is a ValueError.
+
+    Parameters
+    ----------
+    above : numbers larger than this are 1, all others 0; if None only 0 and 1 are accepted.
+    truth : words of the file, see `Truth.parse`; if None those for 0 and 1 are the usual ones.
+    """
+
+    def __init__(self, above: float | None = None, truth: str | None = None) -> None:
+        usual = above is None and truth is None
+        super().__init__({"0": 0, "1": 1, "": MISSING} if usual else {})
+        self._above, self._codes = above, _CODES
+        self._numbers: dict[float, int] = {0.0: 0, 1.0: 1}
+        if truth is not None:
+            self._codes = Truth.parse(truth).codes()
+            pairs = ((_number(word), code) for word, code in self._codes.items())
+            self._numbers = {
+                number: code
+                for number, code in pairs
+                if number is not None and not math.isnan(number)
+            }
+
+    def __missing__(self, cell: str) -> int:
+        code = self._code(_word(cell))
+        if len(self) < _MOST_KEPT:  # numbers with a threshold may all differ
+            self[cell] = code
+        return code
+
+    def is_value(self, cell: str) -> bool:
+        """Whether the cell is 0 or 1, or a word of the file's own for missing."""
+        if _CODES.get(_word(cell)) == MISSING:
+            return False
+        try:
+            return self[cell] in (0, 1, MISSING)
+        except ValueError:
+            return False
+
+    def _code(self, text: str) -> int:
+        if self._above is None:
+            if text in self._codes:
+                return self._codes[text]
+            number = float(text)
+            if number in self._numbers:
+                return self._numbers[number]
+            raise ValueError(text)
+        if _CODES.get(text) == MISSING:
+            return MISSING
+        number = float(_CODES.get(text, text))
+        return MISSING if math.isnan(number) else int(number > self._above)
+
+
+# ---- what to do with other values
+
+
+def role_hint(name: str, what: str = "column") -> str:
+    """What to do with a column or field that does not hold 0 and 1."""
+    return (
+        f"if this {what} names the rows, give ReadOptions(id_column={name!r}); "
+        f"if it does not matter, ReadOptions(drop=({name!r},))"
+    )
+
+
+def number_hint(value: float) -> str:
+    """What to do with a number that is neither 0 nor 1, if nothing else is known of its column."""
+    if value < 0 or value in _CODES_OF_MISSING[3:]:
+        return f"if {value:g} says that it is missing, give ReadOptions(truth='1/0/{value:g}')"
+    return "ReadOptions(above=0) turns numbers into 0 and 1"
+
+
+def cell_hint(name: str, values: Sequence[str], usual: bool, what: str = "column") -> str:
+    """What to do with a column that does not hold 0 and 1.
+
+    Parameters
+    ----------
+    name : of the column.
+    values : some of its cells, the first of them the one that is wrong.
+    usual : whether cells before these were 0, 1 or missing.
+    what : a column or a field.
+
+    >>> cell_hint("votes", ["y", "n", "y"], usual=False)
+    "ReadOptions(truth='y/n') says that 'y' is 1 and 'n' is 0"
+    """
+    known = [cell.strip() for cell in values if _CODES.get(_word(cell)) != MISSING]
+    distinct = list(dict.fromkeys(known))
+    numbers = [number for number in map(_number, distinct) if number is not None]
+    drop = f"ReadOptions(drop=({name!r},)) leaves the {what} out"
+    if numbers and len(numbers) == len(distinct):
+        return _hint_of_numbers(name, known, numbers, usual, drop, what)
+    lower = {word.lower() for word in distinct}
+    if len(lower) == 1 and lower <= set(_MARKS) and len(known) < len(values):
+        mark = distinct[0]
+        return f"ReadOptions(truth='{mark}/') says that {mark!r} is 1 and a blank is 0"
+    for one, zero in _PAIRS:
+        if lower == {one, zero} or (len(known) < 3 and lower <= {one, zero}):
+            yes, no = _as_written(distinct, one, zero)
+            return f"ReadOptions(truth='{yes}/{no}') says that {yes!r} is 1 and {no!r} is 0"
+    if len(distinct) == 2 and len(known) > 4 and not any(set(word) & set("/,'") for word in lower):
+        one, zero = distinct
+        return (
+            f"if {one!r} stands for 1 and {zero!r} for 0, give "
+            f"ReadOptions(truth='{one}/{zero}'); if it does not matter, {drop}"
+        )
+    if len(known) > 2 * len(distinct) and len(distinct) > 2:
+        few = ", ".join(map(repr, distinct[:3]))
+        return (
+            f"it has {len(distinct)} different words ({few} ...): make a 0/1 {what} of each; {drop}"
+        )
+    return role_hint(name, what)
+
+
+def _as_written(distinct: list[str], *pair: str) -> list[str]:
+    """The words of a pair in the letters of the file."""
+    there = {word.lower(): word for word in distinct}
+    return [there.get(word, word.upper() if distinct[0].isupper() else word) for word in pair]
+
+
+def _hint_of_numbers(
+    name: str, known: list[str], numbers: list[float], usual: bool, drop: str, what: str
+) -> str:
+    odd = sorted(number for number in numbers if number not in (0.0, 1.0))
+    whole = all(number.is_integer() for number in numbers)
+    in_turn = all(after == before + 1 for before, after in pairwise(numbers))
+    if whole and len(numbers) == len(known) > 2 and (in_turn or len(known) > 19):
+        return role_hint(name, what)
+    if len(odd) == 1 and (odd[0] < 0 or odd[0] in _CODES_OF_MISSING):
+        return f"if {odd[0]:g} says that it is missing, give ReadOptions(truth='1/0/{odd[0]:g}')"
+    if set(numbers) == {1.0, 2.0} and not (usual and 0.0 in numbers):
+        return "if 2 stands for 1 and 1 for 0, give ReadOptions(truth='2/1')"
+    if len(odd) > _FEW_VALUES and 0.0 not in numbers:
+        return f"it has numbers from {odd[0]:g} to {odd[-1]:g}, none of them 0: {drop}"
+    return "ReadOptions(above=0) turns numbers into 0 and 1"
