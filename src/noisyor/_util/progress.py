@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Self
@@ -163,7 +163,9 @@ class _NoBar:
     def refresh(self) -> None:
         """Nothing is shown."""
 
-    def set_postfix(self, *values: object, **named: object) -> None:
+    def set_postfix(
+        self, ordered: Mapping[str, object] | None = None, refresh: bool = True, **named: object
+    ) -> None:
         """Nothing is shown."""
 
     def set_postfix_str(self, text: str = "", refresh: bool = True) -> None:
@@ -196,9 +198,12 @@ class _Lines(_NoBar):
             line += f", about {spent * (self._total / self._done - 1):.0f} s left"
         print(f"{line}{self._postfix}", file=sys.stderr, flush=True)
 
-    def set_postfix(self, *values: object, **named: object) -> None:
+    def set_postfix(
+        self, ordered: Mapping[str, object] | None = None, refresh: bool = True, **named: object
+    ) -> None:
         """Numbers for the end of the line."""
-        self._postfix = "".join(f", {name} {value}" for name, value in named.items())
+        numbers = {**(ordered or {}), **named}
+        self._postfix = "".join(f", {name} {value}" for name, value in numbers.items())
 
     def set_postfix_str(self, text: str = "", refresh: bool = True) -> None:
         """Text for the end of the line."""
