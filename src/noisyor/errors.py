@@ -2,6 +2,7 @@
 
 __all__ = [
     "CheckpointError",
+    "ClusterError",
     "DatasetNotFoundError",
     "InvalidDataError",
     "InvalidNetworkError",
@@ -52,3 +53,7 @@ class MissingExtraError(NoisyOrError, ImportError):
 
 class SweepError(NoisyOrError, RuntimeError):
     """A process of a sweep of experiments ended in a way that it should not have."""
+
+
+class ClusterError(NoisyOrError, RuntimeError):
+    """Workers of a cluster cannot do what they were asked to, or are not alike."""

@@ -12,9 +12,9 @@ while the errors become fewer (`moves.reduce_errors`).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,14 @@ from noisyor.search.cover import OBJECTIVES, Cover, ErrorRates, Matrix, Objectiv
 from noisyor.search.moves import combine, merge, prune, reduce_errors, refine
 from noisyor.search.restarts import Restarts, draw_rows, sample_rows
 
-__all__ = ["FoundFactors", "search_factors"]
+__all__ = [
+    "FoundFactors",
+    "Search",
+    "SearchSettings",
+    "StartRequest",
+    "search_factors",
+    "search_with",
+]
 
 
 class _Start(NamedTuple):
@@ -149,13 +156,71 @@ def search_factors(
     >>> sorted(found.factors.tolist()), found.errors
     ([[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]], 0)
     """
-    patience = _checked_patience(n_components, n_restarts, patience, objective)
-    observations = Observations.of(X)
+    settings = SearchSettings(n_components, n_restarts, patience, objective, seed)
+    return search_with(OwnStarts, Observations.of(X), settings, engine=engine, progress=progress)
+
+
+class SearchSettings(NamedTuple):
+    """What is searched for, see `search_factors`."""
+
+    n_components: int | Literal["auto"]
+    n_restarts: int
+    patience: int | None
+    objective: Literal["description", "errors"]
+    seed: int
+
+
+class StartRequest(NamedTuple):
+    """One start: its kind, its number, and how many factors are wanted."""
+
+    kind: _Start
+    number: int
+    max_components: int
+
+
+class Starts(Protocol):
+    """Where the covers come from that the restarts of a search begin with."""
+
+    def announce(self, requests: Sequence[StartRequest]) -> None:
+        """These will probably be asked for, in this order."""
+        ...
+
+    def get(self, request: StartRequest) -> Cover:
+        """A refined and pruned cover from one run."""
+        ...
+
+
+class OwnStarts:
+    """Starts that are computed when they are asked for."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+
+    def announce(self, requests: Sequence[StartRequest]) -> None:
+        """Nothing is done beforehand."""
+
+    def get(self, request: StartRequest) -> Cover:
+        """See `Starts`."""
+        return self._search.start(*request)
+
+
+def search_with(
+    starts: Callable[[Search], Starts],
+    observations: Observations,
+    settings: SearchSettings,
+    *,
+    engine: EngineLike,
+    progress: bool | None,
+) -> FoundFactors:
+    """The search of `search_factors`; ``starts`` says where its starts are computed."""
+    n_components, n_restarts, _, objective, seed = settings
+    patience = _checked_patience(n_components, n_restarts, settings.patience, objective)
     distinct, numbers = observations, np.arange(observations.n_rows)
     if observations.n_rows > _ENOUGH_ROWS:
         distinct, numbers = observations.merged()
-    kind = _ErrorSearch if objective == "errors" else _Search
+    kind = ErrorSearch if objective == "errors" else Search
     search = kind(distinct, OBJECTIVES[objective], check_seed(seed), engine)
+    search.starts = starts(search)
     with progress_bar(n_restarts, "search", "restarts", progress) as bar:
         first = None
         if isinstance(n_components, str):
@@ -212,8 +277,10 @@ def _checked_patience(
     return _PATIENCE[objective] if patience is None else patience
 
 
-class _Search:
+class Search:
     """The searched rows, also as a dense matrix, and the restarts."""
+
+    starts: Starts
 
     def __init__(
         self, observations: Observations, objective: Objective, seed: int, engine: EngineLike
@@ -225,6 +292,10 @@ class _Search:
             self.matrix.n_entries(self.matrix.observed), 1
         )
         self.density = float(np.clip(share, 1e-3, 0.9))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Who computes starts for a search does not need to know where others are computed.
+        return {name: value for name, value in vars(self).items() if name != "starts"}
 
     def first_guess(self, patience: int) -> Cover:
         """Double the number of factors until some are left over; the cover by those that stay."""
@@ -255,29 +326,38 @@ class _Search:
         self, max_components: int, n_restarts: int, first: Cover | None, bar: Any
     ) -> Iterator[Cover]:
         """The best cover so far after each restart, ``first`` being that after the first one."""
+        known = [(n, self._kind(n)) for n in range(0 if first is None else 1, n_restarts)]
+        self.starts.announce(
+            [StartRequest(kind, n, max_components) for n, kind in known if kind is not None]
+        )
         if first is None:
-            first = self._repair(self._start(_STARTS[0], 0, max_components), 0, max_components)
+            first = self.starts.get(StartRequest(_STARTS[0], 0, max_components))
+            first = self._repair(first, 0, max_components)
         best = first
         yield best
         alone = {_STARTS[0]: self._score(best)}
         for number in range(1, n_restarts):
-            kind = _STARTS[number % len(_STARTS)]
-            if number >= _TRIED_FIRST and number % 2:
-                kind = max(alone, key=lambda start: alone[start])
+            kind = self._kind(number) or max(alone, key=lambda start: alone[start])
             if bar is not None:
                 bar.update(1)
                 bar.set_postfix(causes=best.n_components, errors=best.errors(self.matrix))
-            new = self._start(kind, number, max_components)
+            new = self.starts.get(StartRequest(kind, number, max_components))
             alone[kind] = max(self._score(new), alone.get(kind, -np.inf))
             both = combine(self.matrix, best, new, max_components, engine=self.engine)
             chosen = max((best, new, both), key=self._score)
             best = self._repair(chosen, number, max_components)
             yield best
 
+    def _kind(self, number: int) -> _Start | None:
+        """Kind of the start with a number; None for the one that did best so far."""
+        if number >= _TRIED_FIRST and number % 2:
+            return None
+        return _STARTS[number % len(_STARTS)]
+
     def _score(self, cover: Cover) -> float:
         return cover.score(self.matrix)
 
-    def _start(self, start: _Start, number: int, max_components: int) -> Cover:
+    def start(self, start: _Start, number: int, max_components: int) -> Cover:
         """A refined and pruned cover from one run."""
         size = int(np.ceil(start.excess * max_components)) + (_EXTRA if start.excess > 1 else 0)
         affordable = _MAX_PRODUCTS // (size * self.matrix.ones.shape[1])
@@ -389,7 +469,7 @@ class _Search:
         return plain
 
 
-class _ErrorSearch(_Search):
+class ErrorSearch(Search):
     """The same for fewest wrong entries.
 
     Joint runs look for factors supported by the data. For a given number of factors, starts from
@@ -397,7 +477,12 @@ class _ErrorSearch(_Search):
     errors.
     """
 
-    def _start(self, start: _Start, number: int, max_components: int) -> Cover:
+    def _kind(self, number: int) -> _Start | None:
+        """There is one kind only."""
+        return _STARTS[0]
+
+    def start(self, start: _Start, number: int, max_components: int) -> Cover:
+        """A linear factorisation with factors replaced."""
         from threadpoolctl import threadpool_limits
 
         # on matrices as narrow as these the threads of a linear algebra library wait for each other

@@ -20,7 +20,7 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
 from noisyor.inference.evidence import EvidenceEstimate, estimate_evidence
-from noisyor.learning.gibbs_em import GibbsRounds
+from noisyor.learning.gibbs_em import ChainsInMemory, GibbsRounds
 from noisyor.learning.judge import hold_out
 from noisyor.learning.recipes.fit import FitResult
 from noisyor.learning.state import Evaluation, History
@@ -236,13 +236,11 @@ class _Search:
     ) -> GibbsRounds:
         return GibbsRounds(
             network,
-            rows,
+            ChainsInMemory(network, rows, all_off=True, engine=self.engine),
             smoothing=_SMOOTHING * mixture.smoothing**0.5,
             smooth_to="frequency",
             pace=_PACE,
-            all_off=True,
             seed=self.seed,
-            engine=self.engine,
         )
 
     def clearly_better(self, one: _Found, other: _Found) -> bool:
