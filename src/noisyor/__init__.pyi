@@ -1,6 +1,7 @@
 from . import data as data
 from . import datasets as datasets
 from . import diagnosis as diagnosis
+from . import distributed as distributed
 from . import engines as engines
 from . import errors as errors
 from . import estimators as estimators

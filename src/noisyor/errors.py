@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "CheckpointError",
+    "ClusterError",
     "DatasetNotFoundError",
     "InvalidDataError",
     "InvalidNetworkError",
@@ -62,3 +63,7 @@ class MissingExtraError(NoisyOrError, ImportError):
 
 class SweepError(NoisyOrError, RuntimeError):
     """A process of a sweep of experiments ended in a way that it should not have."""
+
+
+class ClusterError(NoisyOrError, RuntimeError):
+    """Workers of a cluster cannot do what they were asked to, or are not alike."""

@@ -232,8 +232,12 @@ class _MappedRows(RowSource):
         if self.ones is None:
             raise InvalidDataError(f"{folder} has no indices.npy: it was not written completely")
         self.column_names = _stored_names(folder / _NAMES, self.n_visible)
+        self.chunk_rows = chunk_rows
         self.begins = range(0, n_rows, chunk_rows)
         self.sizes = tuple(min(chunk_rows, n_rows - begin) for begin in self.begins)
+
+    def __reduce__(self) -> Any:  # another process opens the files itself
+        return type(self), (self.folder.absolute(), self.chunk_rows)
 
     def read(self, number: int) -> Observations:
         begin, size = self.begins[number], self.sizes[number]
@@ -317,6 +321,9 @@ class _NpzRows(RowSource):
                 )
         self.sizes = tuple(shape[0] for shape in shapes)
 
+    def __reduce__(self) -> Any:  # another process opens the files itself
+        return type(self), ([file.absolute() for file in self.files],)
+
     def read(self, number: int) -> Observations:
         file = self.files[number]
         return _observations(read_sparse(file), file)
@@ -339,7 +346,10 @@ class _ParquetRows(RowSource):
             for group in range(opened.num_row_groups):
                 self.groups.append((file, opened, group))
                 sizes.append(opened.metadata.row_group(group).num_rows)
-        self.sizes = tuple(sizes)
+        self.files, self.sizes = files, tuple(sizes)
+
+    def __reduce__(self) -> Any:  # another process opens the files itself
+        return type(self), ([file.absolute() for file in self.files],)
 
     def read(self, number: int) -> Observations:
         path, file, group = self.groups[number]

@@ -31,13 +31,19 @@ from noisyor._util.validation import (
     choice,
     or_none,
 )
-from noisyor.data.chunks import RowSource
+from noisyor.data.chunks import RowSource, open_rows
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import Engine
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
 from noisyor.estimators.persistence import history_of, method_of, read_model, write_model
-from noisyor.estimators.rows import PreparedSource, Tally, read_rows, with_sample_weight
+from noisyor.estimators.rows import (
+    BinarizedSource,
+    PreparedSource,
+    Tally,
+    read_rows,
+    with_sample_weight,
+)
 from noisyor.inference.explain import explain
 from noisyor.inference.log_probability import log_probability
 from noisyor.inference.max_product import POLISH, MaxProduct, method_for
@@ -60,6 +66,7 @@ _OF_AN_UPDATE = ("batch_size", "learning_rate", "step_on")
 _OF_A_STREAM = ("callbacks", "checkpoint_every")
 _BLOCK_CELLS = 4_000_000
 _KEPT_UPDATES = 10_000
+_CLUSTER_BATCH, _CLUSTER_STEPS = 2**16, 200
 _RULES = {
     "steps": or_none(COUNT_OR_ZERO),
     "batch_size": or_none(
@@ -143,7 +150,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     # ---- learning
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> Self:
         """Learn from all rows.
 
         Parameters
@@ -153,9 +160,16 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         y : ignored.
         sample_weight : (n_rows,) how many rows each one stands for, such as its number of
             occurrences in an aggregated table; 0 leaves a row out. None counts each once.
+        client : a ``distributed.Client``: its workers read the rows then, which are as in
+            `noisyor.distributed.train`. Learning starts from a sample of them, and goes on with all
+            for 200 updates, or ``steps``, of 65,536 rows each, or ``batch_size``.
         """
         self._check_params()
         self.__dict__.pop("_stream", None)
+        if client is not None:
+            if sample_weight is not None:
+                raise InvalidDataError("sample_weight is for rows in memory, not for a cluster")
+            return self._fit_cluster(client, X)
         if isinstance(X, RowSource):
             if sample_weight is not None:
                 raise InvalidDataError("sample_weight is for rows in memory, not for chunks")
@@ -201,6 +215,34 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         )
         result = train_stream(self.network_, prepared, method, options, engine=self._engine())
         return self._keep_streamed(result.network, result.history, first, prepared.tally)
+
+    def _fit_cluster(self, client: Any, X: Any) -> Self:
+        from noisyor.distributed.starts import count_chunks, fetch_sample
+        from noisyor.distributed.training import train
+
+        if isinstance(X, str | os.PathLike):
+            X = open_rows(X)
+        if self.binarize is not None:
+            if not isinstance(X, RowSource):
+                raise InvalidSettingError("binarize is for a RowSource; compare a Dask collection")
+            X = BinarizedSource(X, self.binarize)
+        seed = self._options()["seed"]
+        first = self._rows(fetch_sample(client, X, seed), reset=True)
+        self._start(first)
+        method, options = self._stream_settings()
+        size = _CLUSTER_BATCH if self.batch_size is None else self._given()["batch_size"]
+        options = replace(
+            options,
+            steps=_CLUSTER_STEPS if self.steps is None else self.steps,
+            batch_size=size,
+            progress=self.progress,
+            **self._run_options(),
+        )
+        result = train(client, self.network_, X, method, options)
+        self.settings_.update(options.record())
+        tally = Tally()
+        tally.add_counted(count_chunks(client, X), first.n_visible)
+        return self._keep_streamed(result.network, result.history, first, tally)
 
     def _keep_streamed(
         self, network: Network, history: History, rows: Observations, tally: Tally

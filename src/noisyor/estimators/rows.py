@@ -18,7 +18,7 @@ from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
-__all__ = ["PreparedSource", "Tally", "read_rows", "with_sample_weight"]
+__all__ = ["BinarizedSource", "PreparedSource", "Tally", "read_rows", "with_sample_weight"]
 
 
 def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> Observations:
@@ -165,6 +165,11 @@ class Tally:
                 rows.n_rows, rows.n_active, rows.n_missing, rows.fingerprint()
             )
 
+    def add_counted(self, found: Mapping[int, tuple[int, int, int, str]], columns: int) -> None:
+        """Count chunks that others have read: rows, ones, missing entries and fingerprint."""
+        self.columns = columns
+        self.chunks |= {number: _Counted(*counted) for number, counted in found.items()}
+
     def fold(self) -> None:
         """Keep one entry for all chunks so far: for those that never come again."""
         self.chunks = {-1: self._total()}
@@ -176,6 +181,22 @@ class Tally:
     def describe(self) -> dict[str, Any]:
         """The ``data`` of a model file, see `noisyor.io.provenance`."""
         return {**self._total()._asdict(), "columns": self.columns, "source": None}
+
+
+class BinarizedSource(RowSource):
+    """The chunks of another source with entries above a threshold as 1 and the others as 0."""
+
+    def __init__(self, source: RowSource, threshold: float) -> None:
+        self.source, self.threshold = source, threshold
+        self.n_visible, self.sizes = source.n_visible, source.sizes
+        self.column_names = source.column_names
+
+    def read(self, number: int) -> Any:
+        """One chunk."""
+        chunk = self.source.read(number)
+        if sp.issparse(chunk):
+            return _above(csr_of(chunk), self.threshold)
+        return chunk if isinstance(chunk, Observations) else _above(chunk, self.threshold)
 
 
 class PreparedSource(RowSource):

@@ -14,7 +14,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.inference.method import Method
+from noisyor.inference.method import Bounds, Method
 from noisyor.network.graph import Network
 
 
@@ -154,24 +154,33 @@ def evaluate(
     >>> nor.evaluate(network, rows)
     EvaluationResult(rows=2, elbo_mp=-1.73..., elbo_vi=-1.69...)
     """
-    chosen = _distinct(network, methods)
+    chosen = chosen_methods(network, methods)
     observations = Observations.of(X, n_visible=network.n_visible)
-    weights = observations.weights
+    bounds = [
+        method.bounds(network, observations, engine=engine, progress=progress) for method in chosen
+    ]
+    return evaluation_of(chosen, bounds, observations.weights)
+
+
+def evaluation_of(
+    methods: Sequence[Method], bounds: Sequence[Bounds], weights: FloatArray | None
+) -> EvaluationResult:
+    """The result from the bounds that each method gives, and the weights of the rows."""
     scores: dict[str, MethodScore] = {}
     averaging = None
-    for method in chosen:
-        bounds = method.bounds(network, observations, engine=engine, progress=progress)
-        mode, elbo = (Score(values, weights=weights) for values in bounds)
+    for method, found in zip(methods, bounds, strict=True):
+        mode, elbo = (Score(values, weights=weights) for values in found)
         scores[method.name] = MethodScore(mode, elbo)
-        if averaging is None and bounds.elbo is not bounds.mode:
+        if averaging is None and found.elbo is not found.mode:
             averaging = scores[method.name]
-    of_mode = scores.get("max-product", scores[chosen[0].name])
+    of_mode = scores.get("max-product", scores[methods[0].name])
     if averaging is None:
         return EvaluationResult(of_mode.mode, by_method=scores)
     return EvaluationResult(of_mode.mode, averaging.elbo, averaging.mode, scores)
 
 
-def _distinct(network: Network, methods: Method | Sequence[Method] | None) -> list[Method]:
+def chosen_methods(network: Network, methods: Method | Sequence[Method] | None) -> list[Method]:
+    """The methods asked for, or the default ones; their names differ."""
     if methods is None:
         return [MaxProduct()] if network.sets else [MaxProduct(), MeanField()]
     given = list(methods) if isinstance(methods, Sequence) else [methods]

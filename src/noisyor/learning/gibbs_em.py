@@ -9,23 +9,34 @@ on share the credit. There is no rate to choose.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from noisyor._util.arrays import FloatArray
+from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, NOT_NEGATIVE, check_choice, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
 from noisyor.engines.noise import combine
+from noisyor.engines.reduction import ROWS_OF_BLOCK, TreeSum
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.network.graph import Network
 from noisyor.network.parameters import THETA_MIN, probability_from_theta, theta_from_probability
 
-__all__ = ["GibbsRounds", "learn_by_gibbs"]
+__all__ = [
+    "ROWS_OF_SWEEP",
+    "Chains",
+    "ChainsInMemory",
+    "GibbsRounds",
+    "RoundMean",
+    "column_weights",
+    "first_states",
+    "learn_by_gibbs",
+]
 
 _SUREST = 1.0 - 1e-5
 """Largest probability that an estimate may give an edge, a noise or a prior."""
@@ -36,6 +47,9 @@ _SUREST_OF_SET = 1.0 - 1e-12
 _NOISE_SHARE = 0.01
 """Share of the pseudo-rows in which a visible node came on by itself."""
 
+
+ROWS_OF_SWEEP = 16 * ROWS_OF_BLOCK
+"""Rows whose counts are added up as one piece, where the pieces may be on different machines."""
 
 _MOST_ROWS = 8
 """Rows that are the same and share a chain, at most."""
@@ -48,6 +62,7 @@ def learn_by_gibbs(
     sweeps: int = 60,
     smoothing: float = 0.5,
     smooth_to: Literal["failure", "frequency"] = "failure",
+    share_draws: bool = True,
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: Progress = False,
@@ -56,7 +71,7 @@ def learn_by_gibbs(
 
     Each round draws every hidden node of every row once, given all others, and takes one step of
     expectation-maximisation. The result is the mean of the second half of the rounds. A row of
-    weight w counts as w rows. Up to eight rows that are the same share their draws.
+    weight w counts as w rows.
 
     Parameters
     ----------
@@ -69,6 +84,8 @@ def learn_by_gibbs(
     smooth_to : what an edge did in its pseudo-rows: it failed, which suits causes of a few columns,
         or it worked as often as its visible node is on, which suits causes that are kinds of rows
         and say something about every column.
+    share_draws : let up to eight rows that are the same share their draws, which is less work.
+        Without it the result has the bits of `noisyor.distributed.learn_by_gibbs`.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
@@ -86,101 +103,176 @@ def learn_by_gibbs(
     COUNT.check("sweeps", sweeps)
     rounds = None
     try:
-        rounds = GibbsRounds(
-            network, X, smoothing=smoothing, smooth_to=smooth_to, seed=seed, engine=engine
-        )
+        rows = Observations.of(X, n_visible=network.n_visible)
+        chains = ChainsInMemory(network, rows, share_draws=share_draws, engine=engine)
+        rounds = GibbsRounds(network, chains, smoothing=smoothing, smooth_to=smooth_to, seed=seed)
         with progress_bar(sweeps, "gibbs", "sweeps", progress) as bar:
             return rounds.advance(sweeps, bar)
     except TimeUpError:
         return network if rounds is None else rounds.network
 
 
-class GibbsRounds:
-    """Rounds of expectation-maximisation that can be stopped, looked at and continued.
+class Chains(Protocol):
+    """The chains of the sampler, one or more for each row, in memory or on a cluster."""
 
-    Attributes
-    ----------
-    network : after the rounds so far.
-    states : uint8 (n_rows, n_hidden), present draws.
+    def sweep(self, network: Network, key: NoiseKey) -> tuple[FloatArray, FloatArray]:
+        """Draw every hidden node once: credit and chance of every parameter, (n_params,) each."""
+        ...
+
+    def column_weights(self) -> tuple[FloatArray, FloatArray]:
+        """Weight of the rows in which each column is seen, and is 1, (n_visible,) each."""
+        ...
+
+
+class ChainsInMemory:
+    """Chains of this process.
+
+    They start from the modes of their rows, or with ``all_off`` from nothing, which is as good
+    where a sweep draws hundreds of alternatives at once and finding modes takes longer.
     """
 
     def __init__(
         self,
         network: Network,
-        X: Any,
+        rows: Observations,
+        *,
+        all_off: bool = False,
+        share_draws: bool = True,
+        engine: EngineLike = "auto",
+    ) -> None:
+        if not rows.n_rows:
+            raise InvalidDataError("there are no rows to learn from")
+        self._rows, self._engine = _chains(rows) if share_draws else rows, engine
+        self._piece = self._rows.n_rows if share_draws else ROWS_OF_SWEEP
+        self._states = first_states(network, self._rows, all_off=all_off, engine=engine)
+
+    def sweep(self, network: Network, key: NoiseKey) -> tuple[FloatArray, FloatArray]:
+        """See `Chains`."""
+        sampler, prepared = Runner(self._engine, network).on("gibbs_sweep")
+        total, after = TreeSum(), []
+        for begin in range(0, self._rows.n_rows, self._piece):
+            piece = slice(begin, begin + self._piece)
+            evidence = Evidence.of(network, self._rows.take(piece))
+            swept = sampler.gibbs_sweep(prepared, evidence, self._states[piece], key)
+            total.add([swept.credit, swept.chance])
+            after.append(swept.states)
+        self._states = after[0] if len(after) == 1 else np.concatenate(after)
+        credit, chance = total.result()
+        return credit, chance
+
+    def column_weights(self) -> tuple[FloatArray, FloatArray]:
+        """See `Chains`."""
+        return column_weights(self._rows)
+
+
+def first_states(
+    network: Network, rows: Observations, *, all_off: bool, engine: EngineLike
+) -> BinaryArray:
+    """States that chains start from, (n_rows, n_hidden)."""
+    if all_off:
+        return np.zeros((rows.n_rows, network.n_hidden), dtype=np.uint8)
+    modes = MaxProduct().posterior(network, rows, engine=engine).states.toarray()
+    return np.ascontiguousarray(modes, dtype=np.uint8)
+
+
+def column_weights(rows: Observations) -> tuple[FloatArray, FloatArray]:
+    """Weight of the rows in which each column is seen, and is 1, (n_visible,) each."""
+    seen = rows.total_weight - rows.missing_csr().T @ rows.row_weights
+    return np.asarray(seen), np.asarray(rows.to_csr().T @ rows.row_weights)
+
+
+class RoundMean(NamedTuple):
+    """Rounds done, and the sum of the probabilities (n_params,) over those that are averaged."""
+
+    n_done: int
+    n_counted: int
+    total: FloatArray
+
+
+class GibbsRounds:
+    """Rounds of expectation-maximisation that can be stopped, looked at and continued.
+
+    ``network`` is the network after the rounds so far; ``number`` counts them; ``counts`` are
+    credit and chance, (2, n_params), None before the first round.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        chains: Chains,
         *,
         smoothing: float = 0.5,
         smooth_to: Literal["failure", "frequency"] = "failure",
         pace: float = 1.0,
-        all_off: bool = False,
         seed: int = 0,
-        engine: EngineLike = "auto",
     ) -> None:
-        """See `learn_by_gibbs`; ``X`` are the rows of the chains.
+        """See `learn_by_gibbs`.
 
         With a ``pace`` below 1 the counts of a round count by so much, and those of the rounds
         before by the rest (stochastic approximation): draws of alternatives that are on in a
         handful of rows are noisy.
-
-        Chains start from the modes of their rows, or with ``all_off`` from nothing, which is as
-        good where a sweep draws hundreds of alternatives at once and finding modes takes longer.
         """
         NOT_NEGATIVE.check("smoothing", smoothing)
         check_choice("smooth_to", smooth_to, ("failure", "frequency"))
-        rows = Observations.of(X, n_visible=network.n_visible)
-        if not rows.n_rows:
-            raise InvalidDataError("there are no rows to learn from")
-        rows = _chains(rows)
-        self.network, self._engine = network, engine
-        self._seed, self._number, self._pace = check_seed(seed), 0, pace
-        self._counts: FloatArray | None = None
-        self._evidence = Evidence.of(network, rows)
-        self._smoothing, self._success = smoothing, _pseudo_success(network, rows, smooth_to)
+        self.network, self._chains = network, chains
+        self._seed, self._pace, self.number = check_seed(seed), pace, 0
+        self.counts: FloatArray | None = None
+        self._smoothing, self._success = smoothing, _pseudo_success(network, chains, smooth_to)
         in_set = network.leak_param[network.n_visible + network.sets.member]
         # All but the last trace of the odds of a set may be with its members.
         self._surest = np.full(network.n_params, _SUREST)
         self._surest[in_set] = _SUREST_OF_SET
-        self.states = np.zeros((rows.n_rows, network.n_hidden), dtype=np.uint8)
-        if not all_off:
-            modes = MaxProduct().posterior(network, rows, engine=engine).states.toarray()
-            self.states = np.ascontiguousarray(modes, dtype=np.uint8)
 
-    def advance(self, n_rounds: int, bar: Any = None) -> Network:
-        """Go on for some rounds; the mean of the parameters over the second half of them."""
-        total, n_averaged = np.zeros(self.network.n_params), 0
-        for number in range(n_rounds):
-            sampler, prepared = Runner(self._engine, self.network).on("gibbs_sweep")
-            key = NoiseKey(self._seed, self._number)
-            swept = sampler.gibbs_sweep(prepared, self._evidence, self.states, key)
-            self._number += 1
-            self.states = swept.states
-            counts = np.stack([swept.credit, swept.chance])
-            if self._counts is not None:
-                counts = (1.0 - self._pace) * self._counts + self._pace * counts
-            self._counts = counts
-            credit = counts[0] + self._smoothing * self._success
-            chance = counts[1] + self._smoothing
-            self.network = self._with_probability(credit / np.where(chance > 0, chance, 1.0))
-            if 2 * number >= n_rounds - 1:
-                total += probability_from_theta(self.network.theta)
-                n_averaged += 1
+    def advance(
+        self,
+        n_rounds: int,
+        bar: Any = None,
+        *,
+        mean: RoundMean | None = None,
+        keep: Callable[[RoundMean], object] | None = None,
+    ) -> Network:
+        """Go on for some rounds; the mean of the parameters over the second half of them.
+
+        ``mean`` is where an earlier call was stopped; ``keep`` is told of it after each round.
+        """
+        mean = RoundMean(0, 0, np.zeros(self.network.n_params)) if mean is None else mean
+        while mean.n_done < n_rounds:
+            probability = self._once()
+            counted = 2 * mean.n_done >= n_rounds - 1
+            total = mean.total + probability if counted else mean.total
+            mean = RoundMean(mean.n_done + 1, mean.n_counted + counted, total)
+            if keep is not None:
+                keep(mean)
             if bar is not None:
                 bar.update(1)
-        return self._with_probability(total / n_averaged)
+        return self.with_probability(mean.total / mean.n_counted)
 
-    def _with_probability(self, probability: FloatArray) -> Network:
+    def _once(self) -> FloatArray:
+        """One round; the probabilities that its parameters stand for, (n_params,)."""
+        key = NoiseKey(self._seed, self.number)
+        counts = np.stack(self._chains.sweep(self.network, key))
+        self.number += 1
+        if self.counts is not None:
+            counts = (1.0 - self._pace) * self.counts + self._pace * counts
+        self.counts = counts
+        credit = counts[0] + self._smoothing * self._success
+        chance = counts[1] + self._smoothing
+        self.network = self.with_probability(credit / np.where(chance > 0, chance, 1.0))
+        return probability_from_theta(self.network.theta)
+
+    def with_probability(self, probability: FloatArray) -> Network:
+        """The network with these probabilities, where they are free and not too sure."""
         theta = theta_from_probability(np.clip(probability, 0.0, self._surest))
         theta = np.where(self.network.free, np.maximum(theta, THETA_MIN), self.network.theta)
         return self.network.with_theta(theta)
 
 
-def _pseudo_success(network: Network, rows: Observations, smooth_to: str) -> FloatArray:
+def _pseudo_success(network: Network, chains: Chains, smooth_to: str) -> FloatArray:
     """Share of the pseudo-rows of every parameter (n_params,) in which it switched its node on."""
     success = np.array([{"noise": _NOISE_SHARE, "prior": 0.5}.get(r, 0.0) for r in network.roles])
     if smooth_to == "frequency":
         frequency = np.zeros(network.n_nodes)
-        seen = rows.total_weight - rows.missing_csr().T @ rows.row_weights
-        ones = rows.to_csr().T @ rows.row_weights
+        seen, ones = chains.column_weights()
         frequency[: network.n_visible] = ones / np.maximum(seen, 1e-9)
         of_edge = frequency[network.edge_child]
         edges = np.bincount(network.param, minlength=network.n_params)

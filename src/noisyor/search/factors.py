@@ -12,9 +12,9 @@ while the errors become fewer (`moves.reduce_errors`).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,14 @@ from noisyor.search.restarts import (
     unpacked,
 )
 
-__all__ = ["FoundFactors", "search_factors"]
+__all__ = [
+    "FoundFactors",
+    "Search",
+    "SearchSettings",
+    "StartRequest",
+    "search_factors",
+    "search_with",
+]
 
 
 class _Start(NamedTuple):
@@ -161,14 +168,75 @@ def search_factors(
     >>> sorted(found.factors.tolist()), found.errors
     ([[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]], 0)
     """
-    patience = _checked_patience(n_components, n_restarts, patience, objective)
-    observations = Observations.of(X)
+    settings = SearchSettings(n_components, n_restarts, patience, objective, seed)
+    return search_with(
+        OwnStarts, Observations.of(X), settings, engine=engine, progress=progress, keeper=keeper
+    )
+
+
+class SearchSettings(NamedTuple):
+    """What is searched for, see `search_factors`."""
+
+    n_components: int | Literal["auto"]
+    n_restarts: int
+    patience: int | None
+    objective: Literal["description", "errors"]
+    seed: int
+
+
+class StartRequest(NamedTuple):
+    """One start: its kind, its number, and how many factors are wanted."""
+
+    kind: _Start
+    number: int
+    max_components: int
+
+
+class Starts(Protocol):
+    """Where the covers come from that the restarts of a search begin with."""
+
+    def announce(self, requests: Sequence[StartRequest]) -> None:
+        """These will probably be asked for, in this order."""
+        ...
+
+    def get(self, request: StartRequest) -> Cover:
+        """A refined and pruned cover from one run."""
+        ...
+
+
+class OwnStarts:
+    """Starts that are computed when they are asked for."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+
+    def announce(self, requests: Sequence[StartRequest]) -> None:
+        """Nothing is done beforehand."""
+
+    def get(self, request: StartRequest) -> Cover:
+        """See `Starts`."""
+        return self._search.start(*request)
+
+
+def search_with(
+    starts: Callable[[Search], Starts],
+    observations: Observations,
+    settings: SearchSettings,
+    *,
+    engine: EngineLike,
+    progress: Progress,
+    keeper: Keeper | None = None,
+) -> FoundFactors:
+    """The search of `search_factors`; ``starts`` says where its starts are computed."""
+    n_components, n_restarts, _, objective, seed = settings
+    patience = _checked_patience(n_components, n_restarts, settings.patience, objective)
     distinct, numbers = observations, np.arange(observations.n_rows)
     if observations.n_rows > _ENOUGH_ROWS:
         distinct, numbers = observations.merged()
-    kind = _ErrorSearch if objective == "errors" else _Search
+    kind = ErrorSearch if objective == "errors" else Search
     job = Job.of(progress, ["search"])
     search = kind(distinct, OBJECTIVES[objective], check_seed(seed), engine, job, keeper)
+    search.starts = starts(search)
     with progress_bar(n_restarts, "search", "restarts", job) as bar:
         first = None
         if isinstance(n_components, str):
@@ -232,8 +300,10 @@ class _Found(NamedTuple):
     alone: dict[_Start, float]
 
 
-class _Search:
+class Search:
     """The searched rows, also as a dense matrix, and the restarts."""
+
+    starts: Starts
 
     def __init__(
         self,
@@ -256,6 +326,12 @@ class _Search:
             np.zeros((len(self.rows), 0)), np.zeros((0, self.matrix.ones.shape[1]))
         )
         """What there is if the time is over before the first restart is."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Who computes starts for a search has a clock and a disk of its own, and does not need to
+        # know where others are computed.
+        alone = {"job": Job(["search"], show=False), "keeper": None}
+        return {name: value for name, value in vars(self).items() if name != "starts"} | alone
 
     def first_guess(self, patience: int) -> Cover:
         """Double the number of factors until some are left over; the cover by those that stay."""
@@ -317,22 +393,26 @@ class _Search:
         bar: Any,
     ) -> Iterator[_Found]:
         """What there is after each restart, ``first`` being the cover after the first one."""
+        known = [(n, self._kind(n)) for n in numbers if n or first is None]
+        self.starts.announce(
+            [StartRequest(kind, n, max_components) for n, kind in known if kind is not None]
+        )
         for number in numbers:
             if found is None:
                 if first is None:
-                    first = self._start(_STARTS[0], 0, max_components)
+                    first = self.starts.get(StartRequest(_STARTS[0], 0, max_components))
                     first = self._repair(first, 0, max_components)
                 found = _Found(first, {_STARTS[0]: self._score(first)})
                 yield found
                 continue
             best, alone = found
-            kind = _STARTS[number % len(_STARTS)]
-            if number >= _TRIED_FIRST and number % 2:
+            kind = self._kind(number)
+            if kind is None:
                 kind = max((start for start in _STARTS if start in alone), key=alone.__getitem__)
             if bar is not None:
                 bar.update(1)
                 bar.set_postfix(causes=best.n_components, errors=best.errors(self.matrix))
-            new = self._start(kind, number, max_components)
+            new = self.starts.get(StartRequest(kind, number, max_components))
             score = max(self._score(new), alone.get(kind, -np.inf))
             both = combine(self.matrix, best, new, max_components, engine=self.engine)
             chosen = max((best, new, both), key=self._score)
@@ -363,10 +443,16 @@ class _Search:
         shape = (states.shape[1], self.matrix.ones.shape[1])
         return self._cover(states, unpacked(kept, "factors", shape))
 
+    def _kind(self, number: int) -> _Start | None:
+        """Kind of the start with a number; None for the one that did best so far."""
+        if number >= _TRIED_FIRST and number % 2:
+            return None
+        return _STARTS[number % len(_STARTS)]
+
     def _score(self, cover: Cover) -> float:
         return cover.score(self.matrix)
 
-    def _start(self, start: _Start, number: int, max_components: int) -> Cover:
+    def start(self, start: _Start, number: int, max_components: int) -> Cover:
         """A refined and pruned cover from one run."""
         size = int(np.ceil(start.excess * max_components)) + (_EXTRA if start.excess > 1 else 0)
         affordable = _MAX_PRODUCTS // (size * self.matrix.ones.shape[1])
@@ -482,7 +568,7 @@ class _Search:
         return plain
 
 
-class _ErrorSearch(_Search):
+class ErrorSearch(Search):
     """The same for fewest wrong entries.
 
     Joint runs look for factors supported by the data. For a given number of factors, starts from
@@ -490,7 +576,12 @@ class _ErrorSearch(_Search):
     errors.
     """
 
-    def _start(self, start: _Start, number: int, max_components: int) -> Cover:
+    def _kind(self, number: int) -> _Start | None:
+        """There is one kind only."""
+        return _STARTS[0]
+
+    def start(self, start: _Start, number: int, max_components: int) -> Cover:
+        """A linear factorisation with factors replaced."""
         from threadpoolctl import threadpool_limits
 
         # on matrices as narrow as these the threads of a linear algebra library wait for each other

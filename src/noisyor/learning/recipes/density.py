@@ -22,7 +22,7 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
 from noisyor.inference.evidence import explore_configurations
-from noisyor.learning.gibbs_em import GibbsRounds
+from noisyor.learning.gibbs_em import ChainsInMemory, GibbsRounds
 from noisyor.learning.judge import hold_out
 from noisyor.learning.recipes.fit import FitResult
 from noisyor.learning.state import Evaluation, History
@@ -277,13 +277,11 @@ class _Search:
         network = start_from_mixture(mixture, rows, layout[1:], seed=self.seed + number)
         return network, GibbsRounds(
             network,
-            rows,
+            ChainsInMemory(network, rows, all_off=True, engine=self.engine),
             smoothing=_SMOOTHING * mixture.smoothing**0.5,
             smooth_to="frequency",
             pace=_PACE,
-            all_off=True,
             seed=self.seed + number,
-            engine=self.engine,
         )
 
     def _advance(self, runner: _Found, look: int, bar: Any, *, first: bool = False) -> None:

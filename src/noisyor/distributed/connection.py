@@ -1,0 +1,54 @@
+"""A client for a cluster that is named on one line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from noisyor.errors import ClusterError, InvalidSettingError, MissingExtraError
+
+__all__ = ["connect"]
+
+
+def connect(where: str, *, timeout: float = 30.0) -> Any:
+    """A ``distributed.Client``: of a running scheduler, or of workers that are started here.
+
+    Parameters
+    ----------
+    where : address of a scheduler such as ``"tcp://10.0.0.1:8786"``, or ``"local:4"`` for four
+        workers of one thread each on this machine, which end with the client.
+    timeout : seconds to wait for a scheduler.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> nor.distributed.connect("somewhere")
+    Traceback (most recent call last):
+        ...
+    noisyor.errors.InvalidSettingError: a cluster is local:N or the address of a scheduler such as
+    tcp://10.0.0.1:8786, got 'somewhere'
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingExtraError(
+            'clusters need Dask, which is not installed; pip install "noisyor[dask]" brings it'
+        ) from None
+    local = re.fullmatch(r"local:([1-9][0-9]{0,3})", where)
+    if local:
+        return Client(
+            n_workers=int(local[1]),
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            set_as_default=False,
+        )
+    if not re.fullmatch(r"(tcp|tls|ws|wss)://\S+", where):
+        raise InvalidSettingError(
+            "a cluster is local:N or the address of a scheduler such as tcp://10.0.0.1:8786, "
+            f"got {where!r}"
+        )
+    try:
+        return Client(where, timeout=timeout, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"no scheduler answers at {where}: {error}") from error
