@@ -3,9 +3,9 @@
     python benchmarks/engines.py [--device cpu|cuda] [--data DIR] [--json results/engines.json]
 
 Every function that the engine Warp has, against numba on one thread: networks of the paper, all
-rows of a problem in one call, after a call that compiles. States must agree with those of numba.
-On the CPU both engines have one thread, and the medians of CPU time count. On a GPU, of which none
-has been measured so far, wall time does, copies to the device and back included.
+rows of a problem in one call, after a call that compiles. States are held to those of numba. On the
+CPU both engines have one thread, and the medians of CPU time count. On a GPU, of which none has
+been measured so far, wall time does, copies to the device and back included.
 """
 
 from __future__ import annotations

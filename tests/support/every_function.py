@@ -8,6 +8,7 @@ from random_networks import random_network, random_rows
 import noisyor as nor
 from noisyor._util.csr import pointers
 from noisyor.engines.contract import (
+    FUNCTIONS,
     AnnealingOptions,
     Evidence,
     Factors,
@@ -127,7 +128,7 @@ def joint_problem(seed=0, given=False):
     return JointUnaries(*found)
 
 
-def per_row(engine, network, evidence, states):
+def per_row(engine, network, evidence, states, only=FUNCTIONS):
     """Results by row of the engine's functions: name -> arrays, lines of a row together."""
     prepared = engine.prepare(network)
     free = evidence._replace(clamp=evidence.clamp[:0])
@@ -140,10 +141,10 @@ def per_row(engine, network, evidence, states):
         "gibbs_sweep": lambda do: (do(prepared, free, states[::2], KEY).states,),
         "anneal": lambda do: do(prepared, evidence, states, chains, KEY, with_probability=True),
     }
-    return _of_its_own(engine, calls)
+    return _of_its_own(engine, calls, only)
 
 
-def sums(engine, network, evidence, states):
+def sums(engine, network, evidence, states, only=FUNCTIONS):
     """Results of the engine's functions summed over rows: name -> list of arrays."""
     prepared = engine.prepare(network)
     free = evidence._replace(clamp=evidence.clamp[:0])
@@ -152,7 +153,7 @@ def sums(engine, network, evidence, states):
         "mean_field_gradient": lambda do: do(prepared, evidence, MEAN_FIELD)[0],
         "gibbs_sweep": lambda do: do(prepared, free, states[::2], KEY)[1:],
     }
-    found = _of_its_own(engine, calls)
+    found = _of_its_own(engine, calls, only)
     return {name: [np.asarray(part) for part in parts] for name, parts in found.items()}
 
 
@@ -170,8 +171,7 @@ def others(engine):
     return _of_its_own(engine, calls)
 
 
-def _of_its_own(engine, calls):
-    """Results of the calls of functions that the engine has itself."""
-    return {
-        name: call(getattr(engine, name)) for name, call in calls.items() if name in engine.supports
-    }
+def _of_its_own(engine, calls, only=FUNCTIONS):
+    """Results of the calls of functions that the engine has itself, all or ``only`` some."""
+    names = engine.supports & set(only)
+    return {name: call(getattr(engine, name)) for name, call in calls.items() if name in names}

@@ -13,6 +13,7 @@ from noisyor.engines.contract import NoiseKey
 from noisyor.engines.registry import get_engine
 from noisyor.engines.warp import engine as module
 from noisyor.engines.warp.engine import WarpEngine
+from noisyor.engines.warp.log_joint import StatesOfRows
 from noisyor.errors import InvalidSettingError
 
 NOISY = MAX_PRODUCT._replace(temperature=1.0, n_samples=3)
@@ -52,6 +53,22 @@ def test_the_size_of_a_launch_changes_nothing(problem, monkeypatch):
         monkeypatch.setitem(module._MEMORY, True, memory)
         for mine, theirs in zip(max_product(WarpEngine(1, "cpu"), problem), whole, strict=True):
             np.testing.assert_array_equal(mine, theirs)
+
+
+def test_neither_blocks_nor_lines_of_a_launch_change_a_bit_of_the_gradient():
+    """A GPU takes many blocks at once, a core one; a block may be too large for a launch."""
+    network = nor.initialize(nor.bipartite(6, 3), "paper-2", noise="gaussian", seed=1)
+    generator = np.random.default_rng(0)
+    evidence = evidence_of(
+        network, (generator.random((1300, 6)) < 0.4).astype(float), weights=np.arange(1.0, 1301.0)
+    )
+    states = generator.integers(0, 2, (2600, 3)).astype(np.uint8)
+    lines = StatesOfRows(WarpEngine(device="cpu").prepare(network), evidence, states)
+    whole = lines.gradient(1, 10_000, 2)
+    for blocks, at_once in ((1, 700), (2, 1), (5, 1)):
+        found = lines.gradient(blocks, at_once, 1)
+        assert found.value == whole.value
+        np.testing.assert_array_equal(found.gradient, whole.gradient)
 
 
 def test_devices():

@@ -5,10 +5,10 @@ import re
 import pytest
 import warp as wp
 
-from noisyor.engines.warp import collapsed, two_stage
+from noisyor.engines.warp import collapsed, gradient_kernels, two_stage
 from noisyor.engines.warp.device import find_device
 
-MODULES = [collapsed, two_stage]
+MODULES = [collapsed, two_stage, gradient_kernels]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.split(".")[-1])

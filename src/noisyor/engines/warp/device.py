@@ -18,7 +18,7 @@ import warp as wp
 from noisyor._util.arrays import AnyArray
 from noisyor.errors import InvalidSettingError
 
-__all__ = ["by_line", "empty", "find_device", "launch", "to_device"]
+__all__ = ["by_line", "empty", "find_device", "from_lines", "launch", "to_device", "zeros"]
 
 _loading = threading.Lock()
 
@@ -101,6 +101,16 @@ def to_device(array: AnyArray, dtype: Any, device: str) -> wp.array:
 def empty(size: int, dtype: Any, device: str) -> wp.array:
     """Memory of a launch, not cleared."""
     return wp.empty(size, dtype=dtype, device=device)
+
+
+def zeros(size: int, dtype: Any, device: str) -> wp.array:
+    """Memory that is cleared."""
+    return wp.zeros(size, dtype=dtype, device=device)
+
+
+def from_lines(array: AnyArray, dtype: Any, device: str) -> wp.array:
+    """Entries by line, shape (lines, slots), in memory laid out by `scalar.place`."""
+    return to_device((array if device == "cpu" else array.T).ravel(), dtype, device)
 
 
 def launch(kernel: Any, lines: int, arguments: list[Any], device: str) -> None:

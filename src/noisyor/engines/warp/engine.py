@@ -6,16 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor.engines.contract import (
     Engine,
     Evidence,
+    GradientSum,
     MaxProductOptions,
     MaxProductResult,
     NoiseKey,
 )
+from noisyor.engines.reduction import ROWS_OF_BLOCK
 from noisyor.engines.threads import resolve_threads, run_blocks
 from noisyor.engines.warp.device import find_device
 from noisyor.engines.warp.layout import Prepared
+from noisyor.engines.warp.log_joint import StatesOfRows
 from noisyor.engines.warp.max_product import Batch
 from noisyor.network.graph import Network
 
@@ -54,7 +58,9 @@ class WarpEngine(Engine):
     n_threads: int | None = None
     device: str | None = None
     name: ClassVar[str] = "warp"
-    supports: ClassVar[frozenset[str]] = frozenset({"max_product"})
+    supports: ClassVar[frozenset[str]] = frozenset(
+        {"max_product", "log_joint", "log_joint_gradient"}
+    )
 
     def __post_init__(self) -> None:
         resolve_threads(self.n_threads)
@@ -87,9 +93,28 @@ class WarpEngine(Engine):
         self._share(batch.run, len(batch.result.states), batch.bytes_of_line)
         return batch.result
 
+    def log_joint(self, prepared: Prepared, evidence: Evidence, states: BinaryArray) -> FloatArray:
+        """See `noisyor.engines.contract.Engine.log_joint`."""
+        lines = StatesOfRows(prepared, evidence, states)
+        self._share(lines.log_joint, len(states), lines.bytes_of_line)
+        return lines.value
+
+    def log_joint_gradient(
+        self, prepared: Prepared, evidence: Evidence, states: BinaryArray
+    ) -> GradientSum:
+        """See `noisyor.engines.contract.Engine.log_joint_gradient`."""
+        lines = StatesOfRows(prepared, evidence, states)
+        most = self._most_lines(lines.bytes_of_line)
+        blocks = 1 if self._on_cpu else most // (ROWS_OF_BLOCK * lines.samples)
+        return lines.gradient(max(blocks, 1), most, self.workers)
+
+    def _most_lines(self, bytes_of_line: int) -> int:
+        """Lines of a launch that fit into memory."""
+        return max(_MEMORY[self._on_cpu] // bytes_of_line, 1)
+
     def _share(self, run: Callable[[int, int], None], n_lines: int, bytes_of_line: int) -> None:
         """Call ``run(begin, end)`` for all lines, in launches that fit into memory."""
-        most = max(_MEMORY[self._on_cpu] // bytes_of_line, 1)
+        most = self._most_lines(bytes_of_line)
 
         def piece(begin: int, end: int) -> None:
             for first in range(begin, end, most):

@@ -61,6 +61,33 @@ class Prepared:
         graph.total = to_device(self.over_children(self.theta), wp.float64, device)
         return graph
 
+    @cached_property
+    def leak_on_device(self) -> Any:
+        """`leak`, for log p(h, x)."""
+        return to_device(self.leak, wp.float64, self.device)
+
+    @cached_property
+    def outgoing(self) -> tuple[Any, Any]:
+        """Where the edges of each parent begin (n_hidden + 1,), and their children (n_edges,)."""
+        ptr, edges = self.network.outgoing
+        children = self.network.edge_child[edges]
+        return to_device(ptr, wp.int32, self.device), to_device(children, wp.int32, self.device)
+
+    @cached_property
+    def total_leak(self) -> float:
+        """``-log p(every node is off)``: equations T4 and T50."""
+        visible, hidden = np.split(self.leak, [self.network.n_visible])
+        return float(visible.sum() - self.network.sets.log_all_off(hidden))
+
+    @cached_property
+    def leak_slope(self) -> FloatArray:
+        """Derivative of `total_leak` by each leak, (n_nodes,): 1 but for alternatives."""
+        sets, slope = self.network.sets, np.ones(self.network.n_nodes)
+        log_off = sets.log_normalizer(self.leak[self.network.n_visible :])
+        nodes = self.network.n_visible + sets.member
+        slope[nodes] = np.exp(self.leak[nodes] - log_off[sets.number[sets.member]])
+        return slope
+
     @property
     def _structure(self) -> dict[str, Any]:
         """What does not depend on parameters, shared by `Network.with_theta`."""

@@ -1,0 +1,120 @@
+"""log p(h, x) of a batch, and the sum of its gradient over blocks of rows in the fixed tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from noisyor._util.arrays import BinaryArray, FloatArray
+from noisyor.engines.contract import Evidence, GradientSum
+from noisyor.engines.reduction import ROWS_OF_BLOCK, TreeSum, tree_sum_of_blocks
+from noisyor.engines.warp.device import empty, from_lines, launch, to_device, zeros
+from noisyor.engines.warp.gradient_kernels import Lines, Sums, add_edges, add_nodes, evaluate
+from noisyor.engines.warp.layout import Prepared, rows_on_device
+
+
+class StatesOfRows:
+    """States (n_rows * n_samples, n_hidden) of rows that have one or several lines each."""
+
+    def __init__(self, prepared: Prepared, evidence: Evidence, states: BinaryArray) -> None:
+        self.prepared, self.evidence, self.states = prepared, evidence, states
+        self.samples = len(states) // max(evidence.n_rows, 1)
+        weight = evidence.weight if len(evidence.weight) else np.ones(evidence.n_rows)
+        self.weight, self.value = weight, np.empty(len(states))
+
+    @property
+    def bytes_of_line(self) -> int:
+        """Memory on the device that a line needs."""
+        return 8 * self.prepared.network.n_nodes + self.prepared.network.n_hidden + 8
+
+    def log_joint(self, begin: int, end: int) -> None:
+        """Fill ``value`` (lines,) of some lines."""
+        self._evaluate(begin, end, with_slope=False)
+        broken = self.prepared.network.sets.broken(self.states[begin:end])
+        self.value[begin:end] = np.where(
+            broken, -np.inf, self.value[begin:end] - self.prepared.total_leak
+        )
+
+    def gradient(self, blocks_at_once: int, lines_at_once: int, n_threads: int) -> GradientSum:
+        """The sum over rows. Neither the blocks nor the lines of a launch change its bits."""
+        n_blocks = max(1, -(-self.evidence.n_rows // ROWS_OF_BLOCK))
+        if blocks_at_once == 1:
+            parts = tree_sum_of_blocks(
+                lambda number: self._blocks(number, number + 1, lines_at_once)[0],
+                n_blocks,
+                n_threads,
+            )
+        else:
+            total = TreeSum()
+            for number in range(0, n_blocks, blocks_at_once):
+                last = min(number + blocks_at_once, n_blocks)
+                for block in self._blocks(number, last, lines_at_once):
+                    total.add(block)
+            parts = total.result()
+        value, gradient = parts
+        return GradientSum(float(value[0]), gradient, self.evidence.total_weight)
+
+    def _evaluate(self, begin: int, end: int, with_slope: bool) -> Any:
+        """Values of some lines, in one launch; their slopes stay on the device."""
+        prepared, lines, n_lines = self.prepared, Lines(), end - begin
+        device, first = prepared.device, begin // self.samples
+        rows = np.arange(first, (end - 1) // self.samples + 1)
+        lines.lines, lines.n_samples = n_lines, self.samples
+        lines.first, lines.with_slope = begin - first * self.samples, int(with_slope)
+        lines.leak = prepared.leak_on_device
+        lines.share = to_device(self.weight[rows] / self.samples, wp.float64, device)
+        lines.states = from_lines(self.states[begin:end], wp.uint8, device)
+        lines.value = empty(n_lines, wp.float64, device)
+        size = n_lines * prepared.network.n_nodes if with_slope else 0
+        lines.slope = zeros(size, wp.float64, device)
+        known = rows_on_device(prepared, self.evidence, rows)
+        launch(evaluate, n_lines, [prepared.graph, known, lines], device)
+        self.value[begin:end] = lines.value.numpy()
+        return lines
+
+    def _blocks(self, first: int, last: int, lines_at_once: int) -> list[list[FloatArray]]:
+        """Value and gradient of each of some blocks of rows.
+
+        All of them in one launch, or a single one in several.
+        """
+        prepared, samples, count = self.prepared, self.samples, last - first
+        network, device = prepared.network, prepared.device
+        sums, of_block = Sums(), ROWS_OF_BLOCK * samples
+        sums.of_block, sums.n_edges = of_block, network.n_edges
+        sums.out_ptr, sums.out_child = prepared.outgoing
+        sums.by_edge = zeros(count * network.n_edges, wp.float64, device)
+        sums.times_on = zeros(count * network.n_hidden, wp.float64, device)
+        sums.by_node = zeros(count * network.n_nodes, wp.float64, device)
+        end = min(last * of_block, len(self.states))
+        step = lines_at_once if count == 1 else end - first * of_block
+        for begin in range(first * of_block, end, step):
+            lines = self._evaluate(begin, min(begin + step, end), with_slope=True)
+            arguments = [prepared.graph, lines, sums]
+            launch(add_edges, count * network.n_hidden, arguments, device)
+            launch(add_nodes, count * network.n_nodes, arguments, device)
+        by_edge, times_on, by_node = (
+            array.numpy().reshape(count, -1)
+            for array in (sums.by_edge, sums.times_on, sums.by_node)
+        )
+        return [
+            self._block(first + number, by_edge[number], times_on[number], by_node[number])
+            for number in range(count)
+        ]
+
+    def _block(
+        self, number: int, by_edge: FloatArray, times_on: FloatArray, by_node: FloatArray
+    ) -> list[FloatArray]:
+        """Value (1,) and gradient (n_params,) of a block, with what all its lines have alike."""
+        prepared, network = self.prepared, self.prepared.network
+        rows = slice(number * ROWS_OF_BLOCK, (number + 1) * ROWS_OF_BLOCK)
+        weight, (_, out) = self.weight[rows], network.outgoing
+        share = np.repeat(weight / self.samples, self.samples)
+        begin = rows.start * self.samples
+        total, of_lines = weight.sum(), self.value[begin : begin + len(share)]
+        value = (share * of_lines).sum(keepdims=True) - total * prepared.total_leak
+        of_edges, of_leaks = by_edge - times_on[network.parent[out]], total * prepared.leak_slope
+        gradient = np.bincount(network.param[out], of_edges, network.n_params)
+        gradient += np.bincount(network.leak_param, by_node - of_leaks, network.n_params)
+        return [value, gradient]
