@@ -17,7 +17,6 @@ from noisyor.learning.initialize import Noise
 
 __all__ = [
     "ALL_INITS",
-    "METHODS",
     "MP_PHASE",
     "Choice",
     "Context",
@@ -28,17 +27,6 @@ __all__ = [
     "known_datasets",
     "paper_method",
 ]
-
-METHODS = {
-    "mp": "max-product",
-    "vi": "full variational inference",
-    "local-vi": "local variational inference",
-    "hybrid": "max-product, then variational inference",
-    "pmp": "joint max-product over features and activations",
-    "mp-two-stage": "max-product with the messages in the order of the authors' software",
-    "hybrid-two-stage": "the same, then variational inference",
-}
-"""Short names of the methods, as the result files have them."""
 
 _TWO_STAGE = "-two-stage"
 

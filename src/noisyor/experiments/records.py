@@ -35,6 +35,11 @@ _IDENTITY = (
     *("experiment", "case", "method", "steps", "init"),
     *("noise", "tolerance", "damping", "seed"),
 )
+_REQUIRED = {
+    **dict.fromkeys(("metrics", "seconds", "settings", "environment", "arrays"), dict),
+    **dict.fromkeys(("experiment", "part", "case", "method", "init", "noise"), str),
+    **dict.fromkeys(("steps", "seed"), int),
+}
 MAX_BYTES = 100_000
 """No run file is larger; arrays that would not fit are left out."""
 
@@ -88,7 +93,7 @@ def read_run(path: Path) -> dict[str, Any]:
         record = json.loads(path.read_bytes())
         if not isinstance(record, dict) or record.get("format") != RUN_FORMAT:
             raise InvalidDataError(f"{path} is not the record of a run")
-        for key, kind in (("metrics", dict), ("seconds", dict), ("seed", int), ("case", str)):
+        for key, kind in _REQUIRED.items():
             if not isinstance(record.get(key), kind):
                 raise InvalidDataError(f"{path} is damaged: {key!r} is missing or strange")
     except (ValueError, RecursionError) as error:
