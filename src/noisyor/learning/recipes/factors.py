@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Unpack
@@ -20,6 +21,7 @@ from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.recipes.density import learn_density
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
+from noisyor.learning.recipes.number import choose_classes, choose_number, shrink
 from noisyor.learning.starts import start_by_search
 from noisyor.network.builders import bipartite
 from noisyor.network.graph import Network
@@ -53,7 +55,10 @@ def learn_factors(
     Parameters
     ----------
     X : binary data (n_rows, n_visible).
-    n_components : number of hidden nodes; ``"auto"`` finds it.
+    n_components : number of hidden nodes; ``"auto"`` finds it. Where the factors found draw the
+        table up to errors that are all alike, it is theirs. Elsewhere a quarter of the rows is set
+        aside, and the fewest are taken that do not give these a clearly lower log p: all that were
+        tried are in ``settings["number"]``.
     objective : what the factors are for. ``"description"``: a few of them, each supported by the
         data, that draw the table. ``"probability"``: a high probability of unseen rows, by sets of
         alternatives, see `learn_density`; options of the training and of the search do not apply.
@@ -104,17 +109,16 @@ def learn_factors(
     )
     chosen = choose_options(options, changes, defaults, also)
     check_place(chosen.checkpoint)
-    observations, settled = Observations.of(X), True
+    observations, settled, number = Observations.of(X), True, None
     learn = partial(
         learn_density,
         observations,
-        n_components,
         seed=chosen.seed,
         engine=engine,
         progress=chosen.progress,
     )
     if objective == "probability":
-        return learn(held_out=held_out)
+        return learn(n_components, held_out=held_out)
     if init == "data":
         network, settled = start_by_search(
             observations,
@@ -127,6 +131,20 @@ def learn_factors(
             engine=engine,
             progress=chosen.progress,
         )
+        if isinstance(n_components, str) and not settled:
+            number = choose_number(
+                observations,
+                noise=noise,
+                n_restarts=n_restarts,
+                seed=chosen.seed,
+                engine=engine,
+                progress=chosen.progress,
+            )
+            if number is not None:
+                fewer = shrink(
+                    network, observations, number.n_components, seed=chosen.seed, engine=engine
+                )
+                network = list(fewer)[-1]
         if settled and options is None and "steps" not in changes:
             chosen = replace(chosen, steps=0)
     else:
@@ -138,14 +156,33 @@ def learn_factors(
     method = MaxProduct(temperature=1.0) if method is None else method
     fitted = learn_network(network, observations, method, chosen, held_out=held_out, engine=engine)
     settings = {"objective": objective, "init": init, "noise": noise, **fitted.settings}
+    if number is not None:
+        settings["number"] = number.record()
     fitted = replace(fitted, settings=settings)
     if plain and not settled and observations.total_weight >= _ROWS_TO_COMPARE:
         judges = _judges(observations, held_out, chosen.seed)
         if _mixture_is_better(fitted.network, observations, judges, chosen, engine):
-            richer = learn(held_out=held_out)
+            richer = _few_alternatives(learn, observations, n_components, held_out, chosen)
             if _gain(richer.network, fitted.network, judges, chosen, engine) > 0:
                 return richer
     return fitted
+
+
+def _few_alternatives(
+    learn: Callable[..., FitResult],
+    rows: Observations,
+    n_components: int | str,
+    held_out: Any,
+    options: TrainOptions,
+) -> FitResult:
+    """What `learn_density` finds; of alternatives, too, there are no more than rows ask for."""
+    number = None
+    if isinstance(n_components, str):
+        number = choose_classes(rows, seed=options.seed, progress=options.progress)
+    if number is None:
+        return learn(n_components, held_out=held_out)
+    found = learn(number.n_components, held_out=held_out)
+    return replace(found, settings={**found.settings, "number": number.record()})
 
 
 def _judges(rows: Observations, held_out: Any, seed: int) -> Observations:
