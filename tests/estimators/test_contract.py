@@ -8,6 +8,8 @@ import pickle
 import joblib
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -205,7 +207,23 @@ def test_names_of_columns(estimator, X):
 def test_pandas_out(estimator, X):
     frame = estimator.set_output(transform="pandas").fit_transform(pd.DataFrame(X, columns=NAMES))
     assert list(frame.columns) == list(estimator.get_feature_names_out())
+    named_after = "feature 0 at " if "image_shape" in estimator.get_params() else "word "
+    assert named_after in frame.columns[0]
     assert frame.shape == (80, estimator.network_.n_hidden)
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pa.table])
+def test_booleans_with_gaps_of_other_frames(estimator, X, make):
+    gaps = {name: [bool(v) for v in X[:, i]] for i, name in enumerate(NAMES)}
+    gaps[NAMES[0]][3] = None
+    partly = X.astype(float)
+    partly[3, 0] = np.nan
+    fitted = estimator.fit(make(gaps))
+    assert list(fitted.feature_names_in_) == NAMES
+    frame = pd.DataFrame(partly, columns=NAMES)
+    plain = clone(estimator).fit(frame)
+    np.testing.assert_array_equal(theta(fitted), theta(plain))
+    np.testing.assert_array_equal(fitted.transform(make(gaps)), plain.transform(frame))
 
 
 def test_pipeline(estimator, X):

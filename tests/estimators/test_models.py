@@ -148,13 +148,19 @@ def test_probabilities_of_alternatives(X):
     np.testing.assert_allclose(found, exact, atol=1e-6)
 
 
-def test_grid_search_on_the_zoo(data_dir):
+def test_grid_search_on_the_zoo_follows_log_p_not_one_explanation(data_dir):
     zoo = load_zoo(data_dir / "bmf_zoo.npz").observations.to_dense()
-    model = nor.BooleanMatrixFactorization(steps=60, learning_rate=0.05, n_jobs=1)
+    model = nor.BooleanMatrixFactorization(
+        steps=30, objective="description", options={"n_restarts": 1}, n_jobs=1
+    )
     pipeline = make_pipeline(FunctionTransformer(), model)
-    grid = {"booleanmatrixfactorization__n_components": [1, 4]}
+    grid = {"booleanmatrixfactorization__n_components": [3, 4]}
     search = GridSearchCV(pipeline, grid, cv=3).fit(zoo)
-    scores = search.cv_results_["mean_test_score"]
-    assert (scores < 0).all()
-    best = grid["booleanmatrixfactorization__n_components"][scores.argmax()]
-    assert search.best_estimator_.transform(zoo).shape == (101, best)
+    assert search.best_estimator_.transform(zoo).shape == (101, 4)
+
+    def elbo(fitted, X, y=None):
+        return nor.evaluate(fitted[-1].network_, X, nor.MaxProduct(polish=20)).elbo_mp.mean
+
+    by_bound = GridSearchCV(pipeline, grid, cv=3, scoring=elbo, refit=False).fit(zoo)
+    assert by_bound.cv_results_["mean_test_score"].argmax() == 0
+    assert search.cv_results_["mean_test_score"].argmax() == 1

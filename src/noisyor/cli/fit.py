@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -449,6 +450,23 @@ def _score_lines(judgement: Judgement, where: str) -> list[str]:
     ]
 
 
+def _number_lines(settings: Mapping[str, Any]) -> list[str]:
+    """Numbers of causes that were tried, and how sure the choice is."""
+    number = settings.get("number")
+    if not isinstance(number, dict):
+        return []
+    lines = [f"causes  chosen by {number['rows']:,} rows set aside, the fewest not clearly worse:"]
+    for one in number["candidates"]:
+        mark = " <" if one["n_components"] == number["chosen"] else ""
+        below = f"{one['below']:.3f} ± {one['error']:.3f} below the best"
+        lines.append(
+            f"  {one['n_components']:>5}  log p {one['log_p']:.3f} ± {one['standard_error']:.3f}"
+            + (f", {below}" if one["below"] else ", the best")
+            + mark
+        )
+    return lines
+
+
 def _lines(fitted: Fitted, out: Path) -> list[str]:
     import numpy as np
 
@@ -470,6 +488,7 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
         f"model   {fitted.kind}, {network.n_hidden:,} causes in {network.n_layers} "
         f"layer{'s' * (network.n_layers > 1)}: {out}",
         *_score_lines(judgement, where),
+        *_number_lines(fitted.learned.settings),
     ]
     prior = network.prior_probability
     if fitted.kind != "features":

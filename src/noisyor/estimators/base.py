@@ -58,6 +58,7 @@ from noisyor.learning.state import History
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream
 from noisyor.network.forward import edge_matrix, visible_probability
 from noisyor.network.graph import Network
+from noisyor.network.labels import hidden_names
 
 __all__ = ["NoisyOrEstimator"]
 
@@ -90,10 +91,11 @@ _RULES = {
 class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of the estimators; use one of its subclasses.
 
-    Rows are 0, 1 and NaN, which means unobserved: arrays, SciPy sparse matrices, pandas frames or
-    `Observations`. A parameter that is None leaves the choice to the function of
-    `noisyor.learning.recipes` that the estimator calls. The parameters are the fields of a
-    dataclass, so that each is written once; scikit-learn reads them off the generated ``__init__``.
+    Rows are 0, 1 and NaN or null, which means unobserved: arrays, SciPy sparse matrices, frames
+    (pandas, Polars, Arrow) or `Observations`. A parameter that is None leaves the choice to the
+    function of `noisyor.learning.recipes` that the estimator calls. The parameters are the fields
+    of a dataclass, so that each is written once; scikit-learn reads them off the generated
+    ``__init__``.
 
     Parameters
     ----------
@@ -417,10 +419,16 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return rows.mean(self.score_samples(rows))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Names of the causes: those of the network, or the name of the class and a number."""
+        """Names of the causes: those of the network, or what they switch on if columns have names.
+
+        Otherwise the name of the class and a number.
+        """
         check_is_fitted(self, "network_")
-        if self.network_.hidden_names is not None:
-            return np.array(self.network_.hidden_names, dtype=object)
+        network = self.network_
+        if network.hidden_names is not None:
+            return np.array(network.hidden_names, dtype=object)
+        if network.visible_names is not None:
+            return np.array(hidden_names(network, self._kind), dtype=object)
         names: npt.NDArray[np.object_] = super().get_feature_names_out(input_features)
         return names
 

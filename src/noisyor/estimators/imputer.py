@@ -15,7 +15,7 @@ from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.estimators.models import BooleanMatrixFactorization
-from noisyor.estimators.rows import read_rows
+from noisyor.estimators.rows import read_rows, with_numbers
 from noisyor.inference.predict import predict_visible
 
 __all__ = ["NoisyOrImputer"]
@@ -125,8 +125,9 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         if isinstance(X, Observations):
             rows = read_rows(self, X, reset=reset)
             return rows, rows.to_dense().astype(np.float64)
-        given = validate_data(self, X, reset=reset, ensure_all_finite="allow-nan", dtype="numeric")
-        given = given.astype(np.float64)
+        given = validate_data(
+            self, with_numbers(X), reset=reset, ensure_all_finite="allow-nan", dtype=np.float64
+        ).copy()
         if not _is_nan(self.missing_values):
             given[given == self.missing_values] = np.nan
         if self.binarize is not None:

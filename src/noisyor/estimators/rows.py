@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
 
+import narwhals as nw
+import narwhals.selectors as ncs
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
@@ -18,7 +20,14 @@ from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
-__all__ = ["BinarizedSource", "PreparedSource", "Tally", "read_rows", "with_sample_weight"]
+__all__ = [
+    "BinarizedSource",
+    "PreparedSource",
+    "Tally",
+    "read_rows",
+    "with_numbers",
+    "with_sample_weight",
+]
 
 
 def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> Observations:
@@ -28,7 +37,8 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> 
     ----------
     estimator : gets ``n_features_in_`` and ``feature_names_in_`` if ``reset``, else is asked for
         them; its ``binarize`` is the threshold above which an entry counts as 1.
-    X : (n_rows, n_columns) array, SciPy sparse matrix or frame of 0, 1 and NaN, or `Observations`.
+    X : (n_rows, n_columns) array, SciPy sparse matrix or frame (pandas, Polars, Arrow) of 0, 1 and
+        NaN or null, or `Observations`.
     """
     if isinstance(X, Observations):
         _check_observations(estimator, X, reset)
@@ -37,6 +47,7 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> 
         raise InvalidDataError("only fit takes all chunks at once: iterate over them here")
     if sp.issparse(X) and X.ndim == 2:  # before scikit-learn changes its layout
         X = csr_of(X)
+    X = with_numbers(X)
     X = validate_data(
         estimator,
         X,
@@ -49,6 +60,17 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> 
         X = _above(X, estimator.binarize)
     names = getattr(estimator, "feature_names_in_", None)
     return Observations.of(X, column_names=None if names is None else list(names))
+
+
+def with_numbers(X: Any) -> Any:
+    """A frame of Polars, Arrow or others with its Booleans as numbers; anything else as it is.
+
+    scikit-learn makes objects of Booleans with gaps, which are no longer 0, 1 and NaN.
+    """
+    if not nw.dependencies.is_into_dataframe(X) or nw.dependencies.is_pandas_dataframe(X):
+        return X  # those of pandas are read by scikit-learn as they should be
+    frame = nw.from_native(X, eager_only=True)
+    return frame.with_columns(ncs.boolean().cast(nw.Float64)).to_native()
 
 
 def with_sample_weight(rows: Observations, sample_weight: Any) -> Observations:

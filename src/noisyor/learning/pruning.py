@@ -23,7 +23,7 @@ from noisyor.network.graph import Network
 from noisyor.network.parameters import probability_from_theta
 from noisyor.search.restarts import sample_rows
 
-__all__ = ["leave_one_out_gain", "prune_hidden"]
+__all__ = ["keep_best", "leave_one_out_gain", "prune_hidden"]
 
 _METHOD = MaxProduct(polish=5)
 """Messages alone cannot choose between two hidden nodes that are alike."""
@@ -132,6 +132,13 @@ def _pruned(
             break
         network = _without(network, dropped, [k for k in dropped if loss[1, k] < loss[0, k]])
     return network
+
+
+def keep_best(network: Network, X: Any, n_components: int, *, engine: EngineLike) -> Network:
+    """The hidden nodes without which the bound falls most; noise does what the others did."""
+    gain = leave_one_out_gain(network, X, engine=engine)
+    dropped = np.argsort(gain, kind="stable")[: network.n_hidden - n_components].tolist()
+    return _without(network, dropped, dropped)
 
 
 def _bound(network: Network, rows: Observations, engine: EngineLike) -> float:

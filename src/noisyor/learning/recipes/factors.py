@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -22,7 +23,8 @@ from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.recipes.density import learn_density
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
-from noisyor.learning.recipes.job import working
+from noisyor.learning.recipes.job import Work, working
+from noisyor.learning.recipes.number import Choice, choose_classes, choose_number, shrink
 from noisyor.learning.starts import start_by_search
 from noisyor.network.builders import bipartite
 from noisyor.network.graph import Network
@@ -67,7 +69,10 @@ def learn_factors(
     Parameters
     ----------
     X : binary data (n_rows, n_visible).
-    n_components : number of hidden nodes; ``"auto"`` finds it.
+    n_components : number of hidden nodes; ``"auto"`` finds it. Where the factors found draw the
+        table up to errors that are all alike, it is theirs. Elsewhere a quarter of the rows is set
+        aside, and the fewest are taken that do not give these a clearly lower log p: all that were
+        tried are in ``settings["number"]``.
     objective : what the factors are for. ``"description"``: a few of them, each supported by the
         data, that draw the table. ``"probability"``: a high probability of unseen rows, by sets of
         alternatives, see `learn_density`; options of the training and of the search do not apply.
@@ -136,14 +141,13 @@ def learn_factors(
         learn = partial(
             learn_density,
             observations,
-            n_components,
             seed=chosen.seed,
             engine=work.engine,
             progress=work.job,
         )
         if objective == "probability":
-            return learn(held_out=held_out)
-        chosen, settled = work.options, init != "data"
+            return learn(n_components, held_out=held_out)
+        chosen, settled, number = work.options, init != "data", None
         if isinstance(n_components, str) or not settled:
             network, settled = start_by_search(
                 observations,
@@ -157,6 +161,9 @@ def learn_factors(
                 progress=work.job,
                 keeper=work.keeper,
             )
+            if isinstance(n_components, str) and not settled:
+                with suppress(TimeUpError):
+                    network, number = _fewer(network, observations, noise, n_restarts, work)
             if settled and options is None and "steps" not in changes:
                 chosen = replace(chosen, steps=0)
         else:
@@ -169,15 +176,31 @@ def learn_factors(
                 network, observations, method, chosen, held_out=held_out, engine=work.engine
             )
         settings = {"objective": objective, "init": init, "noise": noise, **fitted.settings}
+        if number is not None:
+            settings["number"] = number.record()
         fitted = replace(fitted, settings=settings)
         if plain and not settled and observations.total_weight >= _ROWS_TO_COMPARE:
             with suppress(TimeUpError):
                 judges = _judges(observations, held_out, chosen.seed)
                 if _mixture_is_better(fitted.network, observations, judges, chosen, work.engine):
-                    richer = learn(held_out=held_out)
+                    richer = _few_alternatives(learn, observations, n_components, held_out, chosen)
                     if _gain(richer.network, fitted.network, judges, chosen, work.engine) > 0:
                         return richer
         return fitted
+
+
+def _fewer(
+    network: Network, rows: Observations, noise: Any, n_restarts: int, work: Work
+) -> tuple[Network, Choice | None]:
+    """The network with as many causes as rows that were set aside ask for, and that choice."""
+    seed, engine = work.options.seed, work.engine
+    number = choose_number(
+        rows, noise=noise, n_restarts=n_restarts, seed=seed, engine=engine, progress=work.job
+    )
+    if number is None:
+        return network, None
+    *_, network = shrink(network, rows, number.n_components, seed=seed, engine=engine)
+    return network, number
 
 
 def _check_number(n_components: object, rows: Observations, objective: str) -> None:
@@ -189,6 +212,23 @@ def _check_number(n_components: object, rows: Observations, objective: str) -> N
             f"n_components is {n_components:,}, but a table of {rows.n_rows:,} rows and "
             f"{rows.n_visible:,} columns has {most:,} causes at most"
         )
+
+
+def _few_alternatives(
+    learn: Callable[..., FitResult],
+    rows: Observations,
+    n_components: int | str,
+    held_out: Any,
+    options: TrainOptions,
+) -> FitResult:
+    """What `learn_density` finds; of alternatives, too, there are no more than rows ask for."""
+    number = None
+    if isinstance(n_components, str):
+        number = choose_classes(rows, seed=options.seed, progress=options.progress)
+    if number is None:
+        return learn(n_components, held_out=held_out)
+    found = learn(number.n_components, held_out=held_out)
+    return replace(found, settings={**found.settings, "number": number.record()})
 
 
 def _judges(rows: Observations, held_out: Any, seed: int) -> Observations:
