@@ -66,7 +66,7 @@ from noisyor.report.templating import (
     require_templates,
     script_hash,
 )
-from noisyor.report.words import WORDS, Words, headline
+from noisyor.report.words import WORDS, Words, headline, is_drawn, words_of
 
 __all__ = ["GENERATOR", "model_page", "write_report"]
 
@@ -190,7 +190,7 @@ def model_page(
     name of a column and its value in each row.
     """
     caps = Caps() if caps is None else caps
-    network, words = model.network, WORDS[model.kind]
+    network, words = model.network, words_of(model)
     explained = fit = None
     if rows is not None:
         explained = explain_rows(network, rows.observations, max_rows, engine, progress)
@@ -281,6 +281,8 @@ def _causes(
     names = rows.names if rows is not None else None
     reach, rate = reach_of(network), prior_marginals(network)
     called = cause_names(network, model.kind, model.metadata.get("named") is True, reach)
+    if is_drawn(network):  # a picture says more than the names of three pixels
+        called = called[0], [""] * network.n_hidden
     uses = None
     if explained is not None:
         uses = np.asarray(explained.states.sum(axis=0)).ravel()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from report_examples import NASTY
 
+import noisyor as nor
 from noisyor.report.insight.map import MOST_CIRCLES, Region, cause_map, similarity_of
+from noisyor.report.page import write_report
 
 
 def region(k: int, weight: float, **more) -> Region:
@@ -90,3 +93,24 @@ def test_similarity_by_columns_and_by_rows():
     apart = sp.csr_array(np.array([[1, 0, 1], [0, 1, 0]]))
     assert similarity_of(reach, apart, [0, 1, 2])[0, 1] == pytest.approx(0.5)
     assert similarity_of(reach, apart, [2, 0])[0, 1] == pytest.approx(0.5)
+
+
+def test_causes_of_images_are_pictures(tmp_path):
+    success = np.zeros((2, 4, 5))
+    success[0, 1], success[1, :, 2] = 0.9, 0.9
+    network = nor.bipartite(
+        20,
+        2,
+        failure_probability=np.minimum(1 - success, 0.999).reshape(2, 20),
+        prior_probability=0.4,
+        noise_probability=0.01,
+    )
+    model = tmp_path / "m.safetensors"
+    nor.save_network(model, replace(network, visible_shape=(4, 5)))
+    rows = nor.sample(network, 60, seed=1).visible.toarray().reshape(-1, 4, 5)
+    write_report(model, tmp_path / "r.html", rows)
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "of the pixels in 60 images." in page
+    assert page.count('aria-label="cause 0 as grey levels"') == 2  # on both maps
+    assert '"shape":[4,5]' in page
+    assert '"label":["",""]' in page

@@ -28,7 +28,7 @@ from noisyor.report.insight.screen import NO_CLASS
 from noisyor.report.insight.sentence import percent
 from noisyor.report.quality import ExplainedRows, explain_rows
 from noisyor.report.templating import asset, environment, script_hash
-from noisyor.report.words import WORDS, Words, headline
+from noisyor.report.words import Words, headline, words_of
 
 __all__ = ["GENERATOR", "Pairs", "comparison_page", "pair_causes", "write_comparison"]
 
@@ -114,7 +114,7 @@ def pair_causes(first: Any, second: Any) -> Pairs:
 
 def comparison_page(first: Side, second: Side) -> tuple[str, dict[str, Any]]:
     """The page as HTML, and its main numbers."""
-    words = WORDS[first.model.kind]
+    words = words_of(first.model)
     pairs = pair_causes(first.reach, second.reach)
     # Pairs by how often they are on, so that their numbers and colours are easy to find.
     order = np.argsort(-(first.often[pairs.first] + second.often[pairs.second]), kind="stable")
