@@ -117,7 +117,7 @@ class TestWrongRequests:
             (b"{", "no JSON"),
             (b"[" * 60_000, "no JSON"),
             (b"[]", "must be a JSON object"),
-            (b'{"presnt": []}', "fields are absent, present, top, got 'presnt'"),
+            (b'{"colour": []}', "fields are absent, present, top, got 'colour'"),
             (b'{"present": "fever"}', "present must be a list"),
             (b'{"present": [null]}', "a finding is a name or a number"),
             (b'{"present": [true]}', "a finding is a name or a number"),

@@ -29,10 +29,11 @@ from noisyor.network.subnetwork import relevant_subnetwork
 
 __all__ = ["Interview", "LikelyFinding", "Question", "interview"]
 
-_QUICK_CELLS = 150_000  # of a table of all configurations, which then takes a few milliseconds
+_QUICK_CELLS = 600_000  # of a table of all configurations: it takes a few tens of milliseconds
 _PRIOR_DRAWS = 256
 _LEAST_GAIN = 1e-4
 _LEAST_STATES, _MOST_CELLS = 32, 8_000_000
+_DENSE = 0.2  # share of edges from which a product of dense matrices is faster
 
 
 @dataclass(frozen=True)
@@ -333,7 +334,10 @@ def _on(
     constant = chance.copy()
     constant.data = _theta(constant.data * np.where(same, q[0], 0.0)[constant.indices])
     total = network.theta[network.leak_param[nodes]] + np.asarray(constant.sum(axis=1)).ravel()
-    total = total + (edges.theta[nodes][:, known] @ q[:, known].T).T
+    theta = edges.theta[nodes][:, known]
+    if theta.nnz > _DENSE * np.prod(theta.shape):
+        theta = theta.toarray()
+    total = total + (theta @ q[:, known].T).T
     if varies.any():
         columns = np.flatnonzero(varies)
         part = chance[:, columns].tocsr()

@@ -19,7 +19,7 @@ from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_names, visible_label
 from noisyor.report.health import rank_within, success_matrix
 from noisyor.report.quality import ExplainedRows
-from noisyor.report.words import Words
+from noisyor.report.words import Words, is_drawn
 
 __all__ = ["Caps", "cause_names", "explorer_data", "label_of", "reach_of", "visible_names"]
 
@@ -156,20 +156,13 @@ def explorer_data(
         "cut": n_cut,
         "far": _far_words(network, reach),
         "usual": _usual(network, reach, rate, explained),
-        "shape": _shape(network),
+        "shape": list(network.visible_shape) if is_drawn(network) else None,
     }
     if data["shape"]:  # images are drawn whole
         caps = caps._replace(row_length=network.n_visible)
     if explained is not None and chains is not None:
         data["documents"], data["best"] = _documents(network, explained, chains, row_names, caps)
     return data
-
-
-def _shape(network: Network) -> list[int] | None:
-    """Height and width, if the visibles are the pixels of an image."""
-    if len(network.visible_shape) != 2 or network.visible_names is not None:
-        return None
-    return list(network.visible_shape)
 
 
 def _usual(

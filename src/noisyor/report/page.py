@@ -51,6 +51,7 @@ from noisyor.report.images import (
 )
 from noisyor.report.inputs import Model, Rows, read_model, rows_for
 from noisyor.report.insight.classes import Classes, class_section, classes_of
+from noisyor.report.insight.comparison import write_comparison
 from noisyor.report.insight.map import cause_map, similarity_of
 from noisyor.report.insight.screen import feature_regions, regions_of, said_of
 from noisyor.report.insight.texts import excerpts, labels_of
@@ -65,7 +66,7 @@ from noisyor.report.templating import (
     require_templates,
     script_hash,
 )
-from noisyor.report.words import WORDS, Words, headline
+from noisyor.report.words import WORDS, Words, headline, is_drawn, words_of
 
 __all__ = ["GENERATOR", "model_page", "write_report"]
 
@@ -94,6 +95,7 @@ def write_report(
     data: Any = None,
     *,
     reading: Mapping[str, Any] | None = None,
+    second: str | Path | None = None,
     labels: str | None = None,
     max_rows: int = MAX_ROWS,
     force: bool = False,
@@ -109,6 +111,7 @@ def write_report(
     data : file of rows to explain, or rows in any form that `Observations.of` takes; without data
         the page shows the model alone.
     reading : options of `noisyor.tables.ReadOptions`, where those of the model do not fit.
+    second : another model file; the page then sets the two side by side.
     labels : column of the data file that holds a class of each row; the page shows which causes go
         with which class. The model does not see it.
     max_rows : how many rows to explain at most, spread evenly over the data.
@@ -133,11 +136,25 @@ def write_report(
     if max_rows < 1:
         raise InvalidSettingError(f"max_rows must be at least 1, got {max_rows}")
     target = Path(out)
-    inputs = [Path(model_path), *([Path(data)] if isinstance(data, (str, Path)) else [])]
+    inputs = [Path(model_path), *([] if second is None else [Path(second)])]
+    inputs += [*([Path(data)] if isinstance(data, (str, Path)) else [])]
     if real_path(target) in [real_path(path) for path in inputs]:
         raise InvalidSettingError(f"{target} is to be read, it cannot be written as well")
     check_target(target, (lambda _: True) if force else _is_page, "a report")
     check_folder(target.parent)
+    if second is not None:
+        if labels is not None:
+            raise InvalidSettingError("labels stand beside the causes of one model, not of two")
+        return write_comparison(
+            Path(model_path),
+            Path(second),
+            target,
+            data,
+            reading=reading,
+            max_rows=max_rows,
+            engine=engine,
+            progress=progress,
+        )
     model = read_model(Path(model_path))
     rows = None if data is None else rows_for(model, data, reading)
     if labels is not None and rows is None:
@@ -173,7 +190,7 @@ def model_page(
     name of a column and its value in each row.
     """
     caps = Caps() if caps is None else caps
-    network, words = model.network, WORDS[model.kind]
+    network, words = model.network, words_of(model)
     explained = fit = None
     if rows is not None:
         explained = explain_rows(network, rows.observations, max_rows, engine, progress)
@@ -188,6 +205,8 @@ def model_page(
     put_down = None if links is None else links.explained_share
     fit = fit_section(model, words, explained, calibration)
     classes = None
+    if labels is not None and model.kind == "features":
+        raise InvalidSettingError("labels stand beside causes, not beside features of images")
     section = _features(model, explained, put_down) if model.kind == "features" else None
     if section is None:
         if labels is not None and explained is not None:
@@ -262,6 +281,8 @@ def _causes(
     names = rows.names if rows is not None else None
     reach, rate = reach_of(network), prior_marginals(network)
     called = cause_names(network, model.kind, model.metadata.get("named") is True, reach)
+    if is_drawn(network):  # a picture says more than the names of three pixels
+        called = called[0], [""] * network.n_hidden
     uses = None
     if explained is not None:
         uses = np.asarray(explained.states.sum(axis=0)).ravel()
@@ -274,7 +295,8 @@ def _causes(
     if documents and texts is not None:
         found = texts({document["row"] for document in documents})
         for document in documents:
-            document["text"] = found.get(document["row"])
+            text = found.get(document["row"])
+            document["text"] = text and text.removeprefix(document["name"] or "").strip()
     flat = network.n_layers == 1
     if explained is not None and flat:
         data["matrix"] = matrix_data(network, explained, names)
@@ -295,7 +317,7 @@ def _causes(
         "said": said_of(words, network.n_hidden, working, share, n_rows, regions, network.n_layers),
         "map": cause_map(
             regions,
-            similarity_of(reach, None if explained is None else explained.states),
+            partial(similarity_of, reach, None if explained is None else explained.states),
             f"Map of the {words.causes}: area by how often each is on",
         ),
         "classes": None if classes is None else class_section(classes, short),
@@ -340,7 +362,7 @@ def _features(
     entries = feature_entries(network, layout, uses)
     often = rate if uses is None or not n_images else uses / n_images
     regions = feature_regions(entries, often)
-    alike = similarity_of(sp.csr_array(success.reshape(len(success), -1))[: len(regions)])
+    alike = partial(similarity_of, sp.csr_array(success.reshape(len(success), -1)), None)
     working = layout.n_components - len(dead)
     return {
         "data": {},

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from noisyor._util.kinds import Kind
+from noisyor.network.graph import Network
 from noisyor.network.layout import ConvolutionalLayout
 from noisyor.report.inputs import Model
 
-__all__ = ["WORDS", "Words", "count", "headline"]
+__all__ = ["WORDS", "Words", "count", "headline", "is_drawn", "words_of"]
 
 
 class Words(NamedTuple):
@@ -30,9 +31,22 @@ WORDS: dict[Kind, Words] = {
 }
 
 
+def words_of(model: Model) -> Words:
+    """What the parts of a model are called; causes of images switch on pixels."""
+    words = WORDS[model.kind]
+    if not is_drawn(model.network):
+        return words
+    return words._replace(visible="pixel", visibles="pixels", row="image", rows="images")
+
+
+def is_drawn(network: Network) -> bool:
+    """Whether the visibles are the pixels of an image, and have no names of their own."""
+    return len(network.visible_shape) == 2 and network.visible_names is None
+
+
 def headline(model: Model) -> str:
     """What the model is, in a few words."""
-    network, words = model.network, WORDS[model.kind]
+    network, words = model.network, words_of(model)
     visibles = f"{network.n_visible:,} {words.visibles}"
     if isinstance(network.layout, ConvolutionalLayout):
         # Sizes stay in one line: no-break spaces.

@@ -9,13 +9,14 @@ import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
+from noisyor.diagnosis.belief import RankingMethod
 from noisyor.diagnosis.counterfactual import cause_shifts
 from noisyor.diagnosis.findings import find_visible
 from noisyor.diagnosis.outlook import Interview, interview
 from noisyor.engines.registry import get_engine
 from noisyor.network.labels import hidden_names, visible_label
 from noisyor.report.inputs import Model
-from noisyor.report.words import WORDS, headline
+from noisyor.report.words import headline, words_of
 from noisyor.serve.subjects import MOST_LISTED, REMEMBERED, Answer, Findings, matches
 
 __all__ = ["NetworkSubject"]
@@ -39,10 +40,13 @@ class NetworkSubject:
         self._base: FloatArray | None = None
         self._base = self._ask(Findings((), ())).visible
         self._remembered = lru_cache(REMEMBERED)(self._ask)
+        # The first answer loads compiled code; nobody should wait for that.
+        common = int(np.argmax(self._base))
+        self._ask(Findings((common,), ()), "sweeps")
 
     def about(self) -> Answer:
         """What the model is."""
-        network, words = self.network, WORDS[self.model.kind]
+        network, words = self.network, words_of(self.model)
         return {
             "name": self.model.name,
             "kind": self.model.kind,
@@ -140,11 +144,12 @@ class NetworkSubject:
             )
         return {"finding": self._named(finding), "now": now, "changes": changes}
 
-    def _ask(self, findings: Findings) -> Interview:
+    def _ask(self, findings: Findings, method: RankingMethod | None = None) -> Interview:
         return interview(
             self.network,
             self._row(findings),
             top=MOST_LISTED,
+            method=method,
             n_samples=_CHAINS,
             base=self._base,
             engine=self._engine,

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from report_examples import NASTY
 
+import noisyor as nor
 from noisyor.report.insight.map import MOST_CIRCLES, Region, cause_map, similarity_of
+from noisyor.report.page import write_report
 
 
 def region(k: int, weight: float, **more) -> Region:
     return Region(f"cause-{k}", (f"word{k}",), f"word{k}: told", weight, **more)
+
+
+def alike(numbers: list[int]) -> np.ndarray:
+    return np.eye(len(numbers))
 
 
 def circles(svg: str) -> dict[str, tuple[float, float, float]]:
@@ -22,7 +29,7 @@ def circles(svg: str) -> dict[str, tuple[float, float, float]]:
 
 
 def test_area_is_how_often():
-    drawn = cause_map([region(0, 0.4), region(1, 0.1), region(2, 0.0)], np.eye(3), "map")
+    drawn = cause_map([region(0, 0.4), region(1, 0.1), region(2, 0.0)], alike, "map")
     for name in ("wide", "narrow"):
         found = circles(drawn[name])
         assert found["cause-0"][2] / found["cause-1"][2] == pytest.approx(2.0, rel=0.01)
@@ -38,7 +45,7 @@ def test_layers_are_nested():
         region(3, 0.1, above=4),
         region(4, 0.05),
     ]
-    found = circles(cause_map(regions, np.eye(5), "map")["wide"])
+    found = circles(cause_map(regions, alike, "map")["wide"])
     x, y, r = found["cause-2"]
     for inner in ("cause-0", "cause-1"):
         cx, cy, radius = found[inner]
@@ -50,25 +57,25 @@ def test_layers_are_nested():
 
 def test_the_rarest_are_left_out():
     n = MOST_CIRCLES + 10
-    drawn = cause_map([region(k, 1.0 / (k + 1)) for k in range(n)], np.eye(n), "map")
+    drawn = cause_map([region(k, 1.0 / (k + 1)) for k in range(n)], alike, "map")
     assert (drawn["shown"], drawn["left_out"]) == (MOST_CIRCLES, 10)
     assert "cause-0" in circles(drawn["wide"])
 
 
 def test_nothing_is_on():
-    assert cause_map([region(0, 0.0)], np.eye(1), "map") is None
+    assert cause_map([region(0, 0.0)], alike, "map") is None
 
 
 def test_names_are_escaped():
     nasty = Region("cause-0", (NASTY,), NASTY, 1.0)
-    drawn = cause_map([nasty], np.eye(1), NASTY)["wide"]
+    drawn = cause_map([nasty], alike, NASTY)["wide"]
     assert "<script" not in drawn
     assert "&lt;script&gt;" in drawn
 
 
 def test_words_fit_their_circles():
     words = ("government", "international", "a")
-    drawn = cause_map([Region("cause-0", words, "", 1.0), region(1, 0.3)], np.eye(2), "m")["wide"]
+    drawn = cause_map([Region("cause-0", words, "", 1.0), region(1, 0.3)], alike, "m")["wide"]
     x, y, r = circles(drawn)["cause-0"]
     for cx, cy, size, text in re.findall(
         r'<text x="([\d.]+)" y="([\d.]+)" font-size="([\d.]+)">(\w{2,})<', drawn
@@ -80,9 +87,30 @@ def test_words_fit_their_circles():
 
 def test_similarity_by_columns_and_by_rows():
     reach = sp.csr_array(np.array([[0.9, 0.9, 0.0], [0.9, 0.9, 0.0], [0.0, 0.0, 0.5]]))
-    alike = similarity_of(reach)
+    alike = similarity_of(reach, None, [0, 1, 2])
     assert alike[0, 1] == pytest.approx(1.0)
     assert alike[0, 2] == 0.0
     apart = sp.csr_array(np.array([[1, 0, 1], [0, 1, 0]]))
-    assert similarity_of(reach, apart)[0, 1] == pytest.approx(0.5)
-    assert similarity_of(reach, apart)[0, 2] == pytest.approx(0.5)
+    assert similarity_of(reach, apart, [0, 1, 2])[0, 1] == pytest.approx(0.5)
+    assert similarity_of(reach, apart, [2, 0])[0, 1] == pytest.approx(0.5)
+
+
+def test_causes_of_images_are_pictures(tmp_path):
+    success = np.zeros((2, 4, 5))
+    success[0, 1], success[1, :, 2] = 0.9, 0.9
+    network = nor.bipartite(
+        20,
+        2,
+        failure_probability=np.minimum(1 - success, 0.999).reshape(2, 20),
+        prior_probability=0.4,
+        noise_probability=0.01,
+    )
+    model = tmp_path / "m.safetensors"
+    nor.save_network(model, replace(network, visible_shape=(4, 5)))
+    rows = nor.sample(network, 60, seed=1).visible.toarray().reshape(-1, 4, 5)
+    write_report(model, tmp_path / "r.html", rows)
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "of the pixels in 60 images." in page
+    assert page.count('aria-label="cause 0 as grey levels"') == 2  # on both maps
+    assert '"shape":[4,5]' in page
+    assert '"label":["",""]' in page

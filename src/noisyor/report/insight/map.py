@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.sparse import csr_of
 from noisyor.report.insight.places import Circles, inside, neighbourhoods, placed
 
-__all__ = ["Region", "cause_map", "similarity_of"]
+__all__ = ["Region", "cause_map", "cosine", "similarity_of"]
 
 MOST_CIRCLES = 60
 _GROUPS = 8
@@ -38,46 +39,51 @@ class Region(NamedTuple):
     picture: str = ""
 
 
-def similarity_of(reach: Any, states: Any = None) -> npt.NDArray[np.float64]:
+def similarity_of(reach: Any, states: Any, chosen: list[int]) -> npt.NDArray[np.float64]:
     """(n, n) how alike causes are, from 0 to 1: by what they switch on, and by rows they share.
 
-    ``reach`` sparse (n, n_visible), probability that each switches a column on; ``states`` sparse
-    (n_rows, n), where they are on.
+    ``reach`` sparse (n_causes, n_visible), probability that each switches a column on; ``states``
+    sparse (n_rows, n_causes), where they are on, or None; ``chosen`` (n,) causes to compare.
     """
-    alike = _cosine(csr_of(reach).astype(np.float64))
+    alike = cosine(csr_of(reach)[chosen], csr_of(reach)[chosen])
     if states is not None:
-        shared = _cosine(csr_of(states).astype(np.float64).T.tocsr())
+        rows = csr_of(states).tocsc()[:, chosen].T.tocsr()
+        shared = cosine(rows, rows)
         alike = 0.5 * (alike + shared)
     return alike
 
 
-def _cosine(matrix: Any) -> npt.NDArray[np.float64]:
-    norm = np.sqrt(np.asarray((matrix * matrix).sum(axis=1)).ravel())
-    scale = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0)
-    product = (matrix @ matrix.T).toarray() * scale[:, None] * scale[None, :]
-    return np.asarray(np.clip(product, 0.0, 1.0))
+def cosine(one: Any, other: Any) -> npt.NDArray[np.float64]:
+    """(n, m) cosines of the rows of two sparse matrices without negative entries; 0 for no row."""
+    scales = []
+    for matrix in (one, other):
+        norm = np.sqrt(np.asarray((matrix.astype(np.float64) ** 2).sum(axis=1)).ravel())
+        scales.append(np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0))
+    product = (one.astype(np.float64) @ other.astype(np.float64).T).toarray()
+    return np.asarray(np.clip(product * scales[0][:, None] * scales[1], 0.0, 1.0))
 
 
 def cause_map(
-    regions: list[Region], similarity: npt.NDArray[np.float64], label: str
+    regions: list[Region], alike: Callable[[list[int]], npt.NDArray[np.float64]], label: str
 ) -> dict[str, Any] | None:
     """The map as two drawings, for a wide and for a narrow screen; None without anything on.
 
-    Only the most frequent regions are drawn; ``left_out`` counts the others.
+    ``alike`` tells how similar some of the regions are, by their numbers, see `similarity_of`. Only
+    the most frequent regions are drawn; ``left_out`` counts the others.
     """
-    regions = [*regions]
-    shown = _shown(regions)
-    if not shown:
+    used = sum(region.weight > 0 for region in regions)
+    number = _without_frames(regions, _shown(regions))
+    if not number:
         return None
-    shown = _without_frames(regions, shown)
-    colours = _colours(regions, shown, similarity)
-    drawings = {}
-    for name, aspect in (("wide", _WIDE), ("narrow", _NARROW)):
-        circles = _nested(regions, shown, similarity, aspect)
-        drawings[name] = _drawing(regions, shown, circles, colours, label, name)
-    used = [k for k in range(len(regions)) if regions[k].weight > 0]
-    left_out = len(set(used) - set(shown))
-    return {**drawings, "shown": len(shown), "left_out": left_out}
+    shown = _renumbered(regions, number)
+    similarity = alike(number)
+    colours = _colours(shown, similarity)
+    drawings = {
+        name: _drawing(shown, _nested(shown, similarity, aspect), colours, label, name)
+        for name, aspect in (("wide", _WIDE), ("narrow", _NARROW))
+    }
+    drawn = sum(region.weight > 0 for region in shown)
+    return {**drawings, "shown": len(shown), "left_out": used - drawn}
 
 
 def _shown(regions: list[Region]) -> list[int]:
@@ -98,14 +104,25 @@ def _shown(regions: list[Region]) -> list[int]:
 
 
 def _without_frames(regions: list[Region], shown: list[int]) -> list[int]:
-    """Regions shown without those that hold a single one; that one moves up, in the list too."""
-    kept = list(shown)
+    """The numbers shown without those that hold a single one, which says nothing."""
+    above = {k: regions[k].above for k in shown}
     for k in reversed(shown):  # lower ones first
-        inner = [j for j in kept if regions[j].above == k]
+        inner = [j for j, holder in above.items() if holder == k]
         if len(inner) == 1:
-            regions[inner[0]] = regions[inner[0]]._replace(above=regions[k].above)
-            kept.remove(k)
-    return kept
+            above[inner[0]] = above.pop(k)
+    return [k for k in shown if k in above]
+
+
+def _renumbered(regions: list[Region], number: list[int]) -> list[Region]:
+    """Some regions, each above which stands the next one of them."""
+    place = {k: n for n, k in enumerate(number)}
+    found = []
+    for k in number:
+        above = regions[k].above
+        while above >= 0 and above not in place:
+            above = regions[above].above
+        found.append(regions[k]._replace(above=place.get(above, -1)))
+    return found
 
 
 def _depth(regions: list[Region], k: int) -> int:
@@ -115,87 +132,75 @@ def _depth(regions: list[Region], k: int) -> int:
     return depth
 
 
-def _colours(
-    regions: list[Region], shown: list[int], similarity: npt.NDArray[np.float64]
-) -> dict[int, int]:
-    roots = [k for k in shown if regions[k].above < 0]
+def _colours(regions: list[Region], similarity: npt.NDArray[np.float64]) -> list[int]:
+    roots = [k for k, region in enumerate(regions) if region.above < 0]
     groups = neighbourhoods(similarity[np.ix_(roots, roots)], min(_GROUPS, len(roots)))
-    result: dict[int, int] = dict(zip(roots, (groups % _GROUPS).tolist(), strict=True))
-    for k in shown:  # upper ones first
-        if regions[k].above >= 0:
-            result[k] = result[regions[k].above]
-    for k in shown:
-        own = regions[k].colour
-        if own is not None:
-            result[k] = own
-    return result
+    result = [0] * len(regions)
+    for k, group in zip(roots, groups.tolist(), strict=True):
+        result[k] = group % _GROUPS
+    for k, region in enumerate(regions):  # upper ones first
+        if region.above >= 0:
+            result[k] = result[region.above]
+    return [
+        shared if region.colour is None else region.colour
+        for region, shared in zip(regions, result, strict=True)
+    ]
 
 
-def _nested(
-    regions: list[Region], shown: list[int], similarity: npt.NDArray[np.float64], aspect: float
-) -> dict[int, tuple[float, float, float]]:
-    """Centre and radius of every region shown; those below one lie inside it."""
+def _nested(regions: list[Region], similarity: npt.NDArray[np.float64], aspect: float) -> Circles:
+    """Circles of all regions; those below one lie inside it."""
     below: dict[int, list[int]] = {-1: []}
-    for k in shown:
-        below.setdefault(regions[k].above, []).append(k)
-    largest = max(regions[k].weight for k in shown)
-    own = {k: np.sqrt(max(regions[k].weight, 0.002 * largest)) for k in shown}
+    for k, region in enumerate(regions):
+        below.setdefault(region.above, []).append(k)
+    weight = np.array([region.weight for region in regions])
+    own = np.sqrt(np.maximum(weight, 0.002 * weight.max()))
 
     def pack(parts: list[int], ratio: float) -> tuple[Circles, dict[int, Any]]:
         inner: dict[int, Any] = {}
-        radius = np.array([own[k] for k in parts])
+        radius = own[parts]
         for place, k in enumerate(parts):
-            if below.get(k):
+            if k in below:
                 content, deeper = pack(below[k], 1.0)
                 content, size = inside(content, 0.0)
-                size = size * 1.17  # room for its words along the edge
                 inner[k] = (below[k], content, deeper)
-                radius[place] = max(own[k], size)
+                radius[place] = max(own[k], 1.17 * size)  # room for its words along the edge
         return placed(radius, similarity[np.ix_(parts, parts)], ratio), inner
 
-    found: dict[int, tuple[float, float, float]] = {}
+    found = np.zeros((3, len(regions)))
 
     def settle(parts: list[int], circles: Circles, inner: dict[int, Any], at: FloatArray) -> None:
         for place, k in enumerate(parts):
             centre = at + np.array([circles.x[place], circles.y[place]])
-            found[k] = (float(centre[0]), float(centre[1]), float(circles.radius[place]))
+            found[:, k] = [*centre, circles.radius[place]]
             if k in inner:
                 lower, content, deeper = inner[k]
                 settle(lower, content, deeper, centre)
 
     top, inner = pack(below[-1], aspect)
     settle(below[-1], top, inner, np.zeros(2))
-    return found
+    return Circles(*found)
 
 
 def _drawing(
-    regions: list[Region],
-    shown: list[int],
-    circles: dict[int, tuple[float, float, float]],
-    colours: dict[int, int],
-    label: str,
-    name: str,
+    regions: list[Region], circles: Circles, colours: list[int], label: str, name: str
 ) -> str:
-    x, y, r = (np.array([circles[k][axis] for k in shown]) for axis in range(3))
-    left, top, width, height = Circles(x, y, r).box
+    left, top, width, height = circles.box
     scale = {"wide": 1000.0, "narrow": 400.0}[name] / width
     smallest = {"wide": 10.0, "narrow": 9.5}[name]
-    holders = {regions[k].above for k in shown}
+    holders = {region.above for region in regions}
     parts = []
-    for k, cx, cy, radius in zip(
-        shown, (x - left) * scale, (y - top) * scale, r * scale, strict=True
-    ):
-        region = regions[k]
+    for k, region in enumerate(regions):
+        x, y = (circles.x[k] - left) * scale, (circles.y[k] - top) * scale
+        radius = circles.radius[k] * scale
         kind = "region holder" if k in holders else "region"
         if k in holders:
-            words = _around(region, f"{name}-{k}", float(cx), float(cy), float(radius), smallest)
+            words = _around(region, f"{name}-{region.target}", x, y, radius, smallest)
         else:
-            words = _words(region, float(cx), float(cy), float(radius), smallest)
+            words = _words(region, x, y, radius, smallest)
         parts.append(
             f'<a class="{kind} c{colours[k]}" href="#{region.target}" '
-            f'aria-label="{escape(region.told)}">'
-            f"<title>{escape(region.told)}</title>"
-            f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="{radius:.1f}"/>{words}</a>'
+            f'aria-label="{escape(region.told)}"><title>{escape(region.told)}</title>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>{words}</a>'
         )
     return (
         f'<svg class="map {name}" viewBox="-4 -4 {width * scale + 8:.0f} '

@@ -13,7 +13,7 @@ from noisyor.report.insight.classes import Classes
 from noisyor.report.insight.map import Region
 from noisyor.report.insight.sentence import Found, percent, sentences
 from noisyor.report.svg import shaded_image
-from noisyor.report.words import Words
+from noisyor.report.words import Words, is_drawn
 
 __all__ = ["feature_regions", "regions_of", "said_of"]
 
@@ -63,7 +63,7 @@ def _lines(name: str) -> tuple[str, ...]:
 
 def _picture(network: Network, cause: int) -> str:
     """What a cause draws, if columns are the pixels of an image."""
-    if len(network.visible_shape) != 2 or network.visible_names is not None:
+    if not is_drawn(network):
         return ""
     success = success_matrix(network)[[cause], : network.n_visible].toarray()
     return shaded_image(success.reshape(network.visible_shape), f"cause {cause} as grey levels")
