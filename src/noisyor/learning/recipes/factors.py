@@ -16,6 +16,7 @@ from noisyor.inference.evidence import estimate_evidence
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.learning.checkpoint import check_place
+from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.recipes.density import learn_density
@@ -23,6 +24,9 @@ from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
 from noisyor.learning.starts import start_by_search
 from noisyor.network.builders import bipartite
 from noisyor.network.graph import Network
+from noisyor.search.cover import ErrorRates
+from noisyor.search.factor_start import start_from_factors
+from noisyor.search.factors import search_factors
 from noisyor.search.mixture import learn_mixture
 
 __all__ = ["learn_factors"]
@@ -31,6 +35,15 @@ _OBJECTIVES = ("auto", "description", "probability", "errors")
 
 _ROWS_TO_COMPARE = 500
 """Rows by which a network and a mixture are compared; with fewer, neither is known well enough."""
+
+_NEARLY_EXACT = ErrorRates(false_positive=0.05, false_negative=0.15)
+"""Error rates of a cover up to which a table is taken to be made of factors."""
+
+_ERRORS, _FAR_ERRORS = 2.0, 4.0
+"""Standard errors by which a mixture must be better than a trained network, or than one of a single
+start and a few rounds."""
+
+_QUICK_SWEEPS = 20
 
 
 def learn_factors(
@@ -60,7 +73,8 @@ def learn_factors(
         ``"errors"``: fewest wrong entries for a given number of factors, see `search_factors`.
         ``"auto"`` describes, and with five hundred rows or more asks held-out rows whether a plain
         mixture of Bernoullis gives them a clearly higher probability; if so, what
-        ``"probability"`` finds is taken.
+        ``"probability"`` finds is taken. Where one start of the search is far from drawing the
+        table, and the mixture is far better than what it leads to, that is all of the search.
     init : ``"data"`` searches the data for factors (see `search_factors`) and fine-tunes them,
         unless counts determine the parameters; the network then has at most `n_components` hidden
         nodes, those supported by the data (MDL). Or the name of one of the paper's starts, see
@@ -115,6 +129,15 @@ def learn_factors(
     )
     if objective == "probability":
         return learn(held_out=held_out)
+    plain = objective == "auto" and method is None and noise == "per_visible" and init == "data"
+    plain = plain and observations.total_weight >= _ROWS_TO_COMPARE
+    if plain:
+        judges = _judges(observations, held_out, chosen.seed)
+        quick = _far_from_factors(observations, n_components, judges, chosen, engine)
+        if quick is not None:
+            richer = learn(held_out=held_out)
+            if _gain(richer.network, quick, judges, engine) > 0:
+                return richer
     if init == "data":
         network, settled = start_by_search(
             observations,
@@ -134,17 +157,18 @@ def learn_factors(
             raise InvalidSettingError('the number of causes is found with init="data" only')
         network = bipartite(observations.n_visible, n_components, noise=noise)
         network = initialize(network, init, noise="uniform", seed=chosen.seed)
-    plain = objective == "auto" and method is None and noise == "per_visible"
     method = MaxProduct(temperature=1.0) if method is None else method
     fitted = learn_network(network, observations, method, chosen, held_out=held_out, engine=engine)
     settings = {"objective": objective, "init": init, "noise": noise, **fitted.settings}
     fitted = replace(fitted, settings=settings)
-    if plain and not settled and observations.total_weight >= _ROWS_TO_COMPARE:
-        judges = _judges(observations, held_out, chosen.seed)
-        if _mixture_is_better(fitted.network, observations, judges, chosen, engine):
-            richer = learn(held_out=held_out)
-            if _gain(richer.network, fitted.network, judges, chosen, engine) > 0:
-                return richer
+    if (
+        plain
+        and not settled
+        and _mixture_is_better(fitted.network, observations, judges, _ERRORS, chosen, engine)
+    ):
+        richer = learn(held_out=held_out)
+        if _gain(richer.network, fitted.network, judges, engine) > 0:
+            return richer
     return fitted
 
 
@@ -157,14 +181,46 @@ def _judges(rows: Observations, held_out: Any, seed: int) -> Observations:
     return judges.merged()[0]
 
 
+def _far_from_factors(
+    rows: Observations,
+    n_components: int | Literal["auto"],
+    judges: Observations,
+    options: TrainOptions,
+    engine: EngineLike,
+) -> Network | None:
+    """The network of one start of the search if a mixture is far better, else None."""
+    found = search_factors(
+        rows,
+        n_components,
+        n_restarts=1,
+        patience=1,
+        seed=options.seed,
+        engine=engine,
+        progress=options.progress,
+    )
+    if all(rate <= limit for rate, limit in zip(found.rates, _NEARLY_EXACT, strict=True)):
+        return None
+    network = bipartite(rows.n_visible, max(1, len(found.factors)), noise="per_visible")
+    network = learn_by_gibbs(
+        start_from_factors(network, found),
+        rows.take(found.rows),
+        sweeps=_QUICK_SWEEPS,
+        seed=options.seed,
+        engine=engine,
+    )
+    better = _mixture_is_better(network, rows, judges, _FAR_ERRORS, options, engine)
+    return network if better else None
+
+
 def _mixture_is_better(
     network: Network,
     rows: Observations,
     judges: Observations,
+    n_errors: float,
     options: TrainOptions,
     engine: EngineLike,
 ) -> bool:
-    """Whether a mixture that has not seen the judges is clearly better for them.
+    """Whether a mixture that has not seen the judges is better for them by some standard errors.
 
     If no rows are held out the network has seen them, so that it is the one at an advantage.
     """
@@ -180,12 +236,10 @@ def _mixture_is_better(
     difference = mixture.log_probability(judges) - estimate.per_row
     weight, mean = judges.row_weights, judges.mean(difference)
     error = np.sqrt((weight * (difference - mean) ** 2).sum()) / weight.sum()
-    return bool(mean > 2.0 * error)
+    return bool(mean > n_errors * error)
 
 
-def _gain(
-    one: Network, other: Network, judges: Observations, options: TrainOptions, engine: EngineLike
-) -> float:
+def _gain(one: Network, other: Network, judges: Observations, engine: EngineLike) -> float:
     """By how much the first network gives the judges a higher log p."""
     score = [
         estimate_evidence(network, judges, n_chains=8, n_steps=16, engine=engine).mean
