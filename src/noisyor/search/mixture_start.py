@@ -23,7 +23,7 @@ _NONE = 1e-3
 _NOISE = 1e-3
 """Largest noise at the start; the classes already account for nearly all that is on."""
 
-_OWN = 0.6
+_OWN = 0.3
 """How likely a member of a further set switches on a column of the row that it is made of, if the
 mixture does not account for it at all."""
 

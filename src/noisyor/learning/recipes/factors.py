@@ -15,12 +15,12 @@ from noisyor._util.validation import COUNT_OR_AUTO, check_choice
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.evidence import estimate_evidence
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.learning.checkpoint import check_place
 from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
+from noisyor.learning.recipes.comparison import ROWS_TO_COMPARE, Comparison
 from noisyor.learning.recipes.density import learn_density
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
 from noisyor.learning.recipes.job import Work, working
@@ -28,7 +28,6 @@ from noisyor.learning.recipes.number import Choice, choose_classes, choose_numbe
 from noisyor.learning.starts import start_by_search
 from noisyor.network.builders import bipartite
 from noisyor.network.graph import Network
-from noisyor.search.mixture import learn_mixture
 
 __all__ = ["learn_factors"]
 
@@ -44,9 +43,6 @@ _PHASES = {
 
 _SHARE_OF_DESCRIPTION = 0.8
 """Of the time, if it is limited and something else is compared with what describes the rows."""
-
-_ROWS_TO_COMPARE = 500
-"""Rows by which a network and a mixture are compared; with fewer, neither is known well enough."""
 
 
 def learn_factors(
@@ -79,7 +75,8 @@ def learn_factors(
         ``"errors"``: fewest wrong entries for a given number of factors, see `search_factors`.
         ``"auto"`` describes, and with five hundred rows or more asks held-out rows whether a plain
         mixture of Bernoullis gives them a clearly higher probability; if so, what
-        ``"probability"`` finds is taken.
+        ``"probability"`` finds is taken. Where one start of the search is far from drawing the
+        table, and the mixture is far better than what it leads to, that is all of the search.
     init : ``"data"`` searches the data for factors (see `search_factors`) and fine-tunes them,
         unless counts determine the parameters; the network then has at most `n_components` hidden
         nodes, those supported by the data (MDL). Or the name of one of the paper's starts, see
@@ -148,6 +145,18 @@ def learn_factors(
         if objective == "probability":
             return learn(n_components, held_out=held_out)
         chosen, settled, number = work.options, init != "data", None
+        plain = objective == "auto" and method is None and noise == "per_visible"
+        rivals = None
+        if plain and not settled and observations.total_weight >= ROWS_TO_COMPARE:
+            rivals = Comparison(
+                observations, held_out, seed=chosen.seed, engine=work.engine, progress=work.job
+            )
+            with suppress(TimeUpError):
+                quick = rivals.far_from_factors(n_components)
+                if quick is not None:
+                    richer = _few_alternatives(learn, observations, n_components, held_out, chosen)
+                    if rivals.gain(richer.network, quick) > 0:
+                        return richer
         if isinstance(n_components, str) or not settled:
             network, settled = start_by_search(
                 observations,
@@ -169,7 +178,6 @@ def learn_factors(
         else:
             network = bipartite(observations.n_visible, n_components, noise=noise)
             network = initialize(network, init, noise="uniform", seed=chosen.seed)
-        plain = objective == "auto" and method is None and noise == "per_visible"
         method = MaxProduct(temperature=1.0) if method is None else method
         with work.job.until(_SHARE_OF_DESCRIPTION if plain else 1.0):
             fitted = learn_network(
@@ -179,12 +187,11 @@ def learn_factors(
         if number is not None:
             settings["number"] = number.record()
         fitted = replace(fitted, settings=settings)
-        if plain and not settled and observations.total_weight >= _ROWS_TO_COMPARE:
+        if rivals is not None and not settled:
             with suppress(TimeUpError):
-                judges = _judges(observations, held_out, chosen.seed)
-                if _mixture_is_better(fitted.network, observations, judges, chosen, work.engine):
+                if rivals.mixture_is_better(fitted.network):
                     richer = _few_alternatives(learn, observations, n_components, held_out, chosen)
-                    if _gain(richer.network, fitted.network, judges, chosen, work.engine) > 0:
+                    if rivals.gain(richer.network, fitted.network) > 0:
                         return richer
         return fitted
 
@@ -229,49 +236,3 @@ def _few_alternatives(
         return learn(n_components, held_out=held_out)
     found = learn(number.n_components, held_out=held_out)
     return replace(found, settings={**found.settings, "number": number.record()})
-
-
-def _judges(rows: Observations, held_out: Any, seed: int) -> Observations:
-    """Some hundred rows to compare models by: of those held out, or of the training rows."""
-    judges = rows if held_out is None else Observations.of(held_out, n_visible=rows.n_visible)
-    if judges.n_rows > _ROWS_TO_COMPARE:
-        order = np.random.default_rng([seed, 3]).permutation(judges.n_rows)
-        judges = judges.take(np.sort(order[:_ROWS_TO_COMPARE]))
-    return judges.merged()[0]
-
-
-def _mixture_is_better(
-    network: Network,
-    rows: Observations,
-    judges: Observations,
-    options: TrainOptions,
-    engine: EngineLike,
-) -> bool:
-    """Whether a mixture that has not seen the judges is clearly better for them.
-
-    If no rows are held out the network has seen them, so that it is the one at an advantage.
-    """
-    unseen = np.isin(rows.row_ids, judges.row_ids, invert=True)
-    mixture = learn_mixture(
-        rows.take(unseen) if unseen.any() else rows,
-        held_out=judges,
-        smoothing=1.0,
-        seed=options.seed,
-        progress=options.progress,
-    )
-    estimate = estimate_evidence(network, judges, n_chains=8, n_steps=16, engine=engine)
-    difference = mixture.log_probability(judges) - estimate.per_row
-    weight, mean = judges.row_weights, judges.mean(difference)
-    error = np.sqrt((weight * (difference - mean) ** 2).sum()) / weight.sum()
-    return bool(mean > 2.0 * error)
-
-
-def _gain(
-    one: Network, other: Network, judges: Observations, options: TrainOptions, engine: EngineLike
-) -> float:
-    """By how much the first network gives the judges a higher log p."""
-    score = [
-        estimate_evidence(network, judges, n_chains=8, n_steps=16, engine=engine).mean
-        for network in (one, other)
-    ]
-    return score[0] - score[1]
