@@ -15,7 +15,6 @@ from noisyor.engines.contract import (
     MaxProductResult,
     NoiseKey,
 )
-from noisyor.engines.reduction import ROWS_OF_BLOCK
 from noisyor.engines.threads import resolve_threads, run_blocks
 from noisyor.engines.warp.device import find_device
 from noisyor.engines.warp.layout import Prepared
@@ -104,17 +103,16 @@ class WarpEngine(Engine):
     ) -> GradientSum:
         """See `noisyor.engines.contract.Engine.log_joint_gradient`."""
         lines = StatesOfRows(prepared, evidence, states)
-        most = self._most_lines(lines.bytes_of_line)
-        blocks = 1 if self._on_cpu else most // (ROWS_OF_BLOCK * lines.samples)
-        return lines.gradient(max(blocks, 1), most, self.workers)
+        blocks = 1 if self._on_cpu else self._fitting(lines.bytes_of_block)
+        return lines.gradient(blocks, self._fitting(lines.bytes_of_line), self.workers)
 
-    def _most_lines(self, bytes_of_line: int) -> int:
-        """Lines of a launch that fit into memory."""
-        return max(_MEMORY[self._on_cpu] // bytes_of_line, 1)
+    def _fitting(self, size: int) -> int:
+        """How many things of a size in bytes fit into the memory of a launch; one at least."""
+        return max(_MEMORY[self._on_cpu] // size, 1)
 
     def _share(self, run: Callable[[int, int], None], n_lines: int, bytes_of_line: int) -> None:
         """Call ``run(begin, end)`` for all lines, in launches that fit into memory."""
-        most = self._most_lines(bytes_of_line)
+        most = self._fitting(bytes_of_line)
 
         def piece(begin: int, end: int) -> None:
             for first in range(begin, end, most):

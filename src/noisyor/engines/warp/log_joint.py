@@ -29,6 +29,13 @@ class StatesOfRows:
         """Memory on the device that a line needs."""
         return 8 * self.prepared.network.n_nodes + self.prepared.network.n_hidden + 8
 
+    @property
+    def bytes_of_block(self) -> int:
+        """Memory on the device that the gradient of a block of rows needs."""
+        network = self.prepared.network
+        of_sums = 8 * (network.n_edges + network.n_nodes + network.n_hidden)
+        return of_sums + ROWS_OF_BLOCK * self.samples * self.bytes_of_line
+
     def log_joint(self, begin: int, end: int) -> None:
         """Fill ``value`` (lines,) of some lines."""
         self._evaluate(begin, end, with_slope=False)
