@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits
+
 from noisyor.errors import InvalidSettingError, MissingExtraError
 from noisyor.serve.subjects import Subject
 
@@ -35,7 +37,8 @@ def serve(path: Path, port: int, ready: Callable[[str], None]) -> None:
         from noisyor.serve.app import make_app
     except ImportError as error:
         raise MissingExtraError.of("the server needs starlette and uvicorn", "serve") from error
-    with closing(listen(port)) as door:
+    # Requests run beside each other; threads of the matrix library would only wait for each other.
+    with closing(listen(port)) as door, threadpool_limits(1):
         config = uvicorn.Config(
             make_app(load_subject(path)),
             http="h11",
