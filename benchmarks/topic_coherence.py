@@ -53,7 +53,7 @@ Topics = list[list[int]]
 
 
 def documents(corpus: Corpus, folder: Path) -> tuple[list[str], list[str]]:
-    """Texts to learn from and to judge by, in the order of a fixed shuffle or of the file's split."""
+    """Texts to learn from and to judge by: the file's own split, or that of a fixed shuffle."""
     with lzma.open(folder / corpus.file, "rt", encoding="utf-8") as stream:
         records = [json.loads(line) for line in stream]
     if "split" in records[0]:

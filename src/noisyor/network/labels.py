@@ -120,8 +120,7 @@ def distinctive_visibles(network: Network, n: int = 10) -> list[list[int]]:
             f"the network has {network.n_layers} layers of hidden nodes, expected one"
         )
     edge = np.zeros((network.n_hidden, network.n_visible))
-    parent = network.parent - network.n_visible
-    edge[parent, network.edge_child] = probability_from_theta(network.theta[network.param])
+    edge[network.parent, network.edge_child] = probability_from_theta(network.theta[network.param])
     prior, noise = network.prior_probability, network.noise_probability
     off = np.prod(1.0 - prior[:, None] * edge, axis=0) * (1.0 - noise)
     usual = np.clip(1.0 - off, 1e-12, 1.0)
