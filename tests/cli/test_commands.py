@@ -174,6 +174,18 @@ class TestFit:
         record = json.loads(capsys.readouterr().out)
         assert set(record["rows"][0]["present"]) == {"comet", "orbit"}
 
+    def test_a_number_of_topics(self, capsys):
+        lines = ["wave sail boat storm", "king crown court throne"] * 15 + [
+            "sail boat",
+            "king crown",
+        ]
+        Path("tales.txt").write_text("\n".join(lines))
+        text = run(capsys, "fit", "tales.txt", "--topics", "2", "--held-out", "0")
+        assert "topics, 2 causes in 1 layer" in text
+        assert "topic 0: " in text
+        assert main(["fit", "tales.txt", "--topics", "2", "--layers", "3", "--out", "n"]) == 2
+        assert "--topics says how many" in capsys.readouterr().err
+
     def test_images(self, capsys):
         random = np.random.default_rng(0)
         images = np.zeros((30, 6, 6), dtype=np.uint8)

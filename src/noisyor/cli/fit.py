@@ -91,6 +91,12 @@ def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | No
     "better.  [default: auto]",
 )
 @click.option(
+    "--topics",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Topics of documents: so many of them.  [default: a hierarchy, as many as fit]",
+)
+@click.option(
     "--layers",
     type=click.IntRange(min=2),
     metavar="N",
@@ -131,6 +137,7 @@ def fit(
     kind: str | None,
     components: int | str | None,
     objective: str | None,
+    topics: int | None,
     layers: int | None,
     feature_shape: tuple[int, int] | None,
     held_out: float | None,
@@ -161,12 +168,13 @@ def fit(
     Examples:
       noisyor fit zoo.csv --id-column animal --components 8
       noisyor fit mails.jsonl --out mails.safetensors --layers 3 --vocabulary 1000
+      noisyor fit mails.jsonl --topics 20
       noisyor fit scans/ --components 5 --feature-shape 6,6 --time-limit 60
       noisyor fit shop.csv --format baskets --out shop.safetensors
     """
     out = out or Path(data.name.split(".")[0] + ".safetensors")
     checkpoint = checkpoint or Path(f"{out}.checkpoint")
-    chosen, structure = _structure(kind, components, objective, layers, feature_shape)
+    chosen, structure = _structure(kind, components, objective, topics, layers, feature_shape)
     _check_places(data, out, checkpoint, force)  # first: a lock is a file beside them
 
     from noisyor._util.locks import locked
@@ -272,6 +280,7 @@ def _structure(
     kind: str | None,
     components: int | str | None,
     objective: str | None,
+    topics: int | None,
     layers: int | None,
     feature_shape: tuple[int, int] | None,
 ) -> tuple[Any, dict[str, Any]]:
@@ -279,6 +288,13 @@ def _structure(
     structure = {"n_components": components, "n_layers": layers, "feature_shape": feature_shape}
     given = {"objective": objective, **structure}
     given = {name: value for name, value in given.items() if value is not None}
+    if topics is not None:
+        if given or kind not in (None, "topics"):
+            raise InvalidSettingError(
+                "--topics says how many topics to learn; --components, --objective, --layers, "
+                "--feature-shape and other kinds do not go with it"
+            )
+        return "topics", {"n_components": topics}
     fitting = [name for name, own in _STRUCTURE.items() if set(given) <= own]
     if not fitting or (kind is not None and kind not in fitting):
         raise InvalidSettingError(

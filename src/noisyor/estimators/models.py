@@ -84,11 +84,12 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
 
 @dataclass(eq=False, repr=False)
 class TopicModel(NoisyOrEstimator):
-    """A hierarchy of topics above binary bags of words; its graph is built from the data.
+    """Topics of binary bags of words: so many of them, or a hierarchy whose graph the data give.
 
     Parameters
     ----------
-    n_layers : layers including the words, at least 2.
+    n_layers : layers including the words, at least 2; not used with ``n_components``.
+    n_components : number of topics, in one layer; None for a hierarchy.
     n_parents : topics above each word or topic, not counting its own cluster.
     shrink : ratio of the sizes of two successive layers.
     init : where learning starts, see `learn_topics`.
@@ -116,17 +117,24 @@ class TopicModel(NoisyOrEstimator):
     _min_features: ClassVar[int] = 2
 
     n_layers: int = 3
+    n_components: int | None = field(default=None, kw_only=True)
     n_parents: int | None = field(default=None, kw_only=True)
     shrink: int | None = field(default=None, kw_only=True)
     init: str | None = field(default=None, kw_only=True)
 
     def _learn(self, rows: Observations, **options: Any) -> FitResult:
-        graph = {"n_parents": self.n_parents, "shrink": self.shrink}
+        graph = {
+            "n_components": self.n_components,
+            "n_parents": self.n_parents,
+            "shrink": self.shrink,
+        }
         options |= {name: value for name, value in graph.items() if value is not None}
         return learn_topics(rows, self.n_layers, **options)
 
     @classmethod
     def _params_of(cls, network: Network) -> dict[str, Any]:
+        if network.n_layers == 1:
+            return {"n_components": network.n_hidden}
         return {"n_layers": network.n_layers + 1}
 
 

@@ -5,6 +5,7 @@ from .forward import Sample as Sample
 from .forward import edge_matrix as edge_matrix
 from .forward import prior_marginals as prior_marginals
 from .forward import visible_probability as visible_probability
+from .labels import distinctive_visibles as distinctive_visibles
 from .labels import hidden_label as hidden_label
 from .labels import hidden_names as hidden_names
 from .labels import strongest_visibles as strongest_visibles

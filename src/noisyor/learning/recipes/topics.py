@@ -1,16 +1,20 @@
-"""A hierarchy of topics above bags of words."""
+"""Topics of bags of words: so many of them, or a hierarchy."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, Unpack
 
+import numpy as np
+
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
+from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.learning.checkpoint import check_place
+from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
@@ -18,14 +22,23 @@ from noisyor.learning.recipes.job import working
 from noisyor.learning.starts import start_by_sampling
 from noisyor.network.cooccurrence import layered
 from noisyor.search.count_start import start_from_counts
+from noisyor.search.restarts import numbers_in, sample_rows
+from noisyor.search.topic_start import start_from_topics
 
 __all__ = ["learn_topics"]
+
+_SWEEPS = 30
+"""Rounds of Gibbs sampling for a given number of topics."""
+
+_MAX_ENTRIES = 2**28
+"""Documents times words; above this many, Gibbs sampling uses a random subset of documents."""
 
 
 def learn_topics(
     X: Any,
     n_layers: int = 3,
     *,
+    n_components: int | None = None,
     n_parents: int | None = None,
     shrink: int = 3,
     init: str = "data",
@@ -35,7 +48,7 @@ def learn_topics(
     engine: EngineLike = "auto",
     **changes: Unpack[TrainChanges],
 ) -> FitResult:
-    """A hierarchy of topics above binary bags of words, its graph built from the data.
+    """Topics of binary bags of words: ``n_components`` of them, or a hierarchy from the data.
 
     Max-product, the default, is made for explanations by the most likely topics. The highest bounds
     on the probability of documents are reached by ``method=MeanField(tolerance=1e-4)`` over some
@@ -44,7 +57,10 @@ def learn_topics(
     Parameters
     ----------
     X : binary data (n_documents, n_words).
-    n_layers, shrink : see `layered`.
+    n_layers, shrink : see `layered`; not used where the number of topics is given.
+    n_components : number of topics, in one layer with edges to all words. They start from a linear
+        factorisation, see `start_from_topics`, and are learned by Gibbs sampling; training follows
+        only if ``steps`` says so.
     n_parents : see `layered`; by default 5, or 15 if full mean-field starts from the data.
     init : ``"data"``: max-product and local mean-field start from counts, see `start_from_counts`,
         and move the logarithms of the parameters; full mean-field starts from a first training and
@@ -63,8 +79,19 @@ def learn_topics(
     >>> fitted.network.n_hidden, fitted.settings["step_on"]
     (2, 'log')
     """
+    if n_components is not None:
+        return _flat(X, n_components, init, method, options, held_out, engine, changes)
     sampled = init == "data" and isinstance(method, MeanField) and not method.local
-    also = ("n_parents", "shrink", "init", "method", "options", "held_out", "engine")
+    also = (
+        "n_components",
+        "n_parents",
+        "shrink",
+        "init",
+        "method",
+        "options",
+        "held_out",
+        "engine",
+    )
     chosen = choose_options(options, changes, _topic_defaults(init, sampled), also)
     check_place(chosen.checkpoint)
     if options is None and init == "data" and "final_learning_rate" not in changes:
@@ -89,6 +116,48 @@ def learn_topics(
         else:
             network = start_from_counts(network, observations)
         method = MaxProduct(ancestors_only=True) if method is None else method
+        fitted = learn_network(
+            network, observations, method, work.options, held_out=held_out, engine=work.engine
+        )
+    return replace(fitted, settings={"init": init, **fitted.settings})
+
+
+def _flat(
+    X: Any,
+    n_components: int,
+    init: str,
+    method: Method | None,
+    options: TrainOptions | None,
+    held_out: Any,
+    engine: EngineLike,
+    changes: TrainChanges,
+) -> FitResult:
+    """So many topics in one layer."""
+    if init != "data":
+        raise InvalidSettingError(f'a number of topics needs init="data", got {init!r}')
+    defaults = replace(DEFAULTS, steps=0, batch_size=1024, smoothing=1.0, step_on="log")
+    chosen = choose_options(options, changes, defaults, ("n_components", "method", "held_out"))
+    check_place(chosen.checkpoint)
+    observations = Observations.of(X)
+    course: dict[str, object] = {"recipe": "topics", "n_components": int(n_components)}
+    with working(chosen, engine, ("gibbs", "train"), observations, course) as work:
+        graph = start_from_topics(observations, n_components, seed=chosen.seed)
+        kept = None if work.keeper is None else work.keeper.load("start")
+        if kept is not None:
+            network = graph.with_theta(np.array(numbers_in(kept, "theta", graph.n_params)))
+        else:
+            _, rows = sample_rows(observations, _MAX_ENTRIES, chosen.seed)
+            network = learn_by_gibbs(
+                graph,
+                rows,
+                sweeps=_SWEEPS,
+                smoothing=1.0,
+                seed=chosen.seed,
+                engine=work.engine,
+                progress=work.job,
+            )
+            if work.keeper is not None and not work.job.is_over:
+                work.keeper.save("start", {"theta": network.theta})
         fitted = learn_network(
             network, observations, method, work.options, held_out=held_out, engine=work.engine
         )

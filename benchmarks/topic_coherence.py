@@ -1,0 +1,197 @@
+"""Coherence and diversity of topics, beside NMF, LDA and CorEx, on long and on short texts.
+
+Coherence is the mean normalised pointwise mutual information (NPMI) of the pairs of a topic's ten
+words, by how often they occur together in documents that no model has seen; two words that never
+do have -1. Diversity is the share of distinct words among all words of all topics. LDA has counts,
+NMF tf-idf weights, CorEx and noisy-OR the words that occur. Words of noisy-OR are ranked by
+`distinctive_visibles`; "nmf, by gain" and "lda, by gain" rank those of the rivals in the same way.
+
+    python benchmarks/topic_coherence.py --data FOLDER --out results/topic_coherence.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import noisyor as nor
+from noisyor.network.labels import distinctive_visibles
+from noisyor.tables import ReadOptions
+from noisyor.tables.readers.documents import rows_of_texts
+
+WORDS = 10
+SIZES = (20, 50)
+
+
+class Corpus(NamedTuple):
+    """A file, its field, how many documents to learn from and to judge by, and how many words."""
+
+    file: str
+    field: str
+    n_train: int
+    n_test: int
+    vocabulary: int
+
+
+CORPORA = {
+    "20 newsgroups": Corpus("20newsgroups_bydate.jsonl.xz", "text", 11314, 7532, 2000),
+    "arXiv abstracts": Corpus("arxiv_abstracts.jsonl.xz", "abstract", 10000, 30000, 2000),
+    "AG news": Corpus("ag_news_train_partial.jsonl.xz", "text", 10000, 10000, 2000),
+    "arXiv titles": Corpus("arxiv_abstracts.jsonl.xz", "title", 20000, 50000, 1000),
+}
+
+Matrix = Any
+Topics = list[list[int]]
+
+
+def documents(corpus: Corpus, folder: Path) -> tuple[list[str], list[str]]:
+    """Texts to learn from and to judge by: the file's own split, or that of a fixed shuffle."""
+    with lzma.open(folder / corpus.file, "rt", encoding="utf-8") as stream:
+        records = [json.loads(line) for line in stream]
+    if "split" in records[0]:
+        parts = [[r[corpus.field] for r in records if r["split"] == s] for s in ("train", "test")]
+        return parts[0][: corpus.n_train], parts[1][: corpus.n_test]
+    order = np.random.default_rng(0).permutation(len(records))
+    texts = [records[k].get(corpus.field) or "" for k in order]
+    return texts[: corpus.n_train], texts[corpus.n_train : corpus.n_train + corpus.n_test]
+
+
+def coherence(topics: Topics, judges: Matrix) -> float:
+    """Mean NPMI of the pairs of words of each topic, over the topics."""
+    share = np.asarray(judges.mean(axis=0)).ravel()
+    found = []
+    for words in topics:
+        chosen = judges[:, words]
+        both = np.asarray((chosen.T @ chosen).todense()) / judges.shape[0]
+        pairs = [(i, j) for i in range(len(words)) for j in range(i)]
+        found.append(
+            np.mean([_npmi(both[i, j], share[words[i]], share[words[j]]) for i, j in pairs])
+        )
+    return float(np.mean(found))
+
+
+def _npmi(both: float, one: float, other: float) -> float:
+    if both == 0:
+        return -1.0
+    return 1.0 if both == 1 else float(np.log(both / (one * other)) / -np.log(both))
+
+
+def diversity(topics: Topics) -> float:
+    """Share of distinct words."""
+    return len({word for topic in topics for word in topic}) / sum(map(len, topics))
+
+
+def by_weight(weights: Matrix) -> Topics:
+    return np.argsort(-weights, axis=1, kind="stable")[:, :WORDS].tolist()
+
+
+def by_gain(weights: Matrix, counts: Matrix) -> Topics:
+    """Words by p(w | topic) log(p(w | topic) / p(w))."""
+    own = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
+    usual = np.asarray(counts.sum(axis=0)).ravel() / counts.sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = np.nan_to_num(own * np.log(own / usual), nan=-1.0)
+    return by_weight(gain)
+
+
+def noisy_or(binary: Matrix, counts: Matrix, size: int) -> Iterator[tuple[str, Topics]]:
+    fitted = nor.learn_topics(binary, n_components=size, progress=False)
+    yield "noisy-OR", distinctive_visibles(fitted.network, WORDS)
+
+
+def nmf(binary: Matrix, counts: Matrix, size: int) -> Iterator[tuple[str, Topics]]:
+    from sklearn.decomposition import NMF
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    weighted = TfidfTransformer().fit_transform(counts)
+    model = NMF(size, init="nndsvd", max_iter=400, random_state=0).fit(weighted)
+    yield "NMF", by_weight(model.components_)
+    yield "NMF, by gain", by_gain(model.components_, counts)
+
+
+def lda(binary: Matrix, counts: Matrix, size: int) -> Iterator[tuple[str, Topics]]:
+    from sklearn.decomposition import LatentDirichletAllocation
+
+    model = LatentDirichletAllocation(
+        size, learning_method="online", batch_size=512, max_iter=10, random_state=0
+    ).fit(counts)
+    yield "LDA", by_weight(model.components_)
+    yield "LDA, by gain", by_gain(model.components_, counts)
+
+
+def corex(binary: Matrix, counts: Matrix, size: int) -> Iterator[tuple[str, Topics]]:
+    from corextopic.corextopic import Corex
+
+    model = Corex(n_hidden=size, seed=0, max_iter=100).fit(binary)
+    topics = [[int(item[0]) for item in topic] for topic in model.get_topics(n_words=WORDS)]
+    yield "CorEx", [topic for topic in topics if len(topic) > 1]
+
+
+MODELS: dict[str, Callable[[Matrix, Matrix, int], Iterator[tuple[str, Topics]]]] = {
+    "noisy-OR": noisy_or,
+    "NMF": nmf,
+    "LDA": lda,
+    "CorEx": corex,
+}
+
+
+def run(name: str, folder: Path, out: Path, models: list[str]) -> None:
+    """Add the rows of one corpus to the record, as they come."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    corpus = CORPORA[name]
+    train, test = documents(corpus, folder)
+    options = ReadOptions(vocabulary=corpus.vocabulary)
+    rows = rows_of_texts(((None, text) for text in train), name, options).observations
+    words = rows.column_names
+    seen = rows_of_texts(((None, text) for text in test), name, options, words).observations
+    judges, binary = seen.to_csr().astype(np.float64), rows.to_csr()
+    pattern = CountVectorizer(vocabulary=list(words or ()))
+    counts = pattern.transform(train)
+    for size in SIZES:
+        for model in models:
+            began, cpu = time.perf_counter(), time.process_time()
+            for label, topics in MODELS[model](binary, counts, size):
+                row = {
+                    "corpus": name,
+                    "n_topics": size,
+                    "model": label,
+                    "npmi": round(coherence(topics, judges), 4),
+                    "diversity": round(diversity(topics), 4),
+                    "topics_with_words": len(topics),
+                    "seconds": round(time.perf_counter() - began, 1),
+                    "cpu_seconds": round(time.process_time() - cpu, 1),
+                    "documents": [len(train), len(test)],
+                    "words": corpus.vocabulary,
+                    "words_per_document": round(float(binary.sum()) / len(train), 1),
+                }
+                print(json.dumps(row), flush=True)
+                record = json.loads(out.read_text()) if out.exists() else {"rows": []}
+                same = ("corpus", "n_topics", "model")
+                kept = [r for r in record["rows"] if any(r[k] != row[k] for k in same)]
+                record = {"versions": {"noisyor": nor.__version__}, "rows": [*kept, row]}
+                out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("results/topic_coherence.json"))
+    parser.add_argument("--corpus", nargs="*", default=list(CORPORA), choices=list(CORPORA))
+    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore", module="sklearn")
+    for name in arguments.corpus:
+        run(name, arguments.data, arguments.out, arguments.models)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""A start for a given number of topics: a linear factorisation of documents, read as a network."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from noisyor._util.validation import check_count, check_seed
+from noisyor.data.observations import Observations
+from noisyor.errors import InvalidSettingError
+from noisyor.network.builders import bipartite
+from noisyor.network.graph import Network
+from noisyor.search.restarts import sample_rows
+
+__all__ = ["start_from_topics"]
+
+_MAX_ENTRIES = 2**26
+"""Documents times words; above this many, a random subset of the documents is factorised."""
+
+_ROUNDS = 100
+"""Of the linear factorisation. What it leaves open is for the rounds that follow."""
+
+_NOISE_SHARE = 0.5
+"""Share of the occurrences of a word that no topic explains at the start."""
+
+_RAREST, _SUREST = 1e-4, 0.95
+
+
+def start_from_topics(X: Any, n_components: int, *, seed: int = 0) -> Network:
+    """A bipartite network with an edge from every topic to every word, roughly right.
+
+    Documents are weighted as in information retrieval (rare words count more, documents count
+    alike) and factorised without negative numbers. A document belongs to its topics by the shares
+    of these; edges, priors and noise are what counts by these shares say.
+
+    Parameters
+    ----------
+    X : binary data (n_documents, n_words) in any form that `Observations.of` takes.
+    n_components : number of topics, at most the number of words or documents.
+    seed : of the sample of documents, if there are very many, and of the factorisation.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 10, axis=0)
+    >>> nor.search.start_from_topics(X, 2).failure_probability.round() + 0.0
+    array([[0., 0., 1., 1.],
+           [1., 1., 0., 0.]])
+    """
+    from sklearn.decomposition import NMF
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    n_components, seed = check_count("n_components", n_components), check_seed(seed)
+    observations = Observations.of(X)
+    if n_components > min(observations.n_rows, observations.n_visible):
+        raise InvalidSettingError(
+            f"n_components is {n_components:,}, but {observations.n_rows:,} documents of "
+            f"{observations.n_visible:,} words have "
+            f"{min(observations.n_rows, observations.n_visible):,} topics at most"
+        )
+    _, rows = sample_rows(observations, _MAX_ENTRIES, seed)
+    ones, weight = rows.to_csr().astype(np.float64), rows.row_weights
+    model = NMF(n_components, init="nndsvd", max_iter=_ROUNDS, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        shares = model.fit_transform(TfidfTransformer().fit_transform(ones))
+    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-12)
+    shares *= weight[:, None]
+    frequency = np.clip((ones.T @ weight) / rows.total_weight, _RAREST, _SUREST)
+    size = shares.sum(axis=0) + 1.0
+    of_topic = (ones.T @ shares).T + frequency  # one more document, of average words
+    noise = np.clip(_NOISE_SHARE * frequency, 1e-5, 0.5)
+    edge = 1.0 - (1.0 - of_topic / size[:, None]) / (1.0 - noise)
+    return bipartite(
+        observations.n_visible,
+        n_components,
+        prior="per_component",
+        noise="per_visible",
+        failure_probability=1.0 - np.clip(edge, _RAREST, _SUREST),
+        prior_probability=np.clip(size / rows.total_weight, 0.01, 0.5),
+        noise_probability=noise,
+    )

@@ -1,0 +1,80 @@
+"""Topics by their number."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import noisyor as nor
+from noisyor.errors import InvalidNetworkError, InvalidSettingError
+from noisyor.network.labels import distinctive_visibles, named_after
+from noisyor.search.topic_start import start_from_topics
+
+WORDS = [f"{kind}{k}" for kind in ("sea", "war", "tax") for k in range(5)] + ["the"]
+
+
+@pytest.fixture(scope="module")
+def documents() -> np.ndarray:
+    """Documents of one or two of three topics, and a word that most of them have."""
+    random = np.random.default_rng(0)
+    topic = random.random((400, 3)) < 0.4
+    own = np.kron(np.eye(3), np.full((1, 5), 0.6))
+    well = np.prod(1 - topic[:, :, None] * own, axis=1) * 0.98
+    rows = (random.random(well.shape) > well).astype(np.uint8)
+    return np.hstack([rows, (random.random((400, 1)) < 0.7).astype(np.uint8)])
+
+
+@pytest.fixture(scope="module")
+def learned(documents) -> nor.learning.FitResult:
+    return nor.learn_topics(documents, n_components=3, progress=False)
+
+
+def test_as_many_topics_as_are_asked_for(learned):
+    network = learned.network
+    assert (network.n_hidden, network.n_layers) == (3, 1)
+    found = {frozenset(words) for words in distinctive_visibles(network, 5)}
+    assert found == {frozenset(range(5 * k, 5 * k + 5)) for k in range(3)}
+
+
+def test_names_leave_out_what_all_have(learned, documents):
+    rows = nor.Observations.of(documents, column_names=WORDS)
+    named = named_after(learned.network, rows, "topics")
+    assert all(name.startswith("topic ") and "the" not in name for name in named.hidden_names)
+
+
+def test_unseen_short_documents_have_topics(learned):
+    titles = np.zeros((3, 16))
+    for k in range(3):
+        titles[k, 5 * k : 5 * k + 2] = 1
+    states = nor.explain(learned.network, np.where(titles > 0, 1.0, np.nan)).states.toarray()
+    assert (states.sum(axis=1) >= 1).all()
+
+
+def test_the_seed_decides(learned, documents):
+    again = nor.learn_topics(documents, n_components=3, progress=False)
+    assert again.network.theta.tobytes() == learned.network.theta.tobytes()
+
+
+def test_a_stopped_run_goes_on(learned, documents, tmp_path):
+    options = {"checkpoint": tmp_path / "c", "progress": False}
+    nor.learn_topics(documents, n_components=3, **options)
+    again = nor.learn_topics(documents, n_components=3, resume=True, **options)
+    assert again.network.theta.tobytes() == learned.network.theta.tobytes()
+
+
+def test_what_cannot_be(documents):
+    with pytest.raises(InvalidSettingError, match="16 words have 16 topics at most"):
+        nor.learn_topics(documents, n_components=17)
+    with pytest.raises(InvalidSettingError, match="needs init"):
+        nor.learn_topics(documents, n_components=3, init="paper-1")
+    with pytest.raises(InvalidSettingError, match="n_components"):
+        start_from_topics(documents, 0)
+    with pytest.raises(InvalidNetworkError, match="2 layers"):
+        distinctive_visibles(nor.learn_topics(documents, 3, shrink=2, steps=1).network)
+
+
+def test_the_estimator(documents, tmp_path):
+    model = nor.TopicModel(n_components=3).fit(documents)
+    assert model.components_.shape == (3, 16)
+    model.save(tmp_path / "m.safetensors")
+    assert nor.TopicModel.load(tmp_path / "m.safetensors").get_params()["n_components"] == 3
