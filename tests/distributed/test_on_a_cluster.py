@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 
 import dask
 import dask.array
@@ -18,6 +19,7 @@ from broken_rows import Broken
 import noisyor as nor
 from distributed import Client, LocalCluster, Nanny
 from noisyor import distributed as nd
+from noisyor.cli.main import main
 from noisyor.distributed import chains
 from noisyor.errors import ClusterError, InvalidDataError, InvalidSettingError
 from noisyor.search import search_factors
@@ -81,6 +83,12 @@ def same(one, other):
 def workers(client):
     """Process id of every worker by its address."""
     return client.run(os.getpid)
+
+
+def settle(client):
+    """Wait for two workers: Dask does not start one again that dies while it starts."""
+    client.wait_for_workers(2, timeout=60)
+    time.sleep(1.0)
 
 
 # ---- the bits of one machine
@@ -212,6 +220,24 @@ def test_an_estimator_takes_a_client(client, data, source):
     assert model.transform(data.take(slice(0, 5))).shape == (5, model.network_.n_hidden)
 
 
+def test_the_command_line_learns_on_a_cluster(cluster, client, data, tmp_path, capsys):
+    table, model = tmp_path / "rows.csv", tmp_path / "model.safetensors"
+    np.savetxt(table, data.take(slice(1, 50)).to_dense(), fmt="%d", delimiter=",")
+    command = ["fit", str(table), "--out", str(model), "--components", "2", "--steps", "2"]
+    command += ["--objective", "description", "--cluster"]
+    assert main([*command, cluster.scheduler_address]) == 0
+    assert "49 rows, 12 columns" in capsys.readouterr().out
+    assert sorted(file.name for file in tmp_path.iterdir()) == [model.name, table.name]
+    assert nor.load_network(model).n_visible == N_VISIBLE
+    for wrong, reason in (
+        (["nowhere", "--force"], "local:N or the address of a scheduler"),
+        (["local:1", "--threads", "1"], "--threads do not go together with --cluster"),
+        (["local:1"], "--force replaces it"),
+    ):
+        assert main([*command, *wrong]) == 2
+        assert reason in capsys.readouterr().err
+
+
 # ---- faults
 
 
@@ -236,7 +262,7 @@ def test_a_chunk_that_kills_its_workers_is_named(client, network):
     rows = Broken("kill", 2, n_rows=30)
     with pytest.raises(ClusterError, match=r"chunk 2 \(rows 60 to 90\): every worker"):
         nd.explain(client, network, rows, engine="numpy")
-    client.wait_for_workers(2, timeout=60)
+    settle(client)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
@@ -262,7 +288,7 @@ def test_a_worker_that_is_lost_changes_nothing(client, network, how):
         if how == signal.SIGSTOP:
             os.kill(victim, signal.SIGCONT)
     assert same(found.network, expected.network)
-    client.wait_for_workers(2, timeout=60)
+    settle(client)
 
 
 def test_a_lost_connection_ends_in_an_error_and_the_run_goes_on_later(

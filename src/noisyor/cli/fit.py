@@ -122,6 +122,12 @@ def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | No
 @threads_option()
 @time_limit_option
 @click.option(
+    "--cluster",
+    metavar="WHERE",
+    help="Dask workers to learn on: tcp://HOST:PORT of a scheduler, or local:N for N workers here. "
+    "DATA lies on storage that they see; Parquet and folders of write_rows are not copied.",
+)
+@click.option(
     "--checkpoint",
     type=PATH,
     metavar="FILE",
@@ -148,6 +154,7 @@ def fit(
     seed: int,
     threads: int | None,
     time_limit: float | None,
+    cluster: str | None,
     checkpoint: Path | None,
     force: bool,
     reading: dict[str, Any],
@@ -175,18 +182,42 @@ def fit(
     out = out or Path(data.name.split(".")[0] + ".safetensors")
     checkpoint = checkpoint or Path(f"{out}.checkpoint")
     chosen, structure = _structure(kind, components, objective, topics, layers, feature_shape)
-    _check_places(data, out, checkpoint, force)  # first: a lock is a file beside them
-
-    from noisyor._util.locks import locked
-    from noisyor.cli.fit_job import Plan
-    from noisyor.tables import ReadOptions
-
     options = {
         "steps": steps,
         "batch_size": batch_size,
         "learning_rate": learning_rate,
         "init": init,
     }
+    training = {name: value for name, value in options.items() if value is not None}
+    if cluster is not None:
+        if not (held_out is threads is time_limit is None):
+            raise InvalidSettingError(
+                "--held-out, --threads and --time-limit do not go together with --cluster"
+            )
+        if not data.exists():
+            raise InvalidSettingError(f"{data} does not exist")
+        from noisyor.cli.fit_cluster import fit_on_cluster
+
+        return fit_on_cluster(
+            cluster,
+            data,
+            out,
+            checkpoint,
+            kind=chosen,
+            structure=structure,
+            training=training,
+            reading=reading,
+            seed=seed,
+            force=force,
+            as_json=as_json,
+            quiet=quiet,
+        )
+    _check_places(data, out, checkpoint, force)  # first: a lock is a file beside them
+
+    from noisyor._util.locks import locked
+    from noisyor.cli.fit_job import Plan
+    from noisyor.tables import ReadOptions
+
     plan = Plan(
         data=str(data),
         out=str(out),
@@ -194,7 +225,7 @@ def fit(
         kind=chosen,
         reading=ReadOptions(**reading).to_json(),
         structure=structure,
-        training={name: value for name, value in options.items() if value is not None},
+        training=training,
         held_out=held_out,
         seed=seed,
     )

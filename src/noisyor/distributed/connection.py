@@ -29,6 +29,8 @@ def connect(where: str, *, timeout: float = 30.0) -> Any:
     tcp://10.0.0.1:8786, got 'somewhere'
     """
     try:
+        import dask
+
         from distributed import Client
     except ImportError:
         raise MissingExtraError(
@@ -36,13 +38,15 @@ def connect(where: str, *, timeout: float = 30.0) -> Any:
         ) from None
     local = re.fullmatch(r"local:([1-9][0-9]{0,3})", where)
     if local:
-        return Client(
-            n_workers=int(local[1]),
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=":0",
-            set_as_default=False,
-        )
+        # Its profiler looks at every thread a hundred times a second, which nobody asked for.
+        with dask.config.set({"distributed.worker.profile.enabled": False}):
+            return Client(
+                n_workers=int(local[1]),
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",
+                set_as_default=False,
+            )
     if not re.fullmatch(r"(tcp|tls|ws|wss)://\S+", where):
         raise InvalidSettingError(
             "a cluster is local:N or the address of a scheduler such as tcp://10.0.0.1:8786, "

@@ -35,7 +35,10 @@ _FAN_IN = 8
 _ATTEMPTS = 20
 """How often work is sent anew without any of it getting done."""
 
-_PATIENCE = 10
+_SETTLED = 3.0
+"""Seconds that a worker takes to start: Dask does not start one again that dies meanwhile."""
+
+_PATIENCE = 5
 """Timeouts for which a cluster may have no worker at all."""
 
 _RETRIES = 2
@@ -112,6 +115,7 @@ class Cluster:
         self._dask, self.client, self.timeout = distributed, client, float(timeout)
         self.generation, self._silent = 0, set[str]()
         self._given_to: list[str] | None = None
+        self._since: dict[str, float] = {}
         self._alone_since: float | None = None
         with suppress(_Again):
             self._look()
@@ -125,6 +129,10 @@ class Cluster:
     def send(self, value: Any) -> Any:
         """Send a value to one worker; the others get it from there."""
         for _ in range(_ATTEMPTS):
+            while not self._workers():
+                self._wait_for_workers()
+                time.sleep(0.5)
+            self._alone_since = None
             places = self._places()
             try:
                 return self._within(
@@ -287,12 +295,25 @@ class Cluster:
         """Begin a task whose result is asked for later."""
         return Pending(self, function, item, job)
 
-    def submit(self, function: Any, item: Any, job: Shared, shared: dict[str, Any]) -> Any:
-        """The future of one task."""
+    def submit(
+        self,
+        function: Any,
+        item: Any,
+        job: Shared,
+        shared: dict[str, Any],
+        prefer: list[str] | None = None,
+    ) -> Any:
+        """The future of one task; workers to ``prefer`` are no more than that."""
         sent = {name: _sent(value) for name, value in {"job": job, **shared}.items()}
         key = f"noisyor-{uuid.uuid4().hex}"
         return self.client.submit(
-            function, item, key=key, retries=_RETRIES, workers=self._places(), **sent
+            function,
+            item,
+            key=key,
+            retries=_RETRIES,
+            workers=prefer or self._places(),
+            allow_other_workers=prefer is not None,
+            **sent,
         )
 
     def wait_for(self, future: Any) -> Any:
@@ -311,7 +332,8 @@ class Cluster:
         """
         for item in items:
             try:
-                future = self.submit(function, item, job, shared)
+                settled = self._settled()
+                future = self.submit(function, item, job, shared, prefer=settled)
                 self._wait([future])
                 if future.status == "error":
                     raise future.exception()
@@ -407,7 +429,15 @@ class Cluster:
             found: dict[str, Any] = self._within(self.client.scheduler_info)["workers"]
         except (TimeoutError, OSError) as error:
             raise ClusterError("the scheduler does not answer") from error
+        now = time.monotonic()
+        self._since = {name: self._since.get(name, now) for name in found}
         return found
+
+    def _settled(self) -> list[str] | None:
+        """Workers that have been here for a while; None if there is none."""
+        now, present = time.monotonic(), self._workers()
+        old = [name for name in present if now - self._since[name] >= _SETTLED]
+        return [name for name in old if name not in self._silent] or None
 
     def _within(self, function: Callable[[], T]) -> T:
         """The result of a call that may hang; TimeoutError if it takes longer than a timeout."""

@@ -25,12 +25,13 @@ def fit(client: Any, estimator: Estimator, rows: Any) -> Estimator:
     --------
     >>> import numpy as np, noisyor as nor
     >>> from distributed import Client
-    >>> n_written = nor.data.write_rows("rows", [np.eye(4), np.ones((4, 4))])
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
+    >>> n_written = nor.data.write_rows("rows", [X])
     >>> model = nor.BooleanMatrixFactorization(n_components=2, steps=3)
     >>> with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
     ...     model = nor.distributed.fit(client, model, "rows")
-    >>> model.transform(np.ones((1, 4))).shape
-    (1, 2)
+    >>> model.transform([[1, 1, 1, 1]])
+    array([[1, 1]], dtype=int8)
     """
     fitted: Estimator = estimator.fit(rows, client=client)  # type: ignore[attr-defined]
     return fitted

@@ -22,10 +22,10 @@ from noisyor.network.graph import Network
 
 __all__ = ["Session", "session"]
 
-_TASKS_PER_THREAD = 16
+_TASKS_PER_THREAD = 8
 """Tasks of a sum for each thread of the cluster, so that all end at about the same time."""
 
-_FEWEST_ROWS_OF_TASK = 4 * ROWS_OF_BLOCK
+_FEWEST_ROWS_OF_TASK = 8 * ROWS_OF_BLOCK
 
 
 class Session(NamedTuple):
