@@ -45,7 +45,7 @@ from noisyor.estimators.rows import (
     with_sample_weight,
 )
 from noisyor.inference.explain import explain
-from noisyor.inference.log_probability import log_probability
+from noisyor.inference.likelihood import log_probability
 from noisyor.inference.max_product import POLISH, MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
