@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rare_diseases import write_annotations, write_ontology
 from report_examples import NASTY, QUOTES
-from server import Server
+from server import ServerInThread
 
 import noisyor as nor
 from noisyor.diagnosis import build_disease_model, save_disease_model
@@ -81,6 +81,6 @@ def models(tmp_path_factory) -> Models:
 
 @pytest.fixture(scope="session")
 def server(models):
-    running = Server(models.clinic)
+    running = ServerInThread(models.clinic)
     yield running
-    running.interrupt()
+    running.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from browser import Browser, find_chromium, poor_contrast, too_wide
 from report_examples import NASTY, QUOTES
-from server import Server
+from server import ServerInThread
 
 CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(
@@ -126,7 +126,7 @@ def test_it_fits_the_screen_and_can_be_read(page, server, width, dark):
 
 
 def test_paint_on_an_image(browser, models):
-    running = Server(models.image)
+    running = ServerInThread(models.image)
     try:
         browser.open(running.address)
         browser.wait_for(READY)
@@ -141,4 +141,4 @@ def test_paint_on_an_image(browser, models):
         assert names(browser, "#causes")
         assert browser.complaints == []
     finally:
-        running.interrupt()
+        running.stop()

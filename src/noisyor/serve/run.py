@@ -18,8 +18,7 @@ __all__ = ["LOOPBACK", "listen", "load_subject", "serve"]
 LOOPBACK = "127.0.0.1"
 """The address that only this machine reaches."""
 
-_WAITING = 512
-_LARGEST_HEADER = 16_384
+_WAITING = 512  # connections
 
 
 def serve(path: Path, port: int, ready: Callable[[str], None]) -> None:
@@ -32,39 +31,16 @@ def serve(path: Path, port: int, ready: Callable[[str], None]) -> None:
     ready : told the address as soon as requests are answered.
     """
     try:
-        import uvicorn
-
         from noisyor.serve.app import make_app
+        from noisyor.serve.server import make_server
     except ImportError as error:
         raise MissingExtraError.of("the server needs starlette and uvicorn", "serve") from error
     # Requests run beside each other; threads of the matrix library would only wait for each other.
     with closing(listen(port)) as door, threadpool_limits(1):
-        config = uvicorn.Config(
-            make_app(load_subject(path)),
-            http="h11",
-            ws="none",
-            loop="asyncio",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            limit_concurrency=_WAITING,
-            backlog=_WAITING,
-            h11_max_incomplete_event_size=_LARGEST_HEADER,
-            timeout_keep_alive=5,
-            timeout_graceful_shutdown=2,
-        )
         address = f"http://{LOOPBACK}:{door.getsockname()[1]}/"
-
-        class Server(uvicorn.Server):
-            """Tells the address when Ctrl-C is listened to as well."""
-
-            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-                await super().startup(sockets)
-                ready(address)
-
+        server = make_server(make_app(load_subject(path)), lambda: ready(address))
         with suppress(KeyboardInterrupt):  # that is how it ends
-            Server(config).run(sockets=[door])
+            server.run(sockets=[door])
 
 
 def load_subject(path: Path) -> Subject:
