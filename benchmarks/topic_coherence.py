@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import noisyor as nor
+from noisyor.data.vocabulary import words_of
 from noisyor.network.labels import distinctive_visibles
 from noisyor.tables import ReadOptions
 from noisyor.tables.readers.documents import rows_of_texts
@@ -96,7 +97,7 @@ def by_weight(weights: Matrix) -> Topics:
 def by_gain(weights: Matrix, counts: Matrix) -> Topics:
     """Words by p(w | topic) log(p(w | topic) / p(w))."""
     own = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
-    usual = np.asarray(counts.sum(axis=0)).ravel() / counts.sum()
+    usual = (np.asarray(counts.sum(axis=0)).ravel() + 1.0) / counts.sum()
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = np.nan_to_num(own * np.log(own / usual), nan=-1.0)
     return by_weight(gain)
@@ -130,7 +131,7 @@ def lda(binary: Matrix, counts: Matrix, size: int) -> Iterator[tuple[str, Topics
 def corex(binary: Matrix, counts: Matrix, size: int) -> Iterator[tuple[str, Topics]]:
     from corextopic.corextopic import Corex
 
-    model = Corex(n_hidden=size, seed=0, max_iter=100).fit(binary)
+    model = Corex(n_hidden=size, seed=0, max_iter=50).fit(binary)
     topics = [[int(item[0]) for item in topic] for topic in model.get_topics(n_words=WORDS)]
     yield "CorEx", [topic for topic in topics if len(topic) > 1]
 
@@ -154,8 +155,9 @@ def run(name: str, folder: Path, out: Path, models: list[str]) -> None:
     words = rows.column_names
     seen = rows_of_texts(((None, text) for text in test), name, options, words).observations
     judges, binary = seen.to_csr().astype(np.float64), rows.to_csr()
-    pattern = CountVectorizer(vocabulary=list(words or ()))
-    counts = pattern.transform(train)
+    number = {word.encode(): k for k, word in enumerate(words or ())}
+    same_words = CountVectorizer(vocabulary=number, analyzer=lambda text: words_of(text)[:500])
+    counts = same_words.transform(train)
     for size in SIZES:
         for model in models:
             began, cpu = time.perf_counter(), time.process_time()

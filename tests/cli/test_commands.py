@@ -267,17 +267,17 @@ class TestStops:
         assert kept.exists()
 
     def test_a_search_that_is_stopped_goes_on_to_the_same_bits(self, capsys, monkeypatch):
-        import noisyor.search.factors as factors
+        import noisyor.search.factor_restarts as factors
 
         theta = nor.load_network("patients.safetensors").theta
-        start = factors._Search._start
+        start = factors.Starts.start
 
         def interrupted(search, kind, number, size):
             if number == 1:
                 raise KeyboardInterrupt
             return start(search, kind, number, size)
 
-        monkeypatch.setattr(factors._Search, "_start", interrupted)
+        monkeypatch.setattr(factors.Starts, "start", interrupted)
         assert main([*FIT, "--out", "m.safetensors", "--quiet"]) == 130
         assert "to continue: noisyor resume m.safetensors" in capsys.readouterr().err
         assert Path("m.safetensors.checkpoint.search").exists()
@@ -289,7 +289,7 @@ class TestStops:
         assert main([*arguments, "--quiet"]) == 0
         assert nor.load_network("n.safetensors").n_hidden == 3
 
-        monkeypatch.setattr(factors._Search, "_start", start)
+        monkeypatch.setattr(factors.Starts, "start", start)
         run(capsys, "resume", "m.safetensors", "--quiet")
         assert nor.load_network("m.safetensors").theta.tobytes() == theta.tobytes()
         assert not list(Path().glob("*.checkpoint*"))

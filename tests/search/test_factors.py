@@ -14,7 +14,7 @@ from noisyor.datasets.bmf import generate_bmf
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.metrics import factorization_error
-from noisyor.search import factors as factor_search
+from noisyor.search import factor_restarts, factors
 from noisyor.search.cover import OBJECTIVES, Cover, Matrix
 from noisyor.search.factor_start import start_from_factors
 from noisyor.search.factors import search_factors
@@ -72,15 +72,16 @@ def test_number_of_a_handful_of_causes_is_found_exactly():
 
 
 def test_many_rows_are_sampled(data, monkeypatch):
-    monkeypatch.setattr(factor_search, "_MAX_ENTRIES", 40 * 60)
+    monkeypatch.setattr(factor_restarts, "_MAX_ENTRIES", 40 * 60)
     found = search_factors(np.vstack([data.train] * 3), 8, seed=0, n_restarts=2)
     assert len(found.rows) == len(found.states) == 40
     assert len(set(found.rows.tolist())) == 40
 
 
 def test_rows_that_repeat_are_sampled_by_their_number(data, monkeypatch):
-    monkeypatch.setattr(factor_search, "_MAX_ENTRIES", 20 * 60)
-    monkeypatch.setattr(factor_search, "_ENOUGH_ROWS", 100)
+    monkeypatch.setattr(factor_restarts, "_MAX_ENTRIES", 20 * 60)
+    for module in (factors, factor_restarts):
+        monkeypatch.setattr(module, "ENOUGH_ROWS", 100)
     rows = np.vstack([data.train] * 3)
     found = search_factors(rows, 8, seed=0, n_restarts=2)
     assert found.matrix.weight.sum() == pytest.approx(20)
@@ -91,7 +92,8 @@ def test_rows_that_repeat_are_sampled_by_their_number(data, monkeypatch):
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_a_row_of_weight_w_is_searched_as_w_rows(data, objective, monkeypatch):
-    monkeypatch.setattr(factor_search, "_ENOUGH_ROWS", 50)
+    for module in (factors, factor_restarts):
+        monkeypatch.setattr(module, "ENOUGH_ROWS", 50)
     generator = np.random.default_rng(3)
     rows = np.unique((data.train > 0) ^ (generator.random(data.train.shape) < 0.03), axis=0)
     weights = generator.integers(1, 4, len(rows))
@@ -108,7 +110,7 @@ def test_a_row_of_weight_w_is_searched_as_w_rows(data, objective, monkeypatch):
 
 
 def test_wide_data_start_from_a_linear_factorisation(data, monkeypatch):
-    monkeypatch.setattr(factor_search, "_MAX_PRODUCTS", 1000)
+    monkeypatch.setattr(factor_restarts, "_MAX_PRODUCTS", 1000)
     found = search_factors(data.train, 8, seed=0, n_restarts=4)
     assert np.mean(drawn(found) != (data.train > 0)) < 0.05
 
@@ -252,7 +254,7 @@ def test_rows_are_made_dense_once_and_once_for_each_joint_run(data, monkeypatch)
         return call
 
     monkeypatch.setattr(Observations, "to_dense", counted("dense", Observations.to_dense))
-    monkeypatch.setattr(factor_search, "factorize", counted("joint", factor_search.factorize))
+    monkeypatch.setattr(factor_restarts, "factorize", counted("joint", factor_restarts.factorize))
     nor.learn_factors(data.train, 8, n_restarts=2, progress=False)
     assert calls["joint"] > 1
     assert calls["dense"] == 1 + calls["joint"]

@@ -15,13 +15,8 @@ from noisyor.distributed.tasks import count_rows
 from noisyor.engines.contract import EngineLike
 from noisyor.engines.registry import get_engine
 from noisyor.search.cover import Cover
-from noisyor.search.factors import (
-    FoundFactors,
-    Search,
-    SearchSettings,
-    StartRequest,
-    search_with,
-)
+from noisyor.search.factor_restarts import Starts
+from noisyor.search.factors import FoundFactors, SearchSettings, StartRequest, search_with
 
 __all__ = ["count_chunks", "fetch_sample", "search_factors"]
 
@@ -78,7 +73,7 @@ def search_factors(
     cluster = Cluster(client, timeout)
     settings = SearchSettings(n_components, n_restarts, patience, objective, seed)
     return search_with(
-        lambda search: _StartsOnCluster(cluster, search),
+        lambda starts: _StartsOnCluster(cluster, starts),
         observations,
         settings,
         engine=engine,
@@ -106,8 +101,8 @@ def count_chunks(
 class _StartsOnCluster:
     """Starts that are begun before they are asked for, as many as the cluster has threads."""
 
-    def __init__(self, cluster: Cluster, search: Search) -> None:
-        self._cluster, self._search = cluster, cluster.share(search)
+    def __init__(self, cluster: Cluster, starts: Starts) -> None:
+        self._cluster, self._starts = cluster, cluster.share(starts)
         self._coming: deque[StartRequest] = deque()
         self._begun: dict[StartRequest, Pending[Cover]] = {}
 
@@ -119,7 +114,7 @@ class _StartsOnCluster:
     def get(self, request: StartRequest) -> Cover:
         pending = self._begun.pop(request, None)
         if pending is None:
-            pending = self._cluster.begin(run_start, request, self._search)
+            pending = self._cluster.begin(run_start, request, self._starts)
             pending.send()
         self._begin_more()
         return pending.result()
@@ -128,10 +123,10 @@ class _StartsOnCluster:
         while self._coming and len(self._begun) < self._cluster.n_threads:
             request = self._coming.popleft()
             if request not in self._begun:
-                self._begun[request] = self._cluster.begin(run_start, request, self._search)
+                self._begun[request] = self._cluster.begin(run_start, request, self._starts)
                 self._begun[request].send()
 
 
-def run_start(item: Sequence[Any], job: Search) -> Cover:
+def run_start(item: Sequence[Any], job: Starts) -> Cover:
     """Task: one start of a search."""
     return job.start(*item)

@@ -19,7 +19,7 @@ from noisyor.learning.recipes.features import learn_features
 from noisyor.learning.recipes.fit import FitResult, learn_network
 from noisyor.learning.recipes.topics import learn_topics
 from noisyor.network.graph import Network
-from noisyor.network.layout import ConvolutionalLayout
+from noisyor.network.layout import BipartiteLayout, ConvolutionalLayout
 from noisyor.network.parameters import probability_from_theta
 
 __all__ = ["BlindDeconvolution", "BooleanMatrixFactorization", "NoisyOrNetwork", "TopicModel"]
@@ -133,7 +133,7 @@ class TopicModel(NoisyOrEstimator):
 
     @classmethod
     def _params_of(cls, network: Network) -> dict[str, Any]:
-        if network.n_layers == 1:
+        if isinstance(network.layout, BipartiteLayout):  # the graph of a hierarchy is another one
             return {"n_components": network.n_hidden}
         return {"n_layers": network.n_layers + 1}
 

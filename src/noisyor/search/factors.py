@@ -11,7 +11,6 @@ while the errors become fewer (`moves.reduce_errors`).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
@@ -19,28 +18,25 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import AnyArray, BinaryArray, FloatArray
+from noisyor._util.arrays import AnyArray, BinaryArray
 from noisyor._util.progress import Job, Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, check_choice, check_seed, or_none
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import EngineLike, NoiseKey
+from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.joint_max_product import JointMaxProduct, factorize
-from noisyor.search.cover import OBJECTIVES, Cover, ErrorRates, Matrix, Objective, wrong_entries
-from noisyor.search.moves import combine, merge, prune, reduce_errors, refine
+from noisyor.search.cover import OBJECTIVES, Cover, ErrorRates, Matrix, wrong_entries
+from noisyor.search.factor_restarts import ENOUGH_ROWS, STARTS, ErrorStarts, Start, Starts
+from noisyor.search.moves import combine, prune
 from noisyor.search.restarts import (
     Keeper,
     Restarts,
-    draw_rows,
     numbers_in,
     packed,
-    sample_rows,
     unpacked,
 )
 
 __all__ = [
     "FoundFactors",
-    "Search",
     "SearchSettings",
     "StartRequest",
     "search_factors",
@@ -48,45 +44,8 @@ __all__ = [
 ]
 
 
-class _Start(NamedTuple):
-    """A run of joint max-product: assumed flip probability, and factors per factor asked for."""
-
-    flip_probability: float
-    excess: float
-
-
-_STARTS = (
-    _Start(0.02, 1.0),
-    _Start(0.05, 1.5),
-    _Start(0.0, 1.0),
-    _Start(0.05, 1.0),
-    _Start(0.1, 1.5),
-)
-_TRIED_FIRST = 3
-"""Kinds of starts tried before the one that did best gets every second turn."""
-
-_ITERATIONS, _DAMPING = 200, 0.6
-
 _PATIENCE = {"description": 2, "errors": 6}
 """Restarts in a row that added nothing, after which the search ends, by objective."""
-
-_MAX_ENTRIES = 2**18
-"""Above this many entries, a random subset of the rows is searched."""
-
-_MAX_PRODUCTS = 2**26
-"""Rows x factors x columns of a joint run; its memory is eight bytes for each."""
-
-_REPAIRS = 4
-"""Searches for factors of what a cover leaves over, at most, after each restart."""
-
-_FEWEST_ROWS = 100
-"""A joint run on fewer rows than this tells little; a linear factorisation is used then."""
-
-_ENOUGH_ROWS = 1000
-"""Rows that cost so little that repetitions are kept: each of them tries noise of its own."""
-
-_EXTRA = 8
-"""Further factors of a start with more than asked for: of a handful, half again is not many."""
 
 _FIRST_GUESS = 16
 """Number of factors that a search for their number begins with."""
@@ -187,13 +146,13 @@ class SearchSettings(NamedTuple):
 class StartRequest(NamedTuple):
     """One start: its kind, its number, and how many factors are wanted."""
 
-    kind: _Start
+    kind: Start
     number: int
     max_components: int
 
 
-class Starts(Protocol):
-    """Where the covers come from that the restarts of a search begin with."""
+class StartSource(Protocol):
+    """Where the starts of a search are computed."""
 
     def announce(self, requests: Sequence[StartRequest]) -> None:
         """These will probably be asked for, in this order."""
@@ -205,21 +164,21 @@ class Starts(Protocol):
 
 
 class OwnStarts:
-    """Starts that are computed when they are asked for."""
+    """Starts that are computed here, when they are asked for."""
 
-    def __init__(self, search: Search) -> None:
-        self._search = search
+    def __init__(self, starts: Starts) -> None:
+        self._starts = starts
 
     def announce(self, requests: Sequence[StartRequest]) -> None:
         """Nothing is done beforehand."""
 
     def get(self, request: StartRequest) -> Cover:
-        """See `Starts`."""
-        return self._search.start(*request)
+        """See `StartSource`."""
+        return self._starts.start(*request)
 
 
 def search_with(
-    starts: Callable[[Search], Starts],
+    source: Callable[[Starts], StartSource],
     observations: Observations,
     settings: SearchSettings,
     *,
@@ -227,16 +186,16 @@ def search_with(
     progress: Progress,
     keeper: Keeper | None = None,
 ) -> FoundFactors:
-    """The search of `search_factors`; ``starts`` says where its starts are computed."""
+    """The search of `search_factors`; ``source`` says where its starts are computed."""
     n_components, n_restarts, _, objective, seed = settings
     patience = _checked_patience(n_components, n_restarts, settings.patience, objective)
     distinct, numbers = observations, np.arange(observations.n_rows)
-    if observations.n_rows > _ENOUGH_ROWS:
+    if observations.n_rows > ENOUGH_ROWS:
         distinct, numbers = observations.merged()
-    kind = ErrorSearch if objective == "errors" else Search
+    kind = ErrorStarts if objective == "errors" else Starts
     job = Job.of(progress, ["search"])
-    search = kind(distinct, OBJECTIVES[objective], check_seed(seed), engine, job, keeper)
-    search.starts = starts(search)
+    starts = kind(distinct, OBJECTIVES[objective], check_seed(seed), engine, job)
+    search = _Search(starts, source(starts), keeper)
     with progress_bar(n_restarts, "search", "restarts", job) as bar:
         first = None
         if isinstance(n_components, str):
@@ -245,13 +204,13 @@ def search_with(
         else:
             max_components = int(n_components)
         cover, scores = search.run(max_components, n_restarts, patience, first, bar=bar, keep=True)
-    order = np.argsort(-search.observations.row_weights @ cover.states, kind="stable")
-    rows, line = _repetitions(search.rows, numbers)
+    order = np.argsort(-starts.observations.row_weights @ cover.states, kind="stable")
+    rows, line = _repetitions(starts.rows, numbers)
     searched = observations.take(rows)
-    if len(search.rows) < distinct.n_rows and search.observations.weights is not None:
-        scale = search.observations.weights / distinct.row_weights[search.rows]
+    if len(starts.rows) < distinct.n_rows and starts.observations.weights is not None:
+        scale = starts.observations.weights / distinct.row_weights[starts.rows]
         searched = searched.weighted(searched.row_weights * scale[line])
-    matrix = Matrix(search.matrix.ones[line], search.matrix.observed[line], searched.weights)
+    matrix = Matrix(starts.matrix.ones[line], starts.matrix.observed[line], searched.weights)
     return FoundFactors(
         states=cover.states[line][:, order],
         factors=cover.factors[order],
@@ -297,41 +256,15 @@ class _Found(NamedTuple):
     """The best cover after some restarts, and the best score that each kind of start had alone."""
 
     best: Cover
-    alone: dict[_Start, float]
+    alone: dict[Start, float]
 
 
-class Search:
-    """The searched rows, also as a dense matrix, and the restarts."""
+class _Search:
+    """The restarts of a search, and what is kept of them."""
 
-    starts: Starts
-
-    def __init__(
-        self,
-        observations: Observations,
-        objective: Objective,
-        seed: int,
-        engine: EngineLike,
-        job: Job,
-        keeper: Keeper | None,
-    ) -> None:
-        self.rows, self.observations = sample_rows(observations, _MAX_ENTRIES, seed)
-        self.matrix = Matrix.of(self.observations)
-        self.objective, self.seed, self.engine = objective, seed, engine
-        self.job, self.keeper = job, keeper
-        share = self.matrix.n_entries(self.matrix.ones) / max(
-            self.matrix.n_entries(self.matrix.observed), 1
-        )
-        self.density = float(np.clip(share, 1e-3, 0.9))
-        self.draft = self._cover(
-            np.zeros((len(self.rows), 0)), np.zeros((0, self.matrix.ones.shape[1]))
-        )
-        """What there is if the time is over before the first restart is."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Who computes starts for a search has a clock and a disk of its own, and does not need to
-        # know where others are computed.
-        alone = {"job": Job(["search"], show=False), "keeper": None}
-        return {name: value for name, value in vars(self).items() if name != "starts"} | alone
+    def __init__(self, starts: Starts, source: StartSource, keeper: Keeper | None) -> None:
+        self.starts, self.source, self.keeper = starts, source, keeper
+        self.matrix, self.engine, self.score = starts.matrix, starts.engine, starts.score
 
     def first_guess(self, patience: int) -> Cover:
         """Double the number of factors until some are left over; the cover by those that stay."""
@@ -364,24 +297,24 @@ class Search:
         restarts, found = Restarts(patience), None
         if kept is not None:
             restarts = Restarts(patience, numbers_in(kept, "scores"))
-            scores = numbers_in(kept, "alone", len(_STARTS), gaps=True)
-            pairs = zip(_STARTS, scores, strict=True)
+            scores = numbers_in(kept, "alone", len(STARTS), gaps=True)
+            pairs = zip(STARTS, scores, strict=True)
             alone = {start: score for start, score in pairs if not np.isnan(score)}
             found = _Found(self._cover_in(kept), alone)
         try:
             done = len(restarts.scores)
             more = self._restarts(max_components, range(done, n_restarts), first, found, bar)
             for found in more if restarts.worthwhile else ():
-                restarts.add(self._score(found.best))
+                restarts.add(self.score(found.best))
                 if keep:
-                    each = [found.alone.get(start, np.nan) for start in _STARTS]
+                    each = [found.alone.get(start, np.nan) for start in STARTS]
                     self._save("restarts", found.best, scores=restarts.scores, alone=each)
                 if not restarts.worthwhile:
                     break
             assert found is not None
             best = prune(self.matrix, found.best, max_components, engine=self.engine)
         except TimeUpError:
-            best = self._at_most(self.draft if found is None else found.best, max_components)
+            best = self._at_most(self.starts.draft if found is None else found.best, max_components)
         return best, restarts.scores
 
     def _restarts(
@@ -393,35 +326,32 @@ class Search:
         bar: Any,
     ) -> Iterator[_Found]:
         """What there is after each restart, ``first`` being the cover after the first one."""
-        known = [(n, self._kind(n)) for n in numbers if n or first is None]
-        self.starts.announce(
+        known = [(n, self.starts.kind(n)) for n in numbers if n or first is None]
+        self.source.announce(
             [StartRequest(kind, n, max_components) for n, kind in known if kind is not None]
         )
         for number in numbers:
             if found is None:
                 if first is None:
-                    first = self.starts.get(StartRequest(_STARTS[0], 0, max_components))
-                    first = self._repair(first, 0, max_components)
-                found = _Found(first, {_STARTS[0]: self._score(first)})
+                    first = self.source.get(StartRequest(STARTS[0], 0, max_components))
+                    first = self.starts.repair(first, 0, max_components)
+                found = _Found(first, {STARTS[0]: self.score(first)})
                 yield found
                 continue
             best, alone = found
-            kind = self._kind(number)
+            kind = self.starts.kind(number)
             if kind is None:
-                kind = max((start for start in _STARTS if start in alone), key=alone.__getitem__)
+                kind = max((start for start in STARTS if start in alone), key=alone.__getitem__)
             if bar is not None:
                 bar.update(1)
                 bar.set_postfix(causes=best.n_components, errors=best.errors(self.matrix))
-            new = self.starts.get(StartRequest(kind, number, max_components))
-            score = max(self._score(new), alone.get(kind, -np.inf))
+            new = self.source.get(StartRequest(kind, number, max_components))
+            score = max(self.score(new), alone.get(kind, -np.inf))
             both = combine(self.matrix, best, new, max_components, engine=self.engine)
-            chosen = max((best, new, both), key=self._score)
-            best = self._repair(chosen, number, max_components)
+            chosen = max((best, new, both), key=self.score)
+            best = self.starts.repair(chosen, number, max_components)
             found = _Found(best, {**alone, kind: score})
             yield found
-
-    def _cover(self, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:
-        return Cover.of(self.matrix, states, factors, self.objective)
 
     def _at_most(self, cover: Cover, max_components: int) -> Cover:
         """The cover without the factors in excess that gain least."""
@@ -439,166 +369,6 @@ class Search:
             self.keeper.save(name, {**bits, **arrays})
 
     def _cover_in(self, kept: dict[str, AnyArray]) -> Cover:
-        states = unpacked(kept, "states", (len(self.rows), None))
+        states = unpacked(kept, "states", (len(self.starts.rows), None))
         shape = (states.shape[1], self.matrix.ones.shape[1])
-        return self._cover(states, unpacked(kept, "factors", shape))
-
-    def _kind(self, number: int) -> _Start | None:
-        """Kind of the start with a number; None for the one that did best so far."""
-        if number >= _TRIED_FIRST and number % 2:
-            return None
-        return _STARTS[number % len(_STARTS)]
-
-    def _score(self, cover: Cover) -> float:
-        return cover.score(self.matrix)
-
-    def start(self, start: _Start, number: int, max_components: int) -> Cover:
-        """A refined and pruned cover from one run."""
-        size = int(np.ceil(start.excess * max_components)) + (_EXTRA if start.excess > 1 else 0)
-        affordable = _MAX_PRODUCTS // (size * self.matrix.ones.shape[1])
-        n_rows = len(self.rows)
-        if affordable < min(n_rows, _FEWEST_ROWS):
-            cover = self._linear_start(max_components, number)
-        else:
-            cover = self._joint_start(start, size, number, affordable)
-        if not self.draft.n_components:
-            self.draft = cover
-        cover = refine(self.matrix, cover, engine=self.engine)
-        cover = prune(self.matrix, cover, max_components, engine=self.engine)
-        self.draft = max((self.draft, cover), key=self._score)
-        return cover
-
-    def _repair(self, cover: Cover, number: int, max_components: int) -> Cover:
-        """Merge factors, and look for factors of what is not covered; they replace lesser ones."""
-        size = max(2, max_components // 20)
-        for attempt in range(_REPAIRS):
-            cover = merge(self.matrix, cover, engine=self.engine)
-            covered = cover.counts > 0
-            rows = np.flatnonzero((self.matrix.ones & ~covered).any(axis=1))
-            rows = rows[: max(1, _MAX_PRODUCTS // (size * covered.shape[1]))]
-            if not len(rows) or not cover.n_components:
-                break
-            # what is covered already may be covered again: to the joint run it is unobserved
-            found = factorize(
-                Observations.of(
-                    self.observations.take(rows),
-                    missing=covered[rows],
-                    row_ids=np.arange(len(rows)),
-                ),
-                size,
-                JointMaxProduct(iterations=_ITERATIONS, damping=_DAMPING),
-                state_probability=_share(cover.states, self.matrix.weight),
-                feature_probability=_share(cover.factors),
-                flip_probability=0.02,
-                seed=self.seed + 1_000_003 * number + attempt,
-                engine=self.engine,
-                progress=self.job,
-            )
-            states = np.zeros((len(self.rows), size), dtype=np.uint8)
-            states[rows] = found.states
-            more = cover.with_bits(self.matrix, states, found.features)
-            both = combine(self.matrix, cover, more, max_components, engine=self.engine)
-            if both.score(self.matrix) <= cover.score(self.matrix) + 1e-6:
-                break
-            cover = both
-        return cover
-
-    def _joint_start(self, start: _Start, size: int, number: int, n_rows: int) -> Cover:
-        chosen = self._rows_of_start(number, n_rows)
-        rows = self.observations.take(chosen)
-        if self.matrix.weight is not None:  # a row that was drawn twice has noise of its own
-            rows = Observations.of(rows, row_ids=np.arange(len(chosen)))
-        found = factorize(
-            rows,
-            size,
-            JointMaxProduct(iterations=_ITERATIONS, damping=_DAMPING),
-            density=self.density,
-            flip_probability=start.flip_probability,
-            seed=self.seed + 1_000_003 * number,
-            engine=self.engine,
-            progress=self.job,
-        )
-        states = np.zeros((len(self.rows), size), dtype=np.uint8)
-        states[chosen] = found.states
-        return self._cover(states, found.features)
-
-    def _rows_of_start(self, number: int, n_rows: int) -> npt.NDArray[np.int64]:
-        """Rows that a start sees: all if they are at most ``n_rows``, else rows of its own.
-
-        Joint max-product knows no weights. So rows with weights are drawn by them, with repetition,
-        and about as many as there are: more would cost time and gain nothing.
-        """
-        generator, weight = np.random.default_rng((self.seed, number)), self.matrix.weight
-        everything = len(self.rows)
-        if weight is not None:
-            enough = max(everything, min(round(weight.sum()), _ENOUGH_ROWS))
-            return draw_rows(weight, min(enough, n_rows), generator)
-        if n_rows < everything:
-            return np.sort(generator.permutation(everything)[:n_rows])
-        return np.arange(everything)
-
-    def _linear_start(self, max_components: int, number: int) -> Cover:
-        """Threshold a non-negative factorisation, for data too wide for a joint run."""
-        from sklearn.decomposition import NMF
-        from sklearn.exceptions import ConvergenceWarning
-
-        size = min(max_components, *self.matrix.ones.shape)
-        model = NMF(
-            size,
-            init="nndsvda" if number == 0 else "random",
-            max_iter=100,
-            random_state=self.seed + number,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # refinement follows anyway
-            left = model.fit_transform(self._weighted_csr())
-        if self.matrix.weight is not None:
-            left /= np.sqrt(self.matrix.weight)[:, None]
-        right = model.components_
-        scale = np.sqrt(
-            np.maximum(right.max(1), 1e-12) / np.maximum(left.max(0), 1e-12)
-        )  # both factors get the same largest entry
-        return self._cover(left * scale >= 0.5, right / scale[:, None] >= 0.5)
-
-    def _weighted_csr(self) -> Any:
-        """The ones as sparse rows; squared errors of these are those of rows with weights."""
-        plain = self.observations.to_csr().astype(np.float64)
-        if self.matrix.weight is not None:
-            plain.data *= np.repeat(np.sqrt(self.matrix.weight), np.diff(plain.indptr))
-        return plain
-
-
-class ErrorSearch(Search):
-    """The same for fewest wrong entries.
-
-    Joint runs look for factors supported by the data. For a given number of factors, starts from
-    linear factorisations and factors replaced a few at a time are quicker and end with fewer
-    errors.
-    """
-
-    def _kind(self, number: int) -> _Start | None:
-        """There is one kind only."""
-        return _STARTS[0]
-
-    def start(self, start: _Start, number: int, max_components: int) -> Cover:
-        """A linear factorisation with factors replaced."""
-        from threadpoolctl import threadpool_limits
-
-        # on matrices as narrow as these the threads of a linear algebra library wait for each other
-        with threadpool_limits(1, user_api="blas"):
-            cover = self._linear_start(max_components, number)
-        return self._reduced(cover, 2 * number, max_components)
-
-    def _repair(self, cover: Cover, number: int, max_components: int) -> Cover:
-        """Replace factors of what was put together; the first start is alone."""
-        return self._reduced(cover, 2 * number + 1, max_components) if number else cover
-
-    def _reduced(self, cover: Cover, step: int, max_components: int) -> Cover:
-        key = NoiseKey(self.seed, step)
-        new = reduce_errors(self.matrix, cover, max_components, key, engine=self.engine)
-        return max((cover, new), key=self._score)  # of equal errors, that with fewer bits
-
-
-def _share(bits: BinaryArray, weight: FloatArray | None = None) -> float:
-    """Share of ones, kept away from 0 and 1; rows may have weights."""
-    return float(np.clip(np.average(bits.mean(1), weights=weight), 1e-3, 0.5))
+        return self.starts.cover(states, unpacked(kept, "factors", shape))
