@@ -231,7 +231,7 @@ def test_the_command_line_learns_on_a_cluster(cluster, client, data, tmp_path, c
     assert nor.load_network(model).n_visible == N_VISIBLE
     for wrong, reason in (
         (["nowhere", "--force"], "local:N or the address of a scheduler"),
-        (["local:1", "--threads", "1"], "--threads do not go together with --cluster"),
+        (["local:1", "--threads", "1"], "do not go together with --cluster"),
         (["local:1"], "--force replaces it"),
     ):
         assert main([*command, *wrong]) == 2
