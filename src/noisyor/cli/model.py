@@ -65,7 +65,7 @@ def evaluate(
     """
     from noisyor.inference.evaluate import Score
     from noisyor.inference.evaluate import evaluate as bounds
-    from noisyor.inference.log_probability import log_probability
+    from noisyor.inference.likelihood import log_probability
     from noisyor.inference.max_product import MaxProduct, method_for
     from noisyor.inference.mean_field import MeanField
     from noisyor.io.model_file import load_model

@@ -39,7 +39,7 @@ from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
 from noisyor.estimators.persistence import history_of, method_of, read_model, write_model
 from noisyor.estimators.rows import PreparedSource, Tally, read_rows, with_sample_weight
 from noisyor.inference.explain import explain
-from noisyor.inference.log_probability import log_probability
+from noisyor.inference.likelihood import log_probability
 from noisyor.inference.max_product import POLISH, MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method

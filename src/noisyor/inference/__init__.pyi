@@ -9,8 +9,8 @@ from .joint_max_product import Factorization as Factorization
 from .joint_max_product import JointMaxProduct as JointMaxProduct
 from .joint_max_product import deconvolve as deconvolve
 from .joint_max_product import factorize as factorize
-from .log_probability import LogProbability as LogProbability
-from .log_probability import log_probability as log_probability
+from .likelihood import LogProbability as LogProbability
+from .likelihood import log_probability as log_probability
 from .marginals import Marginals as Marginals
 from .method import BatchGradient as BatchGradient
 from .method import Bounds as Bounds

@@ -12,7 +12,7 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.evaluate import Score
-from noisyor.inference.log_probability import LogProbability, log_probability
+from noisyor.inference.likelihood import LogProbability, log_probability
 from noisyor.inference.max_product import method_for
 from noisyor.metrics import independent_score
 from noisyor.network.graph import Network

@@ -16,7 +16,7 @@ import numpy as np
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
-from noisyor.inference.log_probability import log_probability
+from noisyor.inference.likelihood import log_probability
 from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.judge import hold_out
 from noisyor.learning.pruning import keep_best

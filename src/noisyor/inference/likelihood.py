@@ -84,7 +84,7 @@ def log_probability(
     ... )
     >>> found = nor.inference.log_probability(network, np.array([[1, 1, 0], [0, 0, 1]]))
     >>> found.exact, found.per_row.round(2)
-    (True, array([-1.74, -1.64]))
+    (True, array([-1.74, -1.66]))
     """
     seed = check_seed(seed)
     observations = Observations.of(X, n_visible=network.n_visible)
