@@ -112,13 +112,13 @@ def main() -> None:
                 flush=True,
             )
         results[name] = found
-    content = {
-        "device": given.device,
-        "ratio_of": clock,
-        "machine": machine.describe("warp-lang"),
-        "problems": results,
-    }
-    write(given.json, content)
+        content = {
+            "device": given.device,
+            "ratio_of": clock,
+            "machine": machine.describe("warp-lang"),
+            "problems": results,
+        }
+        write(given.json, content)  # after every problem: a run may take long
 
 
 if __name__ == "__main__":

@@ -48,12 +48,16 @@ class Sums:
     ``by_edge`` (blocks * n_edges,) of slopes over the lines in which the parent is on, edges by
     parent: those of parent k are ``out_ptr[k]`` to ``out_ptr[k + 1]``, into ``out_child``;
     ``times_on`` (blocks * n_hidden,) of shares; ``by_node`` (blocks * n_nodes,) of slopes.
+    Visible i is on or missing in rows ``visit_ptr[j]`` to ``visit_ptr[j + 1]`` of ``visit_row``
+    of a block, with j the number of the block times n_visible plus i.
     """
 
     of_block: int
     n_edges: int
     out_ptr: wp.array(dtype=wp.int32)
     out_child: wp.array(dtype=wp.int32)
+    visit_ptr: wp.array(dtype=wp.int32)
+    visit_row: wp.array(dtype=wp.int32)
     by_edge: wp.array(dtype=wp.float64)
     times_on: wp.array(dtype=wp.float64)
     by_node: wp.array(dtype=wp.float64)
@@ -123,11 +127,14 @@ def add_edges(graph: Graph, lines: Lines, sums: Sums):
     k = wp.tid() % graph.n_hidden
     n_nodes = graph.n_visible + graph.n_hidden
     begin = block * sums.n_edges
+    own = block * n_nodes + graph.n_visible + k
     times_on = wp.float64(0.0)
     end = wp.min((block + 1) * sums.of_block, lines.lines)
     for line in range(block * sums.of_block, end):
         if lines.states[place(k, graph.n_hidden, line, lines.lines)] == _ON:
             times_on += lines.share[(lines.first + line) // lines.n_samples]
+            slope = lines.slope[place(graph.n_visible + k, n_nodes, line, lines.lines)]
+            sums.by_node[own] = sums.by_node[own] + slope
             for edge in range(sums.out_ptr[k], sums.out_ptr[k + 1]):
                 slope = lines.slope[place(sums.out_child[edge], n_nodes, line, lines.lines)]
                 if slope != _ZERO:
@@ -137,13 +144,15 @@ def add_edges(graph: Graph, lines: Lines, sums: Sums):
 
 
 @wp.kernel(enable_backward=False)
-def add_nodes(graph: Graph, lines: Lines, sums: Sums):
-    """Sums of a node, for its leak, over the lines of one block."""
+def add_visibles(graph: Graph, lines: Lines, sums: Sums):
+    """Sums of a visible, for its leak, over the lines of one block in which it is not off."""
+    block = wp.tid() // graph.n_visible
+    node = wp.tid() % graph.n_visible
     n_nodes = graph.n_visible + graph.n_hidden
-    block = wp.tid() // n_nodes
-    node = wp.tid() % n_nodes
-    total = sums.by_node[wp.tid()]
-    end = wp.min((block + 1) * sums.of_block, lines.lines)
-    for line in range(block * sums.of_block, end):
-        total += lines.slope[place(node, n_nodes, line, lines.lines)]
-    sums.by_node[wp.tid()] = total
+    own = block * n_nodes + node
+    for visit in range(sums.visit_ptr[wp.tid()], sums.visit_ptr[wp.tid() + 1]):
+        begin = sums.visit_row[visit] * lines.n_samples - lines.first
+        end = wp.min(begin + lines.n_samples, lines.lines)
+        for line in range(wp.max(begin, 0), end):
+            slope = lines.slope[place(node, n_nodes, line, lines.lines)]
+            sums.by_node[own] = sums.by_node[own] + slope

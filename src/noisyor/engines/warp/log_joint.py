@@ -8,10 +8,11 @@ import numpy as np
 import warp as wp
 
 from noisyor._util.arrays import BinaryArray, FloatArray
+from noisyor._util.csr import pointers
 from noisyor.engines.contract import Evidence, GradientSum
 from noisyor.engines.reduction import ROWS_OF_BLOCK, TreeSum, tree_sum_of_blocks
 from noisyor.engines.warp.device import empty, from_lines, launch, to_device, zeros
-from noisyor.engines.warp.gradient_kernels import Lines, Sums, add_edges, add_nodes, evaluate
+from noisyor.engines.warp.gradient_kernels import Lines, Sums, add_edges, add_visibles, evaluate
 from noisyor.engines.warp.layout import Prepared, rows_on_device
 
 
@@ -98,9 +99,10 @@ class StatesOfRows:
         step = lines_at_once if count == 1 else end - first * of_block
         for begin in range(first * of_block, end, step):
             lines = self._evaluate(begin, min(begin + step, end), with_slope=True)
+            sums.visit_ptr, sums.visit_row = self._visits(begin, min(begin + step, end), count)
             arguments = [prepared.graph, lines, sums]
             launch(add_edges, count * network.n_hidden, arguments, device)
-            launch(add_nodes, count * network.n_nodes, arguments, device)
+            launch(add_visibles, count * network.n_visible, arguments, device)
         by_edge, times_on, by_node = (
             array.numpy().reshape(count, -1)
             for array in (sums.by_edge, sums.times_on, sums.by_node)
@@ -109,6 +111,25 @@ class StatesOfRows:
             self._block(first + number, by_edge[number], times_on[number], by_node[number])
             for number in range(count)
         ]
+
+    def _visits(self, begin: int, end: int, n_blocks: int) -> tuple[Any, Any]:
+        """Rows of a launch by block and visible that is on or missing in them, see `Sums`."""
+        evidence, n_visible = self.evidence, self.prepared.network.n_visible
+        first, last = begin // self.samples, (end - 1) // self.samples + 1
+        lists = (
+            (evidence.ptr, evidence.columns),
+            (evidence.missing_ptr, evidence.missing_columns),
+        )
+        columns = np.concatenate([entries[ptr[first] : ptr[last]] for ptr, entries in lists])
+        rows = np.concatenate(
+            [np.repeat(np.arange(last - first), np.diff(ptr[first : last + 1])) for ptr, _ in lists]
+        )
+        block = rows // ROWS_OF_BLOCK if n_blocks > 1 else np.zeros_like(rows)
+        key = block * n_visible + columns
+        order = np.lexsort((rows, key))
+        ptr = pointers(np.bincount(key, minlength=n_blocks * n_visible))
+        device = self.prepared.device
+        return to_device(ptr, wp.int32, device), to_device(rows[order], wp.int32, device)
 
     def _block(
         self, number: int, by_edge: FloatArray, times_on: FloatArray, by_node: FloatArray
