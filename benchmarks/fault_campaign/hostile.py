@@ -24,7 +24,7 @@ import scipy.sparse as sp
 import noisyor as nor
 from fault_campaign import works
 from fault_campaign.case import Attempt, Case, Loss
-from noisyor.cli.fit_job import Plan
+from noisyor.cli.fitting.job import Plan
 from noisyor.cli.main import main
 from noisyor.data.observations import Observations
 from noisyor.engines.registry import get_engine

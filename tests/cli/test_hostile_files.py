@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor.cli.fit_job import Plan
+from noisyor.cli.fitting.job import Plan
 from noisyor.cli.main import main
 from noisyor.errors import ModelFileError
 

@@ -15,7 +15,7 @@ from noisyor.cli.demo import demo
 from noisyor.cli.diagnose import diagnose
 from noisyor.cli.experiments import figures, reproduce, reproduce_report
 from noisyor.cli.explain import explain
-from noisyor.cli.fit import fit, resume
+from noisyor.cli.fitting.command import fit, resume
 from noisyor.cli.impute import impute
 from noisyor.cli.model import evaluate, export, info, sample
 from noisyor.cli.options import as_flags

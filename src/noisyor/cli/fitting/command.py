@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from noisyor.cli.fitting.summary import tell
 from noisyor.cli.options import (
-    NOTHING_FOUND,
     PATH,
     check_output,
     data_argument,
@@ -19,8 +18,6 @@ from noisyor.cli.options import (
     force_option,
     json_option,
     out_option,
-    print_json,
-    printable,
     quiet_option,
     reading_options,
     seed_option,
@@ -30,13 +27,8 @@ from noisyor.cli.options import (
 )
 from noisyor.errors import InvalidSettingError
 
-if TYPE_CHECKING:
-    from noisyor.cli.fit_job import Fitted
-    from noisyor.learning.judge import Judgement
-
 __all__ = ["fit", "resume"]
 
-_SHOWN = 8
 _STRUCTURE = {
     "factors": {"n_components", "objective"},
     "topics": {"n_layers"},
@@ -196,7 +188,7 @@ def fit(
             )
         if not data.exists():
             raise InvalidSettingError(f"{data} does not exist")
-        from noisyor.cli.fit_cluster import fit_on_cluster
+        from noisyor.cli.fitting.cluster import fit_on_cluster
 
         return fit_on_cluster(
             cluster,
@@ -215,7 +207,7 @@ def fit(
     _check_places(data, out, checkpoint, force)  # first: a lock is a file beside them
 
     from noisyor._util.locks import locked
-    from noisyor.cli.fit_job import Plan
+    from noisyor.cli.fitting.job import Plan
     from noisyor.tables import ReadOptions
 
     plan = Plan(
@@ -272,7 +264,7 @@ def resume(
     from dataclasses import replace
 
     from noisyor._util.locks import locked
-    from noisyor.cli.fit_job import check_foreign, more_steps, read_plan
+    from noisyor.cli.fitting.job import check_foreign, more_steps, read_plan
 
     kept = _plan_file(model)
     if kept is not None:
@@ -304,7 +296,7 @@ def resume(
             progress=not (quiet or as_json),
             time_limit=_for_learning(time_limit, 0.0),
         )
-    return _tell(fitted, out or model, as_json, quiet)
+    return tell(fitted, data, out or model, as_json, quiet)
 
 
 def _structure(
@@ -368,7 +360,7 @@ def _check_kept(out: Path, checkpoint: Path, force: bool) -> None:
             f"{checkpoint} holds a run that was stopped; `noisyor resume {out}` goes on with it, "
             "--force begins anew"
         )
-    from noisyor.cli.fit_job import check_foreign, read_plan
+    from noisyor.cli.fitting.job import check_foreign, read_plan
 
     check_foreign(read_plan(kept))  # what is no run of ours is not thrown away
 
@@ -411,7 +403,7 @@ def _run(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    from noisyor.cli.fit_job import read_rows, run
+    from noisyor.cli.fitting.job import read_rows, run
 
     try:
         began = time.monotonic()
@@ -437,113 +429,9 @@ def _run(
         else:
             plan.forget()
         raise
-    return _tell(fitted, Path(plan.out), as_json, quiet)
+    return tell(fitted, Path(plan.data), Path(plan.out), as_json, quiet)
 
 
 def _for_learning(time_limit: float | None, spent: float) -> float | None:
     """Seconds for learning: what is learned has to be evaluated and written, too."""
     return None if time_limit is None else max(0.9 * time_limit - spent, 1e-3)
-
-
-def _tell(fitted: Fitted, out: Path, as_json: bool, quiet: bool) -> int:
-    """Print what was learned; the exit code says whether any cause was found."""
-    network, data, judgement = fitted.learned.network, fitted.table.observations, fitted.judgement
-    if as_json:
-        print_json(
-            {
-                "model": str(out),
-                "kind": fitted.kind,
-                "rows": data.n_rows,
-                "columns": data.n_visible,
-                "hidden": network.n_hidden,
-                "layers": network.n_layers,
-                "edges": network.n_edges,
-                "held_out_rows": judgement.n_held_out,
-                "log_p": judgement.log_p.mean,
-                "log_p_standard_error": judgement.log_p.standard_error,
-                "log_p_exact": judgement.log_p.exact,
-                "log_p_bound": judgement.log_p.bound_mean,
-                "elbo": judgement.score.mean,
-                "elbo_standard_error": judgement.score.standard_error,
-                "independent": judgement.reference.mean,
-                "active_causes": judgement.n_active,
-                "settings": fitted.learned.settings,
-            }
-        )
-    elif not quiet:
-        click.echo(printable("\n".join(_lines(fitted, out))))
-    if judgement.n_active:
-        return 0
-    click.echo(
-        "noisyor: nothing found: the model explains every row by noise; "
-        "try another --init, more --steps or fewer causes",
-        err=True,
-    )
-    return NOTHING_FOUND
-
-
-def _score_lines(judgement: Judgement, where: str) -> list[str]:
-    """What the model and independent columns score, in nats a row; log p first, bounds by name."""
-    log_p = judgement.log_p
-    error = f" ± {log_p.standard_error:.3f}" if len(log_p.per_row) > 1 else ""
-    how = "exact" if log_p.exact else "estimated"
-    lines = [f"log p   {log_p.mean:.3f}{error} nats a row on {where}, {how}"]
-    if not log_p.exact:
-        lines.append(f"        {log_p.bound_mean:.3f} at least: sum over a set of explanations")
-    return [
-        *lines,
-        f"        {judgement.reference.mean:.3f} if all columns were independent",
-        f"        {judgement.score.mean:.3f} Elbo of one explanation (paper), a bound on log p",
-    ]
-
-
-def _number_lines(settings: Mapping[str, Any]) -> list[str]:
-    """Numbers of causes that were tried, and how sure the choice is."""
-    number = settings.get("number")
-    if not isinstance(number, dict):
-        return []
-    lines = [f"causes  chosen by {number['rows']:,} rows set aside, the fewest not clearly worse:"]
-    for one in number["candidates"]:
-        mark = " <" if one["n_components"] == number["chosen"] else ""
-        below = f"{one['below']:.3f} ± {one['error']:.3f} below the best"
-        lines.append(
-            f"  {one['n_components']:>5}  log p {one['log_p']:.3f} ± {one['standard_error']:.3f}"
-            + (f", {below}" if one["below"] else ", the best")
-            + mark
-        )
-    return lines
-
-
-def _lines(fitted: Fitted, out: Path) -> list[str]:
-    import numpy as np
-
-    from noisyor.network.labels import hidden_label, one_of
-
-    network, data, judgement = fitted.learned.network, fitted.table.observations, fitted.judgement
-    weight, total = data.row_weights, data.total_weight
-    seen = total * data.n_visible - weight @ np.diff(data.missing_ptr)
-    share = float(weight @ np.diff(data.ptr)) / max(1.0, float(seen))
-    rows = f"{data.n_rows:,} rows"
-    if data.weights is not None:
-        rows += f" that stand for {total:,.10g}"
-    where = f"{judgement.n_held_out} held-out rows" if judgement.n_held_out else "the training rows"
-    if len(judgement.log_p.per_row) < len(judgement.score.per_row):
-        where = f"{len(judgement.log_p.per_row):,} of {where}"
-    lines = [
-        f"data    {rows}, {data.n_visible:,} columns, {100 * share:.1f} % ones"
-        + (f", {data.n_missing:,} missing" if data.n_missing else ""),
-        f"model   {fitted.kind}, {network.n_hidden:,} causes in {network.n_layers} "
-        f"layer{'s' * (network.n_layers > 1)}: {out}",
-        *_score_lines(judgement, where),
-        *_number_lines(fitted.learned.settings),
-    ]
-    prior = network.prior_probability
-    if fitted.kind != "features":
-        lines.append("likely causes, each with its probability:")
-        order = sorted(range(network.n_hidden), key=lambda k: -prior[k])[:_SHOWN]
-        lines += [
-            f"  {prior[k]:.3f}  {hidden_label(network, k)}{one_of(network, k)}" for k in order
-        ]
-        if network.n_hidden > _SHOWN:
-            lines.append(f"  ... and {network.n_hidden - _SHOWN:,} more: noisyor info {out}")
-    return lines
