@@ -58,8 +58,7 @@ def impute(
 ) -> None:
     """Fill in the missing entries of DATA by what MODEL makes of the others in their row.
 
-    Observed entries are written as they are. Columns that DATA does not have are missing in all
-    rows, and are filled in too.
+    Observed entries are written as they are, in the columns of the model.
 
     \b
     Examples:
