@@ -58,7 +58,8 @@ def impute(
 ) -> None:
     """Fill in the missing entries of DATA by what MODEL makes of the others in their row.
 
-    Observed entries are written as they are, in the columns of the model.
+    Observed entries are written as they are. DATA has all columns of the model; one that was not
+    observed at all is empty.
 
     \b
     Examples:
