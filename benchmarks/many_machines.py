@@ -126,6 +126,8 @@ def overhead(options: Any) -> dict[str, Any]:
     model, results = network(), {}
     cluster, client = start(2)
     with cluster, client:
+        nd.train(client, model, Generated(8192, 8192), steps=1)
+        idle = _idle_cpu(client)
         for size in (8192, 100_000):
             rows, shares, walls, cpus = Generated(size, 10_000), [], [], []
             nd.train(client, model, rows, steps=1)
@@ -142,6 +144,9 @@ def overhead(options: Any) -> dict[str, Any]:
                 cpus.append(work / 3)
             results[f"{size} rows"] = {
                 "overhead_share_of_task_cpu": round(median(shares), 4),
+                "of_which_an_idle_cluster_uses": round(
+                    median(idle * w / c for w, c in zip(walls, cpus, strict=True)), 4
+                ),
                 "all_rounds": [round(share, 4) for share in shares],
                 "task_cpu_s_per_step": round(median(cpus), 3),
                 "task_cpu_us_per_row": round(1e6 * median(cpus) / size, 2),
@@ -157,7 +162,23 @@ def overhead(options: Any) -> dict[str, Any]:
             "parameters_once_a_step": len(pickle.dumps(model.theta)),
             "job_once_a_run": len(cloudpickle.dumps(job)),
         }
-    return {"columns": N_VISIBLE, "hidden": N_HIDDEN, "batches": results, "bytes_sent": sizes}
+    return {
+        "columns": N_VISIBLE,
+        "hidden": N_HIDDEN,
+        "ones_a_row": ONES,
+        "idle_cpu_s_per_s": round(idle, 4),
+        "batches": results,
+        "bytes_sent": sizes,
+    }
+
+
+def _idle_cpu(client: Client, seconds: float = 6.0) -> float:
+    """CPU seconds a second of all processes of a cluster that has nothing to do."""
+    own, before = time.process_time(), client.run(spent)
+    time.sleep(seconds)
+    after = client.run(spent)
+    workers = sum(after[name][0] - before[name][0] for name in after)
+    return (time.process_time() - own + workers) / seconds
 
 
 def throughput(options: Any) -> dict[str, Any]:
@@ -208,7 +229,7 @@ def kills(options: Any) -> dict[str, Any]:
                     log.append(time.strftime("%H:%M:%S"))
                     pause = now + generator.uniform(0.5, 8.0)
 
-        thread = threading.Thread(target=killer)
+        thread = threading.Thread(target=killer, daemon=True)
         thread.start()
         same_training, same_explaining = [], []
         while len(log) < options.kills:

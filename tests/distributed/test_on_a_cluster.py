@@ -261,7 +261,7 @@ def test_a_chunk_that_cannot_be_read_is_named(client, network, what, message):
 def test_a_chunk_that_kills_its_workers_is_named(client, network):
     rows = Broken("kill", 2, n_rows=30)
     with pytest.raises(ClusterError, match=r"chunk 2 \(rows 60 to 90\): every worker"):
-        nd.explain(client, network, rows, engine="numpy")
+        nd.explain(client, network, rows, engine="numpy", timeout=15.0)
     settle(client)
 
 

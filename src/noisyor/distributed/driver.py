@@ -8,6 +8,7 @@ cut off) is not waited for; and whatever cannot be done ends in one error that s
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 import time
 import uuid
@@ -153,20 +154,25 @@ class Cluster:
         """Compare what the workers compute with what this process does; refuse or warn."""
         asked = (job.method, job.engine, job.sampling)
         mine = bits_of(*asked)
-        workers = [address for address in self._seen() if address not in self._silent]
-        futures = [
-            self.client.submit(look_at_bits, *asked, pure=False, workers=[address], retries=1)
-            for address in workers
-        ]
-        try:
-            done = self._done(futures, max(self.timeout, 60.0), "ALL_COMPLETED")
-        except TimeoutError:  # what joins or comes back later is tested by its first task
-            done = {future for future in futures if future.status == "finished"}
-        except CancelledError:
-            done = set()
-        found = [
-            future.result(timeout=self.timeout) for future in done if future.status == "finished"
-        ]
+        waiting = {
+            self.client.submit(
+                look_at_bits, *asked, pure=False, workers=[address], retries=1
+            ): address
+            for address in self._seen()
+            if address not in self._silent
+        }
+        found, end = [], time.monotonic() + max(self.timeout, 60.0)
+        # What joins, or comes back, later is tested by its first task.
+        while waiting and time.monotonic() < end:
+            with suppress(TimeoutError, CancelledError):
+                self._done(list(waiting), 0.5, "ALL_COMPLETED")
+            there = self._workers()
+            for future, address in list(waiting.items()):
+                if future.status == "finished":
+                    with suppress(TimeoutError, CancelledError):  # its worker has gone
+                        found.append(future.result(timeout=self.timeout))
+                if future.status != "pending" or address not in there:
+                    del waiting[future]
         other = sorted(name for bits, name in found if bits != mine)
         if not other:
             return
@@ -429,7 +435,7 @@ class Cluster:
             found: dict[str, Any] = self._within(self.client.scheduler_info)["workers"]
         except (TimeoutError, OSError) as error:
             raise ClusterError("the scheduler does not answer") from error
-        now = time.monotonic()
+        now = time.monotonic() if self._since else -math.inf  # those of the first look are old
         self._since = {name: self._since.get(name, now) for name in found}
         return found
 
