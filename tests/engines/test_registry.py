@@ -1,5 +1,7 @@
 """Engines by name, what stands in for a function that one lacks, and names that mean nothing."""
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -119,3 +121,39 @@ def test_unknown_names_and_wrong_types_are_refused():
         get_engine(int)
     with pytest.raises(InvalidSettingError, match="engines have no function 'guess'"):
         get_engine("numpy", "guess")
+
+
+# ---- an engine that is not installed
+
+
+def _in_a_new_process(code):
+    command = [sys.executable, "-W", "error", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_the_core_works_without_warp():
+    code = """
+import sys
+sys.modules["warp"] = None  # as if it were not installed
+import numpy as np
+import noisyor as nor
+network = nor.bipartite(n_visible=3, n_hidden=1)
+assert "warp" in nor.engines.engine_names()
+assert nor.explain(network, np.array([[1, 0, 1]]), engine="numpy").n_rows == 1
+try:
+    nor.explain(network, np.array([[1, 0, 1]]), engine="warp")
+except nor.errors.MissingExtraError as error:
+    print(error)
+"""
+    found = _in_a_new_process(code)
+    assert found.stderr == ""
+    assert found.stdout == (
+        "the engine 'warp' needs Warp, which is not installed: pip install 'noisyor[gpu]'\n"
+    )
+
+
+def test_importing_the_library_does_not_import_warp():
+    code = (
+        "import sys, noisyor as nor; nor.engines.get_engine('numpy'); print('warp' in sys.modules)"
+    )
+    assert _in_a_new_process(code).stdout == "False\n"

@@ -3,6 +3,9 @@
 import re
 
 import pytest
+
+pytest.importorskip("warp", reason="Warp is not installed: pip install 'noisyor[gpu]'")
+
 import warp as wp
 
 from noisyor.engines.warp import collapsed, gradient_kernels, two_stage

@@ -1,6 +1,10 @@
 """The noise of the kernels is that of the contract, bit by bit."""
 
 import numpy as np
+import pytest
+
+pytest.importorskip("warp", reason="Warp is not installed: pip install 'noisyor[gpu]'")
+
 import warp as wp
 
 from noisyor.engines import noise
