@@ -17,8 +17,9 @@ from noisyor.search.mixture import BernoulliMixture
 
 __all__ = ["start_from_mixture"]
 
-_NONE = 1e-3
-"""Prior of "none of the classes": the mixture has no such class, a network can learn one."""
+_NONE, _HARDLY_NONE = 1e-3, 1e-6
+"""Prior of "none of the classes", with further sets and without: the mixture has no such class, a
+network can learn one."""
 
 _NOISE = 1e-3
 """Largest noise at the start; the classes already account for nearly all that is on."""
@@ -39,9 +40,9 @@ def start_from_mixture(
 ) -> Network:
     """A bipartite network whose first set of alternatives are the classes of a mixture.
 
-    With nothing else it has the probabilities of the mixture, but for a thousandth. Each further
-    set has the given number of alternatives and is off half of the time. They are made of what the
-    mixture leaves open in some rows, which are drawn one after another and far from each other, as
+    With nothing else it has the probabilities of the mixture, but for a trace. Each further set has
+    the given number of alternatives and is off half of the time. They are made of what the mixture
+    leaves open in some rows, which are drawn one after another and far from each other, as
     k-means++ draws its centres. The rest is left to learning (`learn_by_gibbs` with
     ``smooth_to="frequency"``).
 
@@ -66,7 +67,7 @@ def start_from_mixture(
     n_classes, n_visible = mixture.probability.shape
     leak = np.minimum(_NOISE, 0.5 * mixture.probability.min(axis=0))
     works = [np.maximum(1.0 - (1.0 - mixture.probability) / (1.0 - leak), _NEVER)]
-    prior = [mixture.share * (1.0 - _NONE)]
+    prior = [mixture.share * (1.0 - (_NONE if further_sets else _HARDLY_NONE))]
     if further_sets:
         if X is None:
             raise InvalidSettingError("further_sets are made of rows of X, but X is None")

@@ -153,11 +153,13 @@ def learn_density(
 
 
 def _layouts(n_components: int | str, search: _Search) -> list[list[int]]:
-    """Sizes of sets to try: one set, and pyramids; of a given number of nodes also two sets."""
+    """Sizes of sets to try: one set, two, and pyramids."""
     if isinstance(n_components, str):
         n_classes = search.best_size()
         totals = [n_classes // 2**step for step in range(3)]
-        layouts = [[n_classes], *(_pyramid(total) for total in totals if total >= _SMALLEST)]
+        # Some tables need all classes of the mixture, and gain by a second respect beside them.
+        layouts = [[n_classes], [n_classes, n_classes // 2]]
+        layouts += [_pyramid(total) for total in totals if total >= _SMALLEST]
     else:
         half = n_components // 2
         layouts = [[n_components], [n_components - half, half], _pyramid(n_components)]
