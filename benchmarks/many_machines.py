@@ -80,10 +80,16 @@ def network() -> nor.Network:
 
 
 def start(n_workers: int) -> tuple[LocalCluster, Client]:
-    with dask.config.set({"distributed.worker.profile.enabled": False}):
-        cluster = LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
-        )
+    dask.config.set(
+        {
+            "distributed.worker.profile.enabled": False,
+            # A busy machine takes longer than the usual 15 s to start a worker again.
+            "distributed.deploy.lost-worker-timeout": "300s",
+        }
+    )
+    cluster = LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+    )
     return cluster, Client(cluster)
 
 

@@ -34,6 +34,8 @@ def cluster():
         "distributed.scheduler.allowed-failures": 0,
         "distributed.worker.memory.terminate": False,
         "distributed.comm.timeouts.connect": "10s",
+        # A machine that is busy takes longer than the usual 15 s to start a worker again.
+        "distributed.deploy.lost-worker-timeout": "300s",
     }
     with (
         dask.config.set(settings),
