@@ -32,7 +32,7 @@ certain. LearnSPN (Gens and Domingos 2013) is **quoted** from memory, neither ch
 Made by `python benchmarks/density.py --page docs/scoreboards.md` from `results/density/*.json`;
 each file holds the command that made it, the settings, and what every layout reached on validation
 rows. Runs with a dagger (†) are by an earlier recipe, which tried three or four layouts of sets to
-the end and started further sets from random rows; they have not been repeated since. Nltcs and the
+the end and started further sets from random rows; they have not been repeated since. The
 gifts were run before two sets, all classes and half as many, joined the layouts that race. Earlier
 runs of sets that were repeated are kept in `results/density_first` and `results/density_second`.
 Sets: DEBD (Lowd and Davis 2010, Van Haaren and Davis 2012); baby registries (Gillenwater et al.
