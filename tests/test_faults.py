@@ -86,7 +86,7 @@ def test_how_a_case_ends_is_seen():
 
 def test_a_short_campaign_loses_nothing(tmp_path):
     record = tmp_path / "faults.json"
-    arguments = "--kills 13 --fuzz 20 --processes 3 --minutes 5 --patience 20 --json"
+    arguments = "--kills 13 --fuzz 10 --processes 3 --minutes 5 --patience 20 --json"
     done = run("faults.py", *arguments.split(), str(record))
 
     assert done.returncode == 0, done.stdout + done.stderr

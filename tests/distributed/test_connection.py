@@ -36,7 +36,7 @@ def test_everything_else_works_without_dask(tmp_path):
     command = [sys.executable, "-c", WITHOUT_DASK, str(tmp_path / "rows")]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.count('pip install "noisyor[dask]"') == 3
+    assert result.stdout.count('pip install ".[dask]"') == 3
 
 
 @pytest.mark.parametrize("where", ["", "local:", "local:0", "tcp:/x", "10.0.0.1:8786"])

@@ -83,8 +83,8 @@ def test_killed_at_any_moment_training_goes_on_to_the_same_bits(tmp_path, monkey
         monkeypatch.setattr(sys, "argv", [str(script), *map(str, arguments)])
         runpy.run_path(str(script))
 
-    steps = 600
-    for pause in (0.02, 0.1):
+    steps = 300
+    for pause in (0.02, 0.05):
         before = file.stat().st_mtime_ns if file.exists() else 0
         process = start(file, steps, out)
         while not (file.exists() and file.stat().st_mtime_ns > before):

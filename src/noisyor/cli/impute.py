@@ -139,10 +139,7 @@ def _parquet(out: Path, values: Any, names: list[str], labels: dict[str, list[st
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise MissingExtraError(
-            f"{out}: Parquet files need pyarrow, which is not installed; "
-            'pip install "noisyor[parquet]" brings it'
-        ) from None
+        raise MissingExtraError.of(f"{out}: Parquet files need pyarrow", "parquet") from None
     columns: dict[str, Any] = {**labels, **{name: values[:, i] for i, name in enumerate(names)}}
     stream = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(pyarrow.table(columns), stream)

@@ -1,7 +1,8 @@
 """Many machines: the functions of the library on the workers of a Dask cluster, client first.
 
-``pip install "noisyor[dask]"`` brings Dask. Workers read their chunks of rows themselves, tasks
-have no side but their result, and results have the bits of one machine: see docs/scale.md.
+``pip install ".[dask]"`` in a clone brings Dask. Workers read their chunks of rows themselves,
+tasks have no side effect but their result, and results have the bits of one machine: see
+docs/scale.md.
 """
 
 import lazy_loader as lazy

@@ -33,9 +33,7 @@ def connect(where: str, *, timeout: float = 30.0) -> Any:
 
         from distributed import Client
     except ImportError:
-        raise MissingExtraError(
-            'clusters need Dask, which is not installed; pip install "noisyor[dask]" brings it'
-        ) from None
+        raise MissingExtraError.of("clusters need Dask", "dask") from None
     local = re.fullmatch(r"local:([1-9][0-9]{0,3})", where)
     if local:
         # Its profiler looks at every thread a hundred times a second, which nobody asked for.

@@ -36,6 +36,9 @@ _FAN_IN = 8
 _ATTEMPTS = 20
 """How often work is sent anew without any of it getting done."""
 
+_ALONE = 3
+"""Losses in a row after which tasks are asked one by one, and that a task alone is at fault for."""
+
 _SETTLED = 3.0
 """Seconds that a worker takes to start: Dask does not start one again that dies meanwhile."""
 
@@ -104,9 +107,7 @@ class Cluster:
         try:
             import distributed
         except ImportError:
-            raise MissingExtraError(
-                'clusters need Dask, which is not installed; pip install "noisyor[dask]" brings it'
-            ) from None
+            raise MissingExtraError.of("clusters need Dask", "dask") from None
         if not isinstance(client, distributed.Client) or client.asynchronous:
             raise ClusterError(
                 "client must be a distributed.Client that is not asynchronous, "
@@ -200,7 +201,7 @@ class Cluster:
 
         The items are nodes of the tree, one after another. Only the sum comes back.
         """
-        for _ in range(_ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             run = f"noisyor-{uuid.uuid4().hex}"
             futures: list[Any] = []
             try:
@@ -235,6 +236,8 @@ class Cluster:
                 self._suspect(suspects, function, job, shared)
             except _Again:
                 self._drop(futures)
+                if attempt % _ALONE == 0:
+                    self._suspect(items, function, job, shared)
         raise ClusterError(f"gave up: what was sent was lost {_ATTEMPTS} times in a row")
 
     def each(
@@ -279,10 +282,15 @@ class Cluster:
                             f"gave up: what was sent was lost {_ATTEMPTS} times in a row"
                         ) from None
                     again += flying.values()
-                    failed = [item for f, (_, item) in flying.items() if f.status == "error"]
+                    known = not isinstance(error, _Again)
+                    failed = [
+                        item
+                        for future, (_, item) in flying.items()
+                        if future.status == "error" or not known
+                    ]
                     self._drop(flying)
                     flying.clear()
-                    if not isinstance(error, _Again):
+                    if known or stuck % _ALONE == 0:
                         self._suspect(failed, function, job, shared)
         finally:
             self._drop(flying)
@@ -334,23 +342,24 @@ class Cluster:
     ) -> None:
         """Tasks whose workers died again and again: run alone, one of them is at fault or none is.
 
-        Dask suspects whatever was waiting on a worker that died. So each is asked by itself.
+        Dask suspects whatever was waiting on a worker that died, and nothing if what the tasks need
+        died with it. So each is asked by itself.
         """
         for item in items:
-            try:
-                settled = self._settled()
-                future = self.submit(function, item, job, shared, prefer=settled)
-                self._wait([future])
-                if future.status == "error":
-                    raise future.exception()
-            except self._dask.scheduler.KilledWorker:
-                place = job.value.reader.where(item.pieces)
-                raise ClusterError(
-                    f"{place}: every worker that was given these rows died: they take "
-                    "more memory than a worker has, or crash it"
-                ) from None
-            except _Again:
-                continue
+            for _ in range(_ALONE):
+                try:
+                    settled = self._settled()
+                    future = self.submit(function, item, job, shared, prefer=settled)
+                    self._wait([future])
+                    if future.status == "error":
+                        raise future.exception()
+                    break
+                except self._dask.scheduler.KilledWorker:
+                    raise _at_fault(item, job) from None
+                except _Again:
+                    continue
+            else:
+                raise _at_fault(item, job)
 
     def _wait(self, futures: Sequence[Any], when: str = "ALL_COMPLETED") -> Sequence[Any]:
         """Those of the futures that are done, when one is or all are."""
@@ -457,6 +466,14 @@ class Cluster:
 
         threading.Thread(target=work, daemon=True, name="noisyor-cluster").start()
         return outcome.result(self.timeout)
+
+
+def _at_fault(item: Any, job: Shared) -> ClusterError:
+    place = job.value.reader.where(item.pieces)
+    return ClusterError(
+        f"{place}: every worker that was given these rows died: they take more memory than a "
+        "worker has, or crash it"
+    )
 
 
 def _sent(value: Any) -> Any:

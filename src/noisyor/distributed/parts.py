@@ -70,9 +70,7 @@ def open_parts(out: str | os.PathLike[str], run: dict[str, Any]) -> tuple[Path, 
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
-        raise MissingExtraError(
-            'parts are Parquet files, which need pyarrow; pip install "noisyor[dask]" brings it'
-        ) from None
+        raise MissingExtraError.of("parts are Parquet files, which need pyarrow", "dask") from None
     folder = Path(out).absolute()
     record = {"format": "noisyor-parts-1", **run}
     try:

@@ -5,8 +5,6 @@ from noisyor.errors import MissingExtraError
 try:
     import warp
 except ImportError as error:
-    raise MissingExtraError(
-        "the engine 'warp' needs Warp, which is not installed: pip install 'noisyor[gpu]'"
-    ) from error
+    raise MissingExtraError.of("the engine 'warp' needs Warp", "gpu") from error
 
 del warp
