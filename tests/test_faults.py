@@ -84,6 +84,7 @@ def test_how_a_case_ends_is_seen():
     assert found["large"]["what"].startswith("took ")
 
 
+@pytest.mark.long
 def test_a_short_campaign_loses_nothing(tmp_path):
     record = tmp_path / "faults.json"
     arguments = "--kills 13 --fuzz 10 --processes 3 --minutes 5 --patience 20 --json"

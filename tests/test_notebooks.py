@@ -24,6 +24,7 @@ def test_there_are_three():
     assert [notebook.stem for notebook in NOTEBOOKS] == ["animals", "digits", "docstrings"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs(notebook, monkeypatch, capsys):
     matplotlib = pytest.importorskip("matplotlib")

@@ -213,6 +213,7 @@ def test_starts_of_a_search_run_at_once_and_change_nothing(client, data):
     assert (here.factors == there.factors).all()
 
 
+@pytest.mark.long
 def test_an_estimator_takes_a_client(client, data, source):
     settings = {"n_components": 3, "objective": "description", "steps": 2}
     model = nd.fit(client, nor.BooleanMatrixFactorization(**settings), source)
@@ -260,6 +261,7 @@ def test_a_chunk_that_cannot_be_read_is_named(client, network, what, message):
         nd.train(client, network, Broken(what), steps=1)
 
 
+@pytest.mark.long
 def test_a_chunk_that_kills_its_workers_is_named(client, network):
     rows = Broken("kill", 2, n_rows=30)
     with pytest.raises(ClusterError, match=r"chunk 2 \(rows 60 to 90\): every worker"):
@@ -267,6 +269,7 @@ def test_a_chunk_that_kills_its_workers_is_named(client, network):
     settle(client)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_a_worker_that_is_lost_changes_nothing(client, network, how):
     rows = Broken("slow", number=-1)
@@ -311,6 +314,7 @@ def test_a_lost_connection_ends_in_an_error_and_the_run_goes_on_later(
     assert same(found.network, expected.network)
 
 
+@pytest.mark.long
 def test_a_worker_with_other_bits_is_refused(cluster, client, network):
     asked = (network, Broken("fine", n_rows=30), nor.MaxProduct())
 

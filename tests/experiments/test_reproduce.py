@@ -297,6 +297,7 @@ def test_two_sweeps_in_one_folder_name_each_other(capsys):
 @pytest.mark.skipif(os.name == "nt", reason="signals differ")
 @pytest.mark.usefixtures("_compiled")
 class TestProcesses:
+    @pytest.mark.long
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
     def test_stop_in_two_processes_and_go_on(self, number, capsys):
         arguments = ("--seeds", "0-2", "--steps", "700")

@@ -73,6 +73,7 @@ def forged(path: Path, random: np.random.Generator) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
+@pytest.mark.long
 def test_a_thousand_fuzzed_files(tmp_path):
     """Each is refused in one line by one class of error, or holds a network that is valid."""
     random = np.random.default_rng(20240607)

@@ -71,6 +71,7 @@ np.save(sys.argv[3], result.network.theta)
 """
 
 
+@pytest.mark.long
 def test_killed_at_any_moment_training_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     script = tmp_path / "run.py"
     script.write_text(KILLED)

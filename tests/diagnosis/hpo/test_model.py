@@ -55,6 +55,7 @@ def test_a_disease_without_terms_is_left_out(ontology):
     assert disease_network(data, ontology=ontology).disease_ids == ("D:1",)
 
 
+@pytest.mark.long
 def test_real(data_dir):
     ontology = nor.diagnosis.read_ontology(data_dir / "hp.obo.xz")
     data = nor.datasets.load_hpo(data_dir / "hpo_phenotype.hpoa.xz")

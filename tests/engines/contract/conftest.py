@@ -8,7 +8,12 @@ from noisyor.engines.registry import engine_names
 from noisyor.errors import MissingExtraError
 
 
-@pytest.fixture(params=engine_names())
+def _parameter(name: str):
+    """Warp falls back to numba for most functions, and its kernels take long to compile."""
+    return pytest.param(name, marks=pytest.mark.long) if name == "warp" else name
+
+
+@pytest.fixture(params=[_parameter(name) for name in engine_names()])
 def engine(request: pytest.FixtureRequest) -> Engine:
     """An engine with two workers, if it has any of what the module names as ``NEEDS``.
 

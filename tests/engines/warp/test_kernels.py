@@ -14,6 +14,7 @@ from noisyor.engines.warp.device import find_device
 MODULES = [collapsed, two_stage, gradient_kernels]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.split(".")[-1])
 @pytest.mark.parametrize("arch", [80, 90])
 def test_kernels_compile_to_ptx(module, arch, tmp_path):
