@@ -45,6 +45,7 @@ def test_small_file(tmp_path):
     np.testing.assert_allclose(data.frequency, [0.895, np.nan, 0.5])
 
 
+@pytest.mark.long
 def test_real(real_data):
     data = load_hpo()
     observations = data.observations

@@ -189,6 +189,7 @@ def refused(file, content, identity, n_params, checkpoint):
     return False
 
 
+@pytest.mark.long
 def test_no_single_bit_can_change_what_is_read(kept):
     file, identity, n_params = kept
     content, checkpoint = file.read_bytes(), load_checkpoint(file, identity, n_params)

@@ -101,6 +101,7 @@ def test_a_finished_first_phase_is_not_run_again(problem, tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["run.mp", "run.vi"]
 
 
+@pytest.mark.long
 def test_a_kill_costs_nothing_but_time(problem, tmp_path):
     network, x = problem
     path, script = tmp_path / "run", tmp_path / "script.py"

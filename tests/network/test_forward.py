@@ -42,6 +42,7 @@ def test_more_rows_leave_the_first_as_they_were(monkeypatch):
     assert (other.visible != many.visible).nnz > 0
 
 
+@pytest.mark.long
 def test_many_hidden_nodes_take_no_dense_matrix():
     n = 3000  # a dense matrix of their edges would have 9 million numbers
     network = nor.from_edges(

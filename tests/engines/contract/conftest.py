@@ -9,8 +9,8 @@ from noisyor.errors import MissingExtraError
 
 
 def _parameter(name: str):
-    """Warp falls back to numba for most functions, and its kernels take long to compile."""
-    return pytest.param(name, marks=pytest.mark.long) if name == "warp" else name
+    """All engines but the one that is used by default take long, to run or to compile."""
+    return name if name == "numba" else pytest.param(name, marks=pytest.mark.long)
 
 
 @pytest.fixture(params=[_parameter(name) for name in engine_names()])

@@ -72,6 +72,7 @@ def runs() -> list[dict]:
     return result
 
 
+@pytest.mark.long
 def test_every_figure_as_png_and_svg(runs, tmp_path):
     written = write_figures(runs, tmp_path / "figures")
     assert {path.name for path in written} == {
