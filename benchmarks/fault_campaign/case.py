@@ -118,7 +118,8 @@ def _run(
         why = "ended without an answer"
     elif not why and peak > limit_mb:
         why = f"took {peak:.0f} MB"
-    return Outcome(case, not why, why or said, round(seconds, 3), round(peak, 1))
+    what = (why or said).replace(f"{work}/", "")  # a record has no places of a machine
+    return Outcome(case, not why, what, round(seconds, 3), round(peak, 1))
 
 
 def _in_child(attempt: Attempt, work: Path, output: Path, answer: Path) -> None:
