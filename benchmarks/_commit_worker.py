@@ -46,12 +46,12 @@ def _stepper() -> tuple[Any, Callable[[int], dict[str, Any]]]:
     """The module of training, and the option of its `step` that sets the threads."""
     try:
         from noisyor.engines.registry import get_engine
-        from noisyor.learning import train
+        from noisyor import learning
     except ImportError:
         from noisyor import training
 
         return training, lambda n_threads: {"n_threads": n_threads}
-    return train, lambda n_threads: {"engine": get_engine("numba", n_threads=n_threads)}
+    return learning, lambda n_threads: {"engine": get_engine("numba", n_threads=n_threads)}
 
 
 def _updates(name: str, data: Path, theta: Path) -> dict[str, Case]:

@@ -22,7 +22,6 @@ import noisyor as nor
 from _measure import Machine, arguments, interleaved, significant, write
 from _problems import Problem, blind_deconvolution, bmf, data_directory, imdb, tiny20
 from noisyor.engines.registry import get_engine
-from noisyor.learning import train as training
 from noisyor.network.graph import Network
 
 TOLERANCE = 1e-4
@@ -83,7 +82,7 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
     def updates(method: nor.MeanField | nor.MaxProduct, n_threads: int, count: int) -> float:
         state, value, engine = start, 0.0, get_engine("numba", n_threads=n_threads)
         for _ in range(count):
-            state, value = training.step(
+            state, value = nor.learning.step(
                 state,
                 network,
                 batches[state.step % len(batches)],
