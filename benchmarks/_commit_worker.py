@@ -45,8 +45,8 @@ def _kernel(n: int, r: int) -> Case:
 def _stepper() -> tuple[Any, Callable[[int], dict[str, Any]]]:
     """The module of training, and the option of its `step` that sets the threads."""
     try:
-        from noisyor.engines.registry import get_engine
         from noisyor import learning
+        from noisyor.engines.registry import get_engine
     except ImportError:
         from noisyor import training
 
