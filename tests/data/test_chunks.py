@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -110,6 +113,26 @@ class TestNpz:
         sp.save_npz(tmp_path / "a.npz", sp.csr_array(X * 2))
         with pytest.raises(InvalidDataError, match=r"a\.npz: row 0, column 0: .* got 2"):
             open_rows(tmp_path).read(0)
+
+
+def test_what_has_been_read_does_not_stay_in_memory(tmp_path):
+    """Pages of a mapped file would count as memory of the process."""
+    memory = Path("/proc/self/statm")
+    if not memory.exists():
+        pytest.skip("the system does not tell how much memory is mapped")
+    n_rows, ones = 20_000, 200
+    np.save(tmp_path / "indptr.npy", np.arange(n_rows + 1) * ones)
+    np.save(tmp_path / "indices.npy", np.tile(np.arange(ones, dtype=np.int32), n_rows))
+    np.save(tmp_path / "shape.npy", np.array([n_rows, ones]))
+    source = open_rows(tmp_path, chunk_rows=500)
+
+    def mapped():
+        return int(memory.read_text().split()[2]) * os.sysconf("SC_PAGE_SIZE")
+
+    source.read(0)
+    before = mapped()
+    assert all(block.n_active == 500 * ones for block in source)
+    assert mapped() - before < 4e6  # of 16 MB
 
 
 class TestParquet:

@@ -213,7 +213,7 @@ class _GrowingArray:
 
 
 class _MappedRows(RowSource):
-    """CSR arrays in a folder; only the pages of the current chunk are in memory."""
+    """CSR arrays in a folder; only the current chunk is in memory."""
 
     def __init__(self, folder: Path, chunk_rows: int) -> None:
         self.folder = folder
@@ -250,15 +250,15 @@ class _MappedRows(RowSource):
         return _observations(ones, where, self.column_names, missing)
 
     def _csr(self, rows: _Stored, begin: int, size: int, data: AnyArray | None, where: str) -> Any:
-        ptr = np.array(rows.ptr[begin : begin + size + 1])
+        ptr = _read_part(rows.ptr, slice(begin, begin + size + 1))
         if not 0 <= int(ptr[0]) <= int(ptr[-1]) <= len(rows.columns):
             raise InvalidDataError(
                 f"{where}: damaged or incomplete (entries {ptr[0]} to {ptr[-1]} of "
                 f"{len(rows.columns):,})"
             )
         part = slice(int(ptr[0]), int(ptr[-1]))
-        columns = np.array(rows.columns[part])
-        values = np.ones(len(columns), np.uint8) if data is None else np.array(data[part])
+        columns = _read_part(rows.columns, part)
+        values = np.ones(len(columns), np.uint8) if data is None else _read_part(data, part)
         parts = (values, columns, ptr - ptr[0])
         return compressed_matrix("csr", parts, (size, self.n_visible), where)
 
@@ -288,6 +288,21 @@ class _MappedRows(RowSource):
                 f"{path}: expected one axis of numbers, got {array.dtype} of shape {array.shape}"
             )
         return array
+
+
+def _read_part(array: AnyArray, part: slice) -> AnyArray:
+    """Some entries of a mapped array, read from its file.
+
+    Pages that are read through the mapping count as memory of the process for as long as the file
+    is open, and a worker of a cluster is ended when they reach its limit.
+    """
+    if not isinstance(array, np.memmap) or array.filename is None:
+        return np.array(array[part])
+    size, first = array.dtype.itemsize, part.start
+    found: AnyArray = np.fromfile(
+        array.filename, array.dtype, part.stop - first, offset=array.offset + first * size
+    )
+    return found
 
 
 class _Stored(NamedTuple):
