@@ -65,6 +65,22 @@ def thirty_lines(X: npt.ArrayLike, r: int, seed: int = 0, rounds: int = 60) -> B
     return best[1]
 
 
+def counted_parameters(X: npt.ArrayLike, V: Bits) -> tuple[Bits, Bits]:
+    """theta (factors, columns) and priors (factors,) of a noisy-OR, from greedy memberships.
+
+    How surely a factor switches a column on is counted in rows where no other factor could.
+    """
+    X = np.asarray(X, dtype=np.float32)
+    U = greedy_memberships(X, V)
+    covered = U @ V
+    theta = np.zeros_like(V)
+    for k, factor in enumerate(V):
+        alone = (U[:, k, None] > 0) & (covered - factor <= 0)
+        rate = ((alone * X).sum(0) + 0.5) / (alone.sum(0) + 1.0)
+        theta[k] = np.where(factor > 0, -np.log1p(-rate), 0.0)
+    return theta, U.mean(0)
+
+
 def grecond(X: npt.ArrayLike, r: int) -> Bits:
     """Factors (at most r, columns) by GreConD, our own version of Belohlavek and Vychodil (2010).
 
