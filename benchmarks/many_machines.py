@@ -1,10 +1,12 @@
 """Dask workers on this machine, over TCP: same bits, overhead, two workers against one, kills.
 
-Parts: ``bits`` trains on 1, 2 and 3 workers and in this process. ``overhead`` compares the CPU time
-of all processes with that of the tasks themselves, and the sizes of what is sent. ``throughput``
-sets two one-core workers beside one. ``kills`` trains and explains while random workers are killed.
-``explain`` writes the causes of millions of rows, is stopped on the way, goes on, and watches the
-memory of client and workers. Parts of a run are written to the JSON file as they come.
+Scheduler, workers and client are processes of their own. Parts: ``bits`` trains on 1, 2 and 3
+workers and in this process. ``overhead`` sets the CPU time of all processes beside that of the
+tasks themselves, and weighs what is sent. ``throughput`` sets two one-core workers beside one.
+``kills`` trains and explains while random workers are killed. ``explain`` writes the causes of
+millions of rows, loses everything on the way and a worker later, goes on, and watches everybody's
+memory.
+Parts of a run are written to the JSON file as they come.
 
     python benchmarks/many_machines.py overhead kills --json results/distributed.json
 
@@ -13,30 +15,31 @@ memory of client and workers. Parts of a run are written to the JSON file as the
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import random
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import cloudpickle
-import dask
 import numpy as np
 import psutil
 import scipy.sparse as sp
 
 import _measure
 import noisyor as nor
-from distributed import Client, LocalCluster
+from _machines import Machines, Watch, between, by_role
+from distributed import Client
 from noisyor import distributed as nd
 from noisyor.distributed import tasks, training
 from noisyor.distributed.chunks import ClusterRows, Item
@@ -44,26 +47,34 @@ from noisyor.distributed.chunks import ClusterRows, Item
 N_VISIBLE, N_HIDDEN, ONES = 1000, 100, 30
 
 
-class Generated(nor.data.RowSource):
-    """Rows that are drawn when they are read, the same each time; half of them by causes."""
+def block(number: int, size: int) -> Any:
+    """Rows with about thirty ones, most of them by one cause; the same for the same number."""
+    generator = np.random.default_rng((17, number))
+    cause = generator.integers(0, N_HIDDEN, (size, 1))
+    columns = (cause * 10 + generator.integers(0, 20, (size, ONES))) % N_VISIBLE
+    columns[:, ::4] = generator.integers(0, N_VISIBLE, columns[:, ::4].shape)
+    entries = np.ones(columns.size, dtype=np.int8)
+    rows = np.repeat(np.arange(size), ONES)
+    matrix = sp.csr_array((entries, (rows, columns.ravel())), shape=(size, N_VISIBLE))
+    matrix.data[:] = 1
+    return matrix
 
-    n_visible = N_VISIBLE
 
-    def __init__(self, n_rows: int, chunk: int) -> None:
-        sizes = [chunk] * (n_rows // chunk) + ([n_rows % chunk] if n_rows % chunk else [])
-        self.sizes = tuple(sizes)
+@contextmanager
+def stored(n_rows: int, chunk: int) -> Iterator[nor.data.RowSource]:
+    """Rows in files that workers read; removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="rows-"))
+    try:
+        yield store(folder / "rows", n_rows, chunk)
+    finally:
+        shutil.rmtree(folder)
 
-    def read(self, number: int) -> Any:
-        generator = np.random.default_rng((17, number))
-        size = self.sizes[number]
-        cause = generator.integers(0, N_HIDDEN, (size, 1))
-        columns = (cause * 10 + generator.integers(0, 20, (size, ONES))) % N_VISIBLE
-        columns[:, ::4] = generator.integers(0, N_VISIBLE, columns[:, ::4].shape)
-        entries = np.ones(columns.size, dtype=np.int8)
-        rows = np.repeat(np.arange(size), ONES)
-        matrix = sp.csr_array((entries, (rows, columns.ravel())), shape=(size, N_VISIBLE))
-        matrix.data[:] = 1
-        return matrix
+
+def store(folder: Path, n_rows: int, chunk: int) -> nor.data.RowSource:
+    if not (folder / "shape.npy").exists():
+        sizes = [min(50_000, n_rows - first) for first in range(0, n_rows, 50_000)]
+        nor.data.write_rows(folder, (block(n, size) for n, size in enumerate(sizes)))
+    return nor.data.open_rows(folder, chunk_rows=chunk)
 
 
 def network() -> nor.Network:
@@ -79,20 +90,6 @@ def network() -> nor.Network:
     )
 
 
-def start(n_workers: int) -> tuple[LocalCluster, Client]:
-    dask.config.set(
-        {
-            "distributed.worker.profile.enabled": False,
-            # A busy machine takes longer than the usual 15 s to start a worker again.
-            "distributed.deploy.lost-worker-timeout": "300s",
-        }
-    )
-    cluster = LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
-    )
-    return cluster, Client(cluster)
-
-
 def timed(item: Item, job: tasks.Job, theta: Any, step: int) -> Any:
     """The task of training, which counts its own CPU time in the worker."""
     import noisyor.distributed.tasks as module
@@ -103,135 +100,164 @@ def timed(item: Item, job: tasks.Job, theta: Any, step: int) -> Any:
     return found
 
 
-def spent() -> tuple[float, float]:
-    """CPU seconds of this process, and of its tasks."""
+def spent() -> float:
+    """CPU seconds of the tasks of a worker so far."""
     import noisyor.distributed.tasks as module
 
-    return time.process_time(), getattr(module, "SPENT", 0.0)
+    return getattr(module, "SPENT", 0.0)
 
 
 # ---- parts
 
 
 def bits(options: Any) -> dict[str, Any]:
-    rows, model = Generated(40_000, 7_000), network()
-    whole = sp.vstack(list(rows), format="csr")
+    model, found = network(), {}
     settings: dict[str, Any] = {"steps": 3, "batch_size": 16_384, "block_rows": 2048}
-    expected = nor.train(model, whole, **settings).network.theta.tobytes()
-    found = {}
-    for n_workers in (1, 2, 3):
-        cluster, client = start(n_workers)
-        with cluster, client:
-            learned = nd.train(client, model, rows, **settings).network
+    with stored(40_000, 7_000) as rows:
+        whole = nor.Observations.concatenate(list(rows))
+        expected = nor.train(model, whole, **settings).network.theta.tobytes()
+        for n_workers in (1, 2, 3):
+            with Machines(n_workers) as machines:
+                learned = nd.train(machines.client, model, rows, **settings).network
             found[f"{n_workers} workers"] = learned.theta.tobytes() == expected
     return {"rows": rows.n_rows, "settings": settings, "same_bits_as_this_process": found}
 
 
 def overhead(options: Any) -> dict[str, Any]:
     training.add_up_gradient = timed  # type: ignore[assignment]
-    model, results = network(), {}
-    cluster, client = start(2)
-    with cluster, client:
-        nd.train(client, model, Generated(8192, 8192), steps=1)
-        idle = _idle_cpu(client)
-        for size in (8192, 100_000):
-            rows, shares, walls, cpus = Generated(size, 10_000), [], [], []
-            nd.train(client, model, rows, steps=1)
-            for _ in range(options.rounds):
-                began = [time.process_time(), time.perf_counter()]
-                before = client.run(spent)
-                nd.train(client, model, rows, steps=3)
-                after = client.run(spent)
-                own = time.process_time() - began[0]
-                walls.append((time.perf_counter() - began[1]) / 3)
-                workers = sum(after[name][0] - before[name][0] for name in after)
-                work = sum(after[name][1] - before[name][1] for name in after)
-                shares.append((own + workers - work) / work)
-                cpus.append(work / 3)
-            results[f"{size} rows"] = {
-                "overhead_share_of_task_cpu": round(median(shares), 4),
-                "of_which_an_idle_cluster_uses": round(
-                    median(idle * w / c for w, c in zip(walls, cpus, strict=True)), 4
-                ),
-                "all_rounds": [round(share, 4) for share in shares],
-                "task_cpu_s_per_step": round(median(cpus), 3),
-                "task_cpu_us_per_row": round(1e6 * median(cpus) / size, 2),
-                "overhead_cpu_ms_per_step": round(
-                    1e3 * median(s * c for s, c in zip(shares, cpus, strict=True)), 1
-                ),
-                "wall_s_per_step": round(median(walls), 3),
-            }
-        item = ClusterRows(client, Generated(100_000, 10_000)).item([(0, 2048)])
-        job = tasks.Job(model, ClusterRows(client, Generated(100_000, 10_000)).reader, "numba")
-        sizes = {
+    results: dict[str, Any] = {"columns": N_VISIBLE, "hidden": N_HIDDEN, "ones_a_row": ONES}
+    with stored(100_000, 10_000) as many, stored(8192, 8192) as few:
+        job = tasks.Job(network(), ClusterRows(None, many).reader, "numba")
+        item = ClusterRows(None, many).item([(0, 2048)])
+        results["bytes_sent"] = {
             "task": len(cloudpickle.dumps((tasks.add_up_gradient, item))),
-            "parameters_once_a_step": len(pickle.dumps(model.theta)),
+            "parameters_once_a_step": len(pickle.dumps(network().theta)),
             "job_once_a_run": len(cloudpickle.dumps(job)),
         }
+        with Machines(2) as machines:
+            results["settings_of_local_clusters"] = {
+                "idle_cpu_ms_per_s": _idle(machines),
+                "8192 rows": _overhead(machines, few, options.rounds),
+                "100000 rows": _overhead(machines, many, options.rounds),
+            }
+        with Machines(2, {}) as machines:
+            results["settings_of_dask"] = {
+                "idle_cpu_ms_per_s": _idle(machines),
+                "100000 rows": _overhead(machines, many, options.rounds),
+            }
+    return results
+
+
+def _idle(machines: Machines, seconds: float = 10.0) -> dict[str, float]:
+    """CPU milliseconds a second of a cluster that has nothing to do, by role."""
+    time.sleep(3.0)
+    before = machines.cpu()
+    time.sleep(seconds)
+    used = between(before, machines.cpu())
+    roles = {name: round(1e3 * each / used["wall"], 1) for name, each in by_role(used).items()}
+    return {**roles, "all": round(sum(roles.values()), 1)}
+
+
+def _overhead(machines: Machines, rows: nor.data.RowSource, rounds: int) -> dict[str, Any]:
+    """CPU time of all processes during steps, less the tasks' own, as a share of that."""
+    client, steps = machines.client, 3
+    idle = _idle(machines)["all"] / 1e3
+    turns = []
+    for _ in range(rounds):
+        stamps: dict[int, Any] = {}
+
+        def look(info: Any) -> None:
+            if info.state.step in (1, 1 + steps):  # the first step also sends the job
+                stamps[info.state.step] = machines.cpu(), sum(client.run(spent).values())  # noqa: B023
+
+        nd.train(client, network(), rows, steps=1 + steps, callbacks=[look])
+        (before, work_before), (after, work_after) = stamps[1], stamps[1 + steps]
+        used, work = between(before, after), work_after - work_before
+        roles = by_role(used)
+        roles["worker"] -= work
+        turns.append((sum(roles.values()), work, used["wall"], roles))
+    shares = [extra / work for extra, work, _, _ in turns]
     return {
-        "columns": N_VISIBLE,
-        "hidden": N_HIDDEN,
-        "ones_a_row": ONES,
-        "idle_cpu_s_per_s": round(idle, 4),
-        "batches": results,
-        "bytes_sent": sizes,
+        "overhead_share_of_task_cpu": round(median(shares), 4),
+        "less_what_an_idle_cluster_uses": round(
+            median((extra - idle * wall) / work for extra, work, wall, _ in turns), 4
+        ),
+        "all_rounds": [round(share, 4) for share in shares],
+        "task_cpu_s_per_step": round(median(work for _, work, _, _ in turns) / steps, 3),
+        "task_cpu_us_per_row": round(
+            1e6 * median(work for _, work, _, _ in turns) / steps / rows.n_rows, 2
+        ),
+        "overhead_cpu_ms_per_step": round(
+            1e3 * median(extra for extra, _, _, _ in turns) / steps, 1
+        ),
+        "of_which": {
+            role: round(1e3 * median(roles[role] for _, _, _, roles in turns) / steps, 1)
+            for role in turns[0][3]
+        },
+        "wall_s_per_step": round(median(wall for _, _, wall, _ in turns) / steps, 3),
     }
 
 
-def _idle_cpu(client: Client, seconds: float = 6.0) -> float:
-    """CPU seconds a second of all processes of a cluster that has nothing to do."""
-    own, before = time.process_time(), client.run(spent)
-    time.sleep(seconds)
-    after = client.run(spent)
-    workers = sum(after[name][0] - before[name][0] for name in after)
-    return (time.process_time() - own + workers) / seconds
-
-
 def throughput(options: Any) -> dict[str, Any]:
-    rows, model, walls = Generated(100_000, 10_000), network(), {1: [], 2: []}
-    started = {n: start(n) for n in (1, 2)}
-    for _, client in started.values():
-        nd.train(client, model, rows, steps=1)
-    for _ in range(options.rounds):
-        for n, (_, client) in started.items():
-            began = time.perf_counter()
-            nd.train(client, model, rows, steps=3)
-            walls[n].append((time.perf_counter() - began) / 3)
-    for cluster, client in started.values():
-        client.close()
-        cluster.close()
-    ratios = [one / two for one, two in zip(walls[1], walls[2], strict=True)]
+    """Wall and CPU seconds of a step on one pinned worker and on two, in turn."""
+    model, turns = network(), []
+    with (
+        stored(100_000, 10_000) as rows,
+        Machines(1, pin=True) as one,
+        Machines(2, pin=True) as two,
+    ):
+        for machines in (one, two):
+            nd.train(machines.client, model, rows, steps=1)
+        for _ in range(options.rounds):
+            watch, turn, ours = _measure.Machine(), {}, 0.0
+            for machines in (one, two):
+                stamps = {}
+
+                def look(info: Any) -> None:
+                    stamps[info.state.step] = machines.cpu()  # noqa: B023
+
+                nd.train(machines.client, model, rows, steps=4, callbacks=[look])
+                used = between(stamps[1], stamps[4])
+                turn[machines] = used["wall"] / 3, sum(by_role(used).values()) / 3
+                ours += sum(by_role(between(stamps[1], machines.cpu())).values())
+            others = watch.watch.share_of_others(ours)
+            turns.append((turn[one], turn[two], others))
+            print("turn", turns[-1], flush=True)
+    ratios = [first[0] / second[0] for first, second, _ in turns]
     return {
         "rows_a_step": rows.n_rows,
-        "wall_s_per_step": {f"{n} workers": round(median(w), 3) for n, w in walls.items()},
+        "wall_s_per_step": {
+            "1 worker": round(median(turn[0][0] for turn in turns), 3),
+            "2 workers": round(median(turn[1][0] for turn in turns), 3),
+        },
+        "cpu_s_per_step": {
+            "1 worker": round(median(turn[0][1] for turn in turns), 3),
+            "2 workers": round(median(turn[1][1] for turn in turns), 3),
+        },
         "two_against_one": round(median(ratios), 3),
         "all_rounds": [round(ratio, 3) for ratio in ratios],
+        "share_of_cpu_used_by_others": [round(turn[2], 3) for turn in turns],
     }
 
 
 def kills(options: Any) -> dict[str, Any]:
-    rows, model = Generated(12_000, 1000), network()
-    generator, log = random.Random(5), []
-    folder = Path(tempfile.mkdtemp())
-    cluster, client = start(2)
-    with cluster, client:
-        steps = 6
+    model, folder = network(), Path(tempfile.mkdtemp())
+    generator, log, steps = random.Random(5), list[str](), 6
+    with stored(12_000, 1000) as rows, Machines(2) as machines:
+        client = machines.client
         expected = nd.train(client, model, rows, steps=steps).network.theta.tobytes()
         causes = nd.explain(client, model, rows)
         stop = threading.Event()
 
         def killer() -> None:
             # Dask does not start a worker again that dies while it starts: only those die here
-            # that have been at work for three seconds.
-            since: dict[str, float] = {}
+            # that have been there for a while.
             pause = time.time() + 5.0
             while not stop.wait(0.2) and len(log) < options.kills:
-                now, there = time.time(), set(cluster.scheduler.workers)
-                since = {name: since.get(name, now) for name in there}
-                nannies = [n for n in cluster.workers.values() if n.worker_address in there]
-                alive = [n.pid for n in nannies if now - since[n.worker_address] > 3.0]
-                if alive and now > pause:
-                    os.kill(generator.choice(alive), signal.SIGKILL)
+                now = time.time()
+                old = [p for p in machines.workers() if now - p.create_time() > 8.0]
+                if now > pause and old:
+                    generator.choice(old).kill()
                     log.append(time.strftime("%H:%M:%S"))
                     pause = now + generator.uniform(0.5, 8.0)
 
@@ -241,9 +267,9 @@ def kills(options: Any) -> dict[str, Any]:
         while len(log) < options.kills:
             learned = nd.train(client, model, rows, steps=steps).network
             same_training.append(learned.theta.tobytes() == expected)
-            out = folder / str(len(same_training))
-            parts = nd.explain(client, model, rows, out=out)
+            parts = nd.explain(client, model, rows, out=folder / str(len(same_training)))
             same_explaining.append(_same_causes(parts, causes))
+            print(len(log), "killed", flush=True)
         stop.set()
         thread.join()
     shutil.rmtree(folder)
@@ -256,13 +282,6 @@ def kills(options: Any) -> dict[str, Any]:
     }
 
 
-def _is_worker(process: psutil.Process) -> bool:
-    try:
-        return "spawn_main" in " ".join(process.cmdline()) and process.status() != "zombie"
-    except psutil.Error:
-        return False
-
-
 def _same_causes(parts: nd.Parts, expected: nor.inference.Posterior) -> bool:
     import pyarrow.parquet
 
@@ -272,65 +291,112 @@ def _same_causes(parts: nd.Parts, expected: nor.inference.Posterior) -> bool:
 
 
 def explain(options: Any) -> dict[str, Any]:
-    """Stopped by SIGKILL of the client on the way, then done; memory is watched throughout."""
+    """Everything is killed after a third of the rows, one worker after two thirds."""
     folder = Path(options.folder or tempfile.mkdtemp())
-    out = folder / "causes"
-    command = [sys.executable, __file__, "--child", str(options.rows), str(out)]
-    first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    while len(list(out.glob("part-*"))) < options.rows // options.chunk // 10:
-        time.sleep(1)
-    for process in [*psutil.Process(first.pid).children(recursive=True), psutil.Process(first.pid)]:
-        process.kill()
-    first.wait()
+    out, n_parts = folder / "causes", -(-options.rows // options.chunk)
+    store(folder / "rows", options.rows, options.chunk)
+    with Machines(2) as machines:
+        child = _explaining(machines, folder, options)
+        with Watch(lambda: _memory(machines, child), 2.0) as first:
+            _wait_for(out, n_parts // 3, child)
+        child.kill()
+        machines.kill()
+        child.wait()
     there = len(list(out.glob("part-*.parquet")))
-    second = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    found = eval(second.stdout.strip().splitlines()[-1])
+    with Machines(2) as machines:
+        before, child = machines.cpu(), _explaining(machines, folder, options)
+        with Watch(lambda: _memory(machines, child), 2.0) as second:
+            _wait_for(out, 2 * n_parts // 3, child)
+            machines.workers()[0].kill()
+            printed, _ = child.communicate()
+        used = between(before, machines.cpu())
     size = sum(file.stat().st_size for file in out.glob("part-*.parquet"))
+    differing = _differing(out, folder, options)
     if not options.folder:
         shutil.rmtree(folder)
-    return {"parts_when_killed": there, **found, "bytes_written": size}
+    return {
+        "rows": options.rows,
+        "columns": N_VISIBLE,
+        "bytes_of_rows": sum(f.stat().st_size for f in (folder / "rows").iterdir())
+        if options.folder
+        else None,
+        "parts": n_parts,
+        "parts_when_everything_was_killed": there,
+        **json.loads(printed.strip().splitlines()[-1]),
+        "wall_s_of_the_second_call": round(used["wall"], 1),
+        "cpu_s_of_the_second_call_without_the_killed_worker": {
+            role: round(seconds, 1) for role, seconds in by_role(used).items() if role != "client"
+        },
+        "bytes_written": size,
+        "rows_checked_that_differ_from_one_process": differing,
+        "memory_mb_of_the_first_call": _series(first.seen),
+        "memory_mb_of_the_second_call": _series(second.seen),
+    }
 
 
-def explain_child(n_rows: int, out: str, chunk: int) -> None:
-    rows, model, peaks = Generated(n_rows, chunk), network(), []
-    cluster, client = start(2)
-    with cluster, client:
-        stop = threading.Event()
+def _explaining(machines: Machines, folder: Path, options: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, "--child", str(machines.file), str(folder)]
+    command += ["--chunk", str(options.chunk)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
-        def watch() -> None:
-            while not stop.wait(2.0):
-                own = psutil.Process()
-                sizes = [p.memory_info().rss for p in own.children(recursive=True) if _is_worker(p)]
-                peaks.append((own.memory_info().rss, max(sizes, default=0)))
 
-        thread = threading.Thread(target=watch)
-        thread.start()
-        began, cpu = time.perf_counter(), client.run(time.process_time)
-        parts = nd.explain(client, model, rows, nor.MaxProduct(), out=out)
-        after = client.run(time.process_time)
-        seconds = time.perf_counter() - began
-        stop.set()
-        thread.join()
-    third = max(1, len(peaks) // 3)
-    print(
-        {
-            "rows": n_rows,
-            "columns": N_VISIBLE,
-            "parts": parts.n_parts,
-            "parts_that_were_there": parts.n_resumed,
-            "seconds": round(seconds, 1),
-            "worker_cpu_s": round(sum(after.values()) - sum(cpu.values()), 1),
-            "client_mb": {
-                "first third": round(max(p[0] for p in peaks[:third]) / 1e6),
-                "last third": round(max(p[0] for p in peaks[-third:]) / 1e6),
-            },
-            "largest_worker_mb": {
-                "first third": round(max(p[1] for p in peaks[:third]) / 1e6),
-                "last third": round(max(p[1] for p in peaks[-third:]) / 1e6),
-            },
-            "client_peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3),
+def explain_child(scheduler: str, folder: Path, chunk: int) -> None:
+    rows = nor.data.open_rows(folder / "rows", chunk_rows=chunk)
+    with Client(scheduler_file=scheduler) as client:
+        parts = nd.explain(client, network(), rows, nor.MaxProduct(), out=folder / "causes")
+    print(json.dumps({"parts_that_were_there": parts.n_resumed}))
+
+
+def _wait_for(out: Path, n_parts: int, child: subprocess.Popen[str]) -> None:
+    while len(list(out.glob("part-*.parquet"))) < n_parts:
+        if child.poll() is not None:
+            raise SystemExit("the client ended too early")
+        time.sleep(0.5)
+
+
+def _memory(machines: Machines, child: subprocess.Popen[str]) -> dict[str, int]:
+    found = machines.memory()
+    try:
+        found["client"] = psutil.Process(child.pid).memory_info().rss
+    except psutil.Error:
+        del found["client"]
+    return found
+
+
+def _series(seen: list[tuple[float, dict[str, int]]]) -> dict[str, Any]:
+    """About thirty looks of all, and the largest of the second quarter and of the last."""
+    found: dict[str, Any] = {"seconds": [round(at) for at, _ in seen[:: max(1, len(seen) // 30)]]}
+    for name in sorted({name for _, each in seen for name in each}):
+        values = [round(each[name] / 1e6) if name in each else None for _, each in seen]
+        quarter = max(1, len(values) // 4)
+        found[name] = {
+            "largest of the second quarter": max(
+                (v for v in values[quarter : 2 * quarter] if v is not None), default=None
+            ),
+            "largest of the last quarter": max(
+                (v for v in values[-quarter:] if v is not None), default=None
+            ),
+            "looks": values[:: max(1, len(values) // 30)],
         }
-    )
+    return found
+
+
+def _differing(out: Path, folder: Path, options: Any) -> dict[str, int]:
+    """Every fortieth part again, in this process."""
+    import pyarrow.parquet as pq
+
+    rows, model = nor.data.open_rows(folder / "rows", chunk_rows=options.chunk), network()
+    checked = differ = 0
+    for number in range(0, len(rows.sizes), 40):
+        first = number * options.chunk
+        some = nor.Observations.of(
+            rows.read(number), row_ids=np.arange(first, first + rows.sizes[number])
+        )
+        here = nor.explain(model, some, nor.MaxProduct())
+        there = pq.read_table(out / f"part-{number:08d}.parquet")
+        differ += int((there["log_joint"].to_numpy() != here.log_joint).sum())
+        checked += some.n_rows
+    return {"checked": checked, "differ": differ}
 
 
 PARTS = {"bits": bits, "overhead": overhead, "throughput": throughput, "kills": kills}
@@ -343,17 +409,17 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows to explain")
     parser.add_argument("--chunk", type=int, default=50_000, help="rows of a chunk of these")
-    parser.add_argument("--folder", help="where explanations go; removed if not given")
+    parser.add_argument("--folder", help="where rows and explanations go; removed if not given")
     parser.add_argument("--child", nargs=2, help="used by the script itself")
     options = parser.parse_args()
     if options.child:
-        explain_child(int(options.child[0]), options.child[1], options.chunk)
+        explain_child(options.child[0], Path(options.child[1]), options.chunk)
         return
     for name in options.parts or PARTS:
         machine = _measure.Machine()
         found = PARTS[name](options)
         found["machine"] = machine.describe("distributed", "pyarrow")
-        print(name, found, flush=True)
+        print(name, json.dumps(found), flush=True)
         results = _measure.earlier(options.json, {})
         _measure.write(options.json, {**results, name: found})
 

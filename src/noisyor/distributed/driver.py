@@ -8,23 +8,18 @@ cut off) is not waited for; and whatever cannot be done ends in one error that s
 from __future__ import annotations
 
 import itertools
-import math
-import threading
 import time
 import uuid
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from concurrent.futures import Future as Outcome
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.validation import POSITIVE
-from noisyor.distributed.bits import bits_of, describe_machine
 from noisyor.distributed.chunks import Item
-from noisyor.distributed.tasks import Job, add_up, look_at_bits
-from noisyor.errors import ClusterError, MissingExtraError, NoisyOrError
+from noisyor.distributed.tasks import add_up
+from noisyor.distributed.workers import Again, Workers
+from noisyor.errors import ClusterError, NoisyOrError
 
 __all__ = ["Cluster", "Pending", "Shared"]
 
@@ -39,18 +34,8 @@ _ATTEMPTS = 20
 _ALONE = 3
 """Losses in a row after which tasks are asked one by one, and that a task alone is at fault for."""
 
-_SETTLED = 3.0
-"""Seconds that a worker takes to start: Dask does not start one again that dies meanwhile."""
-
-_PATIENCE = 5
-"""Timeouts for which a cluster may have no worker at all."""
-
 _RETRIES = 2
 """How often a task is tried again that raised an error: shared storage hiccups."""
-
-
-class _Again(Exception):  # noqa: N818  no error, a turn of a loop
-    """What was sent is gone, or waits for a worker that is silent: send it again."""
 
 
 class Shared:
@@ -63,9 +48,9 @@ class Shared:
 
     def future(self) -> Any:
         """The value on the cluster; sent again if what was sent may be gone."""
-        if self._future is None or self._generation != self._cluster.generation:
+        if self._future is None or self._generation != self._cluster.workers.generation:
             self._future = self._cluster.send(self.value)
-            self._generation = self._cluster.generation
+            self._generation = self._cluster.workers.generation
         return self._future
 
 
@@ -89,9 +74,9 @@ class Pending(Generic[T]):
                 self.send()
                 found: T = self._cluster.wait_for(self._future)
                 return found
-            except _Again:
+            except Again:
                 self._future = None
-        raise ClusterError(f"gave up: what was sent was lost {_ATTEMPTS} times in a row")
+        raise _given_up()
 
 
 class Cluster:
@@ -104,23 +89,12 @@ class Cluster:
     """
 
     def __init__(self, client: Any, timeout: float = 60.0) -> None:
-        try:
-            import distributed
-        except ImportError:
-            raise MissingExtraError.of("clusters need Dask", "dask") from None
-        if not isinstance(client, distributed.Client) or client.asynchronous:
-            raise ClusterError(
-                "client must be a distributed.Client that is not asynchronous, "
-                f"got {type(client).__name__}"
-            )
-        POSITIVE.check("timeout", timeout)
-        self._dask, self.client, self.timeout = distributed, client, float(timeout)
-        self.generation, self._silent = 0, set[str]()
-        self._given_to: list[str] | None = None
-        self._since: dict[str, float] = {}
-        self._alone_since: float | None = None
-        with suppress(_Again):
-            self._look()
+        self.workers = Workers(client, timeout)
+        import distributed  # is there, or the line above has said so
+
+        self._dask, self.client = distributed, client
+        with suppress(Again):
+            self.workers.look()
 
     # ---- what is sent
 
@@ -131,64 +105,38 @@ class Cluster:
     def send(self, value: Any) -> Any:
         """Send a value to one worker; the others get it from there."""
         for _ in range(_ATTEMPTS):
-            while not self._workers():
-                self._wait_for_workers()
-                time.sleep(0.5)
-            self._alone_since = None
-            places = self._places()
+            self.workers.wait()
+            places = self.workers.places()
             try:
-                return self._within(
+                return self.workers.within(
                     lambda: self.client.scatter(value, hash=False, workers=places)  # noqa: B023
                 )
             except (TimeoutError, OSError, ValueError, KeyError):
-                self._look()  # the worker has gone or fallen silent meanwhile: try others
+                self.workers.look()  # the worker has gone or fallen silent meanwhile: try others
         raise ClusterError("no worker takes what is sent to it")
 
-    @property
-    def n_threads(self) -> int:
-        """Threads of all workers, at least one."""
-        return max(1, sum(int(each["nthreads"]) for each in self._workers().values()))
+    # ---- work
 
-    # ---- tests
-
-    def check_bits(self, job: Job, exact: bool) -> None:
-        """Compare what the workers compute with what this process does; refuse or warn."""
-        asked = (job.method, job.engine, job.sampling)
-        mine = bits_of(*asked)
+    def ask_all(self, function: Callable[..., T], *arguments: Any) -> list[T]:
+        """What each worker that is there answers; one that goes meanwhile, or hangs, does not."""
         waiting = {
             self.client.submit(
-                look_at_bits, *asked, pure=False, workers=[address], retries=1
+                function, *arguments, pure=False, workers=[address], retries=1
             ): address
-            for address in self._seen()
-            if address not in self._silent
+            for address in self.workers.awake()
         }
-        found, end = [], time.monotonic() + max(self.timeout, 60.0)
-        # What joins, or comes back, later is tested by its first task.
+        found, end = [], time.monotonic() + max(self.workers.timeout, 60.0)
         while waiting and time.monotonic() < end:
             with suppress(TimeoutError, CancelledError):
                 self._done(list(waiting), 0.5, "ALL_COMPLETED")
-            there = self._workers()
+            there = self.workers.present()
             for future, address in list(waiting.items()):
                 if future.status == "finished":
                     with suppress(TimeoutError, CancelledError):  # its worker has gone
-                        found.append(future.result(timeout=self.timeout))
+                        found.append(future.result(timeout=self.workers.timeout))
                 if future.status != "pending" or address not in there:
                     del waiting[future]
-        other = sorted(name for bits, name in found if bits != mine)
-        if not other:
-            return
-        message = (
-            f"{'; '.join(other)} compute{'s' * (len(other) == 1)} other bits than this process "
-            f"({describe_machine()})"
-        )
-        if exact:
-            raise ClusterError(
-                f"{message}: results would depend on who computes what. Use machines and versions "
-                "that agree, or exact=False if the last digits do not matter"
-            )
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
-
-    # ---- work
+        return found
 
     def sum(
         self,
@@ -211,7 +159,7 @@ class Cluster:
                     items,
                     key=[f"{run}-{number}" for number in range(len(items))],
                     retries=_RETRIES,
-                    workers=self._places(),
+                    workers=self.workers.places(),
                     **sent,
                 )
                 futures += level
@@ -223,7 +171,7 @@ class Cluster:
                         add_up,
                         groups,
                         key=[f"{run}-sum-{depth}-{n}" for n in range(len(groups))],
-                        workers=self._places(),
+                        workers=self.workers.places(),
                     )
                     futures += level
                 self._wait(level)
@@ -234,11 +182,11 @@ class Cluster:
                 suspects = [item for future, item in pairs if future.status == "error"]
                 self._drop(futures)
                 self._suspect(suspects, function, job, shared)
-            except _Again:
+            except Again:
                 self._drop(futures)
                 if attempt % _ALONE == 0:
                     self._suspect(items, function, job, shared)
-        raise ClusterError(f"gave up: what was sent was lost {_ATTEMPTS} times in a row")
+        raise _given_up()
 
     def each(
         self,
@@ -257,14 +205,14 @@ class Cluster:
         try:
             while True:
                 try:
-                    most = max(4, 3 * self.n_threads)
+                    most = max(4, 3 * self.workers.n_threads)
                     while len(flying) < most:
                         task = again.pop() if again else next(coming, None)
                         if task is None:
                             break
                         try:
                             flying[self.submit(function, task[1], job, shared)] = task
-                        except _Again:
+                        except Again:
                             again.append(task)
                             raise
                     if not flying:
@@ -275,14 +223,12 @@ class Cluster:
                         del flying[future]
                         stuck = 0
                         yield number, result
-                except (_Again, self._dask.scheduler.KilledWorker) as error:
+                except (Again, self._dask.scheduler.KilledWorker) as error:
                     stuck += 1
                     if stuck > _ATTEMPTS:
-                        raise ClusterError(
-                            f"gave up: what was sent was lost {_ATTEMPTS} times in a row"
-                        ) from None
+                        raise _given_up() from None
                     again += flying.values()
-                    known = not isinstance(error, _Again)
+                    known = not isinstance(error, Again)
                     failed = [
                         item
                         for future, (_, item) in flying.items()
@@ -325,7 +271,7 @@ class Cluster:
             item,
             key=key,
             retries=_RETRIES,
-            workers=prefer or self._places(),
+            workers=prefer or self.workers.places(),
             allow_other_workers=prefer is not None,
             **sent,
         )
@@ -348,7 +294,7 @@ class Cluster:
         for item in items:
             for _ in range(_ALONE):
                 try:
-                    settled = self._settled()
+                    settled = self.workers.settled()
                     future = self.submit(function, item, job, shared, prefer=settled)
                     self._wait([future])
                     if future.status == "error":
@@ -356,21 +302,21 @@ class Cluster:
                     break
                 except self._dask.scheduler.KilledWorker:
                     raise _at_fault(item, job) from None
-                except _Again:
+                except Again:
                     continue
             else:
                 raise _at_fault(item, job)
 
     def _wait(self, futures: Sequence[Any], when: str = "ALL_COMPLETED") -> Sequence[Any]:
         """Those of the futures that are done, when one is or all are."""
-        pause = min(5.0, self.timeout / 4)
+        pause = min(5.0, self.workers.timeout / 4)
         while True:
             try:
                 return list(self._done(futures, pause, when))
             except TimeoutError:
-                self._look()
+                self.workers.look()
             except CancelledError:
-                self._lost()
+                self.workers.lost()
 
     def _done(self, futures: Sequence[Any], seconds: float, when: str) -> set[Any]:
         with self.client.as_current():
@@ -381,91 +327,19 @@ class Cluster:
         try:
             if future.status == "error":
                 raise _of_worker(future.exception())
-            return future.result(timeout=self.timeout)
-        except TimeoutError:
-            self._look()
-            self.generation += 1
-            raise _Again from None
-        except CancelledError:
-            self._lost()
-
-    def _lost(self) -> None:
-        """Futures were cancelled: the scheduler is gone, or what they need is."""
-        self._look()
-        self.generation += 1
-        raise _Again
+            return future.result(timeout=self.workers.timeout)
+        except (TimeoutError, CancelledError):
+            self.workers.lost()
 
     def _drop(self, futures: Iterable[Any]) -> None:
         futures = list(futures)
         if futures:
             with suppress(TimeoutError, OSError):  # the scheduler is gone; the next call says so
-                self._within(lambda: self.client.cancel(futures, force=True))
+                self.workers.within(lambda: self.client.cancel(futures, force=True))
 
-    def _places(self) -> list[str] | None:
-        """Workers that may be given work; None for all."""
-        self._given_to = None
-        if self._silent:
-            self._given_to = [name for name in self._seen() if name not in self._silent] or None
-        return self._given_to
 
-    def _look(self) -> None:
-        """Look at the workers: go on without those that have fallen silent since the last time."""
-        seen = self._seen()
-        if not seen:
-            self._wait_for_workers()
-            return
-        self._alone_since = None
-        latest = max(seen.values())
-        silent = {name for name, last in seen.items() if latest - last > self.timeout}
-        new = silent - self._silent
-        self._silent = silent
-        # Work that was given to some workers only waits for ever when these have gone.
-        if new or (self._given_to is not None and not set(self._given_to) & (set(seen) - silent)):
-            self.generation += 1
-            raise _Again
-
-    def _wait_for_workers(self) -> None:
-        """There is no worker: give up after a while."""
-        now = time.monotonic()
-        self._alone_since = now if self._alone_since is None else self._alone_since
-        patience = _PATIENCE * self.timeout
-        if now - self._alone_since > patience:
-            raise ClusterError(f"the cluster has had no worker for {patience:.0f} seconds")
-
-    def _seen(self) -> dict[str, float]:
-        """When the scheduler last heard of each worker."""
-        return {name: float(each["last_seen"]) for name, each in self._workers().items()}
-
-    def _workers(self) -> dict[str, Any]:
-        """What the scheduler says of each worker."""
-        if self.client.status != "running":
-            raise ClusterError("the connection to the scheduler is lost")
-        try:
-            found: dict[str, Any] = self._within(self.client.scheduler_info)["workers"]
-        except (TimeoutError, OSError) as error:
-            raise ClusterError("the scheduler does not answer") from error
-        now = time.monotonic() if self._since else -math.inf  # those of the first look are old
-        self._since = {name: self._since.get(name, now) for name in found}
-        return found
-
-    def _settled(self) -> list[str] | None:
-        """Workers that have been here for a while; None if there is none."""
-        now, present = time.monotonic(), self._workers()
-        old = [name for name in present if now - self._since[name] >= _SETTLED]
-        return [name for name in old if name not in self._silent] or None
-
-    def _within(self, function: Callable[[], T]) -> T:
-        """The result of a call that may hang; TimeoutError if it takes longer than a timeout."""
-        outcome: Outcome[T] = Outcome()
-
-        def work() -> None:
-            try:
-                outcome.set_result(function())
-            except BaseException as error:
-                outcome.set_exception(error)
-
-        threading.Thread(target=work, daemon=True, name="noisyor-cluster").start()
-        return outcome.result(self.timeout)
+def _given_up() -> ClusterError:
+    return ClusterError(f"gave up: what was sent was lost {_ATTEMPTS} times in a row")
 
 
 def _at_fault(item: Any, job: Shared) -> ClusterError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noisyor.data.observations import Observations
-from noisyor.distributed.bits import bits_of
+from noisyor.distributed.bits import bits_of, describe_machine
 from noisyor.distributed.chunks import ClusterRows
 from noisyor.distributed.driver import Cluster, Shared
-from noisyor.distributed.tasks import Job, identify, take_rows
+from noisyor.distributed.tasks import Job, identify, look_at_bits, take_rows
 from noisyor.engines.contract import EngineLike
 from noisyor.engines.reduction import ROWS_OF_BLOCK
 from noisyor.engines.registry import get_engine
+from noisyor.errors import ClusterError
 from noisyor.inference.method import Method
 from noisyor.network.graph import Network
 
@@ -42,7 +44,7 @@ class Session(NamedTuple):
 
     def task_rows(self, n_rows: int) -> int:
         """Rows of a task of a sum over so many: a power of two of blocks. No bit depends on it."""
-        enough, size = _TASKS_PER_THREAD * self.cluster.n_threads, _FEWEST_ROWS_OF_TASK
+        enough, size = _TASKS_PER_THREAD * self.cluster.workers.n_threads, _FEWEST_ROWS_OF_TASK
         while n_rows >= 2 * size * enough:
             size *= 2
         return size
@@ -84,10 +86,30 @@ def session(
         engine = get_engine(engine, n_threads=1)
     known = ClusterRows(client, rows, None if network is None else network.n_visible)
     job = Job(network, known.reader, engine, method, **more)
-    cluster.check_bits(job, exact)
-    if exact:
-        job = replace(job, bits=bits_of(method, engine, job.sampling))
+    job = replace(job, bits=_agreed_bits(cluster, job, exact))
     try:
         yield Session(cluster, known, cluster.share(job))
     finally:
         known.forget()
+
+
+def _agreed_bits(cluster: Cluster, job: Job, exact: bool) -> str | None:
+    """What workers must compute; None for anything. Those that are there are asked.
+
+    Whoever joins later is tested by its first task.
+    """
+    asked = (job.method, job.engine, job.sampling)
+    mine, found = bits_of(*asked), cluster.ask_all(look_at_bits, *asked)
+    other = sorted(name for bits, name in found if bits != mine)
+    if other:
+        message = (
+            f"{'; '.join(other)} compute{'s' * (len(other) == 1)} other bits than this process "
+            f"({describe_machine()})"
+        )
+        if exact:
+            raise ClusterError(
+                f"{message}: results would depend on who computes what. Use machines and versions "
+                "that agree, or exact=False if the last digits do not matter"
+            )
+        warnings.warn(message, RuntimeWarning, stacklevel=5)
+    return mine if exact else None

@@ -120,7 +120,7 @@ class _StartsOnCluster:
         return pending.result()
 
     def _begin_more(self) -> None:
-        while self._coming and len(self._begun) < self._cluster.n_threads:
+        while self._coming and len(self._begun) < self._cluster.workers.n_threads:
             request = self._coming.popleft()
             if request not in self._begun:
                 self._begun[request] = self._cluster.begin(run_start, request, self._starts)
