@@ -23,6 +23,7 @@ from .hpo.settings import DiseaseSettings as DiseaseSettings
 from .ontology import Ontology as Ontology
 from .ontology import read_ontology as read_ontology
 from .outlook import Interview as Interview
+from .outlook import Interviewer as Interviewer
 from .outlook import LikelyFinding as LikelyFinding
 from .outlook import Question as Question
 from .outlook import interview as interview

@@ -40,7 +40,7 @@ _MAX_CELLS = 4_000_000
 _WEIGHTED_STATES = 200
 _START_SAMPLES = 16  # explanations from which chains start, and by which findings are attributed
 _FORGOTTEN = 4  # first sweeps, in which chains forget where they started
-_KEPT = 8  # sweeps that count
+_KEPT, _APART = 4, 2  # sweeps that count, every other: neighbours are much alike
 
 
 class Belief(NamedTuple):
@@ -154,9 +154,9 @@ def _swept(part: Subnetwork, n_chains: int, seed: int, engine: EngineLike) -> Be
     evidence = Evidence.of(network, rows)
     sweeper, prepared = Runner(engine, network).on("gibbs_sweep")
     kept = []
-    for number in range(_FORGOTTEN + _KEPT):
+    for number in range(_FORGOTTEN + _APART * _KEPT):
         states = sweeper.gibbs_sweep(prepared, evidence, states, NoiseKey(key, number)).states
-        if number >= _FORGOTTEN:
+        if number >= _FORGOTTEN and (number - _FORGOTTEN + 1) % _APART == 0:
             kept.append(states)
     drawn = np.stack(kept)
     of_chain = drawn.mean(axis=0)  # (n_chains, n_hidden)

@@ -89,6 +89,8 @@ def prior_marginals(
     if known is not None:
         result = network.sets.given(result, known, np.asarray(probability))
         below[known] = False
+    if network.n_layers == 1:
+        return result
     edges = edge_matrix(network, probability=True)[network.n_visible :]
     for level in range(1, network.n_layers):
         nodes = np.flatnonzero(below & (network.hidden_levels == level))

@@ -92,14 +92,16 @@ def _part(network: Network, visible: LongArray, hidden: LongArray) -> Network:
         leak_param = np.r_[leak_param[: len(visible)], len(theta) + np.arange(len(hidden))]
         theta = np.r_[theta, priors]
         free = np.r_[free, free[network.leak_param[network.n_visible + hidden]]]
+    # Only the parameters that are used: a few findings of a large network have few.
+    used, number = np.unique(np.r_[network.param[edges], leak_param], return_inverse=True)
     return Network(
         n_visible=len(visible),
         n_hidden=len(hidden),
         child_ptr=np.concatenate([[0], np.cumsum(counts)]),
         parent=new_number[network.parent[edges]].astype(np.int32),
-        param=network.param[edges],
-        leak_param=leak_param,
-        theta=theta,
-        free=free,
+        param=number[: len(edges)].astype(np.int32),
+        leak_param=number[len(edges) :].astype(np.int32),
+        theta=theta[used],
+        free=free[used],
         alternatives=network.sets.of_some(hidden),
     )

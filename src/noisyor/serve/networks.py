@@ -9,10 +9,9 @@ import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
-from noisyor.diagnosis.belief import RankingMethod
 from noisyor.diagnosis.counterfactual import cause_shifts
 from noisyor.diagnosis.findings import find_visible
-from noisyor.diagnosis.outlook import Interview, interview
+from noisyor.diagnosis.outlook import Interview, Interviewer
 from noisyor.engines.registry import get_engine
 from noisyor.network.labels import hidden_names, visible_label
 from noisyor.report.inputs import Model
@@ -21,7 +20,7 @@ from noisyor.serve.subjects import MOST_LISTED, REMEMBERED, Answer, Findings, ma
 
 __all__ = ["NetworkSubject"]
 
-_CHAINS = 32
+_CHAINS = 48
 _MOST_PIXELS = 4096
 
 
@@ -34,15 +33,15 @@ class NetworkSubject:
             network = replace(network, hidden_names=hidden_names(network, model.kind))
         self.model, self.network = model, network
         # Requests run beside each other; each of them takes one thread.
-        self._engine = get_engine("auto", n_threads=1)
+        engine = get_engine("auto", n_threads=1)
+        self._interviewer = Interviewer(network, n_samples=_CHAINS, engine=engine)
         self._names = [visible_label(network, i) for i in range(network.n_visible)]
         self._folded = [name.casefold() for name in self._names]
-        self._base: FloatArray | None = None
-        self._base = self._ask(Findings((), ())).visible
         self._remembered = lru_cache(REMEMBERED)(self._ask)
+        self._remembered_chances = lru_cache(REMEMBERED)(self._chances)
         # The first answer loads compiled code; nobody should wait for that.
-        common = int(np.argmax(self._base))
-        self._ask(Findings((common,), ()), "sweeps")
+        common = Findings((int(np.argmax(self._interviewer.base)),), ())
+        self._interviewer.ask(self._row(common), method="sweeps")
 
     def about(self) -> Answer:
         """What the model is."""
@@ -72,7 +71,8 @@ class NetworkSubject:
     def complete(self, text: str, limit: int) -> list[Answer]:
         """Findings whose names hold a text."""
         return [
-            {**self._named(i), "hint": ""} for i in matches(self._folded, text, limit, self._base)
+            {**self._named(i), "hint": ""}
+            for i in matches(self._folded, text, limit, self._interviewer.base)
         ]
 
     def explain(self, findings: Findings, top: int) -> Answer:
@@ -120,10 +120,10 @@ class NetworkSubject:
     def what_if(self, findings: Findings, finding: int) -> Answer:
         """What one finding changes."""
         now, others = findings.states_of(finding)
-        before = self._remembered(findings).probability
+        before = self._remembered_chances(findings)
         changes = []
         for state in others:
-            after = self._remembered(findings.but(finding, state)).probability
+            after = self._remembered_chances(findings.but(finding, state))
             shifts = cause_shifts(
                 self.network, self._row(findings), before, after, rivalry=state == "present"
             )
@@ -144,16 +144,11 @@ class NetworkSubject:
             )
         return {"finding": self._named(finding), "now": now, "changes": changes}
 
-    def _ask(self, findings: Findings, method: RankingMethod | None = None) -> Interview:
-        return interview(
-            self.network,
-            self._row(findings),
-            top=MOST_LISTED,
-            method=method,
-            n_samples=_CHAINS,
-            base=self._base,
-            engine=self._engine,
-        )
+    def _ask(self, findings: Findings) -> Interview:
+        return self._interviewer.ask(self._row(findings), top=MOST_LISTED)
+
+    def _chances(self, findings: Findings) -> FloatArray:
+        return self._interviewer.probability(self._row(findings))
 
     def _row(self, findings: Findings) -> Observations:
         return Observations.from_evidence(
@@ -167,7 +162,3 @@ class NetworkSubject:
     def _is_drawn(self) -> bool:
         """Whether there is an image to draw."""
         return len(self.network.visible_shape) == 2 and self.network.n_visible <= _MOST_PIXELS
-
-
-def _thousandths(chance: FloatArray) -> list[int]:
-    return [int(value) for value in np.rint(1000 * chance)]
