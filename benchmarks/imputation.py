@@ -1,10 +1,15 @@
 """Entries that were hidden: how well each model predicts them from the rest of their row.
 
-    python benchmarks/imputation.py [--data DIR] [--only NAME ...] [--out results/imputation.json]
+    python benchmarks/imputation.py [--data DIR] [--extra DIR] [--only NAME ...] [--out FILE]
 
-A tenth of the entries of the test rows is hidden. Models are learned from complete training rows,
-and all that is chosen is chosen by validation rows (those of the set; of zoo, a part of each fold's
-training rows). Each finished set is kept and not run again.
+A tenth of the observed entries of the test rows is hidden; entries that a table leaves open stay
+unobserved, in training rows too. All that is chosen is chosen by validation rows (those of the set,
+else a part of each fold's training rows); then every model learns from training and validation rows
+together. Each finished set is kept and not run again.
+
+``--extra`` is a folder with tables that cannot be shipped: ``votes.csv`` (y, n and blank; the
+column ``party`` is left out), ``mushroom.csv`` (one-hot, 0 and 1; ``class`` is left out) and
+``groceries.csv`` (one basket a line, items separated by commas). What is not there is skipped.
 """
 
 from __future__ import annotations
@@ -24,8 +29,21 @@ from sklearn.model_selection import KFold
 import noisyor as nor
 from _measure import Machine, significant
 from _problems import data_directory
+from noisyor.estimators import NoisyOrImputer
 
-SETS = ("zoo", "amzn_gifts", "amzn_furniture", "amzn_media", "nltcs", "plants", "jester")
+SMALL = ("zoo", "votes")
+EXTRA = {"votes": "party", "mushroom": "class", "groceries": None}
+SETS = (
+    *SMALL,
+    "mushroom",
+    "groceries",
+    "amzn_gifts",
+    "amzn_furniture",
+    "amzn_media",
+    "nltcs",
+    "plants",
+    "jester",
+)
 HIDDEN_SHARE = 0.1
 TEST_ROWS = 2000
 FOLDS = 10
@@ -33,46 +51,69 @@ PARTS = ("train", "valid", "test")
 CLIPS = (1e-4, 1e-3, 1e-2, 3e-2)
 
 Array = npt.NDArray[Any]
+Part = tuple[Array, Array, Array]
 Model = Callable[[Array, Array, Array], Array]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=None)
+    parser.add_argument("--extra", type=Path, default=None)
     parser.add_argument("--only", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--out", type=Path, default=Path("results/imputation.json"))
     options = parser.parse_args()
-    data = data_directory(options.data)
-    if data is None:
-        parser.error("the folder of the data is needed: --data DIR or NOISYOR_DATA")
     record: dict[str, Any] = {"command": "python benchmarks/imputation.py", "sets": {}}
     if options.out.exists():
         record = json.loads(options.out.read_text())
     for name in options.only:
         if name in record["sets"]:
             continue
+        path = place(name, data_directory(options.data), options.extra)
+        if path is None:
+            print(name, "is not there, skipped", flush=True)
+            continue
         machine = Machine()
-        result = run(load(name, data))
+        result = run(load(name, path))
         record["sets"][name] = {**result, "machine": machine.describe()}
         options.out.write_text(json.dumps(record, indent=1) + "\n")
         print(name, {k: v["log_loss"] for k, v in result["methods"].items()}, flush=True)
 
 
-def load(name: str, data: Path) -> list[tuple[Array, Array, Array]]:
-    """Train, valid and test rows, of every fold."""
+def place(name: str, data: Path | None, extra: Path | None) -> Path | None:
+    """The file of a set, None if there is none."""
+    folder, file = data, f"density/{name}.npz"
+    if name in EXTRA:
+        folder, file = extra, f"{name}.csv"
+    elif name == "zoo":
+        file = "bmf_zoo.npz"
+    return folder / file if folder is not None and (folder / file).exists() else None
+
+
+def load(name: str, path: Path) -> list[Part]:
+    """Train, valid and test rows, of every fold; NaN where the table leaves an entry open."""
+    if name not in EXTRA and name not in SMALL:
+        with np.load(path) as file:
+            width = int(file["n_columns"])
+            found = [np.unpackbits(file[part], axis=1, count=width).astype(float) for part in PARTS]
+        return [(found[0], found[1], found[2][:TEST_ROWS])]
     if name == "zoo":
-        with np.load(data / "bmf_zoo.npz") as file:
-            rows = file["X"].astype(np.uint8)
-        parts = []
-        for train, test in KFold(FOLDS, shuffle=True, random_state=0).split(rows):
-            cut = len(train) * 4 // 5
-            order = np.random.default_rng(0).permutation(train)
-            parts.append((rows[order[:cut]], rows[order[cut:]], rows[test]))
-        return parts
-    with np.load(data / "density" / f"{name}.npz") as file:
-        width = int(file["n_columns"])
-        found = [np.unpackbits(file[part], axis=1, count=width) for part in PARTS]
-    return [(found[0], found[1], found[2][:TEST_ROWS])]
+        with np.load(path) as file:
+            rows = file["X"].astype(float)
+    else:
+        dropped = EXTRA[name]
+        options = nor.tables.ReadOptions(
+            drop=() if dropped is None else (dropped,),
+            truth="y/n" if name == "votes" else None,
+            format="baskets" if name == "groceries" else None,
+        )
+        rows = nor.read_table(path, options).observations.to_dense().astype(float)
+    folds = FOLDS if name in SMALL else 5
+    parts = []
+    for train, test in KFold(folds, shuffle=True, random_state=0).split(rows):
+        cut = len(train) * 4 // 5 if name in SMALL else len(train) * 7 // 8
+        order = np.random.default_rng(0).permutation(train)
+        parts.append((rows[order[:cut]], rows[order[cut:]], rows[test]))
+    return parts if name in SMALL else [(*parts[0][:2], parts[0][2][:TEST_ROWS])]
 
 
 def run(parts: list[tuple[Array, Array, Array]]) -> dict[str, Any]:
@@ -80,6 +121,7 @@ def run(parts: list[tuple[Array, Array, Array]]) -> dict[str, Any]:
     truths, hidden = [], []
     for number, (_, _, test) in enumerate(parts):
         hide = np.random.default_rng(number).random(test.shape) < HIDDEN_SHARE
+        hide &= ~np.isnan(test)
         hidden.append(hide)
         truths.append(test[hide])
     truth = np.concatenate(truths)
@@ -121,23 +163,26 @@ def calibration_gap(chance: Array, truth: Array) -> float:
 
 def independent(train: Array, valid: Array, given: Array) -> Array:
     rows = np.concatenate([train, valid])
-    share = (rows.sum(axis=0) + 0.5) / (len(rows) + 1.0)
+    share = (np.nansum(rows, axis=0) + 0.5) / ((~np.isnan(rows)).sum(axis=0) + 1.0)
     return np.broadcast_to(share, given.shape)
 
 
 def mixture(train: Array, valid: Array, given: Array) -> Array:
     """The classes of a row by what is observed of it, and their mean."""
-    found = nor.search.learn_mixture(train, held_out=valid)
-    chance = found.probability
-    log_on, log_off = np.log(chance), np.log1p(-chance)
-    joint = (given == 1) @ log_on.T + (given == 0) @ log_off.T + np.log(found.share)
-    belongs = np.exp(joint - joint.max(axis=1, keepdims=True))
-    return np.asarray(belongs / belongs.sum(axis=1, keepdims=True) @ chance)
+    chosen = nor.search.learn_mixture(train, held_out=valid)
+    found = nor.search.learn_mixture(
+        np.concatenate([train, valid]),
+        chosen.n_classes,
+        smoothing=chosen.smoothing,
+        max_rounds=max(1, chosen.rounds),
+    )
+    return np.asarray(found.classes(given) @ found.probability)
 
 
 def noisyor(train: Array, valid: Array, given: Array) -> Array:
-    fitted = nor.learning.learn_density(train, held_out=valid, progress=False)
-    return nor.inference.predict_visible(fitted.network, given, observed="kept").probability
+    """What a user gets without a setting; it sets rows aside by itself."""
+    imputer = NoisyOrImputer(output="probability")
+    return np.asarray(imputer.fit(np.concatenate([train, valid])).transform(given))
 
 
 def iterative(train: Array, valid: Array, given: Array) -> Array:
@@ -145,10 +190,11 @@ def iterative(train: Array, valid: Array, given: Array) -> Array:
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401
     from sklearn.impute import IterativeImputer
 
-    imputer = IterativeImputer(random_state=0).fit(train.astype(float))
-    hide = np.random.default_rng(99).random(valid.shape) < HIDDEN_SHARE
+    imputer = IterativeImputer(random_state=0).fit(train)
+    hide = (np.random.default_rng(99).random(valid.shape) < HIDDEN_SHARE) & ~np.isnan(valid)
     tried = imputer.transform(np.where(hide, np.nan, valid))[hide]
     clip = min(CLIPS, key=lambda c: log_loss(valid[hide], np.clip(tried, c, 1 - c), labels=[0, 1]))
+    imputer = IterativeImputer(random_state=0).fit(np.concatenate([train, valid]))
     return np.asarray(np.clip(imputer.transform(given), clip, 1.0 - clip))
 
 
