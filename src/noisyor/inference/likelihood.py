@@ -19,6 +19,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.inference.evidence import EvidenceEstimate, explore_configurations
 from noisyor.inference.exact import configurations_of, log_joint_table
 from noisyor.inference.posterior import row_blocks
+from noisyor.inference.set_states import log_p_by_states, states_can_be_summed
 from noisyor.inference.weighted import content_ids, few_configurations
 from noisyor.network.graph import Network
 
@@ -89,8 +90,10 @@ def log_probability(
     seed = check_seed(seed)
     observations = Observations.of(X, n_visible=network.n_visible)
     rows, numbers = observations.merged()
-    if few_configurations(network):
-        value = _enumerated(network, rows, progress)[numbers]
+    if states_can_be_summed(network) or few_configurations(network):
+        summed = states_can_be_summed(network)
+        value = log_p_by_states(network, rows) if summed else _enumerated(network, rows, progress)
+        value = value[numbers]
         error, bound, exact = np.zeros(len(value)), value, True
     else:
         found = explore_configurations(

@@ -9,5 +9,6 @@ from .features import search_features as search_features
 from .memberships import cover_rows as cover_rows
 from .mixture import BernoulliMixture as BernoulliMixture
 from .mixture import learn_mixture as learn_mixture
+from .mixture_average import average_mixtures as average_mixtures
 from .mixture_start import start_from_mixture as start_from_mixture
 from .topic_start import start_from_topics as start_from_topics

@@ -11,7 +11,10 @@ from noisyor.engines import NumbaEngine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import enumerate_posterior
 from noisyor.learning import learn_density
+from noisyor.learning.judge import hold_out
+from noisyor.learning.recipes import density
 from noisyor.learning.recipes.density import _pyramid
+from noisyor.search import mixture_average
 
 SIZES = [2, 2]
 
@@ -26,9 +29,22 @@ def two_respects(n_rows: int, seed: int) -> Observations:
     return Observations.of((generator.random((n_rows, 12)) < np.hstack(parts)).astype(float))
 
 
+def many_kinds(n_rows: int, seed: int) -> Observations:
+    """Rows of twenty kinds in sixteen columns: too many to learn well from two hundred rows."""
+    kinds = np.where(np.random.default_rng(0).random((20, 16)) < 0.4, 0.9, 0.1)
+    generator = np.random.default_rng([seed, 1])
+    chosen = kinds[generator.integers(0, 20, n_rows)]
+    return Observations.of((generator.random(chosen.shape) < chosen).astype(float))
+
+
 @pytest.fixture(scope="module")
 def fitted():
     return learned(3)
+
+
+@pytest.fixture(scope="module")
+def averaged():
+    return learn_density(many_kinds(200, 0), held_out=many_kinds(200, 1), progress=False)
 
 
 def learned(seed: int):
@@ -80,7 +96,7 @@ class TestLayouts:
         assert one.network.n_hidden == 1
 
     @pytest.mark.parametrize(
-        ("total", "sizes"), [(1, [1]), (2, [1, 1]), (5, [3, 1, 1]), (100, [50, 25, 13, 12])]
+        ("total", "sizes"), [(1, [1]), (2, [1, 1]), (5, [3, 1, 1]), (100, [50, 25, 25])]
     )
     def test_pyramids(self, total, sizes):
         assert _pyramid(total) == sizes
@@ -88,9 +104,50 @@ class TestLayouts:
     def test_the_number_of_hidden_nodes_is_found(self):
         """The mixtures on the way to the best number of classes are where pyramids start."""
         found = learn_density(two_respects(800, 0), held_out=two_respects(400, 1), progress=False)
-        first, second, *others = (one["sets"] for one in found.settings["tried"])
-        assert second == [first[0], first[0] // 2]
-        assert all(sizes in (second, _pyramid(sum(sizes))) for sizes in others)
+        tried = found.settings["tried"]
+        first, *others = (one["sets"] for one in tried if one["averaged"] == 1)
+        assert others
+        assert all(sizes in ([*first, first[0] // 2], _pyramid(sum(sizes))) for sizes in others)
+
+    def test_mixtures_are_averaged_if_the_number_is_open(self, averaged):
+        settings = averaged.settings
+        first, average, *_ = settings["tried"]
+        assert first["averaged"] == 1
+        assert average["averaged"] > 1
+        assert average["held_out"] > first["held_out"]
+        assert settings["averaged"] == average["averaged"]
+        assert settings["sets"] == [averaged.network.n_hidden] == average["sets"]
+        assert averaged.network.sets.n_sets == 1
+
+    def test_an_average_has_the_probability_that_was_recorded(self, averaged):
+        rows = many_kinds(200, 1)
+        found = nor.inference.log_probability(averaged.network, rows)
+        assert found.exact
+        assert found.mean == pytest.approx(averaged.settings["tried"][1]["held_out"], abs=1e-3)
+
+    def test_sets_that_are_behind_at_the_first_look_go_no_further(self, averaged):
+        raced = [one for one in averaged.settings["tried"] if len(one["sets"]) > 1]
+        assert raced
+        assert all(one["rounds"] <= 20 for one in raced)
+
+    def test_an_average_is_learned_again_from_all_rows(self, monkeypatch):
+        """Without rows to judge by a tenth is held out; then every mixture sees all rows."""
+        monkeypatch.setattr(mixture_average, "clear_gain", lambda *_: True)  # few rows decide
+        rows = many_kinds(200, 0)
+        found = learn_density(rows, max_rounds=1, progress=False)
+        assert found.settings["averaged"] > 1
+        own = nor.inference.log_probability(found.network, rows).mean
+        learned, judges = hold_out(rows, None, 0)
+        part = learn_density(learned, held_out=judges, max_rounds=1, progress=False)
+        assert part.settings["sets"] == found.settings["sets"]
+        assert own > nor.inference.log_probability(part.network, rows).mean
+
+    def test_large_tables_are_sampled_by_their_ones(self, monkeypatch):
+        monkeypatch.setattr(density, "_MAX_ONES", 30)
+        rows = Observations.of(np.eye(100))
+        assert density._not_too_many(rows, 0).n_rows == 30
+        monkeypatch.setattr(density, "_MAX_ROWS", 7)
+        assert density._not_too_many(rows, 0).n_rows == 7
 
 
 class TestRecord:

@@ -1,8 +1,8 @@
 """A network for the probability of rows: sets of alternatives, learned by Gibbs sampling.
 
-One set of alternatives with edges to all columns is a mixture of Bernoullis, and every further set
-makes it richer: the rows are of some kind in several respects at once. How many sets of what size
-is decided by held-out rows.
+One set of alternatives with edges to all columns is a mixture of Bernoullis, or the average of
+several mixtures. Every further set makes it richer: the rows are of some kind in several respects
+at once. How many sets of what size, and how many mixtures, is decided by held-out rows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, Literal
 
 import numpy as np
@@ -22,12 +22,14 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
 from noisyor.inference.evidence import explore_configurations
+from noisyor.inference.set_states import log_p_by_states, states_can_be_summed
 from noisyor.learning.gibbs_em import ChainsInMemory, GibbsRounds
 from noisyor.learning.judge import hold_out
 from noisyor.learning.recipes.fit import FitResult
 from noisyor.learning.state import Evaluation, History
 from noisyor.network.graph import Network
 from noisyor.search.mixture import BernoulliMixture, learn_mixture, mixtures_by_size
+from noisyor.search.mixture_average import clear_gain, learn_again, learn_members, pooled
 from noisyor.search.mixture_start import start_from_mixture
 from noisyor.search.restarts import sample_rows
 
@@ -49,15 +51,15 @@ _MORE, _PATIENCE = 80, 2
 _STARTS = 2
 """Starts of the layout that leads at the first look: rounds may end in a worse optimum."""
 
-_MAX_ENTRIES = 2**24
-"""Above this many entries, a random subset of the rows is learned from."""
+_MAX_ROWS, _MAX_ONES = 2**18, 2**24
+"""With more rows, or more ones in them, a random subset of the rows is learned from."""
 
-_SETS = 4
+_MAX_WORK = 2**28
+"""Ones times hidden nodes, at most, of layouts that are tried unasked: a second a round."""
+
+_SETS = 3
 """Sets of a pyramid: rows of hundreds of kinds are often of some dozen kinds in one respect, and of
 ever fewer in others."""
-
-_SMALLEST = 8
-"""Hidden nodes of the smallest pyramid."""
 
 _FIRST_JUDGES, _JUDGES = 300, 1000
 """Held-out rows that are looked at, at most: at the first look, and later."""
@@ -86,6 +88,10 @@ def learn_density(
     drop half of them, and the last goes on as long as it gains. It is kept if it is better than the
     best mixture by more than the standard error of their difference.
 
+    If the number of hidden nodes is left open, mixtures from several starts are averaged
+    (`average_mixtures`): one set of up to 4,096 alternatives, which is hard to read and hard to
+    beat. Sets that are behind it at a look go no further. For a small network give a number.
+
     Parameters
     ----------
     X : binary data (n_rows, n_visible). Rows that repeat are worked on once, weights count.
@@ -100,8 +106,9 @@ def learn_density(
 
     Returns
     -------
-    The network; the record, whose evaluations are estimates of the held-out log p; and settings,
-    with the sizes of the sets, and what every layout reached when it was dropped.
+    The network; the record, whose evaluations are held-out log p, exact or estimated; and settings,
+    with the sizes of the sets, the number of mixtures that were averaged, and what every layout
+    reached when it was dropped.
 
     Examples
     --------
@@ -123,13 +130,15 @@ def learn_density(
         judges = rows if judges is None else judges
     else:
         judges = Observations.of(held_out, n_visible=rows.n_visible)
-    _, rows = sample_rows(rows, _MAX_ENTRIES, seed)
-    search = _Search(rows.merged()[0], judges, max_rounds, seed, engine, progress)
-    if sets is None:
-        sets = _layouts(n_components, search)
-    layouts = [list(layout) for layout in sets]
+    rows = _not_too_many(rows, seed).merged()[0]
+    search = _Search(rows, judges, max_rounds, seed, engine, progress)
+    layouts = _layouts(n_components, search) if sets is None else [list(one) for one in sets]
     plain = [search.plain(layout) for layout in layouts if len(layout) == 1]
-    best, raced = search.race([layout for layout in layouts if len(layout) > 1])
+    hurdles = plain if sets is None else []
+    if sets is None and isinstance(n_components, str):
+        plain = [*plain, *search.averaged()]
+        hurdles = [plain[0], plain[-1]]
+    best, raced = search.race([layout for layout in layouts if len(layout) > 1], hurdles)
     simplest = max(plain, key=lambda one: one.score, default=None)
     if best is None or (simplest is not None and not search.clearly_better(best, simplest)):
         best = simplest
@@ -141,10 +150,16 @@ def learn_density(
     settings = {
         "objective": "probability",
         "sets": best.layout,
+        "averaged": max(1, len(best.members)),
         "rounds": best.rounds,
         "seed": seed,
         "tried": [
-            {"sets": one.layout, "rounds": one.rounds, "held_out": one.score}
+            {
+                "sets": one.layout,
+                "averaged": max(1, len(one.members)),
+                "rounds": one.rounds,
+                "held_out": one.score,
+            }
             for one in [*plain, *raced]
         ],
     }
@@ -152,14 +167,21 @@ def learn_density(
     return FitResult(network, History(evaluations=evaluations), settings)
 
 
+def _not_too_many(rows: Observations, seed: int) -> Observations:
+    """All rows, or a random subset of a large table."""
+    of_row = max(1.0, rows.n_active / rows.n_rows)
+    count = max(1, min(_MAX_ROWS, int(_MAX_ONES / of_row)))
+    return sample_rows(rows, count * rows.n_visible, seed)[1]
+
+
 def _layouts(n_components: int | str, search: _Search) -> list[list[int]]:
-    """Sizes of sets to try: one set, two, and pyramids."""
+    """Sizes of sets to try: one set, two, and a pyramid."""
     if isinstance(n_components, str):
         n_classes = search.best_size()
-        totals = [n_classes // 2**step for step in range(3)]
         # Some tables need all classes of the mixture, and gain by a second respect beside them.
-        layouts = [[n_classes], [n_classes, n_classes // 2]]
-        layouts += [_pyramid(total) for total in totals if total >= _SMALLEST]
+        layouts = [[n_classes], [n_classes, n_classes // 2], _pyramid(n_classes)]
+        most = _MAX_WORK // max(1, search.rows.n_active)
+        layouts = layouts[:1] + [layout for layout in layouts[1:] if sum(layout) <= most]
     else:
         half = n_components // 2
         layouts = [[n_components], [n_components - half, half], _pyramid(n_components)]
@@ -171,7 +193,7 @@ def _layouts(n_components: int | str, search: _Search) -> list[list[int]]:
 
 
 def _pyramid(total: int) -> list[int]:
-    """Four sets at most, each half as large as the one before, the last two alike."""
+    """Three sets at most, each half as large as the one before, the last two alike."""
     sizes: list[int] = []
     rest = total
     while rest and len(sizes) < _SETS - 1:
@@ -185,8 +207,9 @@ class _Found:
     """A layout on its way: its network, held-out log p of every row looked at and their mean.
 
     ``rounds`` and ``curve``: at which number of rounds the network was best, and the mean at every
-    look. ``sampler`` goes on with it, ``done`` is how far it is; a mixture has none. ``start`` is
-    the number of its start; ``is_rough`` if held-out rows had at most a first look.
+    look. ``sampler`` goes on with it, ``done`` is how far it is; a mixture has none, but
+    ``members``, the mixtures whose average it is. ``start`` is the number of its start;
+    ``is_rough`` if held-out rows had at most a first look.
     """
 
     layout: list[int]
@@ -196,6 +219,7 @@ class _Found:
     rounds: int = 0
     curve: list[tuple[int, float]] = field(default_factory=list)
     sampler: GibbsRounds | None = None
+    members: list[BernoulliMixture] = field(default_factory=list)
     done: int = 0
     start: int = 0
     is_rough: bool = True
@@ -215,7 +239,7 @@ class _Search:
     ) -> None:
         self.rows, self.judges, self.max_rounds = rows, judges.merged()[0], max_rounds
         self.seed, self.engine, self.progress = seed, engine, progress
-        self._mixtures: dict[int, BernoulliMixture] = {}
+        self._mixtures: dict[int, tuple[BernoulliMixture, float]] = {}
         order = np.random.default_rng([seed, 2]).permutation(judges.n_rows)
         self._few = _at_most(_JUDGES, judges, order)
         self._fewest = _at_most(_FIRST_JUDGES, judges, order)
@@ -223,50 +247,73 @@ class _Search:
     def best_size(self) -> int:
         """Number of classes of the mixture that is best for the judges."""
         found = mixtures_by_size(self.rows, self.judges, seed=self.seed, progress=self.progress)
-        self._mixtures |= {size: mixture for size, (mixture, _) in found.items()}
+        self._mixtures |= found
         return max(found, key=lambda size: found[size][1])
 
     def mixture(self, n_classes: int) -> BernoulliMixture:
         """A mixture of so many classes; each is learned once."""
         if n_classes not in self._mixtures:
-            self._mixtures[n_classes] = learn_mixture(
+            learned = learn_mixture(
                 self.rows, n_classes, held_out=self.judges, seed=self.seed, progress=self.progress
             )
-        return self._mixtures[n_classes]
+            self._mixtures[n_classes] = learned, -np.inf
+        return self._mixtures[n_classes][0]
 
     def plain(self, layout: list[int]) -> _Found:
         """A single set: the mixture, which its own rounds have brought to the best already."""
-        mixture = self.mixture(layout[0])
-        per_row = mixture.log_probability(self._few)
-        score = self._few.mean(per_row)
-        network = start_from_mixture(mixture)
-        return _Found(layout, network, per_row, score, curve=[(0, score)])
+        return self._average([self.mixture(layout[0])])
 
-    def race(self, layouts: list[list[int]]) -> tuple[_Found | None, list[_Found]]:
-        """The best of several layouts, None if none came to a close look, and all that set out."""
+    def averaged(self) -> list[_Found]:
+        """The average of several mixtures of about the best size, if it is better than one."""
+        members = learn_members(
+            self.rows, self.judges, self._mixtures, seed=self.seed, progress=self.progress
+        )
+        return [self._average(members)] if len(members) > 1 else []
+
+    def _average(self, members: list[BernoulliMixture]) -> _Found:
+        mixture = pooled(members)
+        per_row = mixture.log_probability(self._few)
+        score, layout = self._few.mean(per_row), [mixture.n_classes]
+        network = start_from_mixture(mixture)
+        return _Found(layout, network, per_row, score, curve=[(0, score)], members=members)
+
+    def race(
+        self, layouts: list[list[int]], hurdles: Sequence[_Found] = ()
+    ) -> tuple[_Found | None, list[_Found]]:
+        """The best of several layouts, None if none came to a close look, and all that set out.
+
+        ``hurdles`` are mixtures that the leader has to be ahead of, one at each look: where it is
+        not, the race is over.
+        """
         if not layouts:
             return None, []
         runners = [self._start(layout, 0) for layout in layouts]
         everyone = list(runners)
         total = len(runners) * _LOOKS[0] + _STARTS * _LOOKS[1] + self.max_rounds
-        with (
-            progress_bar(total, "sets", "rounds", self.progress) as bar,
-            suppress(TimeUpError),
-        ):
-            for look in _LOOKS:
+        with progress_bar(total, "sets", "rounds", self.progress) as bar, suppress(TimeUpError):
+            for look, hurdle in zip_longest(_LOOKS, hurdles):
                 first = look == _LOOKS[0]
                 for runner in runners:
                     self._advance(runner, look, bar, first=first)
                 runners.sort(key=lambda one: -one.score)
+                if hurdle is not None and runners[0].score <= self._height(hurdle, first):
+                    runners = []
+                    break
                 runners = runners[: -(-len(runners) // 2)] if first else runners[:1]
                 if first:
                     again = [self._start(runners[0].layout, n) for n in range(1, _STARTS)]
                     runners, everyone = runners + again, everyone + again
-            (best,) = runners
-            while best.done < min(self.max_rounds, best.rounds + _PATIENCE * _MORE):
-                self._advance(best, best.done + _MORE, bar)
+            for best in runners:
+                while best.done < min(self.max_rounds, best.rounds + _PATIENCE * _MORE):
+                    self._advance(best, best.done + _MORE, bar)
         close = [one for one in everyone if not one.is_rough]
         return max(close, key=lambda one: one.score, default=None), everyone
+
+    def _height(self, hurdle: _Found, first: bool) -> float:
+        """Mean log p that a mixture gives the rows of a look."""
+        if not first:
+            return hurdle.score
+        return self._fewest.mean(pooled(hurdle.members).log_probability(self._fewest))
 
     def _start(self, layout: list[int], number: int) -> _Found:
         """Start a layout, for the first time or another one."""
@@ -306,18 +353,12 @@ class _Search:
 
     def with_all(self, found: _Found, rows: Observations) -> Network:
         """The layout that was found, learned from all rows for as many rounds."""
-        _, rows = sample_rows(rows, _MAX_ENTRIES, self.seed)
-        rows, classes = rows.merged()[0], self.mixture(found.layout[0])
-        classes = learn_mixture(
-            rows,
-            classes.n_classes,
-            smoothing=classes.smoothing,
-            max_rounds=max(1, classes.rounds),
-            seed=self.seed,
-            progress=self.progress,
-        )
+        rows = _not_too_many(rows, self.seed)
+        members = found.members or [self.mixture(found.layout[0])]
+        members = learn_again(members, rows, seed=self.seed, progress=self.progress)
         if found.sampler is None:
-            return start_from_mixture(classes)
+            return start_from_mixture(pooled(members))
+        rows, classes = rows.merged()[0], members[0]
         network, sampler = self._sampler(found.layout, rows, classes, found.start)
         with progress_bar(found.rounds, "all rows", "rounds", self.progress) as bar:
             for before, look in pairwise([0, *(look for look, _ in found.curve)]):
@@ -327,13 +368,12 @@ class _Search:
 
     def clearly_better(self, one: _Found, other: _Found) -> bool:
         """Whether held-out rows prefer one by more than the standard error of the difference."""
-        weight, difference = self._few.row_weights, one.per_row - other.per_row
-        mean = self._few.mean(difference)
-        error = np.sqrt((weight * (difference - mean) ** 2).sum()) / weight.sum()
-        return bool(mean > error)
+        return clear_gain(self._few, other.per_row, one.per_row)
 
     def _log_probability(self, network: Network, first: bool) -> FloatArray:
         """Log p of the judges; chains start from fewer samples than in `estimate_evidence`."""
+        if states_can_be_summed(network):
+            return log_p_by_states(network, self._fewest if first else self._few)
         n_chains, n_steps = _FIRST_EFFORT if first else _EFFORT
         return explore_configurations(
             network,
