@@ -83,3 +83,34 @@ def test_in_a_pipeline(X, holes):
 def test_wrong_settings(holes, setting, message):
     with pytest.raises(InvalidSettingError, match=message):
         NoisyOrImputer(**setting).fit(holes[0])
+
+
+def test_one_of_each_question_is_filled_in():
+    random = np.random.default_rng(0)
+    kind = random.integers(0, 2, 300)
+    colour = np.eye(3)[np.where(random.random(300) < 0.8, kind, 2)]
+    X = np.hstack([(random.random((300, 4)) < np.where(kind, 0.9, 0.1)[:, None]), colour])
+    imputer = NoisyOrImputer(FAST, output="probability").fit(X)
+    assert [group.columns for group in imputer.one_hot_] == [range(4, 7)]
+    given = X[:3].astype(float)
+    given[0, 4:] = np.nan  # the answer is open
+    given[1, 4:] = [1, np.nan, np.nan]
+    given[2, 4:] = [0, 0, np.nan]
+    chance = imputer.transform(given)[:, 4:]
+    assert chance[0].sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(chance[1], [1, 1 / 302, 1 / 302])
+    np.testing.assert_allclose(chance[2], [0, 0, 1 - 1 / 302])
+
+
+def test_several_networks_are_averaged(holes):
+    given, hide = holes
+    imputer = NoisyOrImputer(FAST, output="probability", n_estimators=3).fit(given)
+    assert len(imputer.estimators_) == 3
+    assert imputer.estimator_ is imputer.estimators_[0]
+    assert all(one.options == FAST.options for one in imputer.estimators_)
+    single = [
+        nor.inference.predict_visible(one.network_, given).probability
+        for one in imputer.estimators_
+    ]
+    assert not np.allclose(single[0], single[1])
+    np.testing.assert_allclose(imputer.transform(given)[hide], np.mean(single, axis=0)[hide])

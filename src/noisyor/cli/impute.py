@@ -58,8 +58,9 @@ def impute(
 ) -> None:
     """Fill in the missing entries of DATA by what MODEL makes of the others in their row.
 
-    Observed entries are written as they are. DATA has all columns of the model; one that was not
-    observed at all is empty.
+    Observed entries are written as they are. Neighbouring columns of which exactly one is 1 in all
+    complete rows are filled in such that this holds. DATA has all columns of the model; one that
+    was not observed at all is empty.
 
     \b
     Examples:
@@ -76,6 +77,7 @@ def impute(
 
     from noisyor._util.atomic import write_atomically
     from noisyor._util.paths import real_path
+    from noisyor.data.one_hot import find_one_hot
     from noisyor.inference.predict import predict_visible
     from noisyor.io.model_file import load_model
     from noisyor.io.provenance import mapping_in
@@ -93,6 +95,7 @@ def impute(
         network,
         rows,
         observed="kept",
+        one_hot=[group.columns for group in find_one_hot(rows)],
         seed=seed,
         engine=engine_with(threads),
         progress=False if quiet or as_json else None,

@@ -9,14 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from noisyor._util.kinds import Kind
-from noisyor._util.sparse import csr_of
 from noisyor._util.validation import (
     COUNT,
     COUNT_OR_ZERO,
@@ -36,6 +33,7 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import Engine
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
+from noisyor.estimators.answers import Answers
 from noisyor.estimators.persistence import history_of, method_of, read_model, write_model
 from noisyor.estimators.rows import (
     BinarizedSource,
@@ -44,28 +42,20 @@ from noisyor.estimators.rows import (
     read_rows,
     with_sample_weight,
 )
-from noisyor.inference.explain import explain
-from noisyor.inference.likelihood import log_probability
-from noisyor.inference.max_product import POLISH, MaxProduct, method_for
-from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
-from noisyor.inference.posterior import Posterior
-from noisyor.inference.predict import predict_visible
 from noisyor.io.provenance import mapping_in, provenance
 from noisyor.learning.options import TrainOptions
 from noisyor.learning.recipes.fit import FitResult
 from noisyor.learning.state import History
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream
-from noisyor.network.forward import edge_matrix, visible_probability
+from noisyor.network.forward import edge_matrix
 from noisyor.network.graph import Network
-from noisyor.network.labels import hidden_names
 
 __all__ = ["NoisyOrEstimator"]
 
 _PASSED_ON = ("init", "steps", "learning_rate", "method", "progress")
 _OF_AN_UPDATE = ("batch_size", "learning_rate", "step_on")
 _OF_A_STREAM = ("callbacks", "checkpoint_every")
-_BLOCK_CELLS = 4_000_000
 _KEPT_UPDATES = 10_000
 _CLUSTER_BATCH, _CLUSTER_STEPS = 2**16, 200
 _RULES = {
@@ -88,7 +78,7 @@ _RULES = {
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class NoisyOrEstimator(Answers, ABC):
     """Base of the estimators; use one of its subclasses.
 
     Rows are 0, 1 and NaN or null, which means unobserved: arrays, SciPy sparse matrices, frames
@@ -326,141 +316,6 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Sparse (n_hidden, n_visible): only the edges, of which deep networks have few."""
         edges = edge_matrix(network, probability=True)
         return sp.csr_array(edges[: network.n_visible].T)
-
-    # ---- using what was learned
-
-    def transform(self, X: Any) -> Any:
-        """Causes of every row.
-
-        Returns
-        -------
-        (n_rows, n_hidden): 0 and 1 as int8, or probabilities as float64, see ``output``. Sparse if
-        X is sparse.
-        """
-        rows = self._fitted_rows(X)
-        if self.output == "probability":
-            causes = self._probabilities(rows)
-        else:
-            causes = self._posterior(rows, self._mode()).states.astype(np.int8)
-        return causes if isinstance(X, Observations) or sp.issparse(X) else causes.toarray()
-
-    def inverse_transform(self, X: Any) -> Any:
-        """Rows that causes predict.
-
-        Parameters
-        ----------
-        X : (n_rows, n_hidden) causes, on where at least 1/2.
-
-        Returns
-        -------
-        (n_rows, n_features_in_): where a column is more likely 1 than 0, as int8 and sparse if X is
-        sparse; with ``output="probability"`` its probability, always dense.
-        """
-        check_is_fitted(self, "network_")
-        given = csr_of(X) if sp.issparse(X) else X
-        states = sp.csr_array(check_array(given, accept_sparse="csr") >= 0.5)
-        if states.shape[1] != self.network_.n_hidden:
-            raise InvalidDataError(
-                f"X has {states.shape[1]} causes, but {type(self).__name__} has "
-                f"{self.network_.n_hidden}"
-            )
-        parts = []
-        size = max(1, _BLOCK_CELLS // self.network_.n_visible)  # so that memory stays bounded
-        for begin in range(0, states.shape[0], size):
-            part = visible_probability(self.network_, states[begin : begin + size])
-            if self.output == "states":
-                part = (part >= 0.5).astype(np.int8)
-                parts.append(sp.csr_array(part) if sp.issparse(X) else part)
-            else:
-                parts.append(part)
-        if sp.issparse(parts[0]):
-            return sp.csr_array(sp.vstack(parts, format="csr"))
-        return np.concatenate(parts)
-
-    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Probability of 1 for every entry, given all *other* observed entries of its row.
-
-        An unobserved entry (NaN) gets its probability given the row; an observed one that which it
-        would have if it alone were unobserved, so that it says how surprising the entry is, and
-        zeros with a high probability answer what else would go with the row. Averaged over the
-        causes: exact for few of them, otherwise by sampling, see `predict_visible`.
-
-        Returns
-        -------
-        (n_rows, n_features_in_), dense, which is why a sparse X is refused; `Observations` are not.
-        """
-        if sp.issparse(X):
-            raise InvalidDataError(
-                "predict_proba returns a dense array and takes no sparse X; X.toarray() is dense"
-            )
-        rows = self._fitted_rows(X)
-        return predict_visible(
-            self.network_, rows, engine=self._engine(), progress=self.progress
-        ).probability
-
-    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
-        """``log p(row)`` of every row, in nats, shape (n_rows,).
-
-        Exact where the hidden states are few enough to be enumerated, otherwise an estimate that
-        depends on the row alone, see `log_probability`. Unobserved entries are summed out. The
-        bounds of the paper are `nor.evaluate(model.network_, X)`.
-        """
-        rows = self._fitted_rows(X)
-        return log_probability(
-            self.network_, rows, engine=self._engine(), progress=self.progress
-        ).per_row
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean of `score_samples`: the larger, the better the model predicts the rows.
-
-        ``sample_weight`` (n_rows,) says how often each row counts, see `fit`.
-        """
-        rows = with_sample_weight(self._fitted_rows(X), sample_weight)
-        return rows.mean(self.score_samples(rows))
-
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Names of the causes: those of the network, or what they switch on if columns have names.
-
-        Otherwise the name of the class and a number.
-        """
-        check_is_fitted(self, "network_")
-        network = self.network_
-        if network.hidden_names is not None:
-            return np.array(network.hidden_names, dtype=object)
-        if network.visible_names is not None:
-            return np.array(hidden_names(network, self._kind), dtype=object)
-        names: npt.NDArray[np.object_] = super().get_feature_names_out(input_features)
-        return names
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.network_.n_hidden
-
-    def _posterior(self, rows: Observations, method: Method) -> Posterior:
-        return explain(self.network_, rows, method, engine=self._engine(), progress=self.progress)
-
-    def _mode(self) -> Method:
-        """The method for most likely causes: that of training, without noise and polished."""
-        if self.method is None:
-            return method_for(self.network_)
-        if isinstance(self.method, MaxProduct):
-            return replace(self.method.at_test_time(), polish=max(self.method.polish, POLISH))
-        return self.method
-
-    def _probabilities(self, rows: Observations) -> sp.csr_array:
-        """Of every cause, by mean-field, or by sampling where some causes are alternatives."""
-        if not self.network_.sets:
-            return self._posterior(rows, self._mean_field()).marginals()
-        found = predict_visible(
-            self.network_, rows, observed="kept", engine=self._engine(), progress=self.progress
-        )
-        return sp.csr_array(found.hidden)
-
-    def _mean_field(self) -> Method:
-        if isinstance(self.method, MeanField):
-            return replace(self.method, keep_q=True)
-        like = self.method if isinstance(self.method, MaxProduct) else method_for(self.network_)
-        return MeanField(local=like.ancestors_only, tolerance=1e-4)
 
     # ---- files
 

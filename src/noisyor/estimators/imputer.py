@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -10,8 +11,10 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from noisyor._util.validation import FLAG, check_choice, is_finite
+from noisyor._util.arrays import FloatArray
+from noisyor._util.validation import COUNT_OR_AUTO, FLAG, check_choice, is_finite
 from noisyor.data.observations import Observations
+from noisyor.data.one_hot import find_one_hot
 from noisyor.errors import InvalidSettingError
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.estimators.models import BooleanMatrixFactorization
@@ -20,6 +23,9 @@ from noisyor.inference.predict import predict_visible
 
 __all__ = ["NoisyOrImputer"]
 
+_PARTS, _MANY = 5, 1000
+"""Networks that are averaged, and number of rows from which there is only one."""
+
 
 class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fill in missing entries of binary rows by what the other entries of the row say.
@@ -27,6 +33,11 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     A network is learned from all entries that are observed. A missing entry then has a probability
     given the observed ones of its row, averaged over the causes (`predict_visible`). Observed
     entries stay as they are. A column of which nothing was observed is kept.
+
+    Neighbouring columns of which exactly one is on in every row, as one-hot encoding makes them,
+    are recognized (`noisyor.data.find_one_hot`), and filled in such that this holds. With few rows,
+    several networks are learned, each from another part of the rows, and their probabilities
+    averaged: what one of them learned by heart, the others did not.
 
     Parameters
     ----------
@@ -37,10 +48,14 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         ``"probability"``, the probability of 1.
     add_indicator : append columns that say where entries were missing, as in scikit-learn.
     binarize : None expects 0 and 1; a number makes entries above it 1 and the others 0.
+    n_estimators : number of networks. Each of several has its own part of the rows held out to
+        decide by. ``"auto"``: five with the default estimator and fewer than 1,000 rows, else one.
 
     Attributes
     ----------
-    estimator_ : the estimator that was fitted, with its ``network_``.
+    estimators_ : the estimators that were fitted, each with its ``network_``; ``estimator_`` is the
+        first of them.
+    one_hot_ : groups of columns of which exactly one is on, `noisyor.data.OneHot`.
     indicator_ : `sklearn.impute.MissingIndicator`, None without ``add_indicator``.
     n_features_in_, feature_names_in_ : number of columns, and their names if they had any.
 
@@ -63,12 +78,14 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         output: Literal["states", "probability"] = "states",
         add_indicator: bool = False,
         binarize: float | None = None,
+        n_estimators: int | Literal["auto"] = "auto",
     ) -> None:
         self.estimator = estimator
         self.missing_values = missing_values
         self.output = output
         self.add_indicator = add_indicator
         self.binarize = binarize
+        self.n_estimators = n_estimators
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from (n_rows, n_features) of 0, 1 and missing values; ``y`` is ignored."""
@@ -77,31 +94,58 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         self.indicator_ = None
         if self.add_indicator:
             self.indicator_ = MissingIndicator(error_on_new=False).fit(given)
-        estimator = self.estimator
+        estimator, n_parts = self.estimator, self.n_estimators
+        if isinstance(n_parts, str):
+            n_parts = _PARTS if estimator is None and rows.n_rows < _MANY else 1
         if estimator is None:
             estimator = BooleanMatrixFactorization("auto", objective="probability")
-        self.estimator_ = clone(estimator).fit(rows)
+        self.one_hot_ = find_one_hot(rows)
+        self.estimators_ = [_fitted(estimator, *part) for part in _parts(rows, n_parts)]
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
         """Rows with nothing missing, (n_rows, n_features) float64, and the indicator's columns."""
-        check_is_fitted(self, "estimator_")
+        check_is_fitted(self, "estimators_")
         self._check_params()
         rows, given = self._rows(X, reset=False)
         result = given.copy()
         incomplete = np.flatnonzero(np.isnan(given).any(axis=1))
         if len(incomplete):
-            network, engine = self.estimator_.network_, self.estimator_._engine()
-            found = predict_visible(network, rows.take(incomplete), observed="kept", engine=engine)
-            chance = found.probability
+            chance = self._chance(rows.take(incomplete))
             result[incomplete] = chance if self.output == "probability" else chance >= 0.5
         if self.indicator_ is None:
             return result
         return np.hstack([result, self.indicator_.transform(given)])
 
+    @property
+    def estimator_(self) -> NoisyOrEstimator:
+        """The first estimator that was fitted; as a rule the only one."""
+        check_is_fitted(self, "estimators_")
+        first: NoisyOrEstimator = self.estimators_[0]
+        return first
+
+    def _chance(self, rows: Observations) -> FloatArray:
+        """(n_rows, n_features) probability of every entry, 0 or 1 of those that are observed."""
+        groups = [group.columns for group in self.one_hot_]
+        chance = np.mean(
+            [
+                predict_visible(
+                    one.network_, rows, observed="kept", one_hot=groups, engine=one._engine()
+                ).probability
+                for one in self.estimators_
+            ],
+            axis=0,
+        )
+        for group in self.one_hot_:
+            # All rows so far had exactly one; the next need not.
+            doubt = 1.0 / (group.n_rows + 2.0)
+            chance[:, group.columns] = np.clip(chance[:, group.columns], doubt, 1.0 - doubt)
+        given = rows.to_dense()
+        return np.asarray(np.where(np.isnan(given), chance, given))
+
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Names of the columns, and of those of the indicator."""
-        check_is_fitted(self, "estimator_")
+        check_is_fitted(self, "estimators_")
         names: npt.NDArray[np.object_] = super().get_feature_names_out(input_features)
         if self.indicator_ is None:
             return names
@@ -110,6 +154,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     def _check_params(self) -> None:
         check_choice("output", self.output, ("states", "probability"))
         FLAG.check("add_indicator", self.add_indicator)
+        COUNT_OR_AUTO.check("n_estimators", self.n_estimators)
         if self.estimator is not None and not isinstance(self.estimator, NoisyOrEstimator):
             raise InvalidSettingError(
                 "estimator is one of noisyor's such as BooleanMatrixFactorization(), "
@@ -141,6 +186,29 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         tags.input_tags.allow_nan = _is_nan(self.missing_values)
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _parts(rows: Observations, n_parts: int) -> Iterator[tuple[Observations, Observations | None]]:
+    """Rows to learn from, and rows held out to decide by: each is held out once."""
+    n_parts = min(n_parts, rows.n_rows)
+    if n_parts == 1:
+        yield rows, None
+        return
+    order = np.random.default_rng(0).permutation(rows.n_rows)
+    for part in np.array_split(order, n_parts):
+        yield rows.take(np.setdiff1d(order, part)), rows.take(np.sort(part))
+
+
+def _fitted(
+    estimator: NoisyOrEstimator, rows: Observations, held_out: Observations | None
+) -> NoisyOrEstimator:
+    """A copy of the estimator that learned from some rows."""
+    copy: NoisyOrEstimator = clone(estimator)
+    if held_out is not None:
+        copy.options = {**(estimator.options or {}), "held_out": held_out}
+    copy.fit(rows)
+    copy.options = estimator.options
+    return copy
 
 
 def _is_nan(value: Any) -> bool:

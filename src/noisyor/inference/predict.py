@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from noisyor._util.arrays import FloatArray
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.validation import check_choice, check_count, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
+from noisyor.errors import InvalidSettingError
 from noisyor.inference.explain import hidden_evidence
+from noisyor.inference.one_hot import answers, given_one_hot
 from noisyor.inference.weighted import (
     WeightedStates,
     content_ids,
@@ -58,6 +61,7 @@ def predict_visible(
     method: PredictionMethod = "auto",
     *,
     observed: Literal["left-out", "kept"] = "left-out",
+    one_hot: Sequence[Sequence[int]] = (),
     n_samples: int = 192,
     hidden: Any = None,
     seed: int = 0,
@@ -75,6 +79,8 @@ def predict_visible(
         cheap.
     observed : what is given for an observed entry: ``"left-out"``, its probability as if it alone
         were unobserved, or ``"kept"``, the 0 or 1 that it is, which takes less time.
+    one_hot : groups of columns of which exactly one is on, such as the answers to one question; see
+        `noisyor.data.find_one_hot`. Only with ``observed="kept"``.
     n_samples : draws of every row, in eight chains.
     hidden : evidence on hidden nodes as in `explain`.
     seed : key of the samples; those of a row depend on the seed and on what the row holds.
@@ -99,6 +105,9 @@ def predict_visible(
     check_choice("method", method, _METHODS)
     check_choice("observed", observed, ("left-out", "kept"))
     check_count("n_samples", n_samples, _N_CHAINS)
+    groups = [np.asarray(group, dtype=np.int64) for group in one_hot]
+    if groups and observed != "kept":
+        raise InvalidSettingError('one_hot needs observed="kept"')
     observations = Observations.of(X, n_visible=network.n_visible)
     exact = method == "exact" or (method == "auto" and few_configurations(network))
     clamp = hidden_evidence(network, hidden, observations.n_rows)
@@ -121,13 +130,15 @@ def predict_visible(
     ):
         if found.states is not before:
             before, chance = found.states, visible_probability(network, found.states)
-        parts.append(_predicted(found, chance, observed == "left-out"))
+        if groups:
+            found = given_one_hot(found, chance, groups)
+        parts.append(_predicted(found, chance, observed == "left-out", groups))
     of_visible, of_hidden = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return Prediction(of_visible[numbers], of_hidden[numbers], exact)
 
 
 def _predicted(
-    found: WeightedStates, chance: FloatArray, leave_out: bool
+    found: WeightedStates, chance: FloatArray, leave_out: bool, groups: list[LongArray]
 ) -> tuple[FloatArray, FloatArray]:
     """Probabilities of the visible and of the hidden nodes of some rows.
 
@@ -136,6 +147,8 @@ def _predicted(
     """
     probability, given = found.average(chance), found.rows.to_dense()
     on, off = given == 1, given == 0
+    for group in groups:
+        probability[:, group] = answers(found, chance, group)
     if not leave_out:
         probability = np.where(on | off, given, probability)
     elif on.any() or off.any():
