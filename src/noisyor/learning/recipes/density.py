@@ -49,7 +49,7 @@ _MORE, _PATIENCE = 80, 2
 """Rounds between later looks, and looks in a row without a gain after which to stop."""
 
 _STARTS = 2
-"""Starts of the layout that leads at the first look: rounds may end in a worse optimum."""
+"""Starts of the layout that leads at the second look: rounds may end in a worse optimum."""
 
 _MAX_ROWS, _MAX_ONES = 2**18, 2**24
 """With more rows, or more ones in them, a random subset of the rows is learned from."""
@@ -134,7 +134,7 @@ def learn_density(
     search = _Search(rows, judges, max_rounds, seed, engine, progress)
     layouts = _layouts(n_components, search) if sets is None else [list(one) for one in sets]
     plain = [search.plain(layout) for layout in layouts if len(layout) == 1]
-    hurdles = plain if sets is None else []
+    hurdles: list[_Found] = []
     if sets is None and isinstance(n_components, str):
         plain = [*plain, *search.averaged()]
         hurdles = [plain[0], plain[-1]]
@@ -300,10 +300,11 @@ class _Search:
                     runners = []
                     break
                 runners = runners[: -(-len(runners) // 2)] if first else runners[:1]
-                if first:
-                    again = [self._start(runners[0].layout, n) for n in range(1, _STARTS)]
-                    runners, everyone = runners + again, everyone + again
-            for best in runners:
+            again = [self._start(one.layout, n) for one in runners for n in range(1, _STARTS)]
+            everyone += again
+            for runner in again:
+                self._advance(runner, _LOOKS[-1], bar)
+            for best in sorted(runners + again, key=lambda one: -one.score)[:1]:
                 while best.done < min(self.max_rounds, best.rounds + _PATIENCE * _MORE):
                     self._advance(best, best.done + _MORE, bar)
         close = [one for one in everyone if not one.is_rough]
