@@ -44,17 +44,17 @@ from noisyor import distributed as nd
 from noisyor.distributed import tasks, training
 from noisyor.distributed.chunks import ClusterRows, Item
 
-N_VISIBLE, N_HIDDEN, ONES = 1000, 100, 30
+N_VISIBLE, N_HIDDEN, DRAWS = 1000, 100, 30
 
 
 def block(number: int, size: int) -> Any:
-    """Rows with about thirty ones, most of them by one cause; the same for the same number."""
+    """Rows of thirty draws, most of them by one cause; the same for the same number."""
     generator = np.random.default_rng((17, number))
     cause = generator.integers(0, N_HIDDEN, (size, 1))
-    columns = (cause * 10 + generator.integers(0, 20, (size, ONES))) % N_VISIBLE
+    columns = (cause * 10 + generator.integers(0, 20, (size, DRAWS))) % N_VISIBLE
     columns[:, ::4] = generator.integers(0, N_VISIBLE, columns[:, ::4].shape)
     entries = np.ones(columns.size, dtype=np.int8)
-    rows = np.repeat(np.arange(size), ONES)
+    rows = np.repeat(np.arange(size), DRAWS)
     matrix = sp.csr_array((entries, (rows, columns.ravel())), shape=(size, N_VISIBLE))
     matrix.data[:] = 1
     return matrix
@@ -125,8 +125,9 @@ def bits(options: Any) -> dict[str, Any]:
 
 def overhead(options: Any) -> dict[str, Any]:
     training.add_up_gradient = timed  # type: ignore[assignment]
-    results: dict[str, Any] = {"columns": N_VISIBLE, "hidden": N_HIDDEN, "ones_a_row": ONES}
+    results: dict[str, Any] = {"columns": N_VISIBLE, "hidden": N_HIDDEN}
     with stored(100_000, 10_000) as many, stored(8192, 8192) as few:
+        results["ones_a_row"] = round(sum(rows.n_active for rows in many) / many.n_rows, 1)
         job = tasks.Job(network(), ClusterRows(None, many).reader, "numba")
         item = ClusterRows(None, many).item([(0, 2048)])
         results["bytes_sent"] = {
