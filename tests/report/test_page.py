@@ -107,7 +107,8 @@ class TestPage:
 
     def test_the_numbers_are_on_it(self, pages, kind):
         page = pages[kind, True]
-        for value in (page.summary["elbo"], page.summary["independent_elbo"], -21.0, -25.0):
+        own = (page.summary[name] for name in ("log_p", "elbo", "independent_log_p"))
+        for value in (*own, -21.0, -25.0):
             assert f"{value:.2f}".replace("-", "−") in page.html
         assert f"{100 * page.summary['calibration_gap']:.1f} %" in page.html
         assert page.summary["kind"] == kind

@@ -105,10 +105,12 @@ def _text(result: dict[str, Any]) -> str:
     if "same" in result:
         return _compared(result)
     lines = [f"page        {result['page']} ({result['bytes'] / 1e6:.1f} MB)"]
-    if result["elbo"] is not None:
-        reference = result["independent_elbo"]
-        beside = "" if reference is None else f"  (independent columns {reference:.2f})"
-        lines.append(f"bound       {result['elbo']:.2f} nats per row{beside}")
+    if result["log_p"] is not None:
+        how = "exact" if result["log_p_exact"] else "estimated"
+        lines += [
+            f"log p       {result['log_p']:.2f} nats a row, {how}",
+            f"            {result['independent_log_p']:.2f} if all columns were independent",
+        ]
     mixture = result["mixture"]
     if mixture is not None:
         lines.append(
@@ -116,7 +118,7 @@ def _text(result: dict[str, Any]) -> str:
             f"(± {mixture['error']:.2f}) against the model"
         )
     if result["ones_explained"] is not None:
-        lines.append(f"explained   {100 * result['ones_explained']:.0f} % of the ones")
+        lines.append(f"predicted   {100 * result['ones_explained']:.0f} % of the ones")
     lines.append(f"dead        {len(result['dead'])} causes")
     lines.append(f"duplicates  {len(result['duplicates'])} groups")
     if result["noise_above_frequency"]:

@@ -1,4 +1,4 @@
-"""How well the model fits, for the page: bounds beside references, curve, calibration, noise."""
+"""How well the model fits, for the page: log p beside references, curve, calibration, noise."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def fit_section(
             (_METRIC_TITLES.get(name, name.replace("_", " ")), f"{value:,.4g}")
             for name, value in metrics.items()
         ],
+        "log_p": log_p,
         "main": _main(explained, log_p, metrics),
         "curve": _curve(model, words, metrics),
         "calibration": None if calibration is None else _calibration(calibration, words),
@@ -135,23 +136,14 @@ def _bounds(
                     "model": True,
                 }
             )
-        if explained.independent is not None:
-            lines.append(
-                {
-                    "title": f"Independent {words.visibles}, fitted to the same data",
-                    "value": explained.independent,
-                    "error": None,
-                    "model": False,
-                }
-            )
-        lines.append(
-            {
-                "title": "Explaining nothing: all left to noise",
-                "value": nothing_elbo(model.network, explained.observations),
-                "error": None,
-                "model": False,
-            }
-        )
+        for title, value in (
+            (f"Independent {words.visibles}, fitted to the same data", explained.independent),
+            (
+                "Explaining nothing: all left to noise",
+                nothing_elbo(model.network, explained.observations),
+            ),
+        ):
+            lines.append({"title": title, "value": value, "error": None, "model": False})
     for name, title in _METRIC_TITLES.items():
         if name in metrics:
             lines.append(

@@ -36,7 +36,7 @@ class ExplainedRows(NamedTuple):
 
     ``observations`` the rows that were explained, ``number`` (n,) their numbers in the data,
     ``n_rows`` how many rows the data have, ``states`` sparse (n, n_hidden), ``elbo`` (n,) the bound
-    of each row, ``independent`` the mean bound if columns were independent, None if unknown.
+    of each row, ``independent`` the mean log p if columns were independent.
     """
 
     observations: Observations
@@ -44,7 +44,7 @@ class ExplainedRows(NamedTuple):
     n_rows: int
     states: Any
     elbo: FloatArray
-    independent: float | None
+    independent: float
 
 
 class Bin(NamedTuple):
@@ -100,7 +100,7 @@ def explain_rows(
         engine=engine,
         progress=progress,
     )
-    independent = None if observations.n_missing else independent_score(observations, chosen).mean
+    independent = independent_score(observations, chosen).mean
     return ExplainedRows(chosen, number, n_rows, posterior.states, posterior.log_joint, independent)
 
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from table_examples import COLUMNS, NAMES, X, rows_of, tags, written
 
+from noisyor.tables.options import ReadOptions
 from noisyor.tables.read import read_table
+from noisyor.tables.readers.jsonl import read_texts
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -43,3 +45,28 @@ def test_null_is_missing_also_where_nothing_is_zero(tmp_path):
     path.write_text('{"a": 1, "b": null}\n{"b": 1}\n')
     rows = read_table(path).observations
     np.testing.assert_array_equal(rows.to_dense(), [[1, np.nan], [0, 1]])
+
+
+class TestAbstracts:
+    """Records with a title, tags and one long text, as catalogues of papers have them."""
+
+    LONG = "we measure how often rain falls on hills " * 5
+
+    def test_the_long_text_is_what_a_file_is_about(self, tmp_path):
+        path = tmp_path / "papers.jsonl"
+        records = [
+            {"tags": ["a", "b"], "title": f"Paper {n}", "abstract": f"{self.LONG} {word} {word}"}
+            for n, word in enumerate(["storm", "storm", "flood", "flood"])
+        ]
+        path.write_text("\n".join(map(json.dumps, records)))
+        table = read_table(path, ReadOptions(max_share=1.0))
+        assert table.documents
+        assert "storm" in table.observations.column_names
+        assert table.row_names == ("Paper 0", "Paper 1", "Paper 2", "Paper 3")
+        assert [text[:10] for _, text in read_texts(path, ReadOptions())] == ["we measure"] * 4
+
+    def test_short_texts_beside_tags_leave_the_tags(self, tmp_path):
+        path = tmp_path / "papers.jsonl"
+        path.write_text('{"tags": ["a", "b"], "title": "One"}\n{"tags": ["a"], "title": "Two"}\n')
+        table = read_table(path)
+        assert table.observations.column_names == ("a", "b")

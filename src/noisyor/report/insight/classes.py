@@ -110,4 +110,5 @@ def class_section(classes: Classes, titles: list[str]) -> dict[str, Any]:
                 ],
             }
         )
-    return {"column": classes.column, "groups": groups}
+    unled = bool((leader[total > 0] < 0).any())
+    return {"column": classes.column, "groups": groups, "unled": unled}

@@ -185,7 +185,10 @@ def _drawing(
     regions: list[Region], circles: Circles, colours: list[int], label: str, name: str
 ) -> str:
     left, top, width, height = circles.box
-    scale = {"wide": 1000.0, "narrow": 400.0}[name] / width
+    frame, aspect = {"wide": (1000.0, _WIDE), "narrow": (400.0, _NARROW)}[name]
+    # A single circle would fill the width, and be cut down to the height with all its words.
+    scale = min(frame / width, frame / aspect / height)
+    left -= (frame / scale - width) / 2
     smallest = {"wide": 10.0, "narrow": 9.5}[name]
     holders = {region.above for region in regions}
     parts = []
@@ -203,7 +206,7 @@ def _drawing(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>{words}</a>'
         )
     return (
-        f'<svg class="map {name}" viewBox="-4 -4 {width * scale + 8:.0f} '
+        f'<svg class="map {name}" viewBox="-4 -4 {frame + 8:.0f} '
         f'{height * scale + 8:.0f}" role="group" aria-label="{escape(label)}">'
         f"{''.join(parts)}</svg>"
     )

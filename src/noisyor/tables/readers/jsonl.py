@@ -25,6 +25,12 @@ __all__ = ["field_of", "json_lines", "read", "read_texts", "text_of"]
 
 _MOST_GAPS = 20_000_000
 
+_TITLE = "title"
+"""Field that names a document, unless another one is given."""
+
+_LONG_TEXT = 30
+"""Words from which a field is a document, such as an abstract beside a title and tags."""
+
 Records = Iterable[tuple[int, Any]]
 
 
@@ -41,11 +47,8 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     number, record = first
     field = options.text_field
     if isinstance(record, dict):
-        lists = [key for key, value in record.items() if isinstance(value, list)]
-        if field is None and isinstance(record.get(DEFAULT_FIELD), str):
-            field = DEFAULT_FIELD
-        elif field is None and len(lists) == 1:
-            field = lists[0]
+        if field is None:
+            field = _telling_field(record)
         if field is None:
             return _objects(everything, path, options, columns)
         record = field_of(record, field, path, number)
@@ -60,10 +63,33 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     return rows_of_texts(_texts(everything, field, path, options), path, options, columns)
 
 
+def _telling_field(record: dict[str, Any]) -> str | None:
+    """The field that a file is about, if it is plain: ``text``, the only long text, or a list."""
+    if isinstance(record.get(DEFAULT_FIELD), str):
+        return DEFAULT_FIELD
+    texts = [key for key, value in record.items() if isinstance(value, str) and _is_long(value)]
+    lists = [key for key, value in record.items() if isinstance(value, list)]
+    for fields in (texts, lists):
+        if len(fields) == 1:
+            return fields[0]
+    return None
+
+
+def _is_long(text: str) -> bool:
+    return len(text.split()) >= _LONG_TEXT
+
+
 def read_texts(path: Path, options: ReadOptions) -> Iterator[tuple[str | None, str]]:
     """Name and text of each document; every line is an object with the field."""
-    field = DEFAULT_FIELD if options.text_field is None else options.text_field
-    return _texts(json_lines(file_lines(path, options), path), field, path, options)
+    records = json_lines(file_lines(path, options), path)
+    first = next(records, None)
+    if first is None:
+        return iter(())
+    field = options.text_field
+    if field is None and isinstance(first[1], dict):
+        field = _telling_field(first[1])
+    field = DEFAULT_FIELD if field is None else field
+    return _texts(itertools.chain([first], records), field, path, options)
 
 
 def json_lines(lines: Lines, where: object) -> Iterator[tuple[int, Any]]:
@@ -136,7 +162,11 @@ def _texts(
     """Name and text of each document."""
     for number, record in records:
         text = text_of(record, field, path, number, options.encoding_errors)
-        yield _name(record, options, path, number), text
+        name = _name(record, options, path, number)
+        if name is None and isinstance(record, dict) and field != _TITLE:
+            title = record.get(_TITLE)
+            name = title if isinstance(title, str) and title.strip() else None
+        yield name, text
 
 
 def _tags(
