@@ -5,7 +5,6 @@ from .forward import Sample as Sample
 from .forward import edge_matrix as edge_matrix
 from .forward import prior_marginals as prior_marginals
 from .forward import visible_probability as visible_probability
-from .labels import distinctive_visibles as distinctive_visibles
 from .labels import hidden_label as hidden_label
 from .labels import hidden_names as hidden_names
 from .labels import strongest_visibles as strongest_visibles
@@ -21,3 +20,5 @@ from .parameters import theta_from_failure as theta_from_failure
 from .parameters import theta_from_probability as theta_from_probability
 from .subnetwork import Subnetwork as Subnetwork
 from .subnetwork import relevant_subnetwork as relevant_subnetwork
+from .topic_words import distinctive_visibles as distinctive_visibles
+from .topic_words import topic_words as topic_words

@@ -13,9 +13,9 @@ from noisyor.errors import InvalidNetworkError
 from noisyor.network.graph import Network
 from noisyor.network.layout import ConvolutionalLayout
 from noisyor.network.parameters import probability_from_theta
+from noisyor.network.topic_words import distinctive_visibles, topic_words
 
 __all__ = [
-    "distinctive_visibles",
     "hidden_label",
     "hidden_names",
     "named_after",
@@ -97,44 +97,12 @@ def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:
     return found
 
 
-def distinctive_visibles(network: Network, n: int = 10) -> list[list[int]]:
-    """For each hidden node of a bipartite network the visible nodes that tell it from others.
-
-    Ranked by p(x | h) log(p(x | h) / p(x)): what the node switches on often, and more often than is
-    usual. A word that every topic has is in no list of words although all switch it on.
-
-    Parameters
-    ----------
-    network : with one layer of hidden nodes.
-    n : visible nodes to list, fewer if only some are more frequent than usual.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> failure = [[0.1, 0.3, 1.0], [0.1, 1.0, 0.3]]
-    >>> nor.network.distinctive_visibles(nor.bipartite(3, 2, failure_probability=failure), 1)
-    [[1], [2]]
-    """
-    if network.n_layers != 1:
-        raise InvalidNetworkError(
-            f"the network has {network.n_layers} layers of hidden nodes, expected one"
-        )
-    edge = np.zeros((network.n_hidden, network.n_visible))
-    edge[network.parent, network.edge_child] = probability_from_theta(network.theta[network.param])
-    prior, noise = network.prior_probability, network.noise_probability
-    off = np.prod(1.0 - prior[:, None] * edge, axis=0) * (1.0 - noise)
-    usual = np.clip(1.0 - off, 1e-12, 1.0)
-    own = np.clip(1.0 - (1.0 - noise) * (1.0 - edge), 1e-12, 1.0)
-    gain = own * np.log(own / usual)
-    order = np.argsort(-gain, axis=1, kind="stable")[:, :n]
-    return [[int(i) for i in row if gain[k, i] > 0] for k, row in enumerate(order)]
-
-
-def hidden_names(network: Network, kind: Kind) -> tuple[str, ...]:
+def hidden_names(network: Network, kind: Kind, rows: Observations | None = None) -> tuple[str, ...]:
     """Names for the hidden nodes of a learned network, from what they switch on.
 
-    Topics: ``"topic 12: word, word, word"``, by the words that tell them from others, or of several
-    layers ``"layer1-12: word, word, word"``, layer 1 next to the words. Factors:
+    Topics: ``"topic 12: word, word, word"``, by the words that tell them from others and, if
+    documents are given as ``rows``, are met together in them; or of several layers
+    ``"layer1-12: word, word, word"``, layer 1 next to the words. Factors:
     ``"cause 3: column, column, column"``. Features: ``"feature 0 at 3,4"``.
 
     Examples
@@ -149,7 +117,8 @@ def hidden_names(network: Network, kind: Kind) -> tuple[str, ...]:
         return tuple(_placements(network))
     prefix = _numbers(network, kind)
     if kind == "topics" and network.n_layers == 1:
-        chosen = distinctive_visibles(network, _WORDS)
+        found = distinctive_visibles(network) if rows is None else topic_words(network, rows)
+        chosen = [words[:_WORDS] for words in found]
     else:
         chosen = [[i for i, _ in best[:_WORDS]] for best in strongest_visibles(network)]
     words = (", ".join(visible_label(network, i) for i in best) for best in chosen)
@@ -187,4 +156,4 @@ def named_after(network: Network, data: Observations, kind: Kind) -> Network:
     network = replace(network, visible_names=data.column_names, hidden_names=None)
     if len(network.visible_shape) == 1 and len(data.shape) == 2:
         network = replace(network, visible_shape=data.shape)
-    return replace(network, hidden_names=hidden_names(network, kind))
+    return replace(network, hidden_names=hidden_names(network, kind, data))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import check_count, check_seed
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
@@ -14,7 +15,7 @@ from noisyor.network.builders import bipartite
 from noisyor.network.graph import Network
 from noisyor.search.restarts import sample_rows
 
-__all__ = ["start_from_topics"]
+__all__ = ["start_from_topics", "topics_in_one_layer"]
 
 _MAX_ENTRIES = 2**26
 """Documents times words; above this many, a random subset of the documents is factorised."""
@@ -72,14 +73,23 @@ def start_from_topics(X: Any, n_components: int, *, seed: int = 0) -> Network:
     frequency = np.clip((ones.T @ weight) / rows.total_weight, _RAREST, _SUREST)
     size = shares.sum(axis=0) + 1.0
     of_topic = (ones.T @ shares).T + frequency  # one more document, of average words
-    noise = np.clip(_NOISE_SHARE * frequency, 1e-5, 0.5)
+    noise = _NOISE_SHARE * frequency
     edge = 1.0 - (1.0 - of_topic / size[:, None]) / (1.0 - noise)
+    return topics_in_one_layer(edge, np.maximum(size / rows.total_weight, 0.01), noise)
+
+
+def topics_in_one_layer(edge: FloatArray, prior: FloatArray, noise: FloatArray) -> Network:
+    """Topics with edges to all words, none of them so sure that it could not change any more.
+
+    ``edge`` (n_topics, n_words), ``prior`` (n_topics,), ``noise`` (n_words,): probabilities.
+    """
+    n_components, n_visible = edge.shape
     return bipartite(
-        observations.n_visible,
+        n_visible,
         n_components,
         prior="per_component",
         noise="per_visible",
         failure_probability=1.0 - np.clip(edge, _RAREST, _SUREST),
-        prior_probability=np.clip(size / rows.total_weight, 0.01, 0.5),
-        noise_probability=noise,
+        prior_probability=np.clip(prior, 0.005, 0.5),
+        noise_probability=np.clip(noise, 1e-5, 0.5),
     )

@@ -18,17 +18,23 @@ from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
-from noisyor.learning.recipes.job import working
+from noisyor.learning.recipes.job import Work, working
 from noisyor.learning.starts import start_by_sampling
+from noisyor.network.builders import bipartite
 from noisyor.network.cooccurrence import layered
+from noisyor.network.graph import Network
 from noisyor.search.count_start import start_from_counts
 from noisyor.search.restarts import numbers_in, sample_rows
+from noisyor.search.topic_choice import choose_topics
 from noisyor.search.topic_start import start_from_topics
 
 __all__ = ["learn_topics"]
 
-_SWEEPS = 30
-"""Rounds of Gibbs sampling for a given number of topics."""
+_FIRST_SWEEPS, _SWEEPS = 10, 30
+"""Rounds of Gibbs sampling for more topics than are asked for, and for those that are kept."""
+
+_MORE = 2
+"""Times as many topics are learned at first as are asked for."""
 
 _MAX_ENTRIES = 2**28
 """Documents times words; above this many, Gibbs sampling uses a random subset of documents."""
@@ -58,9 +64,10 @@ def learn_topics(
     ----------
     X : binary data (n_documents, n_words).
     n_layers, shrink : see `layered`; not used where the number of topics is given.
-    n_components : number of topics, in one layer with edges to all words. They start from a linear
-        factorisation, see `start_from_topics`, and are learned by Gibbs sampling; training follows
-        only if ``steps`` says so.
+    n_components : number of topics, in one layer with edges to all words. Twice as many start from
+        a linear factorisation, see `start_from_topics`, and are learned by Gibbs sampling; the best
+        of them, see `choose_topics`, are learned further. Training follows only if ``steps`` says
+        so. `topic_words` lists what they are about.
     n_parents : see `layered`; by default 5, or 15 if full mean-field starts from the data.
     init : ``"data"``: max-product and local mean-field start from counts, see `start_from_counts`,
         and move the logarithms of the parameters; full mean-field starts from a first training and
@@ -139,29 +146,49 @@ def _flat(
     chosen = choose_options(options, changes, defaults, ("n_components", "method", "held_out"))
     check_place(chosen.checkpoint)
     observations = Observations.of(X)
-    course: dict[str, object] = {"recipe": "topics", "n_components": int(n_components)}
-    with working(chosen, engine, ("gibbs", "train"), observations, course) as work:
-        graph = start_from_topics(observations, n_components, seed=chosen.seed)
+    course: dict[str, object] = {
+        "recipe": "topics",
+        "n_components": int(n_components),
+        "sweeps": [_FIRST_SWEEPS, _SWEEPS],
+    }
+    with working(chosen, engine, ("gibbs", "gibbs", "train"), observations, course) as work:
         kept = None if work.keeper is None else work.keeper.load("start")
         if kept is not None:
+            graph = bipartite(
+                observations.n_visible, n_components, prior="per_component", noise="per_visible"
+            )
             network = graph.with_theta(np.array(numbers_in(kept, "theta", graph.n_params)))
         else:
-            _, rows = sample_rows(observations, _MAX_ENTRIES, chosen.seed)
-            network = learn_by_gibbs(
-                graph,
-                rows,
-                sweeps=_SWEEPS,
-                smoothing=1.0,
-                seed=chosen.seed,
-                engine=work.engine,
-                progress=work.job,
-            )
+            network = _sampled(observations, n_components, work)
             if work.keeper is not None and not work.job.is_over:
                 work.keeper.save("start", {"theta": network.theta})
         fitted = learn_network(
             network, observations, method, work.options, held_out=held_out, engine=work.engine
         )
     return replace(fitted, settings={"init": init, **fitted.settings})
+
+
+def _sampled(observations: Observations, n_components: int, work: Work) -> Network:
+    """Topics after Gibbs sampling: twice as many at first, then the best of them."""
+    seed = work.options.seed
+    _, rows = sample_rows(observations, _MAX_ENTRIES, seed)
+    possible = min(observations.n_rows, observations.n_visible)
+    more = max(n_components, min(_MORE * n_components, possible))
+    network = start_from_topics(observations, more, seed=seed)
+
+    def learned(start: Network, sweeps: int) -> Network:
+        return learn_by_gibbs(
+            start,
+            rows,
+            sweeps=sweeps,
+            smoothing=1.0,
+            seed=seed,
+            engine=work.engine,
+            progress=work.job,
+        )
+
+    network = choose_topics(learned(network, _FIRST_SWEEPS), rows, n_components)
+    return learned(network, _SWEEPS)
 
 
 def _topic_defaults(init: str, sampled: bool) -> TrainOptions:

@@ -1,0 +1,123 @@
+"""Words of topics: distinctive, and met together in documents."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import noisyor as nor
+from noisyor.errors import InvalidNetworkError, InvalidSettingError
+from noisyor.network.labels import hidden_names, named_after
+from noisyor.network.topic_words import Togetherness, distinctive_visibles, topic_words
+
+
+def by_hand(rows: np.ndarray, a: int, b: int, caution: float) -> float:
+    """Normalised pointwise mutual information of two columns, counted row by row."""
+    both = known = 0
+    for row in rows:
+        if not (np.isnan(row[a]) or np.isnan(row[b])):
+            known += 1
+            both += int(row[a] == 1 and row[b] == 1)
+    sure = max(both - caution * math.sqrt(both), 0) / known if known else 0.0
+    if sure == 0:
+        return -1.0
+    if sure >= 1:
+        return 0.0
+    share = [np.nanmean(rows[:, k]) for k in (a, b)]
+    return math.log(sure / (share[0] * share[1])) / -math.log(sure)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1.0, 2.0]), st.booleans())
+def test_pairs_are_those_counted_by_hand(seed, caution, gaps):
+    random = np.random.default_rng(seed)
+    rows = (random.random((30, 4)) < random.random(4)).astype(float)
+    if gaps:
+        rows[random.random(rows.shape) < 0.2] = np.nan
+    found = Togetherness(rows, caution=caution).of([3, 0, 2])
+    for i, a in enumerate([3, 0, 2]):
+        for j, b in enumerate([3, 0, 2]):
+            expected = 0.0 if i == j else by_hand(rows, a, b, caution)
+            assert found[i, j] == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_row_of_weight_two_is_two_rows():
+    random = np.random.default_rng(0)
+    rows, weights = (random.random((20, 5)) < 0.4).astype(float), random.integers(1, 4, 20)
+    weighted = Togetherness(nor.Observations.of(rows).weighted(weights)).of(range(5))
+    np.testing.assert_allclose(weighted, Togetherness(np.repeat(rows, weights, 0)).of(range(5)))
+
+
+def test_few_meetings_are_weak_evidence():
+    rows = np.zeros((1000, 4))
+    rows[:2, :2] = 1  # met in both of their two documents
+    rows[100:200, 2:] = 1
+    found = Togetherness(rows).of([0, 1, 2, 3])
+    assert found[2, 3] > 0.9 > found[0, 1] > 0
+    assert Togetherness(rows, caution=0).of([0, 1])[0, 1] == pytest.approx(1.0)
+
+
+def test_mean_of_pairs():
+    pairs = Togetherness(np.repeat([[1, 1, 0], [0, 0, 1]], 50, axis=0), caution=0)
+    assert pairs.mean([0, 1]) == pytest.approx(1.0)
+    assert pairs.mean([0, 1, 2]) == pytest.approx(-1 / 3)
+    assert pairs.mean([0]) == pairs.mean([]) == -1.0
+
+
+@pytest.fixture(scope="module")
+def alternatives() -> tuple[nor.Network, np.ndarray]:
+    """A topic of five words, two of which no document has beside the others, and another topic."""
+    random = np.random.default_rng(1)
+    rows = np.zeros((600, 8))
+    kind = random.integers(0, 3, 600)
+    rows[kind == 0, :3] = random.random(((kind == 0).sum(), 3)) < 0.7
+    rows[kind == 1, 3 + random.integers(0, 2, (kind == 1).sum())] = 1
+    rows[kind == 2, 5:] = random.random(((kind == 2).sum(), 3)) < 0.7
+    failure = np.ones((2, 8))
+    failure[0, :5], failure[1, 5:] = [0.4, 0.5, 0.6, 0.3, 0.35], 0.5
+    return nor.bipartite(8, 2, failure_probability=failure, prior_probability=0.3), rows
+
+
+def test_words_that_do_not_meet_are_struck_out(alternatives):
+    network, rows = alternatives
+    assert distinctive_visibles(network, 3)[0] == [3, 4, 0]
+    assert topic_words(network, rows, 3)[0] == [0, 1, 2]
+    assert topic_words(network, Togetherness(rows), 3) == topic_words(network, rows, 3)
+
+
+def test_no_more_words_than_are_distinctive(alternatives):
+    network, rows = alternatives
+    assert [sorted(words) for words in topic_words(network, rows, 8)] == [
+        [0, 1, 2, 3, 4],
+        [5, 6, 7],
+    ]
+
+
+def test_of_equals_the_more_distinctive_stay():
+    rows = np.repeat([[1, 1, 1, 1], [0, 0, 0, 0]], 50, axis=0)
+    network = nor.bipartite(4, 1, failure_probability=[[0.4, 0.2, 0.3, 0.1]])
+    assert topic_words(network, rows, 2) == [[3, 1]]
+
+
+def test_names_use_the_documents(alternatives):
+    network, rows = alternatives
+    words = ["sea", "ship", "port", "tax", "vote", "ball", "goal", "team"]
+    observed = nor.Observations.of(rows, column_names=words)
+    named = named_after(network, observed, "topics")
+    assert named.hidden_names == hidden_names(named, "topics", observed)
+    # All five fit into the ten words that are looked at; nothing is struck out.
+    assert named.hidden_names[0] == "topic 0: tax, vote, sea"
+    assert set(named.hidden_names[1].split(": ")[1].split(", ")) == {"ball", "goal", "team"}
+
+
+def test_what_cannot_be(alternatives):
+    network, rows = alternatives
+    with pytest.raises(InvalidSettingError, match="n must"):
+        topic_words(network, rows, 0)
+    with pytest.raises(InvalidSettingError, match="caution"):
+        Togetherness(rows, caution=-1)
+    with pytest.raises(InvalidNetworkError, match="2 layers"):
+        topic_words(nor.layered(rows, 3, shrink=2), rows)
