@@ -29,7 +29,7 @@ import numpy as np
 
 import noisyor as nor
 from noisyor.data.vocabulary import words_of
-from noisyor.network.topic_words import Togetherness, distinctive_visibles, topic_words
+from noisyor.network.words import Togetherness, distinctive_visibles, topic_words
 from noisyor.tables import ReadOptions
 from noisyor.tables.readers.documents import rows_of_texts
 

@@ -20,5 +20,5 @@ from .parameters import theta_from_failure as theta_from_failure
 from .parameters import theta_from_probability as theta_from_probability
 from .subnetwork import Subnetwork as Subnetwork
 from .subnetwork import relevant_subnetwork as relevant_subnetwork
-from .topic_words import distinctive_visibles as distinctive_visibles
-from .topic_words import topic_words as topic_words
+from .words import distinctive_visibles as distinctive_visibles
+from .words import topic_words as topic_words

@@ -13,7 +13,7 @@ from noisyor.errors import InvalidNetworkError
 from noisyor.network.graph import Network
 from noisyor.network.layout import ConvolutionalLayout
 from noisyor.network.parameters import probability_from_theta
-from noisyor.network.topic_words import distinctive_visibles, topic_words
+from noisyor.network.words import distinctive_visibles, topic_words
 
 __all__ = [
     "hidden_label",

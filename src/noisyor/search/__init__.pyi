@@ -11,5 +11,5 @@ from .mixture import BernoulliMixture as BernoulliMixture
 from .mixture import learn_mixture as learn_mixture
 from .mixture_average import average_mixtures as average_mixtures
 from .mixture_start import start_from_mixture as start_from_mixture
-from .topic_choice import choose_topics as choose_topics
+from .topic_start import choose_topics as choose_topics
 from .topic_start import start_from_topics as start_from_topics

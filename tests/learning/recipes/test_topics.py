@@ -8,7 +8,7 @@ import pytest
 import noisyor as nor
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.network.labels import named_after
-from noisyor.network.topic_words import distinctive_visibles
+from noisyor.network.words import distinctive_visibles
 from noisyor.search.topic_start import start_from_topics
 
 WORDS = [f"{kind}{k}" for kind in ("sea", "war", "tax") for k in range(5)] + ["the"]

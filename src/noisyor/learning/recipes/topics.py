@@ -25,8 +25,7 @@ from noisyor.network.cooccurrence import layered
 from noisyor.network.graph import Network
 from noisyor.search.count_start import start_from_counts
 from noisyor.search.restarts import numbers_in, sample_rows
-from noisyor.search.topic_choice import choose_topics
-from noisyor.search.topic_start import start_from_topics
+from noisyor.search.topic_start import choose_topics, start_from_topics
 
 __all__ = ["learn_topics"]
 

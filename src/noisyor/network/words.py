@@ -103,7 +103,7 @@ class Togetherness:
     Examples
     --------
     >>> import numpy as np
-    >>> from noisyor.network.topic_words import Togetherness
+    >>> from noisyor.network.words import Togetherness
     >>> X = np.repeat([[1, 1, 0], [0, 0, 1]], 50, axis=0)
     >>> Togetherness(X, caution=0).of([0, 1, 2]).round(2)
     array([[ 0.,  1., -1.],
