@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -26,6 +27,8 @@ __all__ = ["NoisyOrImputer"]
 _PARTS, _MANY = 5, 1000
 """Networks that are averaged, and number of rows from which there is only one."""
 
+_LEAST = 1e-9
+
 
 class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fill in missing entries of binary rows by what the other entries of the row say.
@@ -36,7 +39,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     Neighbouring columns of which exactly one is on in every row, as one-hot encoding makes them,
     are recognized (`noisyor.data.find_one_hot`), and filled in such that this holds. With few rows,
-    several networks are learned, each from another part of the rows, and their probabilities
+    several networks are learned, each from another part of the rows, and their log-odds
     averaged: what one of them learned by heart, the others did not.
 
     Parameters
@@ -127,15 +130,15 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     def _chance(self, rows: Observations) -> FloatArray:
         """(n_rows, n_features) probability of every entry, 0 or 1 of those that are observed."""
         groups = [group.columns for group in self.one_hot_]
-        chance = np.mean(
-            [
-                predict_visible(
-                    one.network_, rows, observed="kept", one_hot=groups, engine=one._engine()
-                ).probability
-                for one in self.estimators_
-            ],
-            axis=0,
-        )
+        found = [
+            predict_visible(
+                one.network_, rows, observed="kept", one_hot=groups, engine=one._engine()
+            ).probability
+            for one in self.estimators_
+        ]
+        # Log-odds: one network that is nearly sure should not lose that to others that are not.
+        inside = np.clip(found, _LEAST, 1.0 - _LEAST)
+        chance = expit(logit(inside).mean(axis=0)) if len(found) > 1 else found[0]
         for group in self.one_hot_:
             # All rows so far had exactly one; the next need not.
             doubt = 1.0 / (group.n_rows + 2.0)
