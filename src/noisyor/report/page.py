@@ -166,12 +166,12 @@ def model_page(
         explained = explain_rows(network, rows.observations, max_rows, engine, progress)
     calibration = None if explained is None else calibrate(network, explained, engine=engine)
     left = None if explained is None else residuals(network, explained)
-    links = None
+    links, by_push = None, network.n_layers > 1 or model.kind == "topics"
     share = None
     if explained is not None and left is not None:
         links = attribute_findings(network, explained.observations, explained.states).chains()
         # Few words of a topic are more likely on than off: there it counts who pushed hardest.
-        share = links.explained_share if network.n_layers > 1 else left.recall
+        share = links.explained_share if by_push else left.recall
     put_down = None if links is None else links.explained_share
     fit = fit_section(model, words, explained, calibration)
     log_p, classes = fit["log_p"], None
@@ -224,6 +224,7 @@ def model_page(
             is_training=is_training,
             left=left,
             share_explained=share,
+            is_pushed=by_push,
             codes={"missed": MISSED, "extra": EXTRA},
             fit=fit,
             noise=noise,

@@ -85,7 +85,9 @@ def cause_section(
             text = found.get(document["row"])
             document["text"] = text and text.removeprefix(document["name"] or "").strip()
     flat = network.n_layers == 1
-    if explained is not None and flat:
+    # No topic makes a word likelier on than off, so that a matrix would show nothing but misses.
+    is_table = flat and model.kind != "topics"
+    if explained is not None and is_table:
         data["matrix"] = matrix_data(network, explained, names)
     titles = [label_of(name, label) for name, label in zip(*called, strict=True)]
     short = [label or name for name, label in zip(*called, strict=True)]
@@ -115,7 +117,7 @@ def cause_section(
         "is_layered": not flat,
         "features": None,
         "images": None,
-        "worst": _worst(network, left) if left is not None and flat else None,
+        "worst": _worst(network, left) if left is not None and is_table else None,
         "rates": [
             {
                 "name": titles[k] + one_of(network, k),

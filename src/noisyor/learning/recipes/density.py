@@ -161,6 +161,7 @@ def learn_density(
                 "held_out": one.score,
             }
             for one in [*plain, *raced]
+            if np.isfinite(one.score)  # the time was over before its first look
         ],
     }
     evaluations = tuple(Evaluation(step=step, elbo=value) for step, value in best.curve)
