@@ -51,6 +51,18 @@ class Job:
         self._began, self._limit = time.monotonic(), time_limit
         self._deadline = float("inf") if time_limit is None else self._began + time_limit
 
+    def expect(self, phases: Sequence[str]) -> None:
+        """These are the phases still to come: what was found tells what else is to be done.
+
+        >>> job = Job(["look", "search", "train"], show=False)
+        >>> with progress_bar(1, "look", "starts", job):
+        ...     job.expect(["gibbs"])
+        >>> with progress_bar(1, "gibbs", "sweeps", job):
+        ...     job.number
+        2
+        """
+        self._phases = [*self._phases[: self.number], *phases]
+
     @classmethod
     def of(cls, progress: Progress, phases: Sequence[str], time_limit: float | None = None) -> Job:
         """The job that ``progress`` is, or a new one."""

@@ -199,7 +199,7 @@ def search_with(
     with progress_bar(n_restarts, "search", "restarts", job) as bar:
         first = None
         if isinstance(n_components, str):
-            first = search.first_guess(patience)
+            first = search.first_guess(min(2, n_restarts), patience)
             max_components = first.n_components + first.n_components // 4 + 1
         else:
             max_components = int(n_components)
@@ -266,7 +266,7 @@ class _Search:
         self.starts, self.source, self.keeper = starts, source, keeper
         self.matrix, self.engine, self.score = starts.matrix, starts.engine, starts.score
 
-    def first_guess(self, patience: int) -> Cover:
+    def first_guess(self, n_restarts: int, patience: int) -> Cover:
         """Double the number of factors until some are left over; the cover by those that stay."""
         largest = int(max(1, min(self.matrix.ones.shape)))
         size, cover = min(_FIRST_GUESS, largest), None
@@ -275,7 +275,7 @@ class _Search:
             size, cover = int(numbers_in(kept, "size", 1)[0]), self._cover_in(kept)
         while True:
             if kept is None:
-                cover, _ = self.run(size, 2, patience, cover)
+                cover, _ = self.run(size, n_restarts, patience, cover)
                 self._save("guess", cover, size=[size])
             assert cover is not None
             if cover.n_components < 0.8 * size or size == largest:

@@ -37,12 +37,12 @@ def test_the_fewest_within_one_error_of_the_best_are_taken():
     best = np.full(4, -2.0)
     scores = {8: best, 4: best - 0.4 + spread, 2: best - 0.6 + spread, 1: best - 3.0 + spread}
     poor = np.full(4, -12.0)
-    choice = number._fewest(scores, poor, judges)  # the error of each difference is 1 / 2
+    choice = number.fewest(scores, poor, judges)  # the error of each difference is 1 / 2
     assert choice.n_components == 4
     assert [one["error"] for one in choice.candidates] == [0.5, 0.5, 0.5, 0.0]
-    sure = {8: best, 2: best - 0.19, 1: best - 0.21}  # a fiftieth of the gain is 0.2
-    assert number._fewest(sure, poor, judges).n_components == 2
-    assert number._fewest(sure, best, judges).n_components == 1
+    sure = {8: best, 2: best - 0.29, 1: best - 0.31}  # three hundredths of the gain are 0.3
+    assert number.fewest(sure, poor, judges).n_components == 2
+    assert number.fewest(sure, best, judges).n_components == 1
 
 
 def test_few_rows_have_nothing_to_choose_by(blocks):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -18,6 +16,7 @@ from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.learning.checkpoint import check_place
+from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.recipes.comparison import ROWS_TO_COMPARE, Comparison
@@ -25,21 +24,32 @@ from noisyor.learning.recipes.density import learn_density
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
 from noisyor.learning.recipes.job import Work, working
 from noisyor.learning.recipes.number import Choice, choose_classes, choose_number, shrink
+from noisyor.learning.recipes.ways import Way, choose_way
 from noisyor.learning.starts import start_by_search
 from noisyor.network.builders import bipartite
 from noisyor.network.graph import Network
+from noisyor.search.restarts import numbers_in, sample_rows
 
 __all__ = ["learn_factors"]
 
 _OBJECTIVES = ("auto", "description", "probability", "errors")
 
 _PHASES = {
-    "auto": ("search", "gibbs", "gibbs", "train", "mixture"),
+    "auto": ("search", "gibbs", "gibbs", "train"),
     "description": ("search", "gibbs", "gibbs", "train"),
     "errors": ("search", "train"),
-    "probability": ("mixture",),
+    "probability": ("mixture", "sets", "all rows"),
 }
 """Bars that are expected, by objective."""
+
+_SHARE_OF_CHOICE = 0.6
+"""Of the time, if it is limited, for the choice of a way and of a number of causes."""
+
+_SWEEPS = 40
+"""Rounds of Gibbs sampling on all rows, of causes that were learned from some of them."""
+
+_MAX_ENTRIES = 2**25
+"""Above this many entries, these rounds use a random subset of the rows."""
 
 _SHARE_OF_DESCRIPTION = 0.8
 """Of the time, if it is limited and something else is compared with what describes the rows."""
@@ -73,10 +83,12 @@ def learn_factors(
         data, that draw the table. ``"probability"``: a high probability of unseen rows, by sets of
         alternatives, see `learn_density`; options of the training and of the search do not apply.
         ``"errors"``: fewest wrong entries for a given number of factors, see `search_factors`.
-        ``"auto"`` describes, and with five hundred rows or more asks held-out rows whether a plain
-        mixture of Bernoullis gives them a clearly higher probability; if so, what
-        ``"probability"`` finds is taken. Where one start of the search is far from drawing the
-        table, and the mixture is far better than what it leads to, that is all of the search.
+        ``"auto"`` describes, and with five hundred rows or more asks rows that were set aside
+        whether a mixture of Bernoullis gives them a clearly higher probability; if so, what
+        ``"probability"`` finds is taken. If the number is to be found, too, these rows are asked
+        first, after one start of the search. Where it is far from drawing the table, the search
+        ends with it, and the causes start from a linear factorisation, which takes seconds: see
+        ``settings["ways"]``.
     init : ``"data"`` searches the data for factors (see `search_factors`) and fine-tunes them,
         unless counts determine the parameters; the network then has at most `n_components` hidden
         nodes, those supported by the data (MDL). Or the name of one of the paper's starts, see
@@ -135,79 +147,192 @@ def learn_factors(
     }
     phases = _PHASES[objective] if init == "data" else ("train",)
     with working(chosen, engine, phases, observations, course) as work:
-        learn = partial(
-            learn_density,
-            observations,
-            seed=chosen.seed,
+        fitted = _Task(
+            rows=observations,
+            n_components=n_components,
+            objective=objective,
+            init=init,
+            noise=noise,
+            n_restarts=n_restarts,
+            n_extra=n_extra,
+            method=method,
+            steps_given=options is not None or "steps" in changes,
+            held_out=held_out,
+            work=work,
+        )
+        return fitted.learned()
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What `learn_factors` was asked for."""
+
+    rows: Observations
+    n_components: int | Literal["auto"]
+    objective: str
+    init: str
+    noise: Any
+    n_restarts: int
+    n_extra: int
+    method: Method | None
+    steps_given: bool
+    held_out: Any
+    work: Work
+
+    def learned(self) -> FitResult:
+        """The network by the objective, or by whatever way held-out rows prefer."""
+        if self.objective == "probability":
+            return self._density(self.n_components)
+        if self.init != "data":
+            return self._by_paper()
+        rivals = None
+        plain = self.objective == "auto" and self.method is None and self.noise == "per_visible"
+        if plain and self.rows.total_weight >= ROWS_TO_COMPARE:
+            rivals = Comparison(self.rows, self.held_out, self.work)
+            quick = self._without_search(rivals)
+            if quick is not None:
+                return quick
+        return self._by_search(rivals, _SHARE_OF_DESCRIPTION if plain else 1.0)
+
+    def _without_search(self, rivals: Comparison) -> FitResult | None:
+        """What is learned if it is clear, after a quick look, that the search is not worthwhile."""
+        job = self.work.job
+        if isinstance(self.n_components, str):
+            job.expect(["search", "sizes", "gibbs"])
+            with job.until(_SHARE_OF_CHOICE):
+                way = choose_way(self.rows, self.work)
+            if way.name == "classes":
+                assert way.number is not None
+                return _recorded(self._density(way.number.n_components), way.number, way.scores)
+            if way.network is not None:
+                return self._causes(way, way.network)
+            job.expect(_PHASES["auto"])
+            return None
+        job.expect(["search", "mixture", *_PHASES["auto"]])
+        with suppress(TimeUpError):
+            described = rivals.far_from_factors(self.n_components)
+            if described is not None:
+                richer = self._density(self.n_components)
+                if rivals.gain(richer.network, described) > 0:
+                    return richer
+        return None
+
+    def _by_search(self, rivals: Comparison | None, share: float) -> FitResult:
+        """The factors that a search finds, trained; or alternatives, if rivals are better."""
+        work, number = self.work, None
+        network, settled = start_by_search(
+            self.rows,
+            self.n_components,
+            objective="errors" if self.objective == "errors" else "description",
+            noise=self.noise,
+            n_restarts=self.n_restarts,
+            n_extra=self.n_extra,
+            seed=work.options.seed,
             engine=work.engine,
             progress=work.job,
+            keeper=work.keeper,
         )
-        if objective == "probability":
-            return learn(n_components, held_out=held_out)
-        chosen, settled, number = work.options, init != "data", None
-        plain = objective == "auto" and method is None and noise == "per_visible"
-        rivals = None
-        if plain and not settled and observations.total_weight >= ROWS_TO_COMPARE:
-            rivals = Comparison(
-                observations, held_out, seed=chosen.seed, engine=work.engine, progress=work.job
-            )
+        if isinstance(self.n_components, str) and not settled:
             with suppress(TimeUpError):
-                quick = rivals.far_from_factors(n_components)
-                if quick is not None:
-                    richer = _few_alternatives(learn, observations, n_components, held_out, chosen)
-                    if rivals.gain(richer.network, quick) > 0:
-                        return richer
-        if isinstance(n_components, str) or not settled:
-            network, settled = start_by_search(
-                observations,
-                n_components,
-                objective="errors" if objective == "errors" else "description",
-                noise=noise,
-                n_restarts=n_restarts,
-                n_extra=n_extra,
-                seed=chosen.seed,
-                engine=work.engine,
-                progress=work.job,
-                keeper=work.keeper,
-            )
-            if isinstance(n_components, str) and not settled:
-                with suppress(TimeUpError):
-                    network, number = _fewer(network, observations, noise, n_restarts, work)
-            if settled and options is None and "steps" not in changes:
-                chosen = replace(chosen, steps=0)
-        else:
-            network = bipartite(observations.n_visible, n_components, noise=noise)
-            network = initialize(network, init, noise="uniform", seed=chosen.seed)
-        method = MaxProduct(temperature=1.0) if method is None else method
-        with work.job.until(_SHARE_OF_DESCRIPTION if plain else 1.0):
-            fitted = learn_network(
-                network, observations, method, chosen, held_out=held_out, engine=work.engine
-            )
-        settings = {"objective": objective, "init": init, "noise": noise, **fitted.settings}
-        if number is not None:
-            settings["number"] = number.record()
-        fitted = replace(fitted, settings=settings)
+                network, number = self._fewer(network)
+        with work.job.until(share):
+            fitted = _recorded(self._trained(network, settled), number)
         if rivals is not None and not settled:
             with suppress(TimeUpError):
                 if rivals.mixture_is_better(fitted.network):
-                    richer = _few_alternatives(learn, observations, n_components, held_out, chosen)
+                    richer = self._few_alternatives()
                     if rivals.gain(richer.network, fitted.network) > 0:
                         return richer
         return fitted
 
+    def _by_paper(self) -> FitResult:
+        """One of the paper's starts, trained."""
+        assert not isinstance(self.n_components, str)
+        network = bipartite(self.rows.n_visible, self.n_components, noise=self.noise)
+        network = initialize(network, self.init, noise="uniform", seed=self.work.options.seed)
+        return self._trained(network, settled=False)
 
-def _fewer(
-    network: Network, rows: Observations, noise: Any, n_restarts: int, work: Work
-) -> tuple[Network, Choice | None]:
-    """The network with as many causes as rows that were set aside ask for, and that choice."""
-    seed, engine = work.options.seed, work.engine
-    number = choose_number(
-        rows, noise=noise, n_restarts=n_restarts, seed=seed, engine=engine, progress=work.job
-    )
-    if number is None:
-        return network, None
-    *_, network = shrink(network, rows, number.n_components, seed=seed, engine=engine)
-    return network, number
+    def _trained(self, network: Network, settled: bool) -> FitResult:
+        """The network after training, of which there is none if all is settled."""
+        options = self.work.options
+        if settled and not self.steps_given:
+            options = replace(options, steps=0)
+        method = MaxProduct(temperature=1.0) if self.method is None else self.method
+        fitted = learn_network(
+            network, self.rows, method, options, held_out=self.held_out, engine=self.work.engine
+        )
+        settings = {"objective": self.objective, "init": self.init, "noise": self.noise}
+        return replace(fitted, settings={**settings, **fitted.settings})
+
+    def _causes(self, way: Way, network: Network) -> FitResult:
+        """Causes that were learned from some of the rows, learned from all of them."""
+        work = self.work
+        kept = None if work.keeper is None else work.keeper.load("start")
+        if kept is not None:
+            network = network.with_theta(np.array(numbers_in(kept, "theta", network.n_params)))
+        elif not work.job.is_over:
+            _, rows = sample_rows(self.rows.merged()[0], _MAX_ENTRIES, work.options.seed)
+            network = learn_by_gibbs(
+                network,
+                rows,
+                sweeps=_SWEEPS,
+                seed=work.options.seed,
+                engine=work.engine,
+                progress=work.job,
+            )
+            if work.keeper is not None and not work.job.is_over:
+                work.keeper.save("start", {"theta": network.theta})
+        # Sampling has brought log p to its best; training for one explanation would lower it.
+        return _recorded(self._trained(network, settled=True), way.number, way.scores)
+
+    def _fewer(self, network: Network) -> tuple[Network, Choice | None]:
+        """The network with as many causes as rows that were set aside ask for, and that choice."""
+        seed, engine = self.work.options.seed, self.work.engine
+        number = choose_number(
+            self.rows,
+            noise=self.noise,
+            n_restarts=self.n_restarts,
+            seed=seed,
+            engine=engine,
+            progress=self.work.job,
+        )
+        if number is None:
+            return network, None
+        *_, network = shrink(network, self.rows, number.n_components, seed=seed, engine=engine)
+        return network, number
+
+    def _few_alternatives(self) -> FitResult:
+        """What `learn_density` finds; of alternatives, too, there are no more than rows ask for."""
+        number = None
+        if isinstance(self.n_components, str):
+            seed = self.work.options.seed
+            number = choose_classes(self.rows, seed=seed, progress=self.work.job)
+        if number is None:
+            return self._density(self.n_components)
+        return _recorded(self._density(number.n_components), number)
+
+    def _density(self, n_components: int | Literal["auto"]) -> FitResult:
+        self.work.job.expect(_PHASES["probability"])
+        return learn_density(
+            self.rows,
+            n_components,
+            held_out=self.held_out,
+            seed=self.work.options.seed,
+            engine=self.work.engine,
+            progress=self.work.job,
+        )
+
+
+def _recorded(
+    fitted: FitResult, number: Choice | None, ways: dict[str, float] | None = None
+) -> FitResult:
+    """What was learned, and how the number of its causes and the way to them were chosen."""
+    settings = dict(fitted.settings)
+    if number is not None:
+        settings["number"] = number.record()
+    if ways is not None:
+        settings["ways"] = ways
+    return replace(fitted, settings=settings)
 
 
 def _check_number(n_components: object, rows: Observations, objective: str) -> None:
@@ -219,20 +344,3 @@ def _check_number(n_components: object, rows: Observations, objective: str) -> N
             f"n_components is {n_components:,}, but a table of {rows.n_rows:,} rows and "
             f"{rows.n_visible:,} columns has {most:,} causes at most"
         )
-
-
-def _few_alternatives(
-    learn: Callable[..., FitResult],
-    rows: Observations,
-    n_components: int | str,
-    held_out: Any,
-    options: TrainOptions,
-) -> FitResult:
-    """What `learn_density` finds; of alternatives, too, there are no more than rows ask for."""
-    number = None
-    if isinstance(n_components, str):
-        number = choose_classes(rows, seed=options.seed, progress=options.progress)
-    if number is None:
-        return learn(n_components, held_out=held_out)
-    found = learn(number.n_components, held_out=held_out)
-    return replace(found, settings={**found.settings, "number": number.record()})

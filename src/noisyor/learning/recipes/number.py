@@ -3,7 +3,7 @@
 A description length takes the model to be true, and on real tables adds causes for what noisy-OR
 does not describe. Rows that no candidate has seen have no such preference. Of the numbers tried the
 smallest is taken whose log p is not below the best by more than the error of the difference, or by
-more than a fiftieth of what the best gains on independent columns.
+more than three hundredths of what the best gains on independent columns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ from noisyor.network.graph import Network
 from noisyor.search.mixture import learn_mixture
 from noisyor.search.restarts import sample_rows
 
-__all__ = ["Choice", "choose_classes", "choose_number", "shrink"]
+__all__ = [
+    "Choice",
+    "choose_classes",
+    "choose_number",
+    "fewest",
+    "mean_and_error",
+    "set_aside",
+    "shrink",
+]
 
 _SHARE = 0.25
 """Of the rows, set aside to choose by."""
@@ -48,7 +56,7 @@ _MAX_ENTRIES = 2**22
 
 _MOST_CLASSES = 256
 
-_TRIFLE = 0.02
+_TRIFLE = 0.03
 """Share of the gain on independent columns for which no cause is added, however sure it is."""
 
 
@@ -80,7 +88,7 @@ def choose_number(
     """Number of causes of a table, up to what a search finds; None if there are too few rows."""
     if rows.total_weight < _FEW_ROWS:
         return None
-    rest, judges = _set_aside(rows, seed)
+    rest, judges = set_aside(rows, seed)
     network, _ = start_by_search(
         rest,
         "auto",
@@ -94,14 +102,14 @@ def choose_number(
         one.n_hidden: log_probability(one, judges, seed=seed, engine=engine).per_row
         for one in shrink(network, rest, 1, seed=seed, engine=engine)
     }
-    return _fewest(scores, independent_score(rest, judges).per_row, judges)
+    return fewest(scores, independent_score(rest, judges).per_row, judges)
 
 
 def choose_classes(rows: Observations, *, seed: int, progress: Any) -> Choice | None:
     """Number of classes of a mixture, doubling; None if there are too few rows."""
     if rows.total_weight < _FEW_ROWS:
         return None
-    rest, judges = _set_aside(rows, seed)
+    rest, judges = set_aside(rows, seed)
     scores: dict[int, FloatArray] = {}
     size, stale, best = 1, 0, -np.inf
     while size <= min(_MOST_CLASSES, rest.n_rows) and stale < 2:
@@ -110,7 +118,7 @@ def choose_classes(rows: Observations, *, seed: int, progress: Any) -> Choice | 
         mean = judges.mean(scores[size])
         stale, best = (0, mean) if mean > best else (stale + 1, best)
         size *= 2
-    return _fewest(scores, independent_score(rest, judges).per_row, judges)
+    return fewest(scores, independent_score(rest, judges).per_row, judges)
 
 
 def shrink(
@@ -126,7 +134,7 @@ def shrink(
         yield network
 
 
-def _set_aside(rows: Observations, seed: int) -> tuple[Observations, Observations]:
+def set_aside(rows: Observations, seed: int) -> tuple[Observations, Observations]:
     """Rows to learn from, and rows to choose by."""
     rest, judges = hold_out(rows, _SHARE, seed)
     assert judges is not None
@@ -136,17 +144,17 @@ def _set_aside(rows: Observations, seed: int) -> tuple[Observations, Observation
     return rest, judges
 
 
-def _fewest(scores: dict[int, FloatArray], independent: FloatArray, judges: Observations) -> Choice:
+def fewest(scores: dict[int, FloatArray], independent: FloatArray, judges: Observations) -> Choice:
     """The one-standard-error rule, with the error of the difference to the best, row by row.
 
     Where the best is not clearly better than independent columns, there is one cause.
     """
     best = max(scores.values(), key=judges.mean)
-    gain, doubt = _mean_and_error(judges, best - independent)
+    gain, doubt = mean_and_error(judges, best - independent)
     candidates = []
     for number, per_row in sorted(scores.items()):
-        mean, error = _mean_and_error(judges, per_row)
-        below, difference = _mean_and_error(judges, best - per_row)
+        mean, error = mean_and_error(judges, per_row)
+        below, difference = mean_and_error(judges, best - per_row)
         candidates.append(
             {
                 "n_components": number,
@@ -161,7 +169,7 @@ def _fewest(scores: dict[int, FloatArray], independent: FloatArray, judges: Obse
     return Choice(int(chosen["n_components"]), round(judges.total_weight), candidates)
 
 
-def _mean_and_error(rows: Observations, values: FloatArray) -> tuple[float, float]:
+def mean_and_error(rows: Observations, values: FloatArray) -> tuple[float, float]:
     """Mean over rows, and its standard error."""
     weight, mean = rows.row_weights, rows.mean(values)
     error = np.sqrt((weight * (values - mean) ** 2).sum()) / weight.sum()
