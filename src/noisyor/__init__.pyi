@@ -19,7 +19,7 @@ from .errors import NoisyOrError as NoisyOrError
 from .estimators.models import BlindDeconvolution as BlindDeconvolution
 from .estimators.models import BooleanMatrixFactorization as BooleanMatrixFactorization
 from .estimators.models import NoisyOrNetwork as NoisyOrNetwork
-from .estimators.models import TopicModel as TopicModel
+from .estimators.topics import TopicModel as TopicModel
 from .inference.evaluate import evaluate as evaluate
 from .inference.evidence import estimate_evidence as estimate_evidence
 from .inference.evidence import evidence_bound as evidence_bound

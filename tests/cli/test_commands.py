@@ -182,6 +182,10 @@ class TestFit:
         Path("tales.txt").write_text("\n".join(lines))
         text = run(capsys, "fit", "tales.txt", "--topics", "2", "--held-out", "0")
         assert "topics, 2 causes in 1 layer" in text
+        model = nor.TopicModel.load("tales.safetensors")
+        told = json.loads(run(capsys, "info", "tales.safetensors", "--json"))["causes"]
+        shown = {cause["index"]: [item["name"] for item in cause["switches_on"]] for cause in told}
+        assert [shown[0], shown[1]] == model.topic_words_
         assert "topic 0: " in text
         assert main(["fit", "tales.txt", "--topics", "2", "--layers", "3", "--out", "n"]) == 2
         assert "--topics says how many" in capsys.readouterr().err

@@ -107,7 +107,7 @@ def test_names_use_the_documents(alternatives):
     words = ["sea", "ship", "port", "tax", "vote", "ball", "goal", "team"]
     observed = nor.Observations.of(rows, column_names=words)
     named = named_after(network, observed, "topics")
-    assert named.hidden_names == hidden_names(named, "topics", observed)
+    assert named.hidden_names == hidden_names(named, "topics", topic_words(named, observed))
     # All five fit into the ten words that are looked at; nothing is struck out.
     assert named.hidden_names[0] == "topic 0: tax, vote, sea"
     assert set(named.hidden_names[1].split(": ")[1].split(", ")) == {"ball", "goal", "team"}

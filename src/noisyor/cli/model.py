@@ -271,7 +271,7 @@ def info(model: Path, top: int, as_json: bool) -> None:
     """What MODEL is: its size, origin and quality, and its causes.
 
     The whole file is checked. Causes are listed by falling prior probability, each with what it
-    switches on and how surely.
+    switches on and how surely; topics of one layer with the words that say what they are about.
 
     \b
     Examples:
@@ -279,11 +279,18 @@ def info(model: Path, top: int, as_json: bool) -> None:
       noisyor info zoo.safetensors --top 100 --json
     """
     from noisyor.io.model_file import load_model
+    from noisyor.io.provenance import topic_words_of
+    from noisyor.network.forward import edge_matrix
     from noisyor.network.labels import hidden_label, strongest_visibles, visible_label
 
     network, metadata = load_model(model)
     prior = network.prior_probability
-    strongest = strongest_visibles(network)
+    words = topic_words_of(metadata, network) if network.n_layers == 1 else None
+    if words is None:
+        strongest = strongest_visibles(network)
+    else:
+        chance = edge_matrix(network, probability=True)
+        strongest = [[(i, float(chance[i, k])) for i in best] for k, best in enumerate(words)]
     causes = [
         {
             "index": int(k),

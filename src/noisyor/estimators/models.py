@@ -1,4 +1,4 @@
-"""The four estimators: each names its parameters and calls its learning function."""
+"""Estimators of causes and features: each names its parameters and calls its learning function."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.learning.recipes.factors import learn_factors
 from noisyor.learning.recipes.features import learn_features
 from noisyor.learning.recipes.fit import FitResult, learn_network
-from noisyor.learning.recipes.topics import learn_topics
 from noisyor.network.graph import Network
-from noisyor.network.layout import BipartiteLayout, ConvolutionalLayout
+from noisyor.network.layout import ConvolutionalLayout
 from noisyor.network.parameters import probability_from_theta
 
-__all__ = ["BlindDeconvolution", "BooleanMatrixFactorization", "NoisyOrNetwork", "TopicModel"]
+__all__ = ["BlindDeconvolution", "BooleanMatrixFactorization", "NoisyOrNetwork"]
 
 
 @dataclass(eq=False, repr=False)
@@ -80,62 +79,6 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
     @classmethod
     def _params_of(cls, network: Network) -> dict[str, Any]:
         return {"n_components": network.n_hidden}
-
-
-@dataclass(eq=False, repr=False)
-class TopicModel(NoisyOrEstimator):
-    """Topics of binary bags of words: so many of them, or a hierarchy whose graph the data give.
-
-    Parameters
-    ----------
-    n_layers : layers including the words, at least 2; not used with ``n_components``.
-    n_components : number of topics, in one layer; None for a hierarchy.
-    n_parents : topics above each word or topic, not counting its own cluster.
-    shrink : ratio of the sizes of two successive layers.
-    init : where learning starts, see `learn_topics`.
-    steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
-    progress, checkpoint, resume, options : see `NoisyOrEstimator`.
-
-    Attributes
-    ----------
-    components_ : sparse (n_topics, n_features_in_) probability that the topic switches the word on
-        by an edge of its own; topics of the upper layers act through the topics below them, see
-        ``network_``.
-    prior_ : (n_topics,) probability of each topic when those above it are off.
-    noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
-    >>> model = nor.TopicModel(n_layers=2, n_parents=1, shrink=2, steps=5).fit(X)
-    >>> model.components_.shape, model.prior_.round(1)
-    ((2, 4), array([0.2, 0.2]))
-    """
-
-    _kind: ClassVar[Kind] = "topics"
-    _min_features: ClassVar[int] = 2
-
-    n_layers: int = 3
-    n_components: int | None = field(default=None, kw_only=True)
-    n_parents: int | None = field(default=None, kw_only=True)
-    shrink: int | None = field(default=None, kw_only=True)
-    init: str | None = field(default=None, kw_only=True)
-
-    def _learn(self, rows: Observations, **options: Any) -> FitResult:
-        graph = {
-            "n_components": self.n_components,
-            "n_parents": self.n_parents,
-            "shrink": self.shrink,
-        }
-        options |= {name: value for name, value in graph.items() if value is not None}
-        return learn_topics(rows, self.n_layers, **options)
-
-    @classmethod
-    def _params_of(cls, network: Network) -> dict[str, Any]:
-        if isinstance(network.layout, BipartiteLayout):  # the graph of a hierarchy is another one
-            return {"n_components": network.n_hidden}
-        return {"n_layers": network.n_layers + 1}
 
 
 @dataclass(eq=False, repr=False)

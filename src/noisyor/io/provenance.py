@@ -15,18 +15,24 @@ import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.kinds import Kind
-from noisyor._util.validation import is_finite
+from noisyor._util.validation import is_finite, is_whole
 from noisyor._version import __version__
 from noisyor.data.observations import Observations
+from noisyor.network.graph import Network
 
 __all__ = [
+    "TOPIC_WORDS",
     "TrainingCurve",
     "kind_of",
     "mapping_in",
     "metrics_of",
     "provenance",
+    "topic_words_of",
     "training_curve",
 ]
+
+TOPIC_WORDS = "topic_words"
+"""Entry of the metadata with the columns that say what each topic of one layer is about."""
 
 NO_CURVE: Mapping[str, list[float]] = {
     "step": [],
@@ -106,6 +112,19 @@ def metrics_of(metadata: Mapping[str, Any]) -> dict[str, float]:
         for name, value in mapping_in(metadata, "metrics").items()
         if is_finite(value)
     }
+
+
+def topic_words_of(metadata: Mapping[str, Any], network: Network) -> list[list[int]] | None:
+    """Columns that say what each topic is about, or None if the metadata do not say it."""
+    lists = metadata.get(TOPIC_WORDS)
+    if not isinstance(lists, list) or len(lists) != network.n_hidden:
+        return None
+    for words in lists:
+        if not isinstance(words, list):
+            return None
+        if not all(is_whole(word) and 0 <= word < network.n_visible for word in words):
+            return None
+    return [[int(word) for word in words] for words in lists]
 
 
 class TrainingCurve(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -97,13 +97,15 @@ def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:
     return found
 
 
-def hidden_names(network: Network, kind: Kind, rows: Observations | None = None) -> tuple[str, ...]:
+def hidden_names(
+    network: Network, kind: Kind, words: Sequence[Sequence[int]] | None = None
+) -> tuple[str, ...]:
     """Names for the hidden nodes of a learned network, from what they switch on.
 
-    Topics: ``"topic 12: word, word, word"``, by the words that tell them from others and, if
-    documents are given as ``rows``, are met together in them; or of several layers
-    ``"layer1-12: word, word, word"``, layer 1 next to the words. Factors:
-    ``"cause 3: column, column, column"``. Features: ``"feature 0 at 3,4"``.
+    Topics: ``"topic 12: word, word, word"``, the first of ``words`` (see `topic_words`) or of those
+    that tell a topic from others; of several layers ``"layer1-12: word, word, word"``, layer 1 next
+    to the words. Factors: ``"cause 3: column, column, column"``. Features:
+    ``"feature 0 at 3,4"``.
 
     Examples
     --------
@@ -117,13 +119,13 @@ def hidden_names(network: Network, kind: Kind, rows: Observations | None = None)
         return tuple(_placements(network))
     prefix = _numbers(network, kind)
     if kind == "topics" and network.n_layers == 1:
-        found = distinctive_visibles(network) if rows is None else topic_words(network, rows)
-        chosen = [words[:_WORDS] for words in found]
+        found = distinctive_visibles(network) if words is None else words
+        chosen = [list(best[:_WORDS]) for best in found]
     else:
         chosen = [[i for i, _ in best[:_WORDS]] for best in strongest_visibles(network)]
-    words = (", ".join(visible_label(network, i) for i in best) for best in chosen)
+    labels = (", ".join(visible_label(network, i) for i in best) for best in chosen)
     return tuple(
-        f"{name}: {said}" if said else name for name, said in zip(prefix, words, strict=True)
+        f"{name}: {said}" if said else name for name, said in zip(prefix, labels, strict=True)
     )
 
 
@@ -156,4 +158,5 @@ def named_after(network: Network, data: Observations, kind: Kind) -> Network:
     network = replace(network, visible_names=data.column_names, hidden_names=None)
     if len(network.visible_shape) == 1 and len(data.shape) == 2:
         network = replace(network, visible_shape=data.shape)
-    return replace(network, hidden_names=hidden_names(network, kind, data))
+    words = topic_words(network, data) if kind == "topics" and network.n_layers == 1 else None
+    return replace(network, hidden_names=hidden_names(network, kind, words))

@@ -12,8 +12,8 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import NOT_NEGATIVE, check_count
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
+from noisyor.network.forward import edge_matrix
 from noisyor.network.graph import Network
-from noisyor.network.parameters import probability_from_theta
 
 __all__ = ["N_WORDS", "Togetherness", "distinctive_visibles", "topic_words"]
 
@@ -47,8 +47,7 @@ def distinctive_visibles(network: Network, n: int = N_WORDS) -> list[list[int]]:
         raise InvalidNetworkError(
             f"the network has {network.n_layers} layers of hidden nodes, expected one"
         )
-    edge = np.zeros((network.n_hidden, network.n_visible))
-    edge[network.parent, network.edge_child] = probability_from_theta(network.theta[network.param])
+    edge = edge_matrix(network, probability=True)[: network.n_visible].T.toarray()
     prior, noise = network.prior_probability, network.noise_probability
     off = np.prod(1.0 - prior[:, None] * edge, axis=0) * (1.0 - noise)
     usual = np.clip(1.0 - off, 1e-12, 1.0)

@@ -12,8 +12,8 @@ from noisyor._util.validation import check_count, check_seed
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.network.builders import bipartite
+from noisyor.network.forward import edge_matrix
 from noisyor.network.graph import Network
-from noisyor.network.parameters import probability_from_theta
 from noisyor.network.words import Togetherness, topic_words
 from noisyor.search.restarts import sample_rows
 
@@ -134,8 +134,7 @@ def choose_topics(network: Network, X: Any, n_components: int) -> Network:
     pairs = Togetherness(X, network.n_visible)
     words = topic_words(network, pairs)
     kept = _greedily([pairs.mean(chosen) for chosen in words], words, n_components)
-    edge = np.zeros((network.n_hidden, network.n_visible))
-    edge[network.parent, network.edge_child] = probability_from_theta(network.theta[network.param])
+    edge = edge_matrix(network, probability=True)[: network.n_visible].T.toarray()
     prior, noise = network.prior_probability, network.noise_probability
     left = np.setdiff1d(np.arange(network.n_hidden), kept)
     silent = np.prod(1.0 - prior[left, None] * edge[left], axis=0)

@@ -72,10 +72,3 @@ def test_what_cannot_be(documents):
         start_from_topics(documents, 0)
     with pytest.raises(InvalidNetworkError, match="2 layers"):
         distinctive_visibles(nor.learn_topics(documents, 3, shrink=2, steps=1).network)
-
-
-def test_the_estimator(documents, tmp_path):
-    model = nor.TopicModel(n_components=3).fit(documents)
-    assert model.components_.shape == (3, 16)
-    model.save(tmp_path / "m.safetensors")
-    assert nor.TopicModel.load(tmp_path / "m.safetensors").get_params()["n_components"] == 3

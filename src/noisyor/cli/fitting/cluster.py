@@ -16,7 +16,8 @@ from noisyor.data.chunks import RowSource, open_rows, write_rows
 from noisyor.distributed.connection import connect
 from noisyor.distributed.fitting import fit
 from noisyor.errors import InvalidSettingError
-from noisyor.estimators.models import BooleanMatrixFactorization, TopicModel
+from noisyor.estimators.models import BooleanMatrixFactorization
+from noisyor.estimators.topics import TopicModel
 from noisyor.learning.checkpoint import check_place
 from noisyor.tables import ReadOptions
 from noisyor.tables.read import read_table

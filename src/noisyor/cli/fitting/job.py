@@ -38,7 +38,7 @@ from noisyor.estimators.persistence import method_of
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.io.model_file import load_model, save_network
-from noisyor.io.provenance import kind_of, mapping_in, provenance
+from noisyor.io.provenance import TOPIC_WORDS, kind_of, mapping_in, provenance
 from noisyor.learning.checkpoint import is_checkpoint
 from noisyor.learning.judge import Judgement, hold_out, judge
 from noisyor.learning.options import TrainOptions
@@ -48,6 +48,7 @@ from noisyor.learning.recipes.fit import FitResult, learn_network
 from noisyor.learning.recipes.job import SEARCH_ENDING
 from noisyor.learning.recipes.topics import learn_topics
 from noisyor.network.labels import named_after
+from noisyor.network.words import topic_words
 from noisyor.tables import ReadOptions, Table
 from noisyor.tables.read import read_table
 from noisyor.tables.remembered import options_like
@@ -348,7 +349,10 @@ def _save(plan: Plan, fitted: Fitted, earlier: Mapping[str, Any] | None = None) 
         source=plan.data,
     )
     metadata |= {"reading": plan.reading, "named": True, "documents": fitted.table.documents}
-    save_network(real_path(Path(plan.out)), fitted.learned.network, metadata=metadata)
+    network = fitted.learned.network
+    if fitted.kind == "topics" and network.n_layers == 1:
+        metadata[TOPIC_WORDS] = topic_words(network, fitted.table.observations)
+    save_network(real_path(Path(plan.out)), network, metadata=metadata)
 
 
 def _source(model: Path, metadata: dict[str, Any]) -> Path:
