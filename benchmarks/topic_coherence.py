@@ -182,8 +182,17 @@ MODELS: dict[str, Callable[[Matrix, Matrix, int], Iterator[Found]]] = {
 }
 
 
-def run(name: str, folder: Path, out: Path, models: list[str]) -> None:
-    """Add the rows of one corpus to the record, as they come."""
+class Prepared(NamedTuple):
+    """A corpus as the models take it, the unseen documents, and what to say of it."""
+
+    binary: Matrix
+    counts: Matrix
+    unseen: nor.Observations
+    facts: dict[str, Any]
+
+
+def prepare(name: str, folder: Path) -> Prepared:
+    """Read a corpus; the vocabulary is that of the documents to learn from."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     corpus = CORPORA[name]
@@ -191,20 +200,24 @@ def run(name: str, folder: Path, out: Path, models: list[str]) -> None:
     options = ReadOptions(vocabulary=corpus.vocabulary)
     rows = rows_of_texts(((None, text) for text in train), name, options).observations
     words = rows.column_names
-    seen = rows_of_texts(((None, text) for text in test), name, options, words).observations
-    judges, binary = seen.to_csr().astype(np.float64), rows.to_csr()
+    unseen = rows_of_texts(((None, text) for text in test), name, options, words).observations
     number = {word.encode(): k for k, word in enumerate(words or ())}
     same_words = CountVectorizer(vocabulary=number, analyzer=lambda text: words_of(text)[:500])
-    counts = same_words.transform(train)
-    documents_and_words = {
+    facts = {
         "documents": [len(train), len(test)],
         "words": corpus.vocabulary,
-        "words_per_document": round(float(binary.sum()) / len(train), 1),
+        "words_per_document": round(float(rows.n_active) / len(train), 1),
     }
-    for size in SIZES:
+    return Prepared(rows.to_csr(), same_words.transform(train), unseen, facts)
+
+
+def run(name: str, texts: Prepared, out: Path, models: list[str], sizes: list[int]) -> None:
+    """Add the rows of one corpus to the record, as they come."""
+    judges = texts.unseen.to_csr().astype(np.float64)
+    for size in sizes:
         for model in models:
             began, cpu = time.perf_counter(), time.process_time()
-            for found in MODELS[model](binary, counts, size):
+            for found in MODELS[model](texts.binary, texts.counts, size):
                 row = {
                     "corpus": name,
                     "n_topics": size,
@@ -215,10 +228,10 @@ def run(name: str, folder: Path, out: Path, models: list[str]) -> None:
                     "topics_with_words": len(found.topics),
                     "seconds": round(time.perf_counter() - began, 1),
                     "cpu_seconds": round(time.process_time() - cpu, 1),
-                    **documents_and_words,
+                    **texts.facts,
                 }
                 if found.network is not None and found.seed == 0:
-                    row |= of_unseen(found.network, seen)
+                    row |= of_unseen(found.network, texts.unseen)
                 print(json.dumps(row), flush=True)
                 keep(row, out)
                 began, cpu = time.perf_counter(), time.process_time()
@@ -256,10 +269,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/topic_coherence.json"))
     parser.add_argument("--corpus", nargs="*", default=list(CORPORA), choices=list(CORPORA))
     parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--sizes", nargs="*", type=int, default=list(SIZES))
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", module="sklearn")
     for name in arguments.corpus:
-        run(name, arguments.data, arguments.out, arguments.models)
+        texts = prepare(name, arguments.data)
+        run(name, texts, arguments.out, arguments.models, arguments.sizes)
 
 
 if __name__ == "__main__":
