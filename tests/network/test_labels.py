@@ -33,3 +33,17 @@ def test_a_network_of_images_takes_their_shape():
     named = named_after(network_of(6), data, "factors")
     assert named.visible_shape == (2, 3)
     assert visible_label(named, 5) == "pixel 1,2"
+
+
+def test_a_cause_is_named_by_what_tells_it_from_others():
+    failure = np.array([[0.01, 0.05, 0.2, 1.0], [0.01, 0.05, 1.0, 0.2]])
+    for sets in (None, [0, 0]):  # as alternatives, too
+        network = bipartite(4, 2, failure_probability=failure, alternatives=sets)
+        names = named_after(network, Observations.of(np.ones((2, 4))), "factors").hidden_names
+        assert [name.split(",")[0] for name in names] == ["cause 0: column 2", "cause 1: column 3"]
+
+
+def test_a_faint_edge_is_in_no_name():
+    network = bipartite(3, 2, failure_probability=[[0.1, 0.98, 1.0], [1.0, 1.0, 0.1]])
+    names = named_after(network, Observations.of(np.ones((2, 3))), "factors").hidden_names
+    assert names == ("cause 0: column 0", "cause 1: column 2")

@@ -10,6 +10,7 @@ import numpy as np
 from noisyor._util.kinds import Kind
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
+from noisyor.network.forward import edge_matrix
 from noisyor.network.graph import Network
 from noisyor.network.layout import ConvolutionalLayout
 from noisyor.network.parameters import probability_from_theta
@@ -27,6 +28,8 @@ __all__ = [
 _WORDS = 3
 _KEPT = 12
 _FAINT = 0.05
+_CLEAR_SHARE = 0.25
+"""Of the chance of the likeliest column, from which another may be in the name of a cause."""
 
 
 def visible_label(network: Network, index: int) -> str:
@@ -104,8 +107,8 @@ def hidden_names(
 
     Topics: ``"topic 12: word, word, word"``, the first of ``words`` (see `topic_words`) or of those
     that tell a topic from others; of several layers ``"layer1-12: word, word, word"``, layer 1 next
-    to the words. Factors: ``"cause 3: column, column, column"``. Features:
-    ``"feature 0 at 3,4"``.
+    to the words. Factors: ``"cause 3: column, column, column"``, by the columns that tell a cause
+    from others. Features: ``"feature 0 at 3,4"``.
 
     Examples
     --------
@@ -121,12 +124,28 @@ def hidden_names(
     if kind == "topics" and network.n_layers == 1:
         found = distinctive_visibles(network) if words is None else words
         chosen = [list(best[:_WORDS]) for best in found]
+    elif network.n_layers == 1:
+        chosen = _telling(network)
     else:
         chosen = [[i for i, _ in best[:_WORDS]] for best in strongest_visibles(network)]
     labels = (", ".join(visible_label(network, i) for i in best) for best in chosen)
     return tuple(
         f"{name}: {said}" if said else name for name, said in zip(prefix, labels, strict=True)
     )
+
+
+def _telling(network: Network) -> list[list[int]]:
+    """Columns for the name of each cause: those that tell it from others and that it may switch on.
+
+    What all causes switch on is in no name, unless one has nothing else.
+    """
+    edge = edge_matrix(network, probability=True)[: network.n_visible].T.toarray()
+    least = np.maximum(_FAINT, _CLEAR_SHARE * edge.max(axis=1, initial=0.0))
+    strongest, chosen = strongest_visibles(network), []
+    for k, distinctive in enumerate(distinctive_visibles(network, _KEPT)):
+        own = [i for i in distinctive if edge[k, i] >= least[k]]
+        chosen.append((own or [i for i, _ in strongest[k]])[:_WORDS])
+    return chosen
 
 
 def _numbers(network: Network, kind: Kind) -> Iterable[str]:

@@ -49,7 +49,11 @@ def distinctive_visibles(network: Network, n: int = N_WORDS) -> list[list[int]]:
         )
     edge = edge_matrix(network, probability=True)[: network.n_visible].T.toarray()
     prior, noise = network.prior_probability, network.noise_probability
-    off = np.prod(1.0 - prior[:, None] * edge, axis=0) * (1.0 - noise)
+    on, sets = prior[:, None] * edge, network.sets
+    off = np.prod(1.0 - on[sets.number < 0], axis=0) * (1.0 - noise)
+    if sets:  # of which one is on at most
+        of_sets = np.add.reduceat(on[sets.member], sets.ptr[:-1], axis=0)
+        off *= np.prod(1.0 - np.minimum(of_sets, 1.0), axis=0)
     usual = np.clip(1.0 - off, 1e-12, 1.0)
     own = np.clip(1.0 - (1.0 - noise) * (1.0 - edge), 1e-12, 1.0)
     gain = own * np.log(own / usual)
