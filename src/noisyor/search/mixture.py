@@ -7,7 +7,9 @@ network has to beat and a good place to start one from: see `start_from_mixture`
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -27,15 +29,20 @@ _CHECK_EVERY, _PATIENCE = 5, 3
 """Rounds between looks at the held-out rows, and looks in a row without a gain after which to stop.
 """
 
-_TOLERANCE, _WORTH = 1e-5, 2e-4
+_TOLERANCE, _WORTH, _SHARE_WORTH = 1e-5, 2e-4, 1e-5
 """Gain in nats a row below which there is nothing more to learn: of a round, and of held-out rows
-between two looks."""
+between two looks, also as a share of their log p."""
 
 _MOST = 512
 """Number of classes at which a search for it ends."""
 
-_SMOOTHINGS = (0.2, 2.0)
-"""Pseudo-rows that are tried: the best varies by the set, by a tenth of a nat and more."""
+_SMOOTHINGS, _STEP, _LARGEST, _FEWEST = (0.2, 2.0), 10.0, 2000.0, 8
+"""Pseudo-rows that are tried first: the best varies by the set, by a tenth of a nat and more. As
+long as the largest leads, one that is so many times larger joins, from so many classes on: rare
+words need hundreds."""
+
+_OF_SHARE = 2.0
+"""Pseudo-rows in the share of a class, at most."""
 
 _CLEAR = 32
 """Number of classes from which a smoothing that is behind twice in a row is no longer tried."""
@@ -133,8 +140,13 @@ class BernoulliMixture:
             if block.missing is not None:
                 seen -= (block.missing.T @ belongs).T
         seen += size[:, None]
-        probability = (on + smoothing * base) / (seen + smoothing)
-        share = (size + smoothing) / (size + smoothing).sum()
+        # Rows differ in how much is on before anything else, and so do the pseudo-rows of classes:
+        # their odds are those of the average, times the root of how much fuller the rows are.
+        fuller = ((on.sum(axis=1) + base.sum()) / (seen @ base + base.sum()))[:, None] ** 0.5
+        average = fuller * base / (1.0 - base + fuller * base)
+        probability = (on + smoothing * average) / (seen + smoothing)
+        share = size + min(smoothing, _OF_SHARE)
+        share /= share.sum()
         probability = np.clip(probability, 1.0 - _SUREST, _SUREST)
         return BernoulliMixture(share, probability, smoothing, self.rounds + 1), value
 
@@ -182,8 +194,9 @@ def learn_mixture(
     held_out : rows that decide about the number of classes and of rounds. Without them ``"auto"``
         holds out a tenth of the rows and learns what these decided again from all rows; otherwise
         the rounds end when nothing is gained.
-    smoothing : pseudo-rows of every class, with the average of each column. ``"auto"`` tries some
-        and takes what is best for held-out rows; without these it is 1.
+    smoothing : pseudo-rows of every class, with the average of each column, somewhat more or less
+        by how full the rows of the class are. ``"auto"`` tries some and takes what is best for
+        held-out rows; without these it is 1.
     max_rounds : rounds at most.
     seed : of the rows that classes start from.
     progress : show a progress bar; None shows it on a terminal only.
@@ -214,7 +227,7 @@ def learn_mixture(
         if isinstance(n_components, str):
             found = list(_doubled(learners))
         else:
-            found = [learn.mixture(n_components) for learn in learners]
+            found = list(_of_size(learners, n_components).values())
         best = max(found, key=lambda one: one[1])[0]
         if everything is not None:
             merged = everything.merged()[0]
@@ -240,9 +253,9 @@ def mixtures_by_size(
 def _doubled(learners: list[_Learner]) -> Iterator[tuple[BernoulliMixture, float]]:
     """The best mixture of 1, 2, 4, ... classes by any learner, and the mean log p that chose it."""
     most = min(_MOST, learners[0].rows.n_rows)
-    size, best_size, best_value, behind = 1, 1, -np.inf, dict.fromkeys(learners, 0)
+    size, best_size, best_value, behind = 1, 1, -np.inf, Counter[_Learner]()
     while size <= most:
-        found = {learn: learn.mixture(size) for learn in learners}
+        found = _of_size(learners, size)
         first = max(found, key=lambda learn: found[learn][1])
         yield found[first]
         value = found[first][1]
@@ -251,10 +264,25 @@ def _doubled(learners: list[_Learner]) -> Iterator[tuple[BernoulliMixture, float
             break
         if value > best_value:
             best_size, best_value = size, value
-        for learn in learners:
+        for learn in found:
             behind[learn] = 0 if learn is first or size < _CLEAR else behind[learn] + 1
-        learners = [learn for learn in learners if behind[learn] < 2]
+        learners = [learn for learn in found if behind[learn] < 2]
         size *= 2
+
+
+def _of_size(
+    learners: list[_Learner], n_classes: int
+) -> dict[_Learner, tuple[BernoulliMixture, float]]:
+    """A mixture of so many classes by every learner, and by those that join them."""
+    found = {learn: learn.mixture(n_classes) for learn in learners}
+    while len(found) > 1 and n_classes >= _FEWEST:
+        first, last = max(found, key=lambda learn: found[learn][1]), list(found)[-1]
+        if first is not last or last.smoothing >= _LARGEST:
+            break
+        smoother = copy(last)
+        smoother.smoothing *= _STEP
+        found[smoother] = smoother.mixture(n_classes)
+    return found
 
 
 class _Learner:
@@ -294,7 +322,8 @@ class _Learner:
                     break
             elif number % _CHECK_EVERY == 0:
                 judged = self.judges.mean(mixture._log_probability(judges))
-                stale = 0 if judged > best_value + _WORTH else stale + 1
+                worth = max(_WORTH, _SHARE_WORTH * abs(judged))
+                stale = 0 if judged > best_value + worth else stale + 1
                 if judged > best_value:
                     best, best_value = mixture, judged
                 if stale >= _PATIENCE:

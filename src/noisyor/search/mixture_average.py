@@ -26,6 +26,10 @@ _MOST_CLASSES, _MOST_CELLS = 4096, 2**23
 _FIRST = 4
 """Members of the smallest average: one of two may not gain where one of four does."""
 
+_WORTH = 1e-3
+"""Nats a row that an average has to gain. The best mixture has been chosen among many by the same
+rows and is flattered by them, the average is not: there is no need for more."""
+
 _HELD_OUT = 0.1
 """Share of the rows that decide, if none are given."""
 
@@ -36,7 +40,7 @@ def average_mixtures(
     """Learn mixtures of Bernoullis from several starts, and average their probabilities.
 
     The number of classes is found as by `learn_mixture`. The number of starts is doubled as long as
-    held-out rows gain; if they gain less than the standard error of the gain, one mixture is kept.
+    held-out rows gain; if they gain next to nothing, one mixture is kept.
 
     Parameters
     ----------
@@ -92,7 +96,7 @@ def learn_members(
 
     ``found`` are those of `mixtures_by_size`. Members have the best number of classes, or half of
     them twice as many: these are worse alone, but differ more from each other. If no average is
-    clearly better, the best mixture is the only member.
+    better, the best mixture is the only member.
     """
     best = max(found, key=lambda size: found[size][1])
     learned: dict[tuple[int, int], BernoulliMixture] = {}
@@ -125,7 +129,7 @@ def learn_members(
         if doubled.mean <= kept.mean:
             break
         kept = doubled
-    return kept.members if clear_gain(judges, alone.per_row, kept.per_row) else alone.members
+    return kept.members if kept.mean > alone.mean + _WORTH else alone.members
 
 
 class _Average(NamedTuple):
