@@ -9,12 +9,12 @@ on share the credit. There is no rate to choose.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from noisyor._util.arrays import BinaryArray, FloatArray
+from noisyor._util.arrays import AnyArray, BinaryArray, FloatArray
 from noisyor._util.progress import Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, NOT_NEGATIVE, check_choice, check_seed
 from noisyor.data.observations import Observations
@@ -26,6 +26,7 @@ from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.network.graph import Network
 from noisyor.network.parameters import THETA_MIN, probability_from_theta, theta_from_probability
+from noisyor.search.restarts import numbers_in, packed, unpacked
 
 __all__ = [
     "ROWS_OF_SWEEP",
@@ -164,6 +165,14 @@ class ChainsInMemory:
         """See `Chains`."""
         return column_weights(self._rows)
 
+    def state(self) -> dict[str, AnyArray]:
+        """What is on in each chain, in few bytes; see `restore`."""
+        return packed("chains", self._states)
+
+    def restore(self, kept: Mapping[str, AnyArray]) -> None:
+        """Go on from what `state` gave."""
+        self._states = unpacked(kept, "chains", self._states.shape)
+
 
 def first_states(
     network: Network, rows: Observations, *, all_off: bool, engine: EngineLike
@@ -259,6 +268,25 @@ class GibbsRounds:
         chance = counts[1] + self._smoothing
         self.network = self.with_probability(credit / np.where(chance > 0, chance, 1.0))
         return probability_from_theta(self.network.theta)
+
+    def state(self) -> dict[str, AnyArray]:
+        """All that changes from round to round, for `restore`; chains must be in memory."""
+        assert isinstance(self._chains, ChainsInMemory)
+        counts = np.empty(0) if self.counts is None else self.counts.ravel()
+        number = np.array([self.number], dtype=np.float64)
+        here = {"current": self.network.theta, "counts": counts, "number": number}
+        return {**here, **self._chains.state()}
+
+    def restore(self, kept: Mapping[str, AnyArray]) -> None:
+        """Go on, to the last bit, from what `state` gave."""
+        assert isinstance(self._chains, ChainsInMemory)
+        n_params = self.network.n_params
+        number = int(numbers_in(kept, "number", 1)[0])
+        current = np.array(numbers_in(kept, "current", n_params))
+        counts = np.array(numbers_in(kept, "counts", 2 * n_params if number else 0))
+        self._chains.restore(kept)
+        self.network, self.number = self.network.with_theta(current), number
+        self.counts = counts.reshape(2, n_params) if number else None
 
     def with_probability(self, probability: FloatArray) -> Network:
         """The network with these probabilities, where they are free and not too sure."""

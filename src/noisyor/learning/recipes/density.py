@@ -26,12 +26,13 @@ from noisyor.inference.set_states import log_p_by_states, states_can_be_summed
 from noisyor.learning.gibbs_em import ChainsInMemory, GibbsRounds
 from noisyor.learning.judge import hold_out
 from noisyor.learning.recipes.fit import FitResult
+from noisyor.learning.recipes.kept_looks import KeptLooks
 from noisyor.learning.state import Evaluation, History
 from noisyor.network.graph import Network
-from noisyor.search.mixture import BernoulliMixture, learn_mixture, mixtures_by_size
-from noisyor.search.mixture_average import clear_gain, learn_again, learn_members, pooled
+from noisyor.search.mixture import BernoulliMixture
+from noisyor.search.mixture_average import clear_gain, learn_again, pooled
 from noisyor.search.mixture_start import start_from_mixture
-from noisyor.search.restarts import sample_rows
+from noisyor.search.restarts import Keeper, sample_rows
 
 __all__ = ["learn_density"]
 
@@ -79,6 +80,7 @@ def learn_density(
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: Progress = None,
+    keeper: Keeper | None = None,
 ) -> FitResult:
     """Learn a bipartite network that gives held-out rows a high probability.
 
@@ -103,6 +105,8 @@ def learn_density(
     seed : of the starts and the samples.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
+    keeper : where mixtures and looks are kept; a run that finds some there goes on from them and
+        ends as if it had not been stopped.
 
     Returns
     -------
@@ -131,7 +135,7 @@ def learn_density(
     else:
         judges = Observations.of(held_out, n_visible=rows.n_visible)
     rows = _not_too_many(rows, seed).merged()[0]
-    search = _Search(rows, judges, max_rounds, seed, engine, progress)
+    search = _Search(rows, judges, max_rounds, seed, engine, progress, keeper)
     layouts = _layouts(n_components, search) if sets is None else [list(one) for one in sets]
     plain = [search.plain(layout) for layout in layouts if len(layout) == 1]
     hurdles: list[_Found] = []
@@ -237,9 +241,11 @@ class _Search:
         seed: int,
         engine: EngineLike,
         progress: Progress,
+        keeper: Keeper | None,
     ) -> None:
         self.rows, self.judges, self.max_rounds = rows, judges.merged()[0], max_rounds
         self.seed, self.engine, self.progress = seed, engine, progress
+        self._kept = KeptLooks(rows, self.judges, seed, progress, keeper)
         self._mixtures: dict[int, tuple[BernoulliMixture, float]] = {}
         order = np.random.default_rng([seed, 2]).permutation(judges.n_rows)
         self._few = _at_most(_JUDGES, judges, order)
@@ -247,17 +253,14 @@ class _Search:
 
     def best_size(self) -> int:
         """Number of classes of the mixture that is best for the judges."""
-        found = mixtures_by_size(self.rows, self.judges, seed=self.seed, progress=self.progress)
+        found = self._kept.by_size()
         self._mixtures |= found
         return max(found, key=lambda size: found[size][1])
 
     def mixture(self, n_classes: int) -> BernoulliMixture:
         """A mixture of so many classes; each is learned once."""
         if n_classes not in self._mixtures:
-            learned = learn_mixture(
-                self.rows, n_classes, held_out=self.judges, seed=self.seed, progress=self.progress
-            )
-            self._mixtures[n_classes] = learned, -np.inf
+            self._mixtures |= self._kept.of_size(n_classes)
         return self._mixtures[n_classes][0]
 
     def plain(self, layout: list[int]) -> _Found:
@@ -266,9 +269,7 @@ class _Search:
 
     def averaged(self) -> list[_Found]:
         """The average of several mixtures of about the best size, if it is better than one."""
-        members = learn_members(
-            self.rows, self.judges, self._mixtures, seed=self.seed, progress=self.progress
-        )
+        members = self._kept.members(self._mixtures)
         return [self._average(members)] if len(members) > 1 else []
 
     def _average(self, members: list[BernoulliMixture]) -> _Found:
@@ -337,14 +338,19 @@ class _Search:
 
     def _advance(self, runner: _Found, look: int, bar: Any, *, first: bool = False) -> None:
         """Rounds up to a number of them, and a look at held-out rows."""
-        assert runner.sampler is not None
+        sampler = runner.sampler
+        assert sampler is not None
         look = min(look, self.max_rounds)
-        if look > runner.done:
-            network = runner.sampler.advance(look - runner.done, bar)
-        else:
+
+        def advance() -> tuple[Network, FloatArray]:
             network = runner.network
+            if look > runner.done:
+                network = sampler.advance(look - runner.done, bar)
+            return network, self._log_probability(network, first)
+
+        name = f"{runner.layout} {runner.start}"
+        network, per_row = self._kept.look(name, len(runner.curve), sampler, advance)
         runner.done = look
-        per_row = self._log_probability(network, first)
         value = (self._fewest if first else self._few).mean(per_row)
         bar.set_postfix(sets="+".join(map(str, runner.layout)), held_out=f"{value:.3f}")
         runner.curve.append((look, value))

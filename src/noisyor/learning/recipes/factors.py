@@ -145,6 +145,9 @@ def learn_factors(
         "n_restarts": n_restarts,
         "n_extra": n_extra,
     }
+    if held_out is not None:  # these rows decide
+        held_out = Observations.of(held_out, n_visible=observations.n_visible)
+        course["held_out"] = held_out.fingerprint()
     phases = _PHASES[objective] if init == "data" else ("train",)
     with working(chosen, engine, phases, observations, course) as work:
         fitted = _Task(
@@ -320,6 +323,7 @@ class _Task:
             seed=self.work.options.seed,
             engine=self.work.engine,
             progress=self.work.job,
+            keeper=self.work.keeper,
         )
 
 
