@@ -194,7 +194,8 @@
     if (shown.length < answer.causes.length) {
       by("causes").append(make("li", { class: "row" }, make("button", { type: "button", class: "quiet",
         on: { click: () => { allCauses = true; draw(); } } },
-      answer.causes.length - shown.length + " more " + model.words.causes)));
+      answer.causes.length - shown.length + " more " +
+      (answer.causes.length - shown.length === 1 ? model.words.cause : model.words.causes))));
     }
     by("unexplained").hidden = answer.unexplained.length === 0;
     by("unexplained").textContent = "Not explained: " + answer.unexplained.slice(0, 20).join(", ");
