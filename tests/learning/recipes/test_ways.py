@@ -61,7 +61,7 @@ def test_rows_that_were_set_aside_tell_the_way(make, name, fewest, most):
     else:
         assert fewest <= way.number.n_components <= most
         assert way.scores[name] >= max(way.scores.values()) - 0.1
-    assert (way.network is not None) == (name == "causes")
+    assert (way.network is None) == (name == "search")
 
 
 def test_what_was_tried_is_not_tried_again(tmp_path, monkeypatch):

@@ -204,11 +204,8 @@ class _Task:
             job.expect(["search", "sizes", "gibbs"])
             with job.until(_SHARE_OF_CHOICE):
                 way = choose_way(self.rows, self.work)
-            if way.name == "classes":
-                assert way.number is not None
-                return _recorded(self._density(way.number.n_components), way.number, way.scores)
             if way.network is not None:
-                return self._causes(way, way.network)
+                return self._by_way(way, way.network)
             job.expect(_PHASES["auto"])
             return None
         job.expect(["search", "mixture", *_PHASES["auto"]])
@@ -267,13 +264,23 @@ class _Task:
         settings = {"objective": self.objective, "init": self.init, "noise": self.noise}
         return replace(fitted, settings={**settings, **fitted.settings})
 
-    def _causes(self, way: Way, network: Network) -> FitResult:
+    def _by_way(self, way: Way, network: Network) -> FitResult:
+        """The causes or classes of a way, learned from all rows as long as there is time."""
+        if self.work.job.is_over:
+            fitted = self._trained(network, settled=True)
+        elif way.name == "causes":
+            fitted = self._causes(network)
+        else:
+            fitted = self._density(network.n_hidden)
+        return _recorded(fitted, way.number, way.scores)
+
+    def _causes(self, network: Network) -> FitResult:
         """Causes that were learned from some of the rows, learned from all of them."""
         work = self.work
         kept = None if work.keeper is None else work.keeper.load("start")
         if kept is not None:
             network = network.with_theta(np.array(numbers_in(kept, "theta", network.n_params)))
-        elif not work.job.is_over:
+        else:
             _, rows = sample_rows(self.rows.merged()[0], _MAX_ENTRIES, work.options.seed)
             network = learn_by_gibbs(
                 network,
@@ -286,7 +293,7 @@ class _Task:
             if work.keeper is not None and not work.job.is_over:
                 work.keeper.save("start", {"theta": network.theta})
         # Sampling has brought log p to its best; training for one explanation would lower it.
-        return _recorded(self._trained(network, settled=True), way.number, way.scores)
+        return self._trained(network, settled=True)
 
     def _fewer(self, network: Network) -> tuple[Network, Choice | None]:
         """The network with as many causes as rows that were set aside ask for, and that choice."""

@@ -28,6 +28,7 @@ from noisyor.search.cover import ErrorRates
 from noisyor.search.factor_start import start_from_factors
 from noisyor.search.factors import FoundFactors, search_factors
 from noisyor.search.mixture import learn_mixture
+from noisyor.search.mixture_start import start_from_mixture
 from noisyor.search.restarts import Keeper, numbers_in, sample_rows
 from noisyor.search.topic_start import start_from_topics
 
@@ -79,8 +80,8 @@ class Way(NamedTuple):
     """How to describe a table.
 
     ``name``: by the ``"search"`` for factors, by ``"causes"`` from a linear factorisation, or by
-    ``"classes"``. ``number`` of them, None if the search has to say; ``network`` of the causes,
-    learned from the rows that were not set aside. ``scores`` are the best of each way, as a mapping
+    ``"classes"``. ``number`` of them, and a ``network`` that was learned from the rows that were
+    not set aside; None if the search has to say. ``scores`` are the best of each way, as a mapping
     that JSON can hold.
     """
 
@@ -179,7 +180,7 @@ class _Tried:
     def __init__(self, rest: Observations, judges: Observations, work: Work) -> None:
         self.rest, self.judges, self.work = rest, judges, work
         self.scores: dict[str, dict[int, FloatArray]] = {name: {} for name in _MOST}
-        self.networks: dict[int, Network] = {}
+        self.networks: dict[tuple[str, int], Network] = {}
         self.independent = independent_score(rest, judges).per_row
 
     def under(self, name: str) -> Keeper | None:
@@ -196,8 +197,8 @@ class _Tried:
         with progress_bar(None, "sizes", "sizes", self.work.job) as bar:
             while going:
                 for name in going:
-                    self._learn(name, size)
-                    bar.update(1)
+                    if self._learn(name, size):
+                        bar.update(1)
                 best = {name: self._best(name) for name in going}
                 bar.set_postfix(
                     largest=size, **{name: f"{self.judges.mean(best[name]):.3f}" for name in going}
@@ -243,10 +244,13 @@ class _Tried:
                 name = other
         if name == "search":
             return Way("search", scores=scores)
-        if name == "classes":
-            return Way("classes", choices["classes"], scores=scores)
-        number = choices["causes"]
-        return Way("causes", number, self.networks[number.n_components], scores)
+        number = choices[name]
+        return Way(
+            "causes" if name == "causes" else "classes",
+            number,
+            self.networks[name, number.n_components],
+            scores,
+        )
 
     def _is_better(self, one: FloatArray, other: FloatArray, n_errors: float) -> bool:
         mean, error = mean_and_error(self.judges, one - other)
@@ -258,38 +262,42 @@ class _Tried:
     def _best(self, name: str) -> FloatArray:
         return max(self.scores[name].values(), key=self.judges.mean)
 
-    def _learn(self, name: str, size: int) -> None:
-        (self._causes if name == "causes" else self._classes)(size)
-
-    def _classes(self, size: int) -> None:
-        kept = self._load(f"classes {size}")
+    def _learn(self, name: str, size: int) -> bool:
+        """Try a size, unless what it gave is on disk; whether there was something to do."""
+        graph = bipartite(
+            self.rest.n_visible,
+            size,
+            noise="per_visible",
+            prior_probability=0.5 / size,
+            alternatives=np.zeros(size, np.int32) if name == "classes" else None,
+        )
+        kept = self._load(f"{name} {size}")
+        is_new = kept is None
         if kept is None:
-            mixture = learn_mixture(
-                self.rest,
-                size,
-                smoothing=1.0,
-                max_rounds=_ROUNDS,
-                seed=self.work.options.seed,
-                progress=self.work.job,
-            )
-            self.work.job.check()  # a mixture that ran out of time is not what it could be
-            kept = {"per_row": mixture.log_probability(self.judges)}
-            self._save(f"classes {size}", kept)
-        self.scores["classes"][size] = np.array(numbers_in(kept, "per_row", self.judges.n_rows))
-
-    def _causes(self, size: int) -> None:
-        graph = bipartite(self.rest.n_visible, size, noise="per_visible")
-        kept = self._load(f"causes {size}")
-        if kept is None:
-            seed, engine = self.work.options.seed, self.work.engine
-            network = causes_by_factorisation(self.rest, size, seed=seed, engine=engine)
-            per_row = log_probability(network, self.judges, seed=seed, engine=engine).per_row
-            self.work.job.check()
+            network, per_row = (self._causes if name == "causes" else self._classes)(size)
+            self.work.job.check()  # what ran out of time is not what it could be
             kept = {"theta": network.theta, "per_row": per_row}
-            self._save(f"causes {size}", kept)
-        self.scores["causes"][size] = np.array(numbers_in(kept, "per_row", self.judges.n_rows))
+            self._save(f"{name} {size}", kept)
+        self.scores[name][size] = np.array(numbers_in(kept, "per_row", self.judges.n_rows))
         theta = np.array(numbers_in(kept, "theta", graph.n_params))
-        self.networks[size] = graph.with_theta(theta)
+        self.networks[name, size] = graph.with_theta(theta)
+        return is_new
+
+    def _classes(self, size: int) -> tuple[Network, FloatArray]:
+        mixture = learn_mixture(
+            self.rest,
+            size,
+            smoothing=1.0,
+            max_rounds=_ROUNDS,
+            seed=self.work.options.seed,
+            progress=self.work.job,
+        )
+        return start_from_mixture(mixture), mixture.log_probability(self.judges)
+
+    def _causes(self, size: int) -> tuple[Network, FloatArray]:
+        seed, engine = self.work.options.seed, self.work.engine
+        network = causes_by_factorisation(self.rest, size, seed=seed, engine=engine)
+        return network, log_probability(network, self.judges, seed=seed, engine=engine).per_row
 
     def _load(self, name: str) -> dict[str, AnyArray] | None:
         return None if self.work.keeper is None else self.work.keeper.load(name)
