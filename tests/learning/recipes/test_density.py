@@ -12,7 +12,7 @@ from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import enumerate_posterior
 from noisyor.learning import learn_density
 from noisyor.learning.judge import hold_out
-from noisyor.learning.recipes import density
+from noisyor.learning.recipes import density, density_race
 from noisyor.learning.recipes.density import _pyramid
 from noisyor.search import mixture_average
 
@@ -150,11 +150,11 @@ class TestLayouts:
         assert own > nor.inference.log_probability(part.network, rows).mean
 
     def test_large_tables_are_sampled_by_their_ones(self, monkeypatch):
-        monkeypatch.setattr(density, "_MAX_ONES", 30)
+        monkeypatch.setattr(density_race, "_MAX_ONES", 30)
         rows = Observations.of(np.eye(100))
-        assert density._not_too_many(rows, 0).n_rows == 30
-        monkeypatch.setattr(density, "_MAX_ROWS", 7)
-        assert density._not_too_many(rows, 0).n_rows == 7
+        assert density_race.not_too_many(rows, 0).n_rows == 30
+        monkeypatch.setattr(density_race, "_MAX_ROWS", 7)
+        assert density_race.not_too_many(rows, 0).n_rows == 7
 
 
 class TestRecord:

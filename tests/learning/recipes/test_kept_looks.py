@@ -6,7 +6,7 @@ import pytest
 import noisyor as nor
 from noisyor._util.progress import Job
 from noisyor.learning.checkpoint import SearchFile
-from noisyor.learning.recipes import density
+from noisyor.learning.recipes import density, density_race
 
 GENERATOR = np.random.default_rng(0)
 KINDS = np.where(GENERATOR.random((2, 4, 8)) < 0.4, 0.9, 0.05)
@@ -17,8 +17,8 @@ ROWS = (GENERATOR.random((300, 8)) > CHANCE[0] * CHANCE[1]).astype(np.uint8)
 
 @pytest.fixture(autouse=True)
 def short_race(monkeypatch):
-    monkeypatch.setattr(density, "_LOOKS", (3, 6))
-    monkeypatch.setattr(density, "_MORE", 3)
+    monkeypatch.setattr(density_race, "_LOOKS", (3, 6))
+    monkeypatch.setattr(density_race, "_MORE", 3)
 
 
 class Stopping(SearchFile):
