@@ -9,7 +9,8 @@ NMF tf-idf weights, CorEx and noisy-OR the words that occur. Words of noisy-OR a
 of NMF's twenty words the ten that `topic_words` would keep; "by gain", by
 p(w | t) log(p(w | t) / p(w)).
 
-The recipe was chosen on training documents of the corpora in `CHOSEN_ON`.
+The recipe was chosen on training documents of the corpora in `CHOSEN_ON`. With `--titles` it is
+asked instead how many unseen titles have a topic, and whether it is that of their abstract.
 
     python benchmarks/topic_coherence.py --data FOLDER --out results/topic_coherence.json
 """
@@ -246,7 +247,7 @@ def of_unseen(network: nor.Network, rows: nor.Observations) -> dict[str, float]:
     return {
         "log_p": round(float(estimate.mean), 3),
         "log_p_error": round(float(estimate.mean_error), 3),
-        "with_a_topic": round(float((states.sum(axis=1) > 0).mean()), 4),
+        "with_a_topic": _share(states.sum(axis=1) > 0),
     }
 
 
@@ -256,11 +257,53 @@ def keep(row: dict[str, Any], out: Path) -> None:
     same = ("corpus", "n_topics", "model", "seed")
     kept = [r for r in record["rows"] if any(r.get(k, 0) != row[k] for k in same)]
     record = {
+        **record,
         "versions": {"noisyor": nor.__version__},
         "chosen_on": list(CHOSEN_ON),
         "rows": [*kept, row],
     }
     out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def titles(folder: Path, out: Path, size: int = 20, n_unseen: int = 2000) -> None:
+    """Topics of unseen titles by a model of abstracts, beside the topics of their abstracts."""
+    corpus = CORPORA["arXiv abstracts"]
+    train, unseen = documents(corpus, folder)
+    # The same shuffle, so that title k is that of abstract k.
+    _, names = documents(corpus._replace(field="title"), folder)
+    options = ReadOptions(vocabulary=corpus.vocabulary)
+    rows = rows_of_texts(((None, text) for text in train), "abstracts", options).observations
+
+    def known(texts: list[str]) -> nor.Observations:
+        some = ((None, text) for text in texts[:n_unseen])
+        return rows_of_texts(some, "texts", options, rows.column_names).observations
+
+    long, short = known(unseen), known(names)
+    model = nor.TopicModel(n_components=size).fit(rows)
+    whole = model.main_topic(long)
+    some = np.diff(short.ptr) > 0
+    record: dict[str, Any] = {
+        "titles": n_unseen,
+        "words_in_a_title": round(float(short.n_active) / n_unseen, 1),
+        "with_a_known_word": round(float(some.mean()), 4),
+        "with_a_topic_by_transform": _share(model.transform(short).sum(axis=1) > 0),
+        "most_frequent_topic_of_abstracts": _share(
+            whole == np.bincount(whole[whole >= 0]).argmax()
+        ),
+    }
+    for absent in ("off", "unknown"):
+        found = model.main_topic(short, absent=absent)
+        record |= {
+            f"main_topic_{absent}": _share(found >= 0),
+            f"as_the_abstract_{absent}": _share(found[some] == whole[some]),
+        }
+    print(json.dumps(record))
+    kept = json.loads(out.read_text()) if out.exists() else {"rows": []}
+    out.write_text(json.dumps({**kept, "titles_by_abstracts": record}, indent=1) + "\n")
+
+
+def _share(which: Any) -> float:
+    return round(float(np.mean(which)), 4)
 
 
 def main() -> None:
@@ -270,7 +313,11 @@ def main() -> None:
     parser.add_argument("--corpus", nargs="*", default=list(CORPORA), choices=list(CORPORA))
     parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--sizes", nargs="*", type=int, default=list(SIZES))
+    parser.add_argument("--titles", action="store_true")
     arguments = parser.parse_args()
+    if arguments.titles:
+        titles(arguments.data, arguments.out)
+        return
     warnings.filterwarnings("ignore", module="sklearn")
     for name in arguments.corpus:
         texts = prepare(name, arguments.data)

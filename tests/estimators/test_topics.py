@@ -78,6 +78,17 @@ def test_every_document_with_a_word_has_a_main_topic(model, absent):
     assert 0 <= found[15] < 3
 
 
+def test_the_topic_of_most_words_wins(model):
+    """Five words of one topic and two of another, both surely on: not the first of the two."""
+    both = np.zeros((2, 16), dtype=np.uint8)
+    both[0, :5], both[0, 10:12] = 1, 1
+    both[1, :2], both[1, 10:15] = 1, 1
+    frame = pd.DataFrame(both, columns=WORDS)
+    assert (model.transform(frame).sum(axis=1) == 2).all()
+    block = [block_of(words) for words in model.topic_words_]
+    assert [block[k] for k in model.main_topic(frame)] == [0, 2]
+
+
 def test_blocks_do_not_matter(model, documents, monkeypatch):
     frame = pd.DataFrame(documents, columns=WORDS)
     whole = model.main_topic(frame)

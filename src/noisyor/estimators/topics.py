@@ -17,14 +17,17 @@ from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.io.provenance import TOPIC_WORDS, topic_words_of
 from noisyor.learning.recipes.fit import FitResult
 from noisyor.learning.recipes.topics import learn_topics
+from noisyor.network.forward import edge_matrix
 from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_names
 from noisyor.network.layout import BipartiteLayout
+from noisyor.network.parameters import theta_from_probability
 from noisyor.network.words import topic_words
 
 __all__ = ["TopicModel"]
 
 _BLOCK_CELLS = 4_000_000
+_FAINTEST = 1e-12
 
 
 @dataclass(eq=False, repr=False)
@@ -82,10 +85,11 @@ class TopicModel(NoisyOrEstimator):
         return learn_topics(rows, self.n_layers, **options)
 
     def main_topic(self, X: Any, *, absent: Literal["off", "unknown"] = "off") -> LongArray:
-        """The most probable topic of every document, however short it is.
+        """The topic that explains most of the words of each document, however short it is.
 
-        `transform` has the topics without which a document would be hard to explain. A title of
-        two words often has none: by mere chance it is no less likely.
+        `transform` has the topics that are likelier on than off. A title of two words often has
+        none, and a long text several. Here the topics share every word of a document by how
+        strongly they switch it on, weighted by how probable they are; the largest sum wins.
 
         Parameters
         ----------
@@ -95,18 +99,25 @@ class TopicModel(NoisyOrEstimator):
 
         Returns
         -------
-        (n_documents,) numbers of topics; -1 for a document that has none of the words.
+        (n_documents,) numbers of topics, of a hierarchy those next to the words; -1 for a document
+        that has none of the words.
         """
         check_choice("absent", absent, ("off", "unknown"))
         rows = self._fitted_rows(X)
+        strength = edge_matrix(self.network_)[: rows.n_visible]
+        noise = theta_from_probability(self.network_.noise_probability)
         found = np.full(rows.n_rows, -1, dtype=np.int64)
         known = np.flatnonzero(np.diff(rows.ptr))
         size = max(1, _BLOCK_CELLS // rows.n_visible)  # so that memory stays bounded
         for begin in range(0, len(known), size):
-            block = rows.take(known[begin : begin + size])
+            numbers = known[begin : begin + size]
+            block = rows.take(numbers)
+            ones = block.to_csr().toarray() > 0
             if absent == "unknown":
-                block = Observations.of(np.where(block.to_csr().toarray() > 0, 1.0, np.nan))
-            found[known[begin : begin + size]] = self._probabilities(block).toarray().argmax(axis=1)
+                block = Observations.of(np.where(ones, 1.0, np.nan))
+            chance = self._probabilities(block).toarray()
+            share = ones / np.maximum(noise + chance @ strength.T, _FAINTEST)
+            found[numbers] = (chance * (share @ strength)).argmax(axis=1)
         return found
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
