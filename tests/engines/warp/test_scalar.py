@@ -8,7 +8,7 @@ pytest.importorskip("warp", reason="Warp is not installed: pip install 'noisyor[
 import warp as wp
 
 from noisyor.engines import noise
-from noisyor.engines.warp.device import empty, find_device, launch, to_device
+from noisyor.engines.warp.device import find_device, launch, to_device
 from noisyor.engines.warp.scalar import combine, logistic, mix, place, uniform
 
 N = 500
@@ -36,7 +36,7 @@ def test_kernels_have_the_same_noise():
     keys = np.random.default_rng(0).integers(0, 2**64, N, dtype=np.uint64)
     keys[0] = 0
     kinds = (wp.uint64, wp.uint64, wp.float64, wp.float64, wp.int32)
-    results = [empty(N, kind, "cpu") for kind in kinds]
+    results = [wp.empty(N, dtype=kind, device="cpu") for kind in kinds]
     launch(functions, N, [to_device(keys, wp.uint64, "cpu"), *results], "cpu")
     mixed, combined, in_interval, perturbation, places = (found.numpy() for found in results)
     np.testing.assert_array_equal(mixed, noise.mix(keys))

@@ -18,7 +18,15 @@ import warp as wp
 from noisyor._util.arrays import AnyArray
 from noisyor.errors import InvalidSettingError
 
-__all__ = ["by_line", "empty", "find_device", "from_lines", "launch", "to_device", "zeros"]
+__all__ = [
+    "Cleared",
+    "by_line",
+    "by_place",
+    "find_device",
+    "launch",
+    "structure",
+    "to_device",
+]
 
 _loading = threading.Lock()
 
@@ -98,19 +106,32 @@ def to_device(array: AnyArray, dtype: Any, device: str) -> wp.array:
     return wp.array(numbers, dtype=dtype, device=device, copy=False)
 
 
-def empty(size: int, dtype: Any, device: str) -> wp.array:
-    """Memory of a launch, not cleared."""
-    return wp.empty(size, dtype=dtype, device=device)
+class Cleared(int):
+    """A number of entries that begin as zeros."""
 
 
-def zeros(size: int, dtype: Any, device: str) -> wp.array:
-    """Memory that is cleared."""
-    return wp.zeros(size, dtype=dtype, device=device)
+def structure(kind: Any, device: str, **fields: Any) -> Any:
+    """A structure for kernels; types are those of its declaration, and are written there alone.
+
+    A field that is an array takes an array of NumPy or of the device, or a number of entries:
+    memory of a launch, which is not cleared unless it is `Cleared`.
+    """
+    made = kind()
+    for name, value in fields.items():
+        declared = kind.vars[name].type
+        if isinstance(declared, wp.array):
+            if isinstance(value, int):
+                take = wp.zeros if isinstance(value, Cleared) else wp.empty
+                value = take(int(value), dtype=declared.dtype, device=device)
+            elif not isinstance(value, wp.array):
+                value = to_device(value, declared.dtype, device)
+        setattr(made, name, value)
+    return made
 
 
-def from_lines(array: AnyArray, dtype: Any, device: str) -> wp.array:
-    """Entries by line, shape (lines, slots), in memory laid out by `scalar.place`."""
-    return to_device((array if device == "cpu" else array.T).ravel(), dtype, device)
+def by_place(array: AnyArray, device: str) -> AnyArray:
+    """Entries by line, shape (lines, slots), in the order of `scalar.place`."""
+    return (array if device == "cpu" else array.T).ravel()
 
 
 def launch(kernel: Any, lines: int, arguments: list[Any], device: str) -> None:

@@ -12,7 +12,7 @@ from noisyor._util.arrays import AnyArray, FloatArray, LongArray
 from noisyor._util.csr import Rows as Ragged
 from noisyor._util.numerics import log_expm1
 from noisyor.engines.contract import Evidence
-from noisyor.engines.warp.device import to_device
+from noisyor.engines.warp.device import structure, to_device
 from noisyor.engines.warp.graph import Graph, Rows
 from noisyor.network.graph import Network
 
@@ -49,17 +49,20 @@ class Prepared:
     @cached_property
     def graph(self) -> Any:
         """What kernels see: the structure and its parameters."""
-        network, device, graph = self.network, self.device, Graph()
-        graph.n_visible, graph.n_hidden = network.n_visible, network.n_hidden
-        graph.n_sets = network.sets.n_sets
-        for name, array in self._structure.items():
-            setattr(graph, name, array)
-        graph.theta = to_device(self.theta, wp.float64, device)
-        graph.weight = to_device(self.theta, wp.float32, device)
-        graph.log_odds = to_device(self.log_odds, wp.float32, device)
-        graph.leak = to_device(log_expm1(self.leak), wp.float32, device)
-        graph.total = to_device(self.over_children(self.theta), wp.float64, device)
-        return graph
+        network = self.network
+        return structure(
+            Graph,
+            self.device,
+            n_visible=network.n_visible,
+            n_hidden=network.n_hidden,
+            n_sets=network.sets.n_sets,
+            **self._structure,
+            theta=self.theta,
+            weight=self.theta,
+            log_odds=self.log_odds,
+            leak=log_expm1(self.leak),
+            total=self.over_children(self.theta),
+        )
 
     @cached_property
     def leak_on_device(self) -> Any:
@@ -113,15 +116,17 @@ class Prepared:
 
 def rows_on_device(prepared: Prepared, evidence: Evidence, numbers: LongArray) -> Any:
     """Some rows of a batch, in this order, as kernels see them."""
-    rows, device = Rows(), prepared.device
     ones = Ragged(evidence.ptr, evidence.columns).take(numbers)
     missing = Ragged(evidence.missing_ptr, evidence.missing_columns).take(numbers)
     clamp = evidence.clamp[numbers] if len(evidence.clamp) > 1 else evidence.clamp
-    rows.clamps = len(clamp)
-    rows.ptr = to_device(ones.ptr, wp.int32, device)
-    rows.columns = to_device(ones.columns, wp.int32, device)
-    rows.missing_ptr = to_device(missing.ptr, wp.int32, device)
-    rows.missing_columns = to_device(missing.columns, wp.int32, device)
-    rows.ids = to_device(evidence.row_ids[numbers], wp.int64, device)
-    rows.clamp = to_device(clamp.ravel(), wp.uint8, device)
-    return rows
+    return structure(
+        Rows,
+        prepared.device,
+        clamps=len(clamp),
+        ptr=ones.ptr,
+        columns=ones.columns,
+        missing_ptr=missing.ptr,
+        missing_columns=missing.columns,
+        ids=evidence.row_ids[numbers],
+        clamp=clamp.ravel(),
+    )

@@ -11,7 +11,7 @@ from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.csr import pointers
 from noisyor.engines.contract import Evidence, GradientSum
 from noisyor.engines.reduction import ROWS_OF_BLOCK, TreeSum, tree_sum_of_blocks
-from noisyor.engines.warp.device import empty, from_lines, launch, to_device, zeros
+from noisyor.engines.warp.device import Cleared, by_place, launch, structure, to_device
 from noisyor.engines.warp.gradient_kernels import Lines, Sums, add_edges, add_visibles, evaluate
 from noisyor.engines.warp.layout import Prepared, rows_on_device
 
@@ -66,19 +66,23 @@ class StatesOfRows:
 
     def _evaluate(self, begin: int, end: int, with_slope: bool) -> Any:
         """Values of some lines, in one launch; their slopes stay on the device."""
-        prepared, lines, n_lines = self.prepared, Lines(), end - begin
-        device, first = prepared.device, begin // self.samples
+        prepared, n_lines, first = self.prepared, end - begin, begin // self.samples
         rows = np.arange(first, (end - 1) // self.samples + 1)
-        lines.lines, lines.n_samples = n_lines, self.samples
-        lines.first, lines.with_slope = begin - first * self.samples, int(with_slope)
-        lines.leak = prepared.leak_on_device
-        lines.share = to_device(self.weight[rows] / self.samples, wp.float64, device)
-        lines.states = from_lines(self.states[begin:end], wp.uint8, device)
-        lines.value = empty(n_lines, wp.float64, device)
-        size = n_lines * prepared.network.n_nodes if with_slope else 0
-        lines.slope = zeros(size, wp.float64, device)
+        lines = structure(
+            Lines,
+            prepared.device,
+            lines=n_lines,
+            n_samples=self.samples,
+            first=begin - first * self.samples,
+            with_slope=int(with_slope),
+            leak=prepared.leak_on_device,
+            share=self.weight[rows] / self.samples,
+            states=by_place(self.states[begin:end], prepared.device),
+            value=n_lines,
+            slope=Cleared(n_lines * prepared.network.n_nodes if with_slope else 0),
+        )
         known = rows_on_device(prepared, self.evidence, rows)
-        launch(evaluate, n_lines, [prepared.graph, known, lines], device)
+        launch(evaluate, n_lines, [prepared.graph, known, lines], prepared.device)
         self.value[begin:end] = lines.value.numpy()
         return lines
 
@@ -89,12 +93,18 @@ class StatesOfRows:
         """
         prepared, samples, count = self.prepared, self.samples, last - first
         network, device = prepared.network, prepared.device
-        sums, of_block = Sums(), ROWS_OF_BLOCK * samples
-        sums.of_block, sums.n_edges = of_block, network.n_edges
-        sums.out_ptr, sums.out_child = prepared.outgoing
-        sums.by_edge = zeros(count * network.n_edges, wp.float64, device)
-        sums.times_on = zeros(count * network.n_hidden, wp.float64, device)
-        sums.by_node = zeros(count * network.n_nodes, wp.float64, device)
+        of_block, (out_ptr, out_child) = ROWS_OF_BLOCK * samples, prepared.outgoing
+        sums = structure(
+            Sums,
+            device,
+            of_block=of_block,
+            n_edges=network.n_edges,
+            out_ptr=out_ptr,
+            out_child=out_child,
+            by_edge=Cleared(count * network.n_edges),
+            times_on=Cleared(count * network.n_hidden),
+            by_node=Cleared(count * network.n_nodes),
+        )
         end = min(last * of_block, len(self.states))
         step = lines_at_once if count == 1 else end - first * of_block
         for begin in range(first * of_block, end, step):

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import warp as wp
 
 from noisyor._util.arrays import FloatArray, IntArray, LongArray
 from noisyor._util.csr import pointers
 from noisyor.engines.contract import Evidence, MaxProductOptions, MaxProductResult, NoiseKey
 from noisyor.engines.noise import combine
 from noisyor.engines.warp.collapsed import infer
-from noisyor.engines.warp.device import by_line, empty, launch, to_device
+from noisyor.engines.warp.device import by_line, launch, structure
 from noisyor.engines.warp.graph import Options, Output, Stages, Work
 from noisyor.engines.warp.layout import Prepared, rows_on_device
 from noisyor.engines.warp.two_stage import infer_two_stage
+
+_BY_HIDDEN = ("belief", "incoming", "unary", "to_child", "known", "hidden", "total")
+"""Arrays of `Work` with an entry for each hidden node of a line."""
 
 
 class _Sizes(NamedTuple):
@@ -105,54 +107,58 @@ class Batch:
         self.result.residual[line] = output.residual.numpy()
 
     def _work(self, first: int, last: int, lines: int) -> Any:
-        work, device = Work(), self.prepared.device
-        n_hidden = lines * self.prepared.network.n_hidden
-        work.lines = lines
-        work.most_children = int(self.sizes.children[first:last].max())
-        work.most_edges = int(self.sizes.edges[first:last].max())
-        for name in ("belief", "incoming", "unary", "to_child"):
-            setattr(work, name, empty(n_hidden, wp.float32, device))
-        work.known = empty(n_hidden, wp.uint8, device)
-        work.hidden = empty(n_hidden, wp.int32, device)
-        work.total = empty(n_hidden, wp.float64, device)
-        work.children = empty(work.most_children * lines, wp.int32, device)
-        for name in ("excess", "down"):
-            setattr(work, name, empty(work.most_edges * lines, wp.float32, device))
-        return work
+        by_hidden = lines * self.prepared.network.n_hidden
+        children = int(self.sizes.children[first:last].max())
+        edges = int(self.sizes.edges[first:last].max())
+        return structure(
+            Work,
+            self.prepared.device,
+            lines=lines,
+            most_children=children,
+            most_edges=edges,
+            **dict.fromkeys(_BY_HIDDEN, by_hidden),
+            children=children * lines,
+            **dict.fromkeys(("excess", "down"), edges * lines),
+        )
 
     def _stages(self, work: Any) -> Any:
-        stages, device, lines = Stages(), self.prepared.device, work.lines
-        n_hidden = lines * self.prepared.network.n_hidden
-        stages.of_children = to_device(self.of_children, wp.float64, device)
-        stages.rest = empty(n_hidden, wp.float64, device)
-        for name in ("from_set", "without_set"):
-            setattr(stages, name, empty(n_hidden, wp.float32, device))
-        for name in ("top", "second", "positive"):
-            setattr(stages, name, empty(work.most_children * lines, wp.float32, device))
-        stages.to_edge = empty(work.most_edges * lines, wp.float32, device)
-        return stages
+        by_hidden = work.lines * self.prepared.network.n_hidden
+        by_child = work.most_children * work.lines
+        return structure(
+            Stages,
+            self.prepared.device,
+            of_children=self.of_children,
+            **dict.fromkeys(("rest", "from_set", "without_set"), by_hidden),
+            **dict.fromkeys(("top", "second", "positive"), by_child),
+            to_edge=work.most_edges * work.lines,
+        )
 
     def _output(self, lines: int) -> Any:
-        output, device = Output(), self.prepared.device
-        n_hidden = lines * self.prepared.network.n_hidden
-        output.with_beliefs = int(self.with_beliefs)
-        output.states = empty(n_hidden, wp.uint8, device)
-        output.beliefs = empty(n_hidden if self.with_beliefs else 0, wp.float32, device)
-        output.iterations = empty(lines, wp.int32, device)
-        output.residual = empty(lines, wp.float32, device)
-        return output
+        by_hidden = lines * self.prepared.network.n_hidden
+        return structure(
+            Output,
+            self.prepared.device,
+            with_beliefs=int(self.with_beliefs),
+            states=by_hidden,
+            beliefs=by_hidden if self.with_beliefs else 0,
+            iterations=lines,
+            residual=lines,
+        )
 
 
 def _settings(options: MaxProductOptions, key: NoiseKey) -> Any:
-    settings = Options()
-    settings.temperature = options.temperature
-    settings.max_iterations = options.max_iterations
-    settings.step, settings.tolerance = options.step, options.tolerance
-    settings.n_samples = options.n_samples
-    settings.ancestors_only = int(options.ancestors_only)
-    settings.maximize_missing = int(options.maximize_missing)
-    settings.key = int(combine(key.seed, key.step))
-    return settings
+    return structure(
+        Options,
+        "cpu",
+        temperature=options.temperature,
+        max_iterations=options.max_iterations,
+        step=options.step,
+        tolerance=options.tolerance,
+        n_samples=options.n_samples,
+        ancestors_only=int(options.ancestors_only),
+        maximize_missing=int(options.maximize_missing),
+        key=int(combine(key.seed, key.step)),
+    )
 
 
 def _of_children(prepared: Prepared, step: float) -> FloatArray:
