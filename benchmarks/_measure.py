@@ -120,7 +120,7 @@ class _Watch:
 
     def __init__(self) -> None:
         self.began = time.perf_counter()
-        self.busy, self.own = _busy_seconds(), _own_seconds()
+        self.busy, self.own = busy_seconds(), _own_seconds()
 
     def seconds(self) -> float:
         return time.perf_counter() - self.began
@@ -128,7 +128,7 @@ class _Watch:
     def share_of_others(self, own_elsewhere: float = 0.0) -> float:
         """Share of all cores; processes of ours that still run are given by their seconds."""
         own = _own_seconds() - self.own + own_elsewhere
-        others = _busy_seconds() - self.busy - own
+        others = busy_seconds() - self.busy - own
         return max(0.0, others) / (self.seconds() * len(os.sched_getaffinity(0)))
 
 
@@ -215,7 +215,7 @@ def _cpu_model() -> str:
     return platform.processor()
 
 
-def _busy_seconds() -> float:
+def busy_seconds() -> float:
     """Seconds that all cores together were not idle; our own where the system does not tell."""
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]

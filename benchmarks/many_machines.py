@@ -200,7 +200,11 @@ def _overhead(machines: Machines, rows: nor.data.RowSource, rounds: int) -> dict
 
 
 def throughput(options: Any) -> dict[str, Any]:
-    """Wall and CPU seconds of a step on one pinned worker and on two, in turn."""
+    """Wall and CPU seconds of a step on one pinned worker and on two, in turn.
+
+    With ``--quiet``, rounds in which other programs used more than that share of the cores while
+    two workers ran are left out.
+    """
     model, turns = network(), []
     with (
         stored(100_000, 10_000) as rows,
@@ -210,35 +214,41 @@ def throughput(options: Any) -> dict[str, Any]:
         for machines in (one, two):
             nd.train(machines.client, model, rows, steps=1)
         for _ in range(options.rounds):
-            watch, turn, ours = _measure.Machine(), {}, 0.0
-            for machines in (one, two):
-                stamps = {}
-
-                def look(info: Any) -> None:
-                    stamps[info.state.step] = machines.cpu()  # noqa: B023
-
-                nd.train(machines.client, model, rows, steps=4, callbacks=[look])
-                used = between(stamps[1], stamps[4])
-                turn[machines] = used["wall"] / 3, sum(by_role(used).values()) / 3
-                ours += sum(by_role(between(stamps[1], machines.cpu())).values())
-            others = watch.watch.share_of_others(ours)
-            turns.append((turn[one], turn[two], others))
+            turns.append([_step_time(machines, model, rows) for machines in (one, two)])
             print("turn", turns[-1], flush=True)
-    ratios = [first[0] / second[0] for first, second, _ in turns]
+    most = 1.0 if options.quiet is None else options.quiet
+    counted = [turn for turn in turns if turn[1][2] <= most] or turns
+    ratios = [first[0] / second[0] for first, second in turns]
+    names = ("1 worker", "2 workers")
     return {
         "rows_a_step": rows.n_rows,
         "wall_s_per_step": {
-            "1 worker": round(median(turn[0][0] for turn in turns), 3),
-            "2 workers": round(median(turn[1][0] for turn in turns), 3),
+            name: round(median(turn[n][0] for turn in counted), 3) for n, name in enumerate(names)
         },
         "cpu_s_per_step": {
-            "1 worker": round(median(turn[0][1] for turn in turns), 3),
-            "2 workers": round(median(turn[1][1] for turn in turns), 3),
+            name: round(median(turn[n][1] for turn in counted), 3) for n, name in enumerate(names)
         },
-        "two_against_one": round(median(ratios), 3),
+        "two_against_one": round(median(first[0] / second[0] for first, second in counted), 3),
+        "rounds_counted": len(counted),
         "all_rounds": [round(ratio, 3) for ratio in ratios],
-        "share_of_cpu_used_by_others": [round(turn[2], 3) for turn in turns],
+        "share_of_cores_used_by_others_meanwhile": [round(turn[1][2], 3) for turn in turns],
     }
+
+
+def _step_time(machines: Machines, model: nor.Network, rows: Any) -> tuple[float, float, float]:
+    """Wall and CPU seconds of a step, and the share of the cores that other programs had."""
+    stamps, busy, steps = {}, {}, 3
+
+    def look(info: Any) -> None:
+        stamps[info.state.step] = machines.cpu()
+        busy[info.state.step] = _measure.busy_seconds()
+
+    nd.train(machines.client, model, rows, steps=1 + steps, callbacks=[look])
+    used = between(stamps[1], stamps[1 + steps])
+    ours = sum(by_role(used).values())
+    others = busy[1 + steps] - busy[1] - ours
+    cores = len(os.sched_getaffinity(0))
+    return used["wall"] / steps, ours / steps, max(0.0, others) / used["wall"] / cores
 
 
 def kills(options: Any) -> dict[str, Any]:

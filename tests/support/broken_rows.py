@@ -12,7 +12,7 @@ import noisyor as nor
 
 
 class Broken(nor.data.RowSource):
-    """Rows of which one chunk cannot be read, kills whoever reads it, or takes its time."""
+    """Rows of which one chunk cannot be read, kills whoever reads it, or takes time or memory."""
 
     n_visible = 12
 
@@ -25,8 +25,20 @@ class Broken(nor.data.RowSource):
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.what == "memory":
                 raise MemoryError
+            if self.what == "hungry":
+                taken = np.ones(10**9, dtype=np.uint8)
+                time.sleep(30.0)  # a worker is looked at every half second or so
+                del taken
             if self.what == "disk":
                 raise OSError(5, "Input/output error")
         if self.what == "slow":
             time.sleep(0.3)
-        return np.random.default_rng(number).random((self.sizes[0], 12)) < 0.3
+        return np.random.default_rng(number).random((self.sizes[number], 12)) < 0.3
+
+
+def limit_files(size):
+    """No file of this process may be larger: a disk that is full from there on."""
+    import resource  # not on every system
+
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard if size is None else size, hard))

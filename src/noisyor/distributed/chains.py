@@ -23,7 +23,7 @@ from noisyor._util.atomic import write_atomically
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import COUNT, check_seed
 from noisyor.distributed.chunks import Item
-from noisyor.distributed.session import Session, session
+from noisyor.distributed.session import OnCluster, Session, session
 from noisyor.distributed.tasks import ROWS_AT_ONCE, Job
 from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
 from noisyor.engines.reduction import TreeSum
@@ -89,10 +89,9 @@ def learn_by_gibbs(
     1
     """
     COUNT.check("sweeps", sweeps)
-    more: dict[str, Any] = {"method": MaxProduct(), "sampling": True, "seed": check_seed(seed)}
-    more |= {"engine": engine, "exact": exact, "timeout": timeout}
+    how = {"method": MaxProduct(), "sampling": True, "seed": check_seed(seed)}
     place = Path(folder).absolute()
-    with session(client, network, rows, **more) as opened:
+    with session(client, network, rows, OnCluster(engine, exact, timeout), **how) as opened:
         try:
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -113,6 +113,11 @@ class Cluster:
                 )
             except (TimeoutError, OSError, ValueError, KeyError):
                 self.workers.look()  # the worker has gone or fallen silent meanwhile: try others
+            except Exception as error:  # Dask has no class for what a worker says here
+                raise ClusterError(
+                    f"workers cannot load what is sent to them: {error}. Classes of your own must "
+                    "be in a module that workers can import"
+                ) from error
         raise ClusterError("no worker takes what is sent to it")
 
     # ---- work
@@ -298,7 +303,7 @@ class Cluster:
                     future = self.submit(function, item, job, shared, prefer=settled)
                     self._wait([future])
                     if future.status == "error":
-                        raise future.exception()
+                        raise _of_worker(future.exception())
                     break
                 except self._dask.scheduler.KilledWorker:
                     raise _at_fault(item, job) from None

@@ -21,7 +21,7 @@ from noisyor.distributed.parts import (
     write_explanations,
     write_marginals,
 )
-from noisyor.distributed.session import Session, session
+from noisyor.distributed.session import OnCluster, Session, session
 from noisyor.distributed.tasks import bound_rows, explain_rows, fingerprint, marginals_of_rows
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
@@ -85,13 +85,10 @@ def explain(
     """
     chosen = MaxProduct(polish=20) if method is None else method
     clamp = hidden_evidence(network, _for_all(hidden), 0)
-    settings: dict[str, Any] = {
-        "method": chosen,
-        "engine": engine,
-        "exact": exact,
-        "timeout": timeout,
-    }
-    with session(client, network, rows, seed=check_seed(seed), clamp=clamp, **settings) as opened:
+    cluster = OnCluster(engine, exact, timeout)
+    with session(
+        client, network, rows, cluster, method=chosen, seed=check_seed(seed), clamp=clamp
+    ) as opened:
         if out is None:
             return concatenate(_gathered(opened, explain_rows, progress))
         run = {"what": "explain", "method": plain(chosen.settings())}
@@ -140,16 +137,8 @@ def marginals(
     check_count("n_samples", n_samples, 2)
     asked = {"method": method, "n_samples": int(n_samples), "hidden": _for_all(hidden)}
     hidden_evidence(network, asked["hidden"], 0)  # refuse what makes no sense before any work
-    more: dict[str, Any] = {"engine": engine, "exact": exact, "timeout": timeout}
-    with session(
-        client,
-        network,
-        rows,
-        method=MaxProduct(temperature=1.0),
-        seed=check_seed(seed),
-        settings=asked,
-        **more,
-    ) as opened:
+    how = {"method": MaxProduct(temperature=1.0), "seed": check_seed(seed), "settings": asked}
+    with session(client, network, rows, OnCluster(engine, exact, timeout), **how) as opened:
         if out is None:
             found = _gathered(opened, marginals_of_rows, progress)
             probability, error = (np.concatenate(each) for each in zip(*found, strict=True))
@@ -193,8 +182,8 @@ def evaluate(
     8
     """
     chosen = chosen_methods(network, methods)
-    more: dict[str, Any] = {"engine": engine, "exact": exact, "timeout": timeout}
-    with session(client, network, rows, method=chosen[0], **more) as opened:
+    cluster = OnCluster(engine, exact, timeout)
+    with session(client, network, rows, cluster, method=chosen[0]) as opened:
         found = _gathered(opened, bound_rows, progress, methods=chosen)
         bounds = []
         for number in range(len(chosen)):
@@ -210,11 +199,10 @@ def evaluate(
 
 
 def mean_bound(
-    client: Any, network: Network, rows: Any, method: Method, settings: dict[str, Any]
+    client: Any, network: Network, rows: Any, method: Method, cluster: OnCluster
 ) -> float:
     """Mean bound of the rows by one method."""
-    more = {name: settings[name] for name in ("engine", "exact", "timeout")}
-    found = evaluate(client, network, rows, method, **more)
+    found = evaluate(client, network, rows, method, **cluster._asdict())
     return next(iter(found.by_method.values())).elbo.mean
 
 

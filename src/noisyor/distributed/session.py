@@ -19,15 +19,22 @@ from noisyor.engines.contract import EngineLike
 from noisyor.engines.reduction import ROWS_OF_BLOCK
 from noisyor.engines.registry import get_engine
 from noisyor.errors import ClusterError
-from noisyor.inference.method import Method
 from noisyor.network.graph import Network
 
-__all__ = ["Session", "session"]
+__all__ = ["OnCluster", "Session", "engine_of_tasks", "session"]
 
 _TASKS_PER_THREAD = 8
 """Tasks of a sum for each thread of the cluster, so that all end at about the same time."""
 
 _FEWEST_ROWS_OF_TASK = 8 * ROWS_OF_BLOCK
+
+
+class OnCluster(NamedTuple):
+    """What every function on a cluster is told; see `noisyor.distributed.train`."""
+
+    engine: EngineLike = "auto"
+    exact: bool = True
+    timeout: float = 60.0
 
 
 class Session(NamedTuple):
@@ -65,28 +72,24 @@ class Session(NamedTuple):
         return Observations.concatenate([parts[number] for number in range(len(items))])
 
 
+def engine_of_tasks(engine: EngineLike) -> EngineLike:
+    """One given by name has one thread: Dask runs as many tasks on a worker as it has threads."""
+    return get_engine(engine, n_threads=1) if isinstance(engine, str) else engine
+
+
 @contextmanager
 def session(
     client: Any,
     network: Network | None,
     rows: Any,
-    *,
-    method: Method | None = None,
-    engine: EngineLike = "auto",
-    exact: bool = True,
-    timeout: float = 60.0,
+    how: OnCluster,
     **more: Any,
 ) -> Iterator[Session]:
-    """Rows and a job on a cluster, once its workers have been tested.
-
-    An engine given by name has one thread: Dask runs as many tasks on a worker as it has threads.
-    """
-    cluster = Cluster(client, timeout)
-    if isinstance(engine, str):
-        engine = get_engine(engine, n_threads=1)
+    """Rows and a job on a cluster, once its workers have been tested; ``more`` goes to the job."""
+    cluster = Cluster(client, how.timeout)
     known = ClusterRows(client, rows, None if network is None else network.n_visible)
-    job = Job(network, known.reader, engine, method, **more)
-    job = replace(job, bits=_agreed_bits(cluster, job, exact))
+    job = Job(network, known.reader, engine_of_tasks(how.engine), **more)
+    job = replace(job, bits=_agreed_bits(cluster, job, how.exact))
     try:
         yield Session(cluster, known, cluster.share(job))
     finally:

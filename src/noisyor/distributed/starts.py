@@ -10,10 +10,9 @@ from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
 from noisyor.distributed.chunks import is_for_cluster
 from noisyor.distributed.driver import Cluster, Pending
-from noisyor.distributed.session import session
+from noisyor.distributed.session import OnCluster, engine_of_tasks, session
 from noisyor.distributed.tasks import count_rows
 from noisyor.engines.contract import EngineLike
-from noisyor.engines.registry import get_engine
 from noisyor.search.cover import Cover
 from noisyor.search.factor_restarts import Starts
 from noisyor.search.factors import FoundFactors, SearchSettings, StartRequest, search_with
@@ -68,15 +67,13 @@ def search_factors(
         observations = fetch_sample(client, rows, seed, exact=exact, timeout=timeout)
     else:
         observations = Observations.of(rows)
-    if isinstance(engine, str):
-        engine = get_engine(engine, n_threads=1)
     cluster = Cluster(client, timeout)
     settings = SearchSettings(n_components, n_restarts, patience, objective, seed)
     return search_with(
         lambda starts: _StartsOnCluster(cluster, starts),
         observations,
         settings,
-        engine=engine,
+        engine=engine_of_tasks(engine),
         progress=progress,
     )
 
@@ -85,7 +82,7 @@ def fetch_sample(
     client: Any, rows: Any, seed: int, *, exact: bool = True, timeout: float = 60.0
 ) -> Observations:
     """A random sample of rows that workers fetch: all rows if they are few."""
-    with session(client, None, rows, exact=exact, timeout=timeout) as opened:
+    with session(client, None, rows, OnCluster(exact=exact, timeout=timeout)) as opened:
         count = max(_FEWEST_ROWS, _ENTRIES // opened.rows.reader.n_visible)
         return opened.sample(count, check_seed(seed))
 
@@ -94,7 +91,7 @@ def count_chunks(
     client: Any, rows: Any, *, exact: bool = True, timeout: float = 60.0
 ) -> dict[int, tuple[int, int, int, str]]:
     """Of every chunk that has rows: how many, their ones and missing entries, and a fingerprint."""
-    with session(client, None, rows, exact=exact, timeout=timeout) as opened:
+    with session(client, None, rows, OnCluster(exact=exact, timeout=timeout)) as opened:
         return dict(opened.cluster.each(count_rows, opened.rows.chunk_items(), opened.job))
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Unpack
 
 from noisyor.distributed.chunks import Item, is_for_cluster
 from noisyor.distributed.inference import mean_bound
-from noisyor.distributed.session import Session, session
+from noisyor.distributed.session import OnCluster, Session, session
 from noisyor.distributed.tasks import add_up_gradient, weigh
 from noisyor.engines.contract import EngineLike, GradientSum
 from noisyor.errors import InvalidSettingError
@@ -80,20 +80,15 @@ def train(
         )
     if options.block_rows is None:
         options = replace(options, block_rows=_DEFAULTS.block_rows)
-    settings: dict[str, Any] = {
-        "method": chosen,
-        "engine": engine,
-        "exact": exact,
-        "timeout": timeout,
-    }
-    with session(client, network, rows, seed=int(options.seed), **settings) as open_session:
+    cluster, job = OnCluster(engine, exact, timeout), {"method": chosen, "seed": int(options.seed)}
+    with session(client, network, rows, cluster, **job) as open_session:
         _check_size(options, open_session.rows.n_rows)
         judge = None
         if held_out is not None:
-            judge = judge_of(client, network, held_out, settings)
+            judge = judge_of(client, network, held_out, cluster)
         return train_on(
             network,
-            _OnCluster(open_session),
+            _RowsOfTraining(open_session),
             chosen,
             options,
             held_out=judge,
@@ -101,7 +96,7 @@ def train(
         )
 
 
-class _OnCluster(NamedTuple):
+class _RowsOfTraining(NamedTuple):
     """Rows of a cluster, as the loop of training asks for them."""
 
     session: Session
@@ -145,17 +140,17 @@ class _OnCluster(NamedTuple):
         ]
 
 
-def judge_of(client: Any, network: Network, held_out: Any, settings: dict[str, Any]) -> Judge:
+def judge_of(client: Any, network: Network, held_out: Any, cluster: OnCluster) -> Judge:
     """Held-out rows of this process, or of the cluster."""
     if not is_for_cluster(held_out):
-        return Judge.in_memory(network, held_out, settings["engine"])
+        return Judge.in_memory(network, held_out, cluster.engine)
 
     def identity() -> bytes:
-        with session(client, network, held_out, **settings) as held:
+        with session(client, network, held_out, cluster) as held:
             return held.first_chunk()
 
     def bound(current: Network, method: Method) -> float:
-        return mean_bound(client, current, held_out, method, settings)
+        return mean_bound(client, current, held_out, method, cluster)
 
     return Judge(identity, bound)
 
