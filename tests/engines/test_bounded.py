@@ -41,3 +41,13 @@ def test_compiling_is_told_of_once():
     assert "compiles" in told[0]
     numba.njit(lambda x: x + 1)(2)
     assert len(told) == 1
+
+
+def test_compiling_that_goes_on_is_told_of_again(monkeypatch):
+    monkeypatch.setattr("noisyor.engines.bounded.SECONDS_BETWEEN_LINES", 0.0)
+    told: list[str] = []
+    with compiling_told(told.append):
+        for power in (2, 3, 4):
+            numba.njit(lambda x, n=power: x**n)(2)
+    assert told[1].startswith("... 1 compiled, ")
+    assert told[2].startswith("... 2 compiled, ")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
+from noisyor._util.progress import SECONDS_BETWEEN_LINES
 from noisyor.engines.contract import FUNCTIONS, Engine, EngineLike
 from noisyor.engines.registry import get_engine
 from noisyor.network.graph import Network
@@ -55,22 +57,28 @@ for _name in FUNCTIONS:  # a protocol looks for them in the class
 
 @contextmanager
 def compiling_told(tell: Callable[[str], None]) -> Iterator[None]:
-    """A context in which the first kernel that has to be compiled is told of, once."""
+    """A context in which it is told that kernels are compiled: at the first, then now and then."""
     events: Any = sys.modules.get("numba.core.event")
     if events is None:  # nobody has asked for an engine that compiles
         yield
         return
 
     class Listener(events.Listener):  # type: ignore[misc]
-        told = False
+        began, told, depth, n_done = 0.0, 0.0, 0, 0
 
         def on_start(self, event: Any) -> None:
-            if not self.told:
-                self.told = True
+            now = time.monotonic()
+            self.depth += 1
+            if not self.began:
+                self.began = self.told = now
                 tell("noisyor compiles its kernels, which is needed once and takes a minute ...")
+            elif now - self.told >= SECONDS_BETWEEN_LINES:
+                self.told = now
+                tell(f"... {self.n_done} compiled, {now - self.began:.0f} s")
 
         def on_end(self, event: Any) -> None:
-            """Others follow."""
+            self.depth -= 1
+            self.n_done += not self.depth  # a kernel compiles those that it calls
 
     with events.install_listener("numba:compile", Listener()):
         yield

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from noisyor.cli.fitting.places import check_kept, check_places, model_of, plan_file
+from noisyor.cli.fitting.structure import count, shape, structure_of
 from noisyor.cli.fitting.summary import tell
 from noisyor.cli.options import (
     PATH,
@@ -29,36 +31,6 @@ from noisyor.errors import InvalidSettingError
 
 __all__ = ["fit", "resume"]
 
-_STRUCTURE = {
-    "factors": {"n_components", "objective"},
-    "topics": {"n_layers"},
-    "features": {"n_components", "feature_shape"},
-}
-
-
-def _is_count(text: str) -> bool:
-    """Whether a text is a positive whole number of sane length."""
-    return text.isdecimal() and len(text) < 10 and int(text) > 0
-
-
-def _count(context: Any, option: Any, value: str | None) -> int | str | None:
-    """A whole number, or "auto"."""
-    if value is None or value == "auto":
-        return value
-    if not _is_count(value):
-        raise click.BadParameter(f"{value!r} is neither a positive whole number nor 'auto'")
-    return int(value)
-
-
-def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | None:
-    """Height and width, such as 6,6 or 6x6."""
-    if value is None:
-        return None
-    parts = [part.strip() for part in value.replace("x", ",").split(",")]
-    if len(parts) != 2 or not all(map(_is_count, parts)):
-        raise click.BadParameter(f"{value!r} is not HEIGHT,WIDTH such as 6,6")
-    return int(parts[0]), int(parts[1])
-
 
 @click.command()
 @data_argument
@@ -71,7 +43,7 @@ def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | No
 )
 @click.option(
     "--components",
-    callback=_count,
+    callback=count,
     metavar="K",
     help="Number of causes (factors, features), or auto (factors).  [default: auto]",
 )
@@ -94,7 +66,7 @@ def _shape(context: Any, option: Any, value: str | None) -> tuple[int, int] | No
     metavar="N",
     help="Topics: layers, words included.  [default: 3]",
 )
-@click.option("--feature-shape", callback=_shape, metavar="H,W", help="Features: their size.")
+@click.option("--feature-shape", callback=shape, metavar="H,W", help="Features: their size.")
 @click.option(
     "--held-out",
     type=click.FloatRange(min=0.0, max=1.0, max_open=True),
@@ -173,7 +145,7 @@ def fit(
     """
     out = out or Path(data.name.split(".")[0] + ".safetensors")
     checkpoint = checkpoint or Path(f"{out}.checkpoint")
-    chosen, structure = _structure(kind, components, objective, topics, layers, feature_shape)
+    chosen, structure = structure_of(kind, components, objective, topics, layers, feature_shape)
     options = {
         "steps": steps,
         "batch_size": batch_size,
@@ -204,7 +176,7 @@ def fit(
             as_json=as_json,
             quiet=quiet,
         )
-    _check_places(data, out, checkpoint, force)  # first: a lock is a file beside them
+    check_places(data, out, checkpoint, force)  # first: a lock is a file beside them
 
     from noisyor._util.locks import locked
     from noisyor.cli.fitting.job import Plan
@@ -222,8 +194,8 @@ def fit(
         seed=seed,
     )
     with locked(out, "noisyor fit"), locked(checkpoint, "noisyor fit"):
-        _check_places(data, out, checkpoint, force)  # again: nobody can change them from now on
-        _check_kept(out, checkpoint, force)
+        check_places(data, out, checkpoint, force)  # again: nobody can change them from now on
+        check_kept(out, checkpoint, force)
         if force:
             plan.forget()
         return _run(plan, False, threads, time_limit, as_json, quiet)
@@ -266,10 +238,10 @@ def resume(
     from noisyor._util.locks import locked
     from noisyor.cli.fitting.job import check_foreign, more_steps, read_plan
 
-    kept = _plan_file(model)
+    kept = plan_file(model)
     if kept is not None:
         plan = read_plan(kept)
-        plan = replace(plan, out=str(_model_of(plan, kept, model, out, force)))
+        plan = replace(plan, out=str(model_of(plan, kept, model, out, force)))
         check_foreign(plan)
         if data is not None:
             plan = replace(plan, data=str(data))
@@ -299,102 +271,6 @@ def resume(
     return tell(fitted, data, out or model, as_json, quiet)
 
 
-def _structure(
-    kind: str | None,
-    components: int | str | None,
-    objective: str | None,
-    topics: int | None,
-    layers: int | None,
-    feature_shape: tuple[int, int] | None,
-) -> tuple[Any, dict[str, Any]]:
-    """Kind, None if the data decide, and arguments of the learning function; none may be idle."""
-    structure = {"n_components": components, "n_layers": layers, "feature_shape": feature_shape}
-    given = {"objective": objective, **structure}
-    given = {name: value for name, value in given.items() if value is not None}
-    if topics is not None:
-        if given or kind not in (None, "topics"):
-            raise InvalidSettingError(
-                "--topics says how many topics to learn; --components, --objective, --layers, "
-                "--feature-shape and other kinds do not go with it"
-            )
-        return "topics", {"n_components": topics}
-    fitting = [name for name, own in _STRUCTURE.items() if set(given) <= own]
-    if not fitting or (kind is not None and kind not in fitting):
-        raise InvalidSettingError(
-            "--components belongs to factors and features, --objective to factors, --layers to "
-            "topics, --feature-shape to features; they cannot be mixed"
-            + (f" with --kind {kind}" if kind else "")
-        )
-    if kind is None and len(fitting) == 1:
-        kind = fitting[0]
-    if kind == "features" and components == "auto":
-        raise InvalidSettingError("--components auto is for factors; features need a number")
-    return kind, given
-
-
-def _check_places(data: Path, out: Path, checkpoint: Path, force: bool) -> None:
-    if not data.exists():
-        raise InvalidSettingError(f"{data} does not exist")
-    check_output(out, force=force, inputs=[data])
-    if out.resolve() == checkpoint.resolve():
-        raise InvalidSettingError(f"{out} cannot be both the model and the checkpoint")
-    from noisyor.learning.recipes.job import SEARCH_ENDING
-
-    # What a run of ours keeps there may be replaced: `_check_kept` looks at it.
-    kept = Path(f"{checkpoint}.json").exists()
-    for place in (checkpoint, Path(f"{checkpoint}{SEARCH_ENDING}")):
-        if place.exists() and not kept:
-            raise InvalidSettingError(
-                f"{place} exists and belongs to no run; choose another --checkpoint"
-            )
-        check_output(place, force=force or kept, inputs=[data])
-
-
-def _check_kept(out: Path, checkpoint: Path, force: bool) -> None:
-    """Refuse to begin where a stopped run waits: only who has the locks knows that it stopped."""
-    kept = Path(f"{checkpoint}.json")
-    if not kept.exists():
-        return
-    if not force:
-        raise InvalidSettingError(
-            f"{checkpoint} holds a run that was stopped; `noisyor resume {out}` goes on with it, "
-            "--force begins anew"
-        )
-    from noisyor.cli.fitting.job import check_foreign, read_plan
-
-    check_foreign(read_plan(kept))  # what is no run of ours is not thrown away
-
-
-def _plan_file(given: Path) -> Path | None:
-    for place in (Path(f"{given}.checkpoint.json"), Path(f"{given}.json"), given):
-        if place.suffix == ".json" and place.is_file():
-            return place
-    return None
-
-
-def _model_of(plan: Any, kept: Path, given: Path, out: Path | None, force: bool) -> Path:
-    """The file that a stopped run writes: one that the user names, never one that only a plan does.
-
-    MODEL itself, if that is what was given; the one whose checkpoint was given; or that of --out.
-    """
-    from noisyor._util.paths import check_target
-    from noisyor.io.sealed_file import is_sealed
-
-    if out is not None:
-        check_output(out, force=force, inputs=[kept, Path(plan.data)])
-        return out
-    if kept == Path(f"{given}.checkpoint.json"):
-        model = given
-    else:
-        model = Path(plan.checkpoint.removesuffix(".checkpoint"))
-        if model.absolute() != Path(plan.out).absolute():
-            raise InvalidSettingError(
-                f"{kept} says that the model goes to {plan.out}; --out says where you want it"
-            )
-    check_target(model, (lambda _: True) if force else is_sealed, "noisyor as a model")
-    return model
-
-
 def _run(
     plan: Any,
     resuming: bool,
@@ -403,14 +279,17 @@ def _run(
     as_json: bool,
     quiet: bool,
 ) -> int:
+    looked_at = not quiet and not as_json and sys.stderr.isatty()
+    if looked_at:  # first of all: what follows imports a compiler
+        click.echo(f"reading {plan.data} ...", err=True)
     from noisyor.cli.fitting.job import read_rows, run
 
     try:
         began = time.monotonic()
         table = read_rows(plan)
-        if not quiet and not as_json and sys.stderr.isatty():
+        if looked_at:
             size = f"{table.observations.n_rows:,} rows of {table.observations.n_visible:,} columns"
-            click.echo(f"learning from {size} in {plan.data} ...", err=True)
+            click.echo(f"learning from {size} ...", err=True)
         fitted = run(
             plan,
             table,

@@ -17,6 +17,7 @@ from noisyor._util.atomic import write_atomically
 from noisyor._util.json import plain
 from noisyor._util.kinds import Kind
 from noisyor._util.paths import check_target, real_path
+from noisyor._util.progress import Job
 from noisyor._util.validation import (
     BELOW_ONE,
     COUNT,
@@ -32,6 +33,7 @@ from noisyor._util.validation import (
     or_none,
 )
 from noisyor.data.observations import Observations
+from noisyor.engines.bounded import compiling_told
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError, ModelFileError
 from noisyor.estimators.persistence import method_of
@@ -214,7 +216,7 @@ def run(
         if not plan.is_kept():
             plan.path().unlink(missing_ok=True)
         raise
-    fitted = _judged(table, kind, _named(learned, table, kind), train, held, engine)
+    fitted = _judged(table, kind, _named(learned, table, kind), train, held, engine, progress)
     _save(plan, fitted)
     plan.forget()
     return fitted
@@ -262,7 +264,7 @@ def more_steps(
     kind = kind_of(metadata)
     if kind in ("factors", "topics") and metadata.get("named") is True:
         learned = _named(learned, table, kind)
-    fitted = _judged(table, kind, learned, train, held, engine)
+    fitted = _judged(table, kind, learned, train, held, engine, progress)
     plan = Plan(str(source), str(out), "", None, stored.to_json(), {}, {}, share, seed)
     _save(plan, fitted, earlier=settings)
     return fitted
@@ -317,8 +319,10 @@ def _judged(
     train: Observations,
     held: Observations | None,
     engine: EngineLike,
+    progress: bool | None,
 ) -> Fitted:
-    judgement = judge(learned.network, train, held, engine=engine)
+    with compiling_told(Job(["judge"], progress).note):
+        judgement = judge(learned.network, train, held, engine=engine)
     return Fitted(table, kind, learned, judgement)
 
 

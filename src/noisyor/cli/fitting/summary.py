@@ -14,10 +14,18 @@ from noisyor.cli.options import NOTHING_FOUND, print_json, printable
 if TYPE_CHECKING:
     from noisyor.cli.fitting.job import Fitted
     from noisyor.learning.judge import Judgement
+    from noisyor.network.graph import Network
 
 __all__ = ["tell"]
 
 _SHOWN = 8
+
+_WAYS = {
+    "causes": "causes that add up have",
+    "classes": "kinds that exclude each other",
+    "search": "a first search for factors",
+}
+"""How ways to describe a table are called, see `noisyor.learning.recipes.ways`."""
 
 
 def tell(fitted: Fitted, data: Path | None, out: Path, as_json: bool, quiet: bool) -> int:
@@ -89,7 +97,8 @@ def _number_lines(settings: Mapping[str, Any]) -> list[str]:
     number = settings.get("number")
     if not isinstance(number, dict):
         return []
-    lines = [f"causes  chosen by {number['rows']:,} rows set aside, the fewest not clearly worse:"]
+    what = "kinds " if settings.get("sets") else "causes"
+    lines = [f"{what}  chosen by {number['rows']:,} rows set aside, the fewest not clearly worse:"]
     for one in number["candidates"]:
         mark = " <" if one["n_components"] == number["chosen"] else ""
         below = f"{one['below']:.3f} ± {one['error']:.3f} below the best"
@@ -98,6 +107,10 @@ def _number_lines(settings: Mapping[str, Any]) -> list[str]:
             + (f", {below}" if one["below"] else ", the best")
             + mark
         )
+    ways = settings.get("ways")
+    if isinstance(ways, dict):
+        told = (f"{_WAYS[name]} {ways[name]:.3f}" for name in _WAYS if name in ways)
+        lines.append(f"        by these rows, {', '.join(told)}")
     return lines
 
 
@@ -119,18 +132,36 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
     lines = [
         f"data    {rows}, {data.n_visible:,} columns, {100 * share:.1f} % ones"
         + (f", {data.n_missing:,} missing" if data.n_missing else ""),
-        f"model   {fitted.kind}, {network.n_hidden:,} causes in {network.n_layers} "
-        f"layer{'s' * (network.n_layers > 1)}: {out}",
+        f"model   {fitted.kind}, {_causes(network)}: {out}",
         *_score_lines(judgement, where),
         *_number_lines(fitted.learned.settings),
     ]
     prior = network.prior_probability
     if fitted.kind != "features":
-        lines.append("likely causes, each with its probability:")
+        of_one_set = network.sets.n_sets == 1 and (network.sets.number == 0).all()
+        lines.append(
+            "the most frequent kinds, each with its share of the rows:"
+            if of_one_set
+            else "likely causes, each with its probability:"
+        )
         order = sorted(range(network.n_hidden), key=lambda k: -prior[k])[:_SHOWN]
         lines += [
-            f"  {prior[k]:.3f}  {hidden_label(network, k)}{one_of(network, k)}" for k in order
+            f"  {prior[k]:.3f}  {hidden_label(network, k)}"
+            + ("" if of_one_set else one_of(network, k))
+            for k in order
         ]
         if network.n_hidden > _SHOWN:
             lines.append(f"  ... and {network.n_hidden - _SHOWN:,} more: noisyor info {out}")
     return lines
+
+
+def _causes(network: Network) -> str:
+    """How many causes there are, and which of them exclude each other."""
+    sets = network.sets
+    if not sets:
+        layers = f"{network.n_layers} layer{'s' * (network.n_layers > 1)}"
+        return f"{network.n_hidden:,} causes in {layers}"
+    sizes = [f"{int(size):,}" for size in sets.ptr[1:] - sets.ptr[:-1]]
+    if len(sizes) == 1:
+        return f"{sizes[0]} kinds of rows, of which each row is one"
+    return f"{network.n_hidden:,} causes in sets of {' + '.join(sizes)}, one of each set in a row"
