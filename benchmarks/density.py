@@ -28,7 +28,7 @@ from _problems import data_directory, use_data
 from _scoreboard_page import write_page
 from noisyor.data.observations import Observations
 from noisyor.inference import EvidenceEstimate
-from noisyor.inference.set_states import states_can_be_summed
+from noisyor.inference.exact import states_can_be_summed
 from noisyor.metrics import independent_score
 
 SETS = ("nltcs", "plants", "baudio", "jester", "bnetflix", "accidents")

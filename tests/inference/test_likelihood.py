@@ -6,14 +6,14 @@ from random_networks import random_network
 from sets import with_sets
 
 import noisyor as nor
-from noisyor.inference import log_probability, set_states, weighted
+from noisyor.inference import exact, log_probability, weighted
 
 
 @pytest.fixture
 def sampled(monkeypatch):
     """No network is small enough to be enumerated."""
     monkeypatch.setattr(weighted, "_MAX_CONFIGURATIONS", 1)
-    monkeypatch.setattr(set_states, "_MAX_CELLS", 0)
+    monkeypatch.setattr(exact, "_MAX_CELLS", 0)
 
 
 def problem(seed):

@@ -17,9 +17,13 @@ from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.evidence import EvidenceEstimate, explore_configurations
-from noisyor.inference.exact import configurations_of, log_joint_table
+from noisyor.inference.exact import (
+    configurations_of,
+    log_joint_table,
+    log_p_by_states,
+    states_can_be_summed,
+)
 from noisyor.inference.posterior import row_blocks
-from noisyor.inference.set_states import log_p_by_states, states_can_be_summed
 from noisyor.inference.weighted import content_ids, few_configurations
 from noisyor.network.graph import Network
 

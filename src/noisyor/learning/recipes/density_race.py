@@ -15,7 +15,7 @@ from noisyor._util.progress import Progress, TimeUpError, progress_bar
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.evidence import explore_configurations
-from noisyor.inference.set_states import log_p_by_states, states_can_be_summed
+from noisyor.inference.exact import log_p_by_states, states_can_be_summed
 from noisyor.learning.gibbs_em import ChainsInMemory, GibbsRounds
 from noisyor.learning.recipes.kept_looks import KeptLooks
 from noisyor.network.graph import Network

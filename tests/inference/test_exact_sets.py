@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 import noisyor as nor
 from noisyor.data.observations import Observations
-from noisyor.inference import set_states
-from noisyor.inference.exact import enumerate_posterior
-from noisyor.inference.set_states import log_p_by_states, states_can_be_summed
+from noisyor.inference import exact
+from noisyor.inference.exact import (
+    enumerate_posterior,
+    log_p_by_states,
+    states_can_be_summed,
+)
 
 
 def random_network(alternatives, n_visible=5, seed=0, **changes):
@@ -51,8 +54,8 @@ class TestAgainstEnumeration:
 
     @pytest.mark.parametrize(("table", "joint"), [(1, 1), (40, 7), (200, 2**22)])
     def test_whatever_is_in_memory_at_once(self, monkeypatch, table, joint):
-        monkeypatch.setattr(set_states, "_TABLE_CELLS", table)
-        monkeypatch.setattr(set_states, "_JOINT_CELLS", joint)
+        monkeypatch.setattr(exact, "_TABLE_CELLS", table)
+        monkeypatch.setattr(exact, "_JOINT_CELLS", joint)
         network, rows = random_network([0, 0, 0, 1, 1, 2], seed=5), random_rows(9, missing=0.2)
         expected = enumerate_posterior(network, rows).log_likelihood
         np.testing.assert_allclose(log_p_by_states(network, rows), expected, rtol=1e-9, atol=1e-12)
