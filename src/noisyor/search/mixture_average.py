@@ -6,7 +6,6 @@ of their probabilities is better than any of them. It is a mixture too, of all t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +24,9 @@ _MOST_CLASSES, _MOST_CELLS = 4096, 2**23
 
 _FIRST = 4
 """Members of the smallest average: one of two may not gain where one of four does."""
+
+_LESS = 0.1
+"""Share of the best smoothing that is tried as well: an average smooths by itself."""
 
 _WORTH = 1e-3
 """Nats a row that an average has to gain. The best mixture has been chosen among many by the same
@@ -94,50 +96,58 @@ def learn_members(
 ) -> list[BernoulliMixture]:
     """Mixtures whose average is good for ``judges``: as many as are worth it.
 
-    ``found`` are those of `mixtures_by_size`. Members have the best number of classes, or half of
-    them twice as many: these are worse alone, but differ more from each other. If no average is
-    better, the best mixture is the only member.
+    ``found`` are those of `mixtures_by_size`. Members have the best number of classes and
+    smoothing, or twice as many classes, or a tenth of the smoothing, or both: these are worse
+    alone, but differ more from each other. If no average is better, the best is the only member.
     """
     best = max(found, key=lambda size: found[size][1])
-    learned: dict[tuple[int, int], BernoulliMixture] = {}
+    learned: dict[tuple[_Kind, int], BernoulliMixture] = {}
 
-    def member(size: int, start: int) -> BernoulliMixture:
-        if start == 0:
-            return found[size][0]
-        if (size, start) not in learned:
-            smoothing = found[size][0].smoothing
+    def member(kind: _Kind, start: int) -> BernoulliMixture:
+        first = found[kind.n_classes][0]
+        if start == 0 and kind.smoothing == first.smoothing:
+            return first
+        if (kind, start) not in learned:
             options: dict[str, Any] = {"seed": seed + start, "progress": progress}
-            learned[size, start] = learn_mixture(
-                rows, size, held_out=judges, smoothing=smoothing, **options
+            learned[kind, start] = learn_mixture(
+                rows, kind.n_classes, held_out=judges, smoothing=kind.smoothing, **options
             )
-        return learned[size, start]
+        return learned[kind, start]
 
-    def average(sizes: tuple[int, ...], number: int) -> _Average:
-        turns, places = np.divmod(np.arange(number), len(sizes))
-        members = [member(sizes[place], int(n)) for n, place in zip(turns, places, strict=True)]
+    def average(kind: _Kind, number: int) -> _Average:
+        members = [member(kind, start) for start in range(number)]
         per_row = pooled(members).log_probability(judges)
-        return _Average(sizes, members, per_row, judges.mean(per_row))
+        return _Average(kind, members, judges.mean(per_row))
 
-    alone = average((best,), 1)
-    kinds = [(best,), (best, 2 * best)] if 2 * best in found else [(best,)]
-    kinds = [sizes for sizes in kinds if _fits(sizes, _FIRST, rows)]
+    sizes = [best, 2 * best] if 2 * best in found else [best]
+    kinds = [
+        _Kind(size, found[size][0].smoothing * share) for size in sizes for share in (1.0, _LESS)
+    ]
+    alone = average(kinds[0], 1)
+    kinds = [kind for kind in kinds if _fits(kind, _FIRST, rows)]
     if best == 1 or not kinds:
         return alone.members
-    kept = max((average(sizes, _FIRST) for sizes in kinds), key=lambda one: one.mean)
-    while _fits(kept.sizes, 2 * len(kept.members), rows):
-        doubled = average(kept.sizes, 2 * len(kept.members))
+    kept = max((average(kind, _FIRST) for kind in kinds), key=lambda one: one.mean)
+    while _fits(kept.kind, 2 * len(kept.members), rows):
+        doubled = average(kept.kind, 2 * len(kept.members))
         if doubled.mean <= kept.mean:
             break
         kept = doubled
     return kept.members if kept.mean > alone.mean + _WORTH else alone.members
 
 
-class _Average(NamedTuple):
-    """Mixtures of these sizes in turn; log p of the judges under their average, and its mean."""
+class _Kind(NamedTuple):
+    """What the members of an average have in common."""
 
-    sizes: tuple[int, ...]
+    n_classes: int
+    smoothing: float
+
+
+class _Average(NamedTuple):
+    """Mixtures of a kind, and the mean log p of the judges under their average."""
+
+    kind: _Kind
     members: list[BernoulliMixture]
-    per_row: FloatArray
     mean: float
 
 
@@ -149,17 +159,18 @@ def learn_again(
     progress: Progress = False,
 ) -> list[BernoulliMixture]:
     """The same mixtures learned from other rows: same sizes, smoothing and numbers of rounds."""
-    rows, starts, again = rows.merged()[0], Counter[int](), []
-    for one in members:
-        options: dict[str, Any] = {"seed": seed + starts[one.n_classes], "progress": progress}
-        starts[one.n_classes] += 1
-        rounds = max(1, one.rounds)
-        again.append(
-            learn_mixture(
-                rows, one.n_classes, smoothing=one.smoothing, max_rounds=rounds, **options
-            )
+    rows = rows.merged()[0]
+    return [
+        learn_mixture(
+            rows,
+            one.n_classes,
+            smoothing=one.smoothing,
+            max_rounds=max(1, one.rounds),
+            seed=seed + start,
+            progress=progress,
         )
-    return again
+        for start, one in enumerate(members)
+    ]
 
 
 def clear_gain(rows: Observations, before: FloatArray, after: FloatArray) -> bool:
@@ -170,7 +181,7 @@ def clear_gain(rows: Observations, before: FloatArray, after: FloatArray) -> boo
     return bool(mean > error)
 
 
-def _fits(sizes: Sequence[int], n_members: int, rows: Observations) -> bool:
-    """Whether an average of so many mixtures, of these sizes in turn, is not too large."""
-    n_classes = n_members * sum(sizes) // len(sizes)
+def _fits(kind: _Kind, n_members: int, rows: Observations) -> bool:
+    """Whether an average of so many mixtures is not too large."""
+    n_classes = n_members * kind.n_classes
     return n_classes <= _MOST_CLASSES and n_classes * rows.n_visible <= _MOST_CELLS
