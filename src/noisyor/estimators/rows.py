@@ -62,14 +62,28 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> 
     return Observations.of(X, column_names=None if names is None else list(names))
 
 
+_YES = ("y", "yes", "t", "true", "x", "present")
+
+
 def with_numbers(X: Any) -> Any:
     """A frame of Polars, Arrow or others with its Booleans as numbers; anything else as it is.
 
-    scikit-learn makes objects of Booleans with gaps, which are no longer 0, 1 and NaN.
+    scikit-learn makes objects of Booleans with gaps, which are no longer 0, 1 and NaN. Columns of
+    texts are refused with a hint.
     """
-    if not nw.dependencies.is_into_dataframe(X) or nw.dependencies.is_pandas_dataframe(X):
-        return X  # those of pandas are read by scikit-learn as they should be
+    if not nw.dependencies.is_into_dataframe(X):
+        return X
     frame = nw.from_native(X, eager_only=True)
+    for name in frame.select(ncs.by_dtype(nw.String, nw.Categorical, nw.Enum)).columns:
+        values = frame[name].drop_nulls().unique(maintain_order=True).to_list()
+        if values:
+            yes = next((value for value in values if value.lower() in _YES), values[0])
+            raise InvalidDataError(
+                f"column {name!r} holds texts such as {values[0]!r}, expected 0, 1 or missing; "
+                f"X[{name!r}] == {yes!r} makes 0 and 1 of them"
+            )
+    if nw.dependencies.is_pandas_dataframe(X):
+        return X  # its Booleans are read by scikit-learn as they should be
     return frame.with_columns(ncs.boolean().cast(nw.Float64)).to_native()
 
 

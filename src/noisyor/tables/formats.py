@@ -112,7 +112,8 @@ def _format_of_name(path: Path) -> str:
         if ending in it.endings:
             return name
     raise InvalidSettingError(
-        f"cannot tell from its name how {path} is written; give the format: {', '.join(FORMATS)}"
+        f"cannot tell from its name how {path} is written; give the format, such as "
+        f"ReadOptions(format='csv') for columns between commas, or {', '.join(list(FORMATS)[1:])}"
     )
 
 

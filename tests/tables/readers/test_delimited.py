@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from table_examples import COLUMNS, EXPECTED, NAMES, X, rows_of, table, written
 
+from noisyor.errors import InvalidDataError
+
 
 @pytest.mark.parametrize(("name", "delimiter"), [("d.csv", ","), ("d.csv", ";"), ("d.csv", "|")])
 def test_csv_with_names(name, delimiter):
@@ -73,3 +75,12 @@ def test_large_files_come_in_blocks(monkeypatch):
     found = rows_of(written("d.csv", table()), id_column="animal")
     assert found.observations.fingerprint() == EXPECTED.fingerprint()
     assert found.observations.row_ids.tolist() == [0, 1, 2]
+
+
+def test_rows_of_a_repository_without_a_header_are_no_header():
+    text = "party,y,n,y,n,y\nother,n,n,y,?,y\nparty,y,y,n,n,n\n"
+    path = written("votes.csv", text)
+    with pytest.raises(InvalidDataError, match=r"column '0'.*ReadOptions\(id_column='0'\)"):
+        rows_of(path)
+    found = rows_of(path, id_column="0", truth="y/n").observations
+    assert (found.n_rows, found.n_visible, found.n_missing) == (3, 5, 1)

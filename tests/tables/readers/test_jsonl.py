@@ -70,3 +70,8 @@ class TestAbstracts:
         path.write_text('{"tags": ["a", "b"], "title": "One"}\n{"tags": ["a"], "title": "Two"}\n')
         table = read_table(path)
         assert table.observations.column_names == ("a", "b")
+
+
+def test_objects_in_one_array_are_rows():
+    found = rows_of(written("d.json", '[{"a": 1, "b": 0}, {"a": 0, "b": 1}]')).observations
+    np.testing.assert_array_equal(found.to_dense(), [[1, 0], [0, 1]])

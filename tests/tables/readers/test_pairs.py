@@ -48,5 +48,5 @@ def test_the_columns_of_a_model():
 def test_what_is_no_pair():
     with pytest.raises(InvalidDataError, match="got lines of one field"):
         read("milk\nbeer\n")
-    with pytest.raises(InvalidDataError, match="the format is pairs"):
+    with pytest.raises(InvalidDataError, match=r"ReadOptions\(format='pairs'\)"):
         read_table(written("e.csv", PAIRS))

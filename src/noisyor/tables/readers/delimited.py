@@ -39,7 +39,7 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     """
     if options.text_field is not None:
         return rows_of_texts(read_texts(path, options), path, options, columns)
-    hint = "; if each line lists its items, the format is baskets"
+    hint = "; if each line lists its items, give ReadOptions(format='baskets')"
     rows = equally_wide(file_fields(path, options), path, hint=hint)
     first = next(rows, None)
     if first is None:
@@ -115,6 +115,8 @@ def _is_header(top: list[str], cells: Cells, options: ReadOptions) -> bool:
     labels = top[1:] if top[0] == "" else top
     if len(labels) > 2 and labels == [str(k) for k in range(len(labels))]:
         return True
+    if len(labels) > 3 and 2 * len(set(labels)) <= len(labels):
+        return False  # words that repeat are values in a notation that is not known yet
     skipped = [as_number(role, len(top)) for role in (options.id_column, options.weights)]
     return not any(cells.is_value(cell) for k, cell in enumerate(top) if k not in skipped)
 
@@ -142,8 +144,8 @@ def _bad_cell(
             break
     label = str(column) if names is None else names[column]
     hint = cell_hint(label, [other[column] for other in sample], usual)
-    if len(row) == 2:
-        hint += "; if each line is a row and one of its items, the format is pairs"
+    if len(row) in (2, 3):
+        hint += "; if each line is a row and one of its items, give ReadOptions(format='pairs')"
     came = row[column] if len(row[column]) <= 40 else row[column][:40] + "..."
     return InvalidDataError(
         f"{path}, line {number}, column {label!r}: expected 0, 1 or missing, got {came!r}; {hint}"

@@ -45,6 +45,10 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
         raise InvalidDataError(f"{path} is empty")
     everything = itertools.chain([first], records)
     number, record = first
+    if isinstance(record, list) and record and all(isinstance(one, dict) for one in record):
+        # All objects in one array, as some programs write them.
+        everything = itertools.chain(enumerate(record, 1), records)
+        record = record[0]
     field = options.text_field
     if isinstance(record, dict):
         if field is None:
