@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import gzip
 import io
@@ -24,6 +23,7 @@ import scipy.sparse as sp
 import noisyor as nor
 from fault_campaign import works
 from fault_campaign.case import Attempt, Case, Loss
+from fault_campaign.damage import Random, damaged, with_something_odd, wrong
 from noisyor.cli.fitting.job import Plan
 from noisyor.cli.main import main
 from noisyor.data.observations import Observations
@@ -35,16 +35,9 @@ from noisyor.inference.mean_field import MeanField
 from noisyor.io.model_file import load_model
 from noisyor.tables.read import read_table
 
-Random = np.random.Generator
 Kind = Callable[[Random, Path], str]
 
 REFUSED, READ = "refused", "read"
-ODD: list[Any] = [
-    *(None, True, 0, 1, -1, 2**31, 2**63, 10**400, 1.5, -1e308, "", "x", "a\0b", "\ud800"),
-    *("/etc/passwd", "../x", [], {}, [1], ["a", None], {"a": 1}, [[1, 2], [3]], "9" * 5000),
-    *("nan", "utf-16", "jsonl", 0.5, {"method": "max-product"}, {"method": "mean-field"}),
-    *({"method": "max-product", "temperature": "x"}, {"rows": "x"}, "é" * 1000, "=1+1"),
-]
 NAMES = [
     *("a\nb", "a\rb", "\ud800", "=1+1", "<script>alert(1)</script>", "]]>", "%s{0}", "x" * 10_000),
     *("\x1b[31m", "'", '"', ",", "\u202e", "-1", " ", "é", "\x01", "&lt;", "</title>", "@SUM"),
@@ -143,72 +136,6 @@ def _command(arguments: list[str]) -> str:
     return REFUSED if code == 2 else READ
 
 
-# ---- changes
-
-
-def _damaged(random: Random, content: bytes) -> bytes:
-    """Bits flipped, bytes written over, cut, repeated or left out."""
-    damaged, way = bytearray(content), random.integers(5)
-    place = int(random.integers(len(damaged)))
-    if way == 0:
-        damaged[place] ^= 1 << int(random.integers(8))
-    elif way == 1:
-        for other in random.integers(len(damaged), size=8):
-            damaged[other] = int(random.integers(256))
-    elif way == 2:
-        del damaged[place:]
-    elif way == 3:
-        damaged[place:place] = damaged[place : place + 64]
-    else:
-        del damaged[place : place + int(random.integers(1, 64))]
-    return bytes(damaged)
-
-
-def _odd(random: Random, value: Any) -> Any:
-    """The same JSON with something odd in one or two places."""
-    for _ in range(random.integers(1, 3)):
-        places = list(_places(value))
-        place = places[random.integers(1, len(places))] if len(places) > 1 else ()
-        value = _put(value, place, copy.deepcopy(ODD[random.integers(len(ODD))]))
-    return value
-
-
-def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    yield place
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _places(inner, (*place, key))
-
-
-def _put(value: Any, place: tuple[Any, ...], new: Any) -> Any:
-    if not place:
-        return new
-    value[place[0]] = _put(value[place[0]], place[1:], new)
-    return value
-
-
-def _wrong(random: Random, array: np.ndarray) -> np.ndarray:
-    """Numbers of an array outside of any range, of another type, shape or length."""
-    array = np.array(array)
-    if not array.size:
-        return array
-    way = random.integers(6)
-    if way == 0:
-        array.flat[random.integers(array.size)] = random.choice([-1, -5, 2**31 - 1, 10**6, 9])
-    elif way == 1:
-        array = array[: random.integers(array.size)]
-    elif way == 2:
-        array = np.concatenate([array, array])
-    elif way == 3:
-        array = array.astype(np.float64)
-        array.flat[0] = np.nan
-    elif way == 4:
-        array = array.reshape(-1, 1)
-    else:
-        array.flat[random.integers(array.size, size=3)] = random.integers(-(10**6), 10**6, 3)
-    return array
-
-
 # ---- kinds
 
 
@@ -216,7 +143,7 @@ def models(random: Random, folder: Path) -> str:
     """A damaged model file is refused, or is the network that it was."""
     path = _model(folder)
     before = nor.load_network(path)
-    path.write_bytes(_damaged(random, path.read_bytes()))
+    path.write_bytes(damaged(random, path.read_bytes()))
     try:
         after = nor.load_network(path)
     except ModelFileError:
@@ -228,7 +155,7 @@ def models(random: Random, folder: Path) -> str:
 
 def metadata(random: Random, folder: Path) -> str:
     """Metadata that are JSON and make no sense, for every command and for estimators."""
-    told = _odd(random, _metadata(folder))
+    told = with_something_odd(random, _metadata(folder))
     try:
         path = _model(folder, told if isinstance(told, dict) else {"kind": told})
     except NoisyOrError:
@@ -263,7 +190,7 @@ def plans(random: Random, folder: Path) -> str:
         seed=0,
     )
     plan.write()
-    record = _odd(random, json.loads(plan.path().read_text()))
+    record = with_something_odd(random, json.loads(plan.path().read_text()))
     if isinstance(record, dict) and random.random() < 0.3:
         record[random.choice(["out", "checkpoint", "data"])] = str(foreign)
     plan.path().write_text(json.dumps(record))
@@ -280,7 +207,7 @@ def checkpoints(random: Random, folder: Path) -> str:
     options: dict[str, Any] = {"engine": engine, "progress": False, "seed": 1}
     whole = nor.train(works.network(), works.rows(40), steps=6, **options)
     nor.train(works.network(), works.rows(40), steps=3, checkpoint=path, **options)
-    path.write_bytes(_damaged(random, path.read_bytes()))
+    path.write_bytes(damaged(random, path.read_bytes()))
     try:
         again = nor.train(
             works.network(), works.rows(40), steps=6, checkpoint=path, resume=True, **options
@@ -319,7 +246,7 @@ def tables(random: Random, folder: Path) -> str:
         pyarrow.parquet.write_table(pyarrow.table(columns), path)
     else:
         path.write_text("\n".join(" ".join(random.choice(NAMES[5:], 5)) for _ in range(20)))
-    path.write_bytes(_damaged(random, path.read_bytes()))
+    path.write_bytes(damaged(random, path.read_bytes()))
     try:
         read_table(path)
     except NoisyOrError:
@@ -336,14 +263,14 @@ def folders(random: Random, folder: Path) -> str:
         nor.data.write_rows(place, [data])
         names = ["indptr", "indices", "missing_indptr", "missing_indices", "shape"]
         path = place / f"{random.choice(names)}.npy"
-        np.save(path, _wrong(random, np.load(path)))
+        np.save(path, wrong(random, np.load(path)))
     else:
         place.mkdir()
         layout = str(random.choice(["csr", "csc"]))
         matrix = sp.csr_array(works.rows(30)).asformat(layout)
         parts = {name: getattr(matrix, name) for name in ("data", "indices", "indptr", "shape")}
         name = str(random.choice(list(parts)))
-        parts[name] = _wrong(random, np.asarray(parts[name]))
+        parts[name] = wrong(random, np.asarray(parts[name]))
         np.savez(place / "a.npz", format=np.array(layout.encode()), **parts)
     try:
         source = nor.data.open_rows(place, chunk_rows=int(random.integers(1, 40)))
@@ -361,7 +288,7 @@ def matrices(random: Random, folder: Path) -> str:
     names = {"coo": ["row", "col", "data"], "dia": ["offsets", "data"]}
     name = str(random.choice(names.get(layout, ["indptr", "indices", "data"])))
     with contextlib.suppress(AttributeError):  # some cannot be set in some versions
-        setattr(matrix, name, _wrong(random, getattr(matrix, name)))
+        setattr(matrix, name, wrong(random, getattr(matrix, name)))
     try:
         if random.random() < 0.5:
             Observations.of(matrix)

@@ -4,66 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from patients_table import FIT, NAMES, patients, run
 
 import noisyor as nor
-from noisyor._util.locks import locked
 from noisyor.cli.main import main
 from noisyor.io.model_file import read_metadata
 from noisyor.tables import ReadOptions
 from noisyor.tables.read import read_table
 
 COMMANDS = ("fit", "resume", "explain", "evaluate", "sample", "export", "info")
-NAMES = (
-    *("fever", "cough", "aches", "chills", "rash", "red eyes", "spots", "itching"),
-    *("sneezing", "runny nose", "sore throat", "hoarse"),
-)
-FIT = ["fit", "patients.csv", "--id-column", "patient", "--components", "3", "--steps", "300"]
-
-
-def patients() -> str:
-    """120 patients with three diseases, each with four of the twelve symptoms."""
-    random = np.random.default_rng(0)
-    ill = random.random((120, 3)) < 0.3
-    brings = np.kron(np.eye(3), np.full((1, 4), 0.9))
-    well = np.prod(1 - ill[:, :, None] * brings, axis=1) * 0.99
-    rows = (random.random((120, 12)) > well).astype(int)
-    lines = [f"p{k:03}," + ",".join(map(str, row)) for k, row in enumerate(rows)]
-    return "\n".join(["patient," + ",".join(NAMES), *lines]) + "\n"
-
-
-@pytest.fixture(scope="module")
-def fitted(tmp_path_factory) -> Path:
-    """A folder with the patients and a model of them."""
-    folder = tmp_path_factory.mktemp("fitted")
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        Path("patients.csv").write_text(patients())
-        assert main([*FIT, "--quiet"]) == 0
-    finally:
-        os.chdir(before)
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path, monkeypatch, fitted):
-    monkeypatch.chdir(tmp_path)
-    for path in fitted.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-
-
-def run(capsys, *arguments: str, code: int = 0) -> str:
-    assert main(list(arguments)) == code, capsys.readouterr().err
-    captured = capsys.readouterr()
-    return captured.out
+pytestmark = pytest.mark.usefixtures("patients_folder")
 
 
 class TestHelp:
@@ -205,137 +161,6 @@ class TestFit:
         assert network.hidden_names[0].startswith("feature 0 at ")
 
 
-class TestStops:
-    def test_a_stopped_run_goes_on_to_the_same_bits(self, capsys, monkeypatch):
-        import noisyor.learning.train as training
-
-        whole = Path("patients.safetensors").read_bytes()
-        theta = nor.load_network("patients.safetensors").theta
-        step, done = training.updated, []
-
-        def interrupted(state, *arguments, **options):
-            done.append(state.step)
-            if state.step == 100:
-                raise KeyboardInterrupt
-            return step(state, *arguments, **options)
-
-        monkeypatch.setattr(training, "updated", interrupted)
-        assert main([*FIT, "--out", "m.safetensors", "--quiet"]) == 130
-        captured = capsys.readouterr()
-        assert "noisyor resume m.safetensors" in captured.err
-        assert captured.err.endswith("noisyor: interrupted\n")
-        assert not Path("m.safetensors").exists()
-        assert Path("m.safetensors.checkpoint").exists()
-
-        # Another fit does not throw the kept run away.
-        assert main([*FIT, "--out", "m.safetensors"]) == 2
-        assert "noisyor resume m.safetensors" in capsys.readouterr().err
-
-        monkeypatch.setattr(training, "updated", step)
-        run(capsys, "resume", "m.safetensors", "--quiet")
-        assert nor.load_network("m.safetensors").theta.tobytes() == theta.tobytes()
-        assert not list(Path().glob("*.checkpoint*"))
-        assert Path("patients.safetensors").read_bytes() == whole
-
-    def test_before_anything_is_learned(self, capsys, monkeypatch):
-        def interrupt(*_, **__):
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr("noisyor.cli.fitting.job.read_table", interrupt)
-        assert main([*FIT, "--out", "m.safetensors"]) == 130
-        assert capsys.readouterr().err.strip() == "noisyor: interrupted"
-        assert not list(Path().glob("m.*"))
-
-    @pytest.mark.skipif(os.name == "nt", reason="signals differ")
-    def test_control_c(self):
-        code = "import sys; from noisyor.cli.main import main; sys.exit(main(sys.argv[1:]))"
-        arguments = [*FIT[:-1], "1000000", "--out", "m.safetensors", "--threads", "1"]
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            kept = Path("m.safetensors.checkpoint.search")
-            deadline = time.monotonic() + 60
-            while not kept.exists() and time.monotonic() < deadline:
-                time.sleep(0.05)
-            process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
-        finally:
-            process.kill()
-        assert process.returncode == 130
-        assert "to continue: noisyor resume m.safetensors" in errors
-        assert "Traceback" not in errors
-        assert kept.exists()
-
-    def test_a_search_that_is_stopped_goes_on_to_the_same_bits(self, capsys, monkeypatch):
-        import noisyor.search.factor_restarts as factors
-
-        theta = nor.load_network("patients.safetensors").theta
-        start = factors.Starts.start
-
-        def interrupted(search, kind, number, size):
-            if number == 1:
-                raise KeyboardInterrupt
-            return start(search, kind, number, size)
-
-        monkeypatch.setattr(factors.Starts, "start", interrupted)
-        assert main([*FIT, "--out", "m.safetensors", "--quiet"]) == 130
-        assert "to continue: noisyor resume m.safetensors" in capsys.readouterr().err
-        assert Path("m.safetensors.checkpoint.search").exists()
-
-        # The best so far can also be had at once.
-        for path in Path().glob("m.safetensors.checkpoint*"):
-            path.with_name("n" + path.name[1:]).write_bytes(path.read_bytes())
-        arguments = ["resume", "n.safetensors", "--out", "n.safetensors", "--time-limit", "1e-3"]
-        assert main([*arguments, "--quiet"]) == 0
-        assert nor.load_network("n.safetensors").n_hidden == 3
-
-        monkeypatch.setattr(factors.Starts, "start", start)
-        run(capsys, "resume", "m.safetensors", "--quiet")
-        assert nor.load_network("m.safetensors").theta.tobytes() == theta.tobytes()
-        assert not list(Path().glob("*.checkpoint*"))
-
-    def test_a_limit_of_time(self, capsys):
-        # three seconds are enough for patients, a thousandth is not enough for anything
-        assert main([*FIT, "--out", "m.safetensors", "--quiet", "--time-limit", "1e-3"]) == 1
-        assert "nothing found" in capsys.readouterr().err
-        assert nor.load_network("m.safetensors").n_visible == 12
-        assert not list(Path().glob("*.checkpoint*"))
-
-    def test_a_foreign_file_in_the_place_of_the_search_stays(self, capsys):
-        Path("m.safetensors.checkpoint.search").write_text("precious")
-        assert main([*FIT, "--out", "m.safetensors", "--force"]) == 2
-        assert "belongs to no run" in capsys.readouterr().err
-        assert Path("m.safetensors.checkpoint.search").read_text() == "precious"
-
-    def test_a_finished_model_is_trained_further(self, capsys):
-        before = nor.load_network("patients.safetensors")
-        text = run(capsys, "resume", "patients.safetensors", "--steps", "20", "--out", "n")
-        assert "12 held-out rows" in text
-        after = nor.load_network("n")
-        assert after.visible_names == before.visible_names
-        assert not np.array_equal(after.theta, before.theta)
-        told = read_metadata("n")["settings"]
-        assert (told["steps"], told["earlier"]["steps"]) == (20, 300)
-        Path("patients.csv").rename("moved.csv")
-        run(capsys, "resume", "n", "--steps", "5", "--data", "moved.csv", "--quiet")
-        assert read_metadata("n")["settings"]["steps"] == 5
-
-    def test_a_topic_model_goes_on_with_steps_of_its_own_kind(self, capsys):
-        Path("notes.txt").write_text("cough fever cold\nrash itch spots\npain\nhead\n" * 30)
-        options = ("--kind", "topics", "--layers", "2", "--steps", "3", "--quiet")
-        run(capsys, "fit", "notes.txt", *options, "--out", "t")
-        before = read_metadata("t")["settings"]
-        run(capsys, "resume", "t", "--steps", "2", "--quiet")
-        after = read_metadata("t")["settings"]
-        assert before["step_on"] == after["step_on"] == "log"
-        assert before["smoothing"] == after["smoothing"] > 0
-        assert before["final_learning_rate"] == after["learning_rate"] < before["learning_rate"]
-
-
 class TestExplain:
     def test_rows(self, capsys):
         text = run(capsys, "explain", "patients.safetensors", "patients.csv", "--rows", "0,2-3")
@@ -466,33 +291,6 @@ class TestExportAndInfo:
         process.stderr.close()
         process.wait(timeout=60)
         assert errors == ""
-
-
-class TestTwoAtOnce:
-    def test_the_second_fit_names_the_first(self, capsys):
-        before = Path("patients.safetensors").read_bytes()
-        for name in ("patients.safetensors", "patients.safetensors.checkpoint"):
-            with locked(Path(name), "noisyor fit"):
-                assert main([*FIT, "--force", "--quiet"]) == 2
-            error = capsys.readouterr().err
-            assert f"{name} is in use: process {os.getpid()} (noisyor fit) works on it" in error
-            assert error.count("\n") == 1
-        with locked(Path("patients.safetensors"), "noisyor fit"):
-            assert main(["resume", "patients.safetensors", "--steps", "1", "--quiet"]) == 2
-        assert "in use" in capsys.readouterr().err
-        assert Path("patients.safetensors").read_bytes() == before
-
-    def test_a_run_that_goes_on_is_not_called_stopped(self, capsys):
-        Path("other.safetensors.checkpoint.json").write_text("{}")  # as its plan is on disk by now
-        with locked(Path("other.safetensors"), "noisyor fit"):
-            assert main([*FIT, "--out", "other.safetensors", "--quiet"]) == 2
-        assert "other.safetensors is in use: process" in capsys.readouterr().err
-        assert main([*FIT, "--out", "other.safetensors", "--quiet"]) == 2
-        assert "holds a run that was stopped" in capsys.readouterr().err
-
-    def test_no_lock_is_left(self, capsys):
-        run(capsys, *FIT, "--out", "m.safetensors", "--steps", "1")
-        assert not list(Path().glob(".*"))
 
 
 class TestRemembered:
