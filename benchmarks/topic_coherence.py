@@ -60,6 +60,9 @@ CORPORA = {
     "Reuters titles": Corpus("reuters21578.jsonl.xz", "title", 10000, 6000, 1000),
     "IMDB": Corpus("imdb_reviews_train.jsonl.xz", "text", 10000, 15000, 2000),
 }
+READ = ("noisy-OR", "NMF")
+"""Models whose words are kept, to be read side by side."""
+
 CHOSEN_ON = ("Reuters", "Reuters titles", "IMDB")
 """Corpora on whose training documents the recipe was chosen. All others only judge it."""
 
@@ -191,6 +194,12 @@ class Prepared(NamedTuple):
     unseen: nor.Observations
     facts: dict[str, Any]
 
+    def named(self, topics: Topics) -> list[str]:
+        """The words of each topic in one string."""
+        names = self.unseen.column_names
+        assert names is not None
+        return [" ".join(names[i] for i in topic) for topic in topics]
+
 
 def prepare(name: str, folder: Path) -> Prepared:
     """Read a corpus; the vocabulary is that of the documents to learn from."""
@@ -231,6 +240,8 @@ def run(name: str, texts: Prepared, out: Path, models: list[str], sizes: list[in
                     "cpu_seconds": round(time.process_time() - cpu, 1),
                     **texts.facts,
                 }
+                if found.model in READ and found.seed == 0:
+                    row["topics"] = texts.named(found.topics)
                 if found.network is not None and found.seed == 0:
                     row |= of_unseen(found.network, texts.unseen)
                 print(json.dumps(row), flush=True)
@@ -302,19 +313,44 @@ def titles(folder: Path, out: Path, size: int = 20, n_unseen: int = 2000) -> Non
     out.write_text(json.dumps({**kept, "titles_by_abstracts": record}, indent=1) + "\n")
 
 
+def table(record: dict[str, Any]) -> Iterator[str]:
+    """Lines of the page: coherence and diversity, means over the seeds."""
+    shown = ("noisy-OR", "NMF", "LDA", "CorEx", "noisy-OR, distinctive", "NMF, our words")
+    yield f"| documents (words in each) | topics | {' | '.join(shown)} |"
+    yield "| --- " * (len(shown) + 2) + "|"
+    for name in CORPORA:
+        for size in SIZES:
+            rows = [r for r in record["rows"] if (r["corpus"], r["n_topics"]) == (name, size)]
+            cells = []
+            for model in shown:
+                ours = [r for r in rows if r["model"] == model]
+                if ours:
+                    npmi, distinct = (np.mean([r[k] for r in ours]) for k in ("npmi", "diversity"))
+                    cells.append(f"{npmi:.3f}, {distinct:.2f}")
+                else:
+                    cells.append("not run")
+            if rows:
+                words = round(rows[0]["words_per_document"])
+                yield f"| {name} ({words}) | {size} | {' | '.join(cells)} |"
+
+
 def _share(which: Any) -> float:
     return round(float(np.mean(which)), 4)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, default=Path())
     parser.add_argument("--out", type=Path, default=Path("results/topic_coherence.json"))
     parser.add_argument("--corpus", nargs="*", default=list(CORPORA), choices=list(CORPORA))
     parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--sizes", nargs="*", type=int, default=list(SIZES))
     parser.add_argument("--titles", action="store_true")
+    parser.add_argument("--table", action="store_true", help="print that of the page, from --out")
     arguments = parser.parse_args()
+    if arguments.table:
+        print("\n".join(table(json.loads(arguments.out.read_text()))))
+        return
     if arguments.titles:
         titles(arguments.data, arguments.out)
         return
