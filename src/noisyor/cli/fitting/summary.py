@@ -21,9 +21,9 @@ __all__ = ["tell"]
 _SHOWN = 8
 
 _WAYS = {
-    "causes": "causes that add up have",
+    "causes": "causes that add up",
     "classes": "kinds that exclude each other",
-    "search": "a first search for factors",
+    "search": "factors of a first search",
 }
 """How ways to describe a table are called, see `noisyor.learning.recipes.ways`."""
 
@@ -110,7 +110,7 @@ def _number_lines(settings: Mapping[str, Any]) -> list[str]:
     ways = settings.get("ways")
     if isinstance(ways, dict):
         told = (f"{_WAYS[name]} {ways[name]:.3f}" for name in _WAYS if name in ways)
-        lines.append(f"        by these rows, {', '.join(told)}")
+        lines.append(f"        log p of these rows by {', '.join(told)}")
     return lines
 
 

@@ -1,0 +1,140 @@
+"""How long does it take from a table to a model, and to a page about it?
+
+    python benchmarks/time_to_model.py --tables DIR [--data DIR] [--json results/time_to_model.json]
+
+Runs `noisyor fit` and `noisyor report` as a user would, each in a process of its own, and notes
+wall time, CPU time of all threads, and what was learned. Kernels are compiled before, except in the
+runs called cold, which find an empty cache. Tables that are not there are left out.
+
+DIR of --tables has what cannot be distributed here: votes.csv (HouseVotes84 of the R package
+mlbench), mushroom.csv (KEEL's mushroom without its rows with gaps, a column for each value) and
+baskets.txt (made: 9,835 baskets of 169 items, in the shape of a well-known set of groceries).
+--data, else NOISYOR_DATA, has density/nltcs.npz and arxiv_abstracts.jsonl.xz, of which the first
+3,000 are read.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from _measure import Machine, arguments, earlier, significant, write
+
+ABSTRACTS = 3000
+
+_NOISYOR = "import sys; from noisyor.cli.main import main; sys.exit(main())"
+
+TABLES = {
+    "votes": ["votes.csv", "--drop", "party", "--truth", "y/n"],
+    "mushroom": ["mushroom.csv", "--drop", "class"],
+    "baskets": ["baskets.txt", "--format", "baskets"],
+    "nltcs": ["nltcs.npy"],
+    "abstracts": ["abstracts.jsonl"],
+}
+
+
+def prepare(data: Path, folder: Path) -> None:
+    """Files made of those in the folder of the project's data."""
+    packed = data / "density/nltcs.npz"
+    if packed.exists():
+        with np.load(packed) as bits:
+            rows = np.unpackbits(bits["train"], axis=1, count=int(bits["n_columns"]))
+        np.save(folder / "nltcs.npy", rows)
+    texts = data / "arxiv_abstracts.jsonl.xz"
+    if texts.exists():
+        with lzma.open(texts, "rt") as lines, open(folder / "abstracts.jsonl", "w") as out:
+            out.writelines(islice(lines, ABSTRACTS))
+
+
+def timed(command: list[str], **environment: str) -> tuple[dict[str, float], str]:
+    """Wall and CPU seconds of a command, and what it printed."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", _NOISYOR, *command],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    wall = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr[-500:]}")
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"wall_s": significant(wall, 3), "cpu_s": significant(cpu, 3)}, done.stdout
+
+
+def case(options: list[str], place: Path, rounds: int, folder: Path, cold: bool) -> dict[str, Any]:
+    """Times of one table."""
+    model, page = folder / "model.safetensors", folder / "page.html"
+    fit = ["fit", str(place), *options[1:], "--out", str(model), "--force", "--json"]
+    report = ["report", str(model), str(place), "--out", str(page), "--force", "--quiet"]
+    runs = {"fit": [], "report": []}
+    for number in range(rounds + 1):  # the first makes sure that kernels are there
+        for name, command in (("fit", fit), ("report", report)):
+            seconds, printed = timed(command)
+            if number:
+                runs[name].append(seconds)
+            if name == "fit":
+                learned = json.loads(printed)
+    result: dict[str, Any] = {
+        "command": " ".join(["noisyor fit", *options]),
+        **{key: learned[key] for key in ("rows", "columns", "hidden", "log_p", "independent")},
+        "sets": learned["settings"].get("sets"),
+        "rounds": rounds,
+    }
+    for name, times in runs.items():
+        for key in ("wall_s", "cpu_s"):
+            result[f"{name}_{key}"] = median(one[key] for one in times)
+        result[f"{name}_fastest_wall_s"] = min(one["wall_s"] for one in times)
+    if cold:
+        with tempfile.TemporaryDirectory() as cache:
+            for name, command in (("fit", fit), ("report", report)):
+                seconds, _ = timed(command, NUMBA_CACHE_DIR=cache)
+                result |= {f"cold_{name}_{key}": value for key, value in seconds.items()}
+    return result
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--tables", type=Path, help="folder of votes, mushroom and baskets")
+    parser.add_argument("--data", type=Path, help="folder of the data files, else NOISYOR_DATA")
+    parser.add_argument("--only", nargs="*", choices=list(TABLES), default=list(TABLES))
+    parser.add_argument("--cold", nargs="*", choices=list(TABLES), default=["votes", "mushroom"])
+    parser.set_defaults(rounds=3)
+    options = parser.parse_args()
+    data = options.data or Path(os.environ.get("NOISYOR_DATA", "."))
+    machine, result = Machine(), earlier(options.json, {"cases": {}})
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare(data, folder)
+        for table in options.only:
+            places = [folder / TABLES[table][0]]
+            if options.tables is not None:
+                places.append(options.tables / TABLES[table][0])
+            place = next((one for one in places if one.exists()), None)
+            if place is None:
+                print(f"{table}: not there")
+                continue
+            watch = Machine()
+            found = case(TABLES[table], place, options.rounds, folder, table in options.cold)
+            used = watch.describe()["share_of_cpu_used_by_others"]
+            result["cases"][table] = {**found, "share_of_cpu_used_by_others": used}
+            print(table, json.dumps(found))
+            result["machine"] = machine.describe()
+            write(options.json, result)
+
+
+if __name__ == "__main__":
+    main()
