@@ -44,8 +44,9 @@ words need hundreds."""
 _OF_SHARE = 2.0
 """Pseudo-rows in the share of a class, at most."""
 
-_CLEAR = 32
-"""Number of classes from which a smoothing that is behind twice in a row is no longer tried."""
+_CLEAR, _HOPELESS = 32, 0.002
+"""Number of classes from which a smoothing that is behind twice in a row is no longer tried, and
+share of log p by which one is behind for good."""
 
 _SMOOTHING = Rule(lambda value: value == "auto" or POSITIVE.valid(value), "positive or 'auto'")
 
@@ -266,7 +267,8 @@ def _doubled(learners: list[_Learner]) -> Iterator[tuple[BernoulliMixture, float
             best_size, best_value = size, value
         for learn in found:
             behind[learn] = 0 if learn is first or size < _CLEAR else behind[learn] + 1
-        learners = [learn for learn in found if behind[learn] < 2]
+        least = value - _HOPELESS * abs(value) if size >= _FEWEST else -np.inf
+        learners = [learn for learn in found if behind[learn] < 2 and found[learn][1] > least]
         size *= 2
 
 
