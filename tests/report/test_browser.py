@@ -122,11 +122,15 @@ class TestTopics:
         browser.open(pages["topics"])
         browser.click("svg.map.wide a[href='#cause-1'] text")
         bars = "[...document.querySelectorAll('#detail .measured.lifted')].map((e) =>"
+        title = browser.text("#detail h3").split(", ")
+        words = browser.run(bars + " e.querySelector('button').innerText)")
+        assert words[0] in title  # the most telling first, as in the title
+        browser.click("#detail .orders button:nth-child(2)")
         strength = browser.run(bars + " Number(e.querySelector('.number').innerText))")
         assert strength == sorted(strength, reverse=True)
         widths = browser.run(bars + " parseFloat(e.querySelector('.bar span').style.width))")
         assert widths == sorted(widths, reverse=True)  # bars and numbers agree
-        browser.click("#detail .orders button:nth-child(2)")
+        browser.click("#detail .orders button:nth-child(3)")
         lifts = browser.run(bars + " Number(e.querySelector('.lift').innerText.slice(1)))")
         assert lifts == sorted(lifts, reverse=True)
         assert min(lifts) > 1

@@ -19,7 +19,7 @@ from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_names, visible_label
 from noisyor.report.health import rank_within, success_matrix
 from noisyor.report.quality import ExplainedRows
-from noisyor.report.words import Words, is_drawn
+from noisyor.report.words import Words, is_drawn, is_one_set
 
 __all__ = ["Caps", "cause_names", "explorer_data", "label_of", "reach_of", "visible_names"]
 
@@ -61,6 +61,8 @@ def cause_names(
     if names is not None and not generated:
         return [_short(name) for name in names], [""] * network.n_hidden
     parts = [name.partition(": ") for name in names or hidden_names(network, kind)]
+    if is_one_set(network):
+        parts = [(name.replace("cause", "kind", 1), *rest) for name, *rest in parts]
     visible = visible_names(network)
     said = [
         label or ", ".join(visible[i] for i in _surest(reach, k))

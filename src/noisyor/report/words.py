@@ -9,7 +9,7 @@ from noisyor.network.graph import Network
 from noisyor.network.layout import ConvolutionalLayout
 from noisyor.report.inputs import Model
 
-__all__ = ["WORDS", "Words", "count", "headline", "is_drawn", "words_of"]
+__all__ = ["WORDS", "Words", "count", "headline", "is_drawn", "is_one_set", "words_of"]
 
 
 class Words(NamedTuple):
@@ -34,9 +34,16 @@ WORDS: dict[Kind, Words] = {
 def words_of(model: Model) -> Words:
     """What the parts of a model are called; causes of images switch on pixels."""
     words = WORDS[model.kind]
+    if is_one_set(model.network) and model.kind == "factors":
+        words = words._replace(cause="kind", causes="kinds")
     if not is_drawn(model.network):
         return words
     return words._replace(visible="pixel", visibles="pixels", row="image", rows="images")
+
+
+def is_one_set(network: Network) -> bool:
+    """Whether all causes exclude each other, so that each is a kind of rows."""
+    return network.sets.n_sets == 1 and bool((network.sets.number >= 0).all())
 
 
 def is_drawn(network: Network) -> bool:
@@ -56,7 +63,7 @@ def headline(model: Model) -> str:
         )
         return f"{network.layout.n_components:,} features of {small} pixels, in images of {large}"
     causes = count(network.n_hidden, words.cause, words.causes)
-    if network.sets:
+    if network.sets and not is_one_set(network):
         causes += f" (at most one of each of {count(network.sets.n_sets, 'set', 'sets')})"
     if network.n_layers > 1:
         return f"{causes} in {network.n_layers} layers above {visibles}"

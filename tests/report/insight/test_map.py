@@ -114,3 +114,20 @@ def test_causes_of_images_are_pictures(tmp_path):
     assert page.count('aria-label="cause 0 as grey levels"') == 2  # on both maps
     assert '"shape":[4,5]' in page
     assert '"label":["",""]' in page
+
+
+def test_a_single_circle_lies_in_a_frame_of_the_usual_size():
+    drawn = cause_map([region(0, 0.4)], alike, "map")
+    x, _, radius = circles(drawn["wide"])["cause-0"]
+    width, height = map(float, re.search(r'viewBox="-4 -4 (\d+) (\d+)"', drawn["wide"]).groups())
+    assert (width, x) == (1008, pytest.approx(500, abs=1))
+    assert 2 * radius <= height < 540
+
+
+def test_a_long_word_is_cut_rather_than_left_out():
+    long = Region("cause-1", ("stalk-surface-above-the-ring=silky",), "told", 0.02)
+    drawn = cause_map([region(0, 0.9), long], alike, "map")["wide"]
+    written = re.findall(r">([^<>]*…)</text>", drawn)
+    assert len(written) == 1
+    assert written[0][:-1]
+    assert "stalk-surface-above-the-ring=silky".startswith(written[0][:-1])

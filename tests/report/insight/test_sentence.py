@@ -43,3 +43,11 @@ def test_percent():
         *("0.0\u00a0%", "under 0.1\u00a0%", "1.2\u00a0%", "40\u00a0%", "over 99\u00a0%"),
         "100\u00a0%",
     ]
+
+
+def test_kinds_exclude_each_other():
+    words = WORDS["factors"]._replace(cause="kind", causes="kinds")
+    assert sentences(BASE, words) == (
+        "Each of 2,000 rows is one of 12 kinds.",
+        "The most common, “nasa, space”, is 5.3\u00a0% of rows.",
+    )

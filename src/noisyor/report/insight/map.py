@@ -20,6 +20,7 @@ _GROUPS = 8
 _WIDE, _NARROW = 1.9, 0.82  # width over height on a desktop and on a phone
 _LETTER = 0.64  # width of a letter over the size of the font, about
 _LINE = 1.16
+_BEGINNING = 7  # letters of a word that is cut to fit, at least
 
 
 class Region(NamedTuple):
@@ -252,4 +253,10 @@ def _words(region: Region, x: float, y: float, radius: float, smallest: float) -
                 f'font-size="{size:.1f}">{escape(line)}</text>'
                 for place, line in enumerate(lines)
             )
-    return ""
+    letters = int(1.84 * radius / (_LETTER * smallest))  # a beginning is better than nothing
+    if letters < _BEGINNING or not region.words:
+        return ""
+    return (
+        f'<text x="{x:.1f}" y="{y + 0.34 * smallest:.1f}" font-size="{smallest:.1f}">'
+        f"{escape(region.words[0][: letters - 1])}…</text>"
+    )

@@ -39,6 +39,11 @@ def sentences(found: Found, words: Words, per_row: bool = True) -> tuple[str, st
     if found.n_working == 0:
         first = f"None of {count(found.n_causes, words.cause, words.causes)} does anything here."
         return first, ""
+    if words.cause == "kind" and found.n_rows is not None:
+        rows = count(found.n_rows, words.row, words.rows)
+        first = f"Each of {rows} is one of {causes}."
+        often = f"the most common, “{found.commonest}”, is {percent(found.often)} of {words.rows}"
+        return first, "" if found.commonest is None else f"{often[0].upper()}{often[1:]}."
     explain = "accounts for" if found.n_working == 1 else "account for"
     if found.share is None or found.share != found.share or found.n_rows is None:
         first = f"{causes} behind the {found.things} of a {words.row}."

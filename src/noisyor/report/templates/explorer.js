@@ -168,19 +168,30 @@
     return lift > 0 ? "×" + (lift >= 100 ? whole(Math.round(lift)) : lift.toFixed(1)) : "";
   }
 
-  let byLift = false;
+  // What a cause switches on often, and more often than is usual, tells it from others.
+  function tellingOf(child, p) {
+    const lift = liftOf(child, p);
+    return lift > 0 ? data.usual[child] * lift * Math.log(lift) : 0;
+  }
 
-  // The visibles of a cause with bars, by strength or by lift.
+  const orders = {
+    telling: (a, b) => tellingOf(...b) - tellingOf(...a),
+    surest: (a, b) => b[1] - a[1],
+    // A faint link says little, however rare the visible is.
+    lift: (a, b) => (b[1] >= 50) - (a[1] >= 50) || liftOf(...b) - liftOf(...a),
+  };
+  let order = "telling";
+
+  // The visibles of a cause with bars, in one of these orders.
   function wordList(pairs) {
     const box = make("div", {});
     const draw = () => {
-      const sorted = [...pairs];
-      // A faint link says little, however rare the visible is.
-      if (byLift) sorted.sort((a, b) => (b[1] >= 50) - (a[1] >= 50) || liftOf(...b) - liftOf(...a));
-      const choice = (text, lift) => make("button", { type: "button", "aria-pressed": String(byLift === lift),
-        on: { click: () => { byLift = lift; draw(); box.querySelector("[aria-pressed=true]").focus(); } } }, text);
+      const sorted = [...pairs].sort(orders[order]);
+      const choice = (text, name) => make("button", { type: "button", "aria-pressed": String(order === name),
+        on: { click: () => { order = name; draw(); box.querySelector("[aria-pressed=true]").focus(); } } }, text);
       box.replaceChildren(
-        make("div", { class: "orders", role: "group", "aria-label": "Order" }, choice("surest first", false), choice("highest lift first", true)),
+        make("div", { class: "orders", role: "group", "aria-label": "Order" }, 
+          choice("most telling", "telling"), choice("surest", "surest"), choice("highest lift", "lift")),
         shortList(sorted, ([child, p]) => measured(wordButton(child), p, times(liftOf(child, p))), words.visibles));
     };
     draw();
