@@ -62,7 +62,7 @@ def cause_names(
         return [_short(name) for name in names], [""] * network.n_hidden
     parts = [name.partition(": ") for name in names or hidden_names(network, kind)]
     if is_one_set(network):
-        parts = [(name.replace("cause", "kind", 1), *rest) for name, *rest in parts]
+        parts = [(name.replace("cause", "kind", 1), mark, label) for name, mark, label in parts]
     visible = visible_names(network)
     said = [
         label or ", ".join(visible[i] for i in _surest(reach, k))
