@@ -120,3 +120,26 @@ def test_a_finding_without_causes_is_left_unexplained():
 def test_one_row_at_a_time(clinic):
     with pytest.raises(InvalidDataError, match="about one row, got 2"):
         interview(clinic, Observations.of(np.zeros((2, 6))))
+
+
+def test_what_is_usual_counts_alternatives_once():
+    """Columns that all kinds have are usual: kinds exclude each other, so that they add up."""
+    kinds = nor.search.BernoulliMixture(
+        np.array([0.3, 0.3, 0.4]), np.array([[0.99, 0.9], [0.99, 0.1], [0.99, 0.5]])
+    )
+    network = nor.search.start_from_mixture(kinds)
+    found = interview(network, Observations.from_evidence(2, [1]))
+    empty = Observations.from_evidence(2)
+    assert found.likely[0].base == pytest.approx(chance_of(network, empty, 0))
+    assert found.likely[0].base == pytest.approx(0.99, abs=0.001)
+
+
+def test_what_some_alternatives_say_of_the_others():
+    """Only one of a set is above what is known; the others are likely as far as it is not."""
+    network = nor.from_edges(
+        2, 3, [(0, 0), (1, 1), (2, 1)], failure_probability=[0.2, 0.1, 0.3], prior_probability=0.3
+    )
+    network = with_sets(network, 3)
+    row = Observations.from_evidence(2, [0])
+    (finding,) = interview(network, row).likely
+    assert finding.probability == pytest.approx(chance_of(network, row, 1))

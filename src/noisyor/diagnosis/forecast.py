@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from noisyor._util.arrays import BoolArray, FloatArray, LongArray
+from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray
 from noisyor._util.numerics import entropy_bits
 from noisyor.diagnosis.belief import Belief
 from noisyor.network.forward import edge_matrix
@@ -108,11 +108,15 @@ def _roots(network: Network, q: FloatArray, known: BoolArray, varies: BoolArray)
 
 
 class Edges(NamedTuple):
-    """Edges of a network: theta (n_nodes, n_hidden), dense if many, probabilities, and leaks."""
+    """Edges of a network: theta (n_nodes, n_hidden), dense if many, probabilities, and leaks.
+
+    ``number`` (n_hidden,) the set of alternatives of each hidden node, -1 for none.
+    """
 
     theta: sp.csr_array | FloatArray
     probability: sp.csr_array
     leak: FloatArray
+    number: IntArray
 
     @classmethod
     def of(cls, network: Network) -> Edges:
@@ -123,6 +127,7 @@ class Edges(NamedTuple):
             theta.toarray() if is_dense else theta,
             edge_matrix(network, probability=True),
             network.theta[network.leak_param],
+            network.sets.number,
         )
 
     def total(
@@ -133,22 +138,26 @@ class Edges(NamedTuple):
         A parent that is on with probability q fails to switch a child on with 1 - q p. Only of
         parents that are not known, and differ between configurations, is that taken edge by edge.
         """
-        total = self.leak[nodes]
-        if not known.all():
-            constant = self.probability[nodes]
-            same = np.where(~known & ~varies, q[0], 0.0)
-            constant.data = _theta(constant.data * same[constant.indices])
-            total = total + np.asarray(constant.sum(axis=1)).ravel()
-        theta = self.theta[nodes]
         columns = np.flatnonzero(known)
-        total = total + (theta[:, columns] @ q[:, columns].T).T
-        if varies.any():
-            columns = np.flatnonzero(varies)
-            part = self.probability[nodes][:, columns].tocsr()
+        total = self.leak[nodes] + (self.theta[nodes][:, columns] @ q[:, columns].T).T
+        if known.all():
+            return np.asarray(total)
+        chance = self.probability[nodes]
+        apart = ~known & (self.number < 0)
+        constant = chance.copy()
+        constant.data = _theta(constant.data * np.where(apart & ~varies, q[0], 0.0)[chance.indices])
+        total = total + np.asarray(constant.sum(axis=1)).ravel()
+        if (apart & varies).any():
+            columns = np.flatnonzero(apart & varies)
+            part = chance[:, columns].tocsr()
             fails = _theta(q[:, columns[part.indices]] * part.data)  # (n, n_edges)
             shape = (len(nodes), len(part.data))
             into = sp.csr_array((np.ones(shape[1]), np.arange(shape[1]), part.indptr), shape=shape)
             total = total + (into @ fails.T).T
+        for one in np.unique(self.number[~known & (self.number >= 0)]).tolist():
+            # No two of a set act, so that their probabilities add up.
+            members = np.flatnonzero(~known & (self.number == one))
+            total = total + _theta((chance[:, members] @ q[:, members].T).T)
         return np.asarray(total)
 
 
