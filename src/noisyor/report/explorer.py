@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.kinds import Kind
 from noisyor.diagnosis.attribution import Chains
+from noisyor.diagnosis.outlook import Interviewer
 from noisyor.network.graph import Network
 from noisyor.network.labels import hidden_names, visible_label
 from noisyor.report.health import rank_within, success_matrix
@@ -157,7 +158,7 @@ def explorer_data(
         "p": thousandths.tolist(),
         "cut": n_cut,
         "far": _far_words(network, reach),
-        "usual": _usual(network, reach, rate, explained),
+        "usual": _usual(network, explained),
         "shape": list(network.visible_shape) if is_drawn(network) else None,
     }
     if data["shape"]:  # images are drawn whole
@@ -167,18 +168,13 @@ def explorer_data(
     return data
 
 
-def _usual(
-    network: Network, reach: Any, rate: FloatArray, explained: ExplainedRows | None
-) -> list[float]:
+def _usual(network: Network, explained: ExplainedRows | None) -> list[float]:
     """How often each visible is on: in the data, else about as the model expects."""
     if explained is not None:
         seen = explained.observations
         known = seen.n_rows - np.bincount(seen.missing_columns, minlength=seen.n_visible)
         return _rounded(seen.column_counts() / np.maximum(known, 1))
-    top = sp.csr_array(reach)
-    fails = np.log1p(-np.minimum(top.data * np.repeat(rate, np.diff(top.indptr)), 1 - 1e-12))
-    total = np.bincount(top.indices, fails, minlength=network.n_visible)
-    return _rounded(1.0 - (1.0 - network.noise_probability) * np.exp(total))
+    return _rounded(Interviewer(network).base)
 
 
 def _kept_edges(
