@@ -1,6 +1,7 @@
 """Entries that were hidden: how well each model predicts them from the rest of their row.
 
     python benchmarks/imputation.py [--data DIR] [--extra DIR] [--only NAME ...] [--out FILE]
+    python benchmarks/imputation.py --table  # print the results as the page shows them
 
 A tenth of the observed entries of the test rows is hidden; entries that a table leaves open stay
 unobserved, in training rows too. All that is chosen is chosen by validation rows (those of the set,
@@ -61,10 +62,14 @@ def main() -> None:
     parser.add_argument("--extra", type=Path, default=None)
     parser.add_argument("--only", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--out", type=Path, default=Path("results/imputation.json"))
+    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     record: dict[str, Any] = {"command": "python benchmarks/imputation.py", "sets": {}}
     if options.out.exists():
         record = json.loads(options.out.read_text())
+    if options.table:
+        print(table(record["sets"]))
+        return
     for name in options.only:
         if name in record["sets"]:
             continue
@@ -77,6 +82,26 @@ def main() -> None:
         record["sets"][name] = {**result, "machine": machine.describe()}
         options.out.write_text(json.dumps(record, indent=1) + "\n")
         print(name, {k: v["log_loss"] for k, v in result["methods"].items()}, flush=True)
+
+
+def table(sets: dict[str, Any]) -> str:
+    """Log loss, AUC and calibration of every method, as Markdown."""
+    lines = [
+        f"| set | columns | hidden | {' | '.join(MODELS)} | noisyor − mixture |",
+        f"| --- | {'---: | ' * (len(MODELS) + 2)}---: |",
+    ]
+    for name in (one for one in SETS if one in sets):
+        found = sets[name]
+        cells = [
+            f"{one['log_loss']:.4f} · {one['auc']:.3f} ({one['calibration_gap']:.3f})"
+            for one in (found["methods"][model] for model in MODELS)
+        ]
+        gain = found["noisyor_minus_mixture"]
+        lines.append(
+            f"| {name} | {found['columns']} | {found['hidden_entries']:,} | {' | '.join(cells)} "
+            f"| {gain['mean']:+.4f} ± {gain['standard_error']:.4f} |"
+        )
+    return "\n".join(lines)
 
 
 def place(name: str, data: Path | None, extra: Path | None) -> Path | None:
