@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from estimator_structures import one_layer
-from sklearn.model_selection import GridSearchCV
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -171,3 +172,27 @@ def test_frames_of_words_are_refused_with_a_remedy(library):
     frame = pytest.importorskip(library).DataFrame({"a": ["n", "y"] * 5, "b": [0, 1] * 5})
     with pytest.raises(InvalidDataError, match=r"column 'a' holds texts.*X\['a'\] == 'y'"):
         nor.BooleanMatrixFactorization(1).fit(frame)
+
+
+def test_grid_search_picks_the_number_that_log_p_by_enumeration_picks():
+    """The scores are exact log p of the rows left out, gaps and all, and so is the choice."""
+    random = np.random.default_rng(3)
+    party = random.random((90, 1)) < 0.5
+    X = random.random((90, 6)) < np.where(party, [0.9] * 3 + [0.2] * 3, [0.1] * 3 + [0.8] * 3)
+    X = np.where(random.random(X.shape) < 0.05, np.nan, X)
+    model = nor.BooleanMatrixFactorization(options={"n_restarts": 1}, n_jobs=1)
+    cv, numbers = KFold(3), [1, 2, 3]
+    search = GridSearchCV(model, {"n_components": numbers}, cv=cv, refit=False).fit(X)
+    expected = [
+        np.mean(
+            [
+                nor.inference.enumerate_posterior(
+                    clone(model).set_params(n_components=k).fit(X[learn]).network_, X[test]
+                ).log_likelihood.mean()
+                for learn, test in cv.split(X)
+            ]
+        )
+        for k in numbers
+    ]
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected)
+    assert search.best_params_["n_components"] == numbers[int(np.argmax(expected))] > 1

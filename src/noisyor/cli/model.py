@@ -349,7 +349,8 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
     if isinstance(told.get("created"), str):
         version = mapping_in(told, "versions").get("noisyor", "?")
         lines.append(f"created   {told['created']} by noisyor {version}")
-    lines += [f"{name:<32} {value:.4f}" for name, value in metrics.items()]
+    leading = sorted(metrics, key=lambda name: "log_p" not in name)  # log p, then its bounds
+    lines += [f"{name:<32} {metrics[name]:.4f}" for name in leading]
     for cause in record["causes"]:
         words = ", ".join(
             f"{item['name']} {item['probability']:.2f}" for item in cause["switches_on"][:6]
