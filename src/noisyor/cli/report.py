@@ -118,7 +118,8 @@ def _text(result: dict[str, Any]) -> str:
             f"(± {mixture['error']:.2f}) against the model"
         )
     if result["ones_explained"] is not None:
-        lines.append(f"predicted   {100 * result['ones_explained']:.0f} % of the ones")
+        done, what = ("explained", "words") if result["kind"] == "topics" else ("predicted", "ones")
+        lines.append(f"{done}   {100 * result['ones_explained']:.0f} % of the {what}")
     lines.append(f"dead        {len(result['dead'])} causes")
     lines.append(f"duplicates  {len(result['duplicates'])} groups")
     if result["noise_above_frequency"]:
