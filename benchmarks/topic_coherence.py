@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -50,11 +51,14 @@ class Corpus(NamedTuple):
     vocabulary: int
 
 
+SUBJECT = "subject"
+"""The line of a message's head, which is in no field of its own."""
+
 CORPORA = {
     "20 newsgroups": Corpus("20newsgroups_bydate.jsonl.xz", "text", 11314, 7532, 2000),
     "arXiv abstracts": Corpus("arxiv_abstracts.jsonl.xz", "abstract", 10000, 30000, 2000),
     "AG news": Corpus("ag_news_train_partial.jsonl.xz", "text", 10000, 10000, 2000),
-    "AG news titles": Corpus("ag_news_train_partial.jsonl.xz", "title", 10000, 10000, 1000),
+    "20 newsgroups, subjects": Corpus("20newsgroups_bydate.jsonl.xz", SUBJECT, 11314, 7532, 1000),
     "arXiv titles": Corpus("arxiv_abstracts.jsonl.xz", "title", 20000, 50000, 1000),
     "Reuters": Corpus("reuters21578.jsonl.xz", "body", 10000, 6000, 2000),
     "Reuters titles": Corpus("reuters21578.jsonl.xz", "title", 10000, 6000, 1000),
@@ -74,6 +78,10 @@ def documents(corpus: Corpus, folder: Path) -> tuple[list[str], list[str]]:
     """Texts to learn from and to judge by: the file's own split, or that of a fixed shuffle."""
     with lzma.open(folder / corpus.file, "rt", encoding="utf-8") as stream:
         records = [json.loads(line) for line in stream]
+    if corpus.field == SUBJECT:
+        for record in records:
+            line = re.search(r"^Subject:(.*)$", record["text"], flags=re.MULTILINE)
+            record[SUBJECT] = line.group(1) if line else ""
     key = next((name for name in ("split", "lewissplit") if name in records[0]), None)
     if key is not None:
         parts: dict[str, list[str]] = {"train": [], "test": []}
@@ -313,6 +321,31 @@ def titles(folder: Path, out: Path, size: int = 20, n_unseen: int = 2000) -> Non
     out.write_text(json.dumps({**kept, "titles_by_abstracts": record}, indent=1) + "\n")
 
 
+def timing(texts: Prepared, out: Path) -> None:
+    """Median seconds and CPU seconds of learning, now and before, after a first run to compile."""
+
+    def now(size: int) -> None:
+        nor.learn_topics(texts.binary, n_components=size, progress=False)
+
+    def earlier(size: int) -> None:
+        start = nor.search.start_from_topics(texts.binary, size)
+        nor.learning.learn_by_gibbs(start, texts.binary, sweeps=30, smoothing=1.0)
+
+    now(5)
+    record: dict[str, Any] = {}
+    for size, repeats in zip(SIZES, (3, 1), strict=True):
+        for name, learn in (("now", now), ("before", earlier)):
+            took = []
+            for _ in range(repeats):
+                began, cpu = time.perf_counter(), time.process_time()
+                learn(size)
+                took.append([time.perf_counter() - began, time.process_time() - cpu])
+            record[f"{size}, {name}"] = np.median(took, axis=0).round(1).tolist()
+    print(json.dumps(record))
+    kept = json.loads(out.read_text()) if out.exists() else {"rows": []}
+    out.write_text(json.dumps({**kept, "seconds_and_cpu_seconds": record}, indent=1) + "\n")
+
+
 def table(record: dict[str, Any]) -> Iterator[str]:
     """Lines of the page: coherence and diversity, means over the seeds."""
     shown = ("noisy-OR", "NMF", "LDA", "CorEx", "noisy-OR, distinctive", "NMF, our words")
@@ -346,10 +379,14 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--sizes", nargs="*", type=int, default=list(SIZES))
     parser.add_argument("--titles", action="store_true")
+    parser.add_argument("--timing", action="store_true", help="of 20 newsgroups, nothing else")
     parser.add_argument("--table", action="store_true", help="print that of the page, from --out")
     arguments = parser.parse_args()
     if arguments.table:
         print("\n".join(table(json.loads(arguments.out.read_text()))))
+        return
+    if arguments.timing:
+        timing(prepare("20 newsgroups", arguments.data), arguments.out)
         return
     if arguments.titles:
         titles(arguments.data, arguments.out)
