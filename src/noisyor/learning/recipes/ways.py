@@ -211,9 +211,10 @@ class _Tried:
                     and self._helped(name, without)
                     and not self._is_far_behind(name, best)
                 ]
+            best = {name: self._best(name) for name in self.scores}
             for name, scores in self.scores.items():
                 between = 3 * self._choice(name).n_components // 4
-                if between > 1 and between not in scores:
+                if between > 1 and between not in scores and not self._is_far_behind(name, best):
                     self._learn(name, between)
 
     def _helped(self, name: str, without: float) -> bool:
