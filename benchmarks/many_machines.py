@@ -115,6 +115,7 @@ def bits(options: Any) -> dict[str, Any]:
     settings: dict[str, Any] = {"steps": 3, "batch_size": 16_384, "block_rows": 2048}
     with stored(40_000, 7_000) as rows:
         whole = nor.Observations.concatenate(list(rows))
+        whole = nor.Observations.of(whole, row_ids=np.arange(rows.n_rows))  # they key the noise
         expected = nor.train(model, whole, **settings).network.theta.tobytes()
         for n_workers in (1, 2, 3):
             with Machines(n_workers) as machines:
