@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 
-from noisyor._util.arrays import FloatArray, LongArray
+from noisyor._util.arrays import BoolArray, FloatArray, LongArray
 from noisyor._util.validation import check_choice, check_count, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.explain import hidden_evidence
-from noisyor.inference.one_hot import answers, given_one_hot
 from noisyor.inference.weighted import (
     WeightedStates,
     content_ids,
@@ -29,6 +29,8 @@ PredictionMethod = Literal["auto", "exact", "samples"]
 _METHODS = ("auto", "exact", "samples")
 _N_CHAINS = 8
 _LEAST_CHANCE = 1e-15
+_BLOCK_CELLS = 2**21
+_NEGLIGIBLE = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +133,7 @@ def predict_visible(
         if found.states is not before:
             before, chance = found.states, visible_probability(network, found.states)
         if groups:
-            found = given_one_hot(found, chance, groups)
+            found = _given_one_hot(found, chance, groups)
         parts.append(_predicted(found, chance, observed == "left-out", groups))
     of_visible, of_hidden = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return Prediction(of_visible[numbers], of_hidden[numbers], exact)
@@ -148,7 +150,7 @@ def _predicted(
     probability, given = found.average(chance), found.rows.to_dense()
     on, off = given == 1, given == 0
     for group in groups:
-        probability[:, group] = answers(found, chance, group)
+        probability[:, group] = _answers(found, chance, group)
     if not leave_out:
         probability = np.where(on | off, given, probability)
     elif on.any() or off.any():
@@ -157,3 +159,73 @@ def _predicted(
         of_on = 1.0 / found.average(1.0 / np.maximum(chance, _LEAST_CHANCE))
         probability = np.where(off, of_off, np.where(on, of_on, probability))
     return np.asarray(probability), found.average(found.states.astype(np.float64))
+
+
+# ---- columns of which exactly one is on
+#
+# A network does not know that columns answer one question. Its posterior, given that each question
+# has exactly one answer, follows from the one it has: a state of the causes counts as much more as
+# it makes that likely, and given the causes the answer is one of the columns that are still open.
+
+
+def _given_one_hot(
+    found: WeightedStates, chance: FloatArray, groups: Sequence[LongArray]
+) -> WeightedStates:
+    """The posterior of some rows given that exactly one column of each group is on.
+
+    ``chance`` (n_states, n_visible) probability of every column given each state. Observed entries
+    stay as they are, even if more than one of a group is on.
+    """
+    mass = sp.coo_array(found.mass)
+    kept = mass.data > _NEGLIGIBLE
+    row, state, log_mass = mass.coords[0][kept], mass.coords[1][kept], np.log(mass.data[kept])
+    for group in groups:
+        is_open, answered = _open(found, group)
+        log_off, odds = np.log1p(-chance[:, group]), _odds(chance[:, group])
+        some: BoolArray = np.asarray(is_open.any(axis=1))
+        concerned = np.flatnonzero(some[row])
+        for block in _blocks(concerned, len(group)):
+            r, s = row[block], state[block]
+            log_mass[block] += (is_open[r] * log_off[s]).sum(axis=1)
+            any_on = np.log(np.maximum((is_open[r] * odds[s]).sum(axis=1), np.finfo(float).tiny))
+            log_mass[block] += np.where(answered[r], 0.0, any_on)
+    top = np.full(mass.shape[0], -np.inf)
+    np.maximum.at(top, row, log_mass)
+    weight = np.exp(log_mass - top[row])
+    weight /= np.bincount(row, weight, minlength=mass.shape[0])[row]
+    return found._replace(mass=sp.csr_array((weight, (row, state)), shape=mass.shape))
+
+
+def _answers(found: WeightedStates, chance: FloatArray, group: LongArray) -> FloatArray:
+    """(n_rows, n_group) probability of each column of a group, for those that are unobserved.
+
+    ``found`` as `_given_one_hot` returns it.
+    """
+    mass = sp.coo_array(found.mass)
+    (row, state), n_rows = mass.coords, mass.shape[0]
+    is_open, answered = _open(found, group)
+    odds, result = _odds(chance[:, group]), np.zeros((n_rows, len(group)))
+    concerned = np.flatnonzero((is_open.any(axis=1) & ~answered)[row])
+    for block in _blocks(concerned, len(group)):
+        r, s = row[block], state[block]
+        share = is_open[r] * odds[s]
+        share *= (mass.data[block] / share.sum(axis=1))[:, None]
+        to_row = sp.csr_array((np.ones(len(r)), (r, np.arange(len(r)))), shape=(n_rows, len(r)))
+        result += to_row @ share
+    return result
+
+
+def _open(found: WeightedStates, group: LongArray) -> tuple[BoolArray, BoolArray]:
+    """Unobserved entries of a group (n_rows, n_group), and rows where one is known to be on."""
+    given = found.rows.to_dense()[:, group]
+    return np.asarray(np.isnan(given)), np.asarray((given == 1).any(axis=1))
+
+
+def _odds(chance: FloatArray) -> FloatArray:
+    return np.asarray(chance / (1.0 - chance))
+
+
+def _blocks(places: LongArray, width: int) -> Iterator[LongArray]:
+    step = max(1, _BLOCK_CELLS // width)
+    for begin in range(0, len(places), step):
+        yield places[begin : begin + step]

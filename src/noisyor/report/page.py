@@ -26,12 +26,12 @@ from noisyor.report.goodness import fit_section, noise_section
 from noisyor.report.inputs import Model, Rows, read_model, rows_for
 from noisyor.report.insight.classes import classes_of
 from noisyor.report.insight.comparison import write_comparison
+from noisyor.report.insight.sections import Texts, cause_section, feature_section
 from noisyor.report.insight.texts import excerpts, labels_of
 from noisyor.report.metadata import provenance_rows, same_data
 from noisyor.report.quality import calibrate, explain_rows
 from noisyor.report.residuals import EXTRA, MISSED, residuals
 from noisyor.report.rival import compare_with_mixture, rival_section
-from noisyor.report.sections import Texts, cause_section, feature_section
 from noisyor.report.templating import (
     asset,
     embedded_json,
