@@ -9,7 +9,7 @@ import noisyor as nor
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.network.labels import named_after
 from noisyor.network.words import distinctive_visibles
-from noisyor.search.topic_start import start_from_topics
+from noisyor.search.topic_start import choose_topics, start_from_topics
 
 WORDS = [f"{kind}{k}" for kind in ("sea", "war", "tax") for k in range(5)] + ["the"]
 
@@ -72,3 +72,31 @@ def test_what_cannot_be(documents):
         start_from_topics(documents, 0)
     with pytest.raises(InvalidNetworkError, match="2 layers"):
         distinctive_visibles(nor.learn_topics(documents, 3, shrink=2, steps=1).network)
+
+
+def test_twice_as_many_are_learned_and_the_best_kept(documents, monkeypatch):
+    seen = []
+
+    def spy(network, X, n_components):
+        seen.append((network.n_hidden, n_components))
+        return choose_topics(network, X, n_components)
+
+    monkeypatch.setattr("noisyor.learning.recipes.topics.choose_topics", spy)
+    nor.learn_topics(documents, n_components=3, progress=False)
+    nor.learn_topics(documents, n_components=10, progress=False)
+    assert seen == [(6, 3), (16, 10)]  # there are 16 words
+
+
+@pytest.mark.parametrize("rows", [np.ones((10, 3)), np.zeros((10, 3)), np.array([[1, 0, 1]])])
+def test_rows_that_hold_no_topics(rows):
+    assert nor.learn_topics(rows, n_components=1, progress=False).network.n_hidden == 1
+
+
+def test_gaps_weights_and_too_little_time(documents):
+    rows = documents.astype(float)
+    rows[::7, 3] = np.nan
+    weighted = nor.Observations.of(rows).weighted(np.arange(len(rows)) % 3 + 1)
+    for X, options in ((rows, {}), (weighted, {}), (documents, {"time_limit": 1e-3})):
+        network = nor.learn_topics(X, n_components=3, progress=False, **options).network
+        assert network.n_hidden == 3
+        assert np.isfinite(network.theta).all()
