@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -48,3 +49,11 @@ def test_a_name_that_is_none_is_refused(where):
 def test_a_scheduler_that_is_not_there_is_named():
     with pytest.raises(ClusterError, match=r"no scheduler answers at tcp://127.0.0.1:9"):
         connect("tcp://127.0.0.1:9", timeout=0.5)
+
+
+@pytest.mark.long
+def test_workers_that_are_started_here_do_not_see_ctrl_c():
+    with connect("local:1") as client:
+        (blocked,) = client.run(signal.pthread_sigmask, signal.SIG_BLOCK, []).values()
+    assert signal.SIGINT in blocked
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])

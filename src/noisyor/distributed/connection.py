@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 from noisyor.errors import ClusterError, InvalidSettingError, MissingExtraError
@@ -48,7 +52,7 @@ def connect(where: str, *, timeout: float = 30.0) -> Any:
         raise MissingExtraError.of("clusters need Dask", "dask") from None
     local = re.fullmatch(r"local:([1-9][0-9]{0,3})", where)
     if local:
-        with dask.config.set(QUIET):
+        with dask.config.set(QUIET), _without_interrupts():
             return Client(
                 n_workers=int(local[1]),
                 threads_per_worker=1,
@@ -65,3 +69,20 @@ def connect(where: str, *, timeout: float = 30.0) -> Any:
         return Client(where, timeout=timeout, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(f"no scheduler answers at {where}: {error}") from error
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Threads and processes that are started here never see Ctrl-C, which a terminal sends to all.
+
+    This process ends its workers itself, and they would only print where they were meanwhile.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # not on Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # starting it would let the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
