@@ -79,6 +79,6 @@ def test_a_name_that_has_moved_is_found():
     assert unknown_names(tree) == []
     tree = ast.parse(
         "import noisyor as nor\nfrom noisyor.learning import updates as u\n"
-        "u.step(1).moved\nu.stap()\nnor.learning.learned\nnor.Network.gone"
+        "u.step(1).moved\nu.steps_gone()\nnor.learning.learned\nnor.Network.gone"
     )
-    assert sorted(unknown_names(tree)) == ["nor.learning.learned", "u.stap"]
+    assert sorted(unknown_names(tree)) == ["nor.learning.learned", "u.steps_gone"]
