@@ -40,8 +40,7 @@ classes chosen on validation rows, and the same smoothing.
 
 Made by `python benchmarks/density.py --page docs/scoreboards.md` from `results/density/*.json`;
 each file holds the command that made it, the settings, and what every layout reached on validation
-rows. Runs with a dagger (†) are by earlier recipes, without averages, and have not been repeated
-since. Earlier runs of sets that were repeated are kept in `results/density_first`,
+rows. Runs with a dagger (†), if any, are by earlier recipes, without averages. Earlier runs of sets that were repeated are kept in `results/density_first`,
 `results/density_second` and `results/density_third`. Two of them on nltcs matter: the mixture of an
 earlier commit, smoothed otherwise, has -5.998 on its test rows, better than the one below; and ours
 had -6.006 before less smoothing was tried for averages, which validation rows then preferred. On
