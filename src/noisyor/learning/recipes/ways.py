@@ -18,13 +18,14 @@ from noisyor._util.progress import TimeUpError, progress_bar
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.likelihood import log_probability
+from noisyor.inference.max_product import MaxProduct
 from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.recipes.job import Work
 from noisyor.learning.recipes.number import Choice, fewest, mean_and_error, set_aside
 from noisyor.metrics import independent_score
 from noisyor.network.builders import bipartite
 from noisyor.network.graph import Network
-from noisyor.search.cover import ErrorRates
+from noisyor.search.cover import Cover, ErrorRates, Matrix, error_rates
 from noisyor.search.factor_start import start_from_factors
 from noisyor.search.factors import FoundFactors, search_factors
 from noisyor.search.mixture import learn_mixture
@@ -46,6 +47,9 @@ _NEARLY_EXACT = ErrorRates(false_negative=0.15, false_positive=0.05)
 
 _FEW = 0.5
 """Factors, for each column, up to which they are thought to say something about it."""
+
+_DRAWN, _MOST_ONES = ErrorRates(false_negative=0.15, false_positive=0.1), 0.6
+"""The same for causes, and the share of the ones that they have to draw."""
 
 _ROWS_OF_START = 500
 """Rows that one quick start of the search sees, at most."""
@@ -246,12 +250,32 @@ class _Tried:
         if name == "search":
             return Way("search", scores=scores)
         number = choices[name]
+        network = self.networks[name, number.n_components]
+        if name == "causes" and self._draws(network):
+            return Way("search", scores=scores)
         return Way(
             "causes" if name == "causes" else "classes",
             number,
             self.networks[name, number.n_components],
             scores,
         )
+
+    def _draws(self, network: Network) -> bool:
+        """Whether causes are factors that draw the rows set aside: then the search is exact.
+
+        One start of the search may have missed them. An empty drawing has few errors where ones are
+        rare; so most of these have to be drawn.
+        """
+        if network.n_hidden > _FEW * network.n_visible or self.work.job.is_over:
+            return False
+        states = MaxProduct().posterior(network, self.judges, engine=self.work.engine).states
+        factors = (network.failure_probability < 0.5).astype(np.uint8)
+        matrix = Matrix.of(self.judges)
+        counts = Cover.of(matrix, states.toarray(), factors).counts
+        drawn = matrix.n_entries(matrix.ones & (counts > 0))
+        rates = error_rates(matrix, counts)
+        few_errors = all(rate <= most for rate, most in zip(rates, _DRAWN, strict=True))
+        return few_errors and drawn >= _MOST_ONES * matrix.n_entries(matrix.ones)
 
     def _is_better(self, one: FloatArray, other: FloatArray, n_errors: float) -> bool:
         mean, error = mean_and_error(self.judges, one - other)
