@@ -43,7 +43,7 @@ each file holds the command that made it, the settings, and what every layout re
 rows. Runs with a dagger (†), if any, are by earlier recipes, without averages. Earlier runs of sets
 that were repeated are kept in `results/density_first`, `results/density_second` and
 `results/density_third`, and some of them matter. The mixtures of an earlier commit, smoothed
-otherwise, are better on two sets, nltcs (-5.998) and plants (-12.973), and worse on others. Ours had
+otherwise, are better on two sets, nltcs (-5.998) and plants (-12.973), worse on others. Ours had
 -6.006 on nltcs before less smoothing was tried for averages, which validation rows then preferred.
 On jester three sets of 32 had -52.228, more than the average that the present recipe takes without
 trying sets beside it. Sets: DEBD (Lowd and Davis 2010, Van Haaren and Davis 2012); baby registries
