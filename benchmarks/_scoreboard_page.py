@@ -46,8 +46,9 @@ that were repeated are kept in `results/density_first`, `results/density_second`
 otherwise, are better on two sets, nltcs (-5.998) and plants (-12.973), worse on others. Ours had
 -6.006 on nltcs at first. That test figure, below the mixture's of the earlier commit, is why less
 smoothing was then tried for averages; validation rows preferred it, and it was fixed for all sets
-before any other was run. So the test rows of nltcs were looked at twice. On jester three sets of 32 had -52.228, more than the average that the present recipe takes without
-trying sets beside it. Sets: DEBD (Lowd and Davis 2010, Van Haaren and Davis 2012); baby registries
+before any other was run. So the test rows of nltcs were looked at twice. On jester three sets of
+32 had -52.228, more than the average that the present recipe takes without trying sets beside it.
+Sets: DEBD (Lowd and Davis 2010, Van Haaren and Davis 2012); baby registries
 (Gillenwater et al. 2014). IMDB has not been run to its end.
 """
 
