@@ -5,22 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from topic_documents import WORDS, topic_documents
 
 import noisyor as nor
 from noisyor.errors import InvalidSettingError
 
-WORDS = [f"{kind}{k}" for kind in ("sea", "war", "tax") for k in range(5)] + ["the"]
-
 
 @pytest.fixture(scope="module")
 def documents() -> np.ndarray:
-    """Documents of one or two of three topics of five words, and a word that most of them have."""
-    random = np.random.default_rng(0)
-    topic = random.random((400, 3)) < 0.4
-    own = np.kron(np.eye(3), np.full((1, 5), 0.6))
-    well = np.prod(1 - topic[:, :, None] * own, axis=1) * 0.98
-    rows = (random.random(well.shape) > well).astype(np.uint8)
-    return np.hstack([rows, (random.random((400, 1)) < 0.7).astype(np.uint8)])
+    return topic_documents()
 
 
 @pytest.fixture(scope="module")
