@@ -160,7 +160,7 @@ def _ours(parts: Parts) -> dict[str, Any]:
     estimated = time.process_time()
     elbo = {}
     if parts.train.n_visible > MOST_COLUMNS:  # text, where the paper reports it
-        elbo = {"elbo": significant(nor.evaluate(fitted.network, distinct).mean, 6)}
+        elbo = {"elbo": significant(nor.evaluate(fitted.network, distinct).elbo_mp.mean, 6)}
     return {
         "log_p": estimate.per_row[numbers],
         "exact": exact,
