@@ -116,3 +116,11 @@ class TestWhatIsSummed:
         assert states_can_be_summed(shallow)
         deep = nor.from_edges(2, 3, edges, [(0, 1)], alternatives=[0, -1, 0])
         assert not states_can_be_summed(deep)
+
+
+class TestMode:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_the_default_bound_of_a_single_set_is_at_its_best_state(self, seed):
+        network, rows = random_network([0] * 6, seed=seed), random_rows(40, seed=seed)
+        best = enumerate_posterior(network, rows).map_log_joint
+        np.testing.assert_allclose(nor.evaluate(network, rows).elbo_mp.per_row, best)

@@ -148,6 +148,22 @@ class TestRounds:
             for one, two in zip(found[0], other, strict=True):
                 np.testing.assert_allclose(one, two, rtol=1e-9)
 
+    def test_bits_do_not_depend_on_the_number_of_threads(self, monkeypatch):
+        X, found = two_kinds(300), []
+        monkeypatch.setattr(mixture, "_BLOCK", 64)
+        for threads in ("1", "2", "5"):
+            monkeypatch.setenv("NOISYOR_NUM_THREADS", threads)
+            learned = learn_mixture(X, 4, max_rounds=20)
+            found.append((learned.share, learned.probability, learned.log_probability(X)))
+        for other in found[1:]:
+            for one, two in zip(found[0], other, strict=True):
+                np.testing.assert_array_equal(one, two)
+
+    def test_blocks_are_no_narrower_than_their_sums(self, monkeypatch):
+        rows = nor.Observations.of(some_rows(0, (100, 80)))
+        monkeypatch.setattr(mixture, "_BLOCK", 1)
+        assert [len(block.weight) for block in mixture._blocks(rows, 10)] == [20] * 5
+
     def test_large_tables_are_learned_with_seven_digits(self, monkeypatch):
         X = two_kinds(500)
         exact = learn_mixture(X, 4, max_rounds=12)

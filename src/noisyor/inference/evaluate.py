@@ -12,7 +12,7 @@ from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Bounds, Method
 from noisyor.network.graph import Network
@@ -135,7 +135,8 @@ def evaluate(
         in the paper: the mode by message passing at temperature zero, and full mean-field. For
         large sparse data take ``(MaxProduct(ancestors_only=True), MeanField(local=True))``. A
         `MaxProduct` with a temperature is used at temperature zero. A network with sets of
-        alternatives has no mean-field bound: its default is `MaxProduct`.
+        alternatives has no mean-field bound, and messages alone often end at the wrong one of
+        them: its default is the polished mode, as in `explain`.
     engine : ``"auto"``, a name, or an engine such as ``NumbaEngine(n_threads=2)``.
     progress : show a progress bar; None shows it on a terminal only.
 
@@ -182,7 +183,7 @@ def evaluation_of(
 def chosen_methods(network: Network, methods: Method | Sequence[Method] | None) -> list[Method]:
     """The methods asked for, or the default ones; their names differ."""
     if methods is None:
-        return [MaxProduct()] if network.sets else [MaxProduct(), MeanField()]
+        return [method_for(network)] if network.sets else [MaxProduct(), MeanField()]
     given = list(methods) if isinstance(methods, Sequence) else [methods]
     if not given:
         raise InvalidSettingError("methods is empty: give MaxProduct(), MeanField() or both")

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray, FloatArray
+from noisyor._util.blas import one_blas_thread
 from noisyor._util.progress import Job
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, NoiseKey
@@ -230,10 +231,8 @@ class ErrorStarts(Starts):
 
     def start(self, start: Start, number: int, max_components: int) -> Cover:
         """The cover of a linear factorisation, with factors replaced."""
-        from threadpoolctl import threadpool_limits
-
         # on matrices as narrow as these the threads of a linear algebra library wait for each other
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             cover = self._linear_start(max_components, number)
         return self._reduced(cover, 2 * number, max_components)
 

@@ -8,17 +8,19 @@ network has to beat and a good place to start one from: see `start_from_mixture`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
+from noisyor._util.blas import one_blas_thread
 from noisyor._util.progress import Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, POSITIVE, Rule, check_seed
 from noisyor.data.observations import Observations
+from noisyor.engines.threads import resolve_threads, run_blocks
 
 __all__ = ["BernoulliMixture", "learn_mixture", "mixtures_by_size"]
 
@@ -56,8 +58,9 @@ _STARTS, _MANY, _TRIAL = 8, 32, 10
 _OWN_SHARE = 0.3
 """How much of a class at the start is the row that it is named after; the rest is the average."""
 
-_BLOCK = 2**22
-"""Rows times classes whose responsibilities are in memory at once."""
+_BLOCK, _FEWEST_ROWS = 2**17, 0.25
+"""Rows times classes of a block: their responsibilities fit into a cache. Sums over a block have a
+cell for every class and column, so it has at least so many rows for each column."""
 
 _DENSE = 0.03
 """Share of ones from which products of dense matrices are faster than those of sparse ones."""
@@ -67,6 +70,8 @@ _SINGLE = 2**17
 averages of many rows. Log-probabilities that are handed out always have sixteen."""
 
 _SUREST = 1.0 - 1e-6
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,41 +110,44 @@ class BernoulliMixture:
     def classes(self, X: Any) -> FloatArray:
         """Probability of every class (n_rows, n_classes), given each row."""
         rows = Observations.of(X, n_visible=self.probability.shape[1])
-        blocks = _blocks(rows, self.n_classes)
-        return np.concatenate([self._posterior(block)[0] for block in blocks])
+        blocks, logs = _blocks(rows, self.n_classes), self._logs(np.float64)
+        return np.concatenate(_of_blocks(lambda block: _posterior(logs, block)[0], blocks))
 
-    def _log_probability(self, blocks: Iterable[_Block]) -> FloatArray:
-        return np.concatenate([self._posterior(block)[1] for block in blocks])
+    def _log_probability(self, blocks: Sequence[_Block]) -> FloatArray:
+        if not blocks:
+            return np.empty(0)
+        logs = self._logs(blocks[0].ones.dtype)
+        return np.concatenate(_of_blocks(lambda block: _posterior(logs, block)[1], blocks))
 
-    def _posterior(self, block: _Block) -> tuple[FloatArray, FloatArray]:
-        """Probability of every class (n, n_classes) given the rows, and log p of the rows (n,)."""
+    def _logs(self, dtype: Any) -> _Logs:
         log_on, log_off = np.log(self.probability), np.log1p(-self.probability)
-        odds = np.ascontiguousarray((log_on - log_off).T, dtype=block.ones.dtype)
-        joint = np.asarray(block.ones @ odds)
-        joint += (log_off.sum(axis=1) + np.log(self.share)).astype(joint.dtype)
-        if block.missing is not None:
-            joint -= block.missing @ log_off.T.astype(joint.dtype)
-        top = joint.max(axis=1, keepdims=True)
-        joint -= top
-        np.exp(joint, out=joint)
-        total = joint.sum(axis=1, keepdims=True)
-        joint /= total
-        return joint, (top.astype(np.float64) + np.log(total))[:, 0]
+        return _Logs(
+            np.ascontiguousarray((log_on - log_off).T, dtype=dtype),
+            np.ascontiguousarray(log_off.T, dtype=dtype),
+            (log_off.sum(axis=1) + np.log(self.share)).astype(dtype),
+        )
 
     def _improved(
-        self, blocks: Iterable[_Block], base: FloatArray, smoothing: float
+        self, blocks: Sequence[_Block], base: FloatArray, smoothing: float
     ) -> tuple[BernoulliMixture, float]:
         """After one round of expectation-maximisation, and log p of the rows before it."""
+        logs = self._logs(blocks[0].ones.dtype)
+
+        def expected(block: _Block) -> tuple[float, FloatArray, FloatArray, FloatArray | None]:
+            belongs, log_p = _posterior(logs, block)
+            belongs *= block.weight[:, None].astype(belongs.dtype)
+            gaps = None if block.missing is None else block.missing.T @ belongs
+            size = belongs.sum(axis=0, dtype=np.float64)
+            return float(log_p @ block.weight), size, block.ones.T @ belongs, gaps
+
         value, size = 0.0, np.zeros(self.n_classes)
         on, seen = np.zeros_like(self.probability), np.zeros_like(self.probability)
-        for block in blocks:
-            belongs, log_p = self._posterior(block)
-            value += float(log_p @ block.weight)
-            belongs *= block.weight[:, None].astype(belongs.dtype)
-            size += belongs.sum(axis=0, dtype=np.float64)
-            on += (block.ones.T @ belongs).T
-            if block.missing is not None:
-                seen -= (block.missing.T @ belongs).T
+        for of_value, of_size, of_on, gaps in _of_blocks(expected, blocks):
+            value += of_value
+            size += of_size
+            on += of_on.T
+            if gaps is not None:
+                seen -= gaps.T
         seen += size[:, None]
         # Rows differ in how much is on before anything else, and so do the pseudo-rows of classes:
         # their odds are those of the average, times the root of how much fuller the rows are.
@@ -152,6 +160,14 @@ class BernoulliMixture:
         return BernoulliMixture(share, probability, smoothing, self.rounds + 1), value
 
 
+class _Logs(NamedTuple):
+    """Log odds of columns and log of their absence (n_visible, n_classes); log p of all absent."""
+
+    odds: FloatArray
+    off: FloatArray
+    all_off: FloatArray
+
+
 class _Block(NamedTuple):
     """Rows: ``ones`` and ``missing`` (n, n_visible), sparse, dense or None; ``weight`` (n,)."""
 
@@ -160,9 +176,40 @@ class _Block(NamedTuple):
     weight: FloatArray
 
 
+def _posterior(logs: _Logs, block: _Block) -> tuple[FloatArray, FloatArray]:
+    """Probability of every class (n, n_classes) given the rows, and log p of the rows (n,)."""
+    joint = np.asarray(block.ones @ logs.odds)
+    joint += logs.all_off
+    if block.missing is not None:
+        joint -= block.missing @ logs.off
+    top = joint.max(axis=1, keepdims=True)
+    joint -= top
+    np.exp(joint, out=joint)
+    total = joint.sum(axis=1, keepdims=True)
+    joint /= total
+    return joint, (top.astype(np.float64) + np.log(total))[:, 0]
+
+
+def _of_blocks(function: Callable[[_Block], _Value], blocks: Sequence[_Block]) -> list[_Value]:
+    """What a function says of every block, in their order; threads share the blocks.
+
+    A product of matrices has a single thread: the matrices are thin, a library's own threads
+    would mostly wait for each other, and sums have the same bits with any number of threads.
+    """
+    found: list[Any] = [None] * len(blocks)
+
+    def some(begin: int, end: int) -> None:
+        for number in range(begin, end):
+            found[number] = function(blocks[number])
+
+    with one_blas_thread():
+        run_blocks(some, len(blocks), resolve_threads(None), first_piece=1)
+    return found
+
+
 def _blocks(rows: Observations, n_classes: int, *, rough: bool = False) -> list[_Block]:
     """Rows in blocks whose responsibilities fit into memory; ``rough`` ones have seven digits."""
-    step, blocks = max(1, _BLOCK // n_classes), []
+    step, blocks = max(1, _BLOCK // n_classes, int(_FEWEST_ROWS * rows.n_visible)), []
     dtype = np.float32 if rough and rows.n_rows * n_classes >= _SINGLE else np.float64
     for begin in range(0, rows.n_rows, step):
         part = rows.take(slice(begin, begin + step))

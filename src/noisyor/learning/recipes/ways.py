@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from noisyor._util.arrays import AnyArray, FloatArray
+from noisyor._util.blas import one_blas_thread
 from noisyor._util.progress import TimeUpError, progress_bar
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
@@ -159,7 +159,7 @@ def causes_by_factorisation(
     merged = rows.merged()[0]
     _, few = sample_rows(merged, _ENTRIES_OF_START, seed)
     # on matrices as small as these the threads of a linear algebra library wait for each other
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         network = start_from_topics(few, n_components, seed=seed)
     _, some = sample_rows(merged, _MAX_ENTRIES, seed)
     return learn_by_gibbs(network, some, sweeps=_SWEEPS, seed=seed, engine=engine)
