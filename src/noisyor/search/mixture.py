@@ -46,9 +46,10 @@ words need hundreds."""
 _OF_SHARE = 2.0
 """Pseudo-rows in the share of a class, at most."""
 
-_CLEAR, _HOPELESS = 32, 0.002
+_CLEAR, _HOPELESS = 32, 0.01
 """Number of classes from which a smoothing that is behind twice in a row is no longer tried, and
-share of log p by which one is behind for good."""
+share of log p by which one is behind for good: with a few classes the optima that starts end in
+differ by some thousandths of it, whatever the smoothing."""
 
 _SMOOTHING = Rule(lambda value: value == "auto" or POSITIVE.valid(value), "positive or 'auto'")
 
