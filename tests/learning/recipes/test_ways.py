@@ -92,9 +92,19 @@ def test_without_time_it_is_the_search_that_has_something():
     assert ways.choose_way(rows, work()._replace(job=job)).name == "search"
 
 
-def test_as_many_factors_as_columns_draw_any_table():
-    found = nor.search.search_factors(np.repeat(np.eye(6), 9, axis=0), 6, n_restarts=1)
-    exact = replace(found, rates=ErrorRates(0.0, 0.0), factors=np.eye(6, dtype=np.uint8)[:3])
-    assert ways.is_nearly_exact(exact)
-    assert not ways.is_nearly_exact(replace(exact, factors=np.eye(6, dtype=np.uint8)))
-    assert not ways.is_nearly_exact(replace(exact, rates=ErrorRates(0.2, 0.0)))
+def test_factors_draw_a_table_that_has_few_errors_and_most_ones_below_them():
+    two = np.repeat([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]], 20, axis=0)
+    found = nor.search.search_factors(two, 2, n_restarts=1)
+    assert ways.is_nearly_exact(found)
+    assert not ways.is_nearly_exact(replace(found, rates=ErrorRates(0.2, 0.0)))
+    assert not ways.is_nearly_exact(replace(found, factors=np.eye(6, dtype=np.uint8)))
+    half = replace(found, states=found.states[:, :1], factors=found.factors[:1])
+    assert not ways.is_nearly_exact(half)
+
+
+def test_rare_ones_that_come_on_by_themselves_are_not_drawn():
+    generator = np.random.default_rng(0)
+    rows = generator.random((800, 60)) < np.r_[0.5, 0.4, np.full(58, 0.01)]  # independent columns
+    rows[:, 2:5] |= generator.random((800, 1)) < 0.03
+    way = ways.choose_way(Observations.of(rows.astype(np.uint8)), work())
+    assert way.name != "search"

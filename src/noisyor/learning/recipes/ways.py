@@ -48,8 +48,12 @@ _NEARLY_EXACT = ErrorRates(false_negative=0.15, false_positive=0.05)
 _FEW = 0.5
 """Factors, for each column, up to which they are thought to say something about it."""
 
-_DRAWN, _MOST_ONES = ErrorRates(false_negative=0.15, false_positive=0.1), 0.6
-"""The same for causes, and the share of the ones that they have to draw."""
+_DRAWN = ErrorRates(false_negative=0.15, false_positive=0.1)
+"""The same for causes."""
+
+_MOST_ONES = 0.6
+"""Share of the ones that factors or causes have to draw: where ones are rare, the rate of those
+that come on by themselves is small whatever is drawn."""
 
 _ROWS_OF_START = 500
 """Rows that one quick start of the search sees, at most."""
@@ -140,8 +144,22 @@ def is_nearly_exact(found: FoundFactors) -> bool:
     As many factors as columns draw any table, and say nothing.
     """
     n_components, n_visible = found.factors.shape
-    few_errors = (rate <= limit for rate, limit in zip(found.rates, _NEARLY_EXACT, strict=True))
-    return all(few_errors) and n_components <= _FEW * n_visible
+    if n_components > _FEW * n_visible:
+        return False
+    cover = Cover.of(found.matrix, found.states, found.factors)
+    return _draws_well(cover, found.matrix, found.rates, _NEARLY_EXACT)
+
+
+def _draws_well(cover: Cover, matrix: Matrix, rates: ErrorRates, limits: ErrorRates) -> bool:
+    """Whether a cover draws most ones of a matrix, with rates of errors within the limits.
+
+    A factor of a single column says no more than how common the column is.
+    """
+    single = np.flatnonzero(cover.factors.sum(axis=1) < 2)
+    counts = cover.without(matrix, single.tolist()).counts
+    drawn = matrix.n_entries(matrix.ones & (counts > 0))
+    few_errors = all(rate <= limit for rate, limit in zip(rates, limits, strict=True))
+    return few_errors and drawn >= _MOST_ONES * matrix.n_entries(matrix.ones)
 
 
 def by_gibbs(found: FoundFactors, rows: Observations, *, seed: int, engine: EngineLike) -> Network:
@@ -263,19 +281,15 @@ class _Tried:
     def _draws(self, network: Network) -> bool:
         """Whether causes are factors that draw the rows set aside: then the search is exact.
 
-        One start of the search may have missed them. An empty drawing has few errors where ones are
-        rare; so most of these have to be drawn.
+        One start of the search may have missed them.
         """
         if network.n_hidden > _FEW * network.n_visible or self.work.job.is_over:
             return False
         states = MaxProduct().posterior(network, self.judges, engine=self.work.engine).states
         factors = (network.failure_probability < 0.5).astype(np.uint8)
         matrix = Matrix.of(self.judges)
-        counts = Cover.of(matrix, states.toarray(), factors).counts
-        drawn = matrix.n_entries(matrix.ones & (counts > 0))
-        rates = error_rates(matrix, counts)
-        few_errors = all(rate <= most for rate, most in zip(rates, _DRAWN, strict=True))
-        return few_errors and drawn >= _MOST_ONES * matrix.n_entries(matrix.ones)
+        cover = Cover.of(matrix, states.toarray(), factors)
+        return _draws_well(cover, matrix, error_rates(matrix, cover.counts), _DRAWN)
 
     def _is_better(self, one: FloatArray, other: FloatArray, n_errors: float) -> bool:
         mean, error = mean_and_error(self.judges, one - other)
