@@ -7,9 +7,9 @@ wall time, CPU time of all threads, and what was learned. Kernels are compiled b
 runs called cold, which find an empty cache. Tables that are not there are left out.
 
 DIR of --tables has what cannot be distributed here: votes.csv (HouseVotes84 of the R package
-mlbench), mushroom.csv (KEEL's mushroom without its rows with gaps, a column for each value) and
-baskets.txt (made: 9,835 baskets of 169 items, in the shape of a well-known set of groceries).
---data, else NOISYOR_DATA, has density/nltcs.npz and arxiv_abstracts.jsonl.xz, of which the first
+mlbench) and mushroom.csv (KEEL's mushroom without its rows with gaps, a column for each value).
+Baskets are made, in the shape of a well-known set of groceries: some items are in half of them,
+most in hardly any, and some habits bring a third of their items each. --data, else NOISYOR_DATA, has density/nltcs.npz and arxiv_abstracts.jsonl.xz, of which the first
 3,000 are read.
 """
 
@@ -33,6 +33,7 @@ import numpy as np
 from _measure import Machine, arguments, earlier, significant, write
 
 ABSTRACTS = 3000
+BASKETS, ITEMS, HABITS = 9835, 169, 14
 
 _NOISYOR = "import sys; from noisyor.cli.main import main; sys.exit(main())"
 
@@ -46,7 +47,8 @@ TABLES = {
 
 
 def prepare(data: Path, folder: Path) -> None:
-    """Files made of those in the folder of the project's data."""
+    """Files made of those in the folder of the project's data, and baskets."""
+    made_baskets(folder / "baskets.txt")
     packed = data / "density/nltcs.npz"
     if packed.exists():
         with np.load(packed) as bits:
@@ -56,6 +58,23 @@ def prepare(data: Path, folder: Path) -> None:
     if texts.exists():
         with lzma.open(texts, "rt") as lines, open(folder / "abstracts.jsonl", "w") as out:
             out.writelines(islice(lines, ABSTRACTS))
+
+
+def made_baskets(path: Path, seed: int = 7) -> None:
+    """A file of baskets: a few items by how common they are, and now and then parts of habits."""
+    random = np.random.default_rng(seed)
+    common = np.sort(random.pareto(1.1, ITEMS) + 0.05)[::-1]
+    common /= common.sum()
+    habits = [
+        random.choice(ITEMS, random.integers(4, 12), replace=False, p=common) for _ in range(HABITS)
+    ]
+    with open(path, "w") as file:
+        for _ in range(BASKETS):
+            basket = set(random.choice(ITEMS, 1 + random.poisson(2.0), p=common))
+            for habit in habits:
+                if random.random() < 0.07:
+                    basket |= {item for item in habit if random.random() < 0.3}
+            print(",".join(f"item {item:03d}" for item in sorted(basket)), file=file)
 
 
 def timed(command: list[str], **environment: str) -> tuple[dict[str, float], str]:
@@ -108,7 +127,7 @@ def case(options: list[str], place: Path, rounds: int, folder: Path, cold: bool)
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--tables", type=Path, help="folder of votes, mushroom and baskets")
+    parser.add_argument("--tables", type=Path, help="folder of votes and mushroom")
     parser.add_argument("--data", type=Path, help="folder of the data files, else NOISYOR_DATA")
     parser.add_argument("--only", nargs="*", choices=list(TABLES), default=list(TABLES))
     parser.add_argument("--cold", nargs="*", choices=list(TABLES), default=["votes", "mushroom"])

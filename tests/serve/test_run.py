@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import closing
 
 import httpx
 from server import Server
@@ -55,6 +56,26 @@ def test_ctrl_c_ends_it_cleanly(models):
     with socket.create_connection((LOOPBACK, port)) as door:  # what is held open does not keep it
         door.sendall(b"POST /api/explain HTTP/1.1\r\nHost: 127.0.0.1\r\n")
         assert running.interrupt() == (0, "", "")
+
+
+def test_answers_are_sent_at_once():
+    """An answer is a head and a body; Nagle's algorithm would hold the body back for 40 ms."""
+
+    async def delays() -> int:
+        accepted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def greet(reader, writer):
+            sock = writer.get_extra_info("socket")
+            accepted.set_result(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        with closing(listen(0)) as door:
+            async with await asyncio.start_server(greet, sock=door):
+                _, writer = await asyncio.open_connection(*door.getsockname())
+                writer.close()
+                return await accepted
+
+    assert asyncio.run(delays()) != 0
 
 
 def test_a_port_in_use_is_one_line(models, capsys):

@@ -58,7 +58,9 @@ def load_subject(path: Path) -> Subject:
 
 def listen(port: int) -> socket.socket:
     """A socket that listens on a port of this machine; 0 for any that is free."""
-    door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # asyncio sends at once only over sockets that say they are TCP; else every answer, sent as a
+    # head and a body, waits 40 ms until the head has been acknowledged.
+    door = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         door.bind((LOOPBACK, port))
