@@ -9,8 +9,8 @@ runs called cold, which find an empty cache. Tables that are not there are left 
 DIR of --tables has what cannot be distributed here: votes.csv (HouseVotes84 of the R package
 mlbench) and mushroom.csv (KEEL's mushroom without its rows with gaps, a column for each value).
 Baskets are made, in the shape of a well-known set of groceries: some items are in half of them,
-most in hardly any, and some habits bring a third of their items each. --data, else NOISYOR_DATA, has density/nltcs.npz and arxiv_abstracts.jsonl.xz, of which the first
-3,000 are read.
+most in hardly any, and some habits bring a third of their items each. --data, else NOISYOR_DATA,
+has density/nltcs.npz and arxiv_abstracts.jsonl.xz, of which the first 3,000 are read.
 """
 
 from __future__ import annotations
