@@ -152,12 +152,13 @@ def _splits(runs: list[dict[str, Any]]) -> str:
 
 
 def _imdb(run: dict[str, Any]) -> str:
-    elbo = run["methods"]["ours"].get("elbo")
+    ours = run["methods"]["ours"]
     return (
-        f"IMDB reviews ({run['rows']['train']:,} to learn from, the first {run['rows']['test']} "
-        f"test documents, {run['columns']:,} words):\n\n"
+        f"IMDB reviews ({run['rows']['train']:,} to learn from, {run['rows']['test']:,} test "
+        f"documents, {run['columns']:,} words):\n\n"
         + _table([run])
-        + ("" if elbo is None else f"\nElbo by the paper's definition, of ours: {elbo:.2f}.\n")
+        + f"\nElbo by the paper's definition, of ours: {ours['elbo']:.2f} over the first "
+        f"{ours['elbo_rows']} test documents, whose log p is {ours['log_p_of_elbo_rows']:.2f}.\n"
     )
 
 
