@@ -12,7 +12,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from functools import cache
 from itertools import pairwise
+from typing import Any
 
 from noisyor._util.validation import COUNT
 from noisyor.errors import InvalidSettingError
@@ -40,6 +43,27 @@ def resolve_threads(n_threads: int | None) -> int:
     if not COUNT.valid(value):
         raise InvalidSettingError(f"{source} must be a positive number")
     return int(value)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """A context in which products of matrices use one thread, and so have the same bits anywhere.
+
+    On thin matrices, or where our own threads share the work, those of a linear algebra library
+    mostly wait for each other. Cheap enough for an inner loop: the libraries are looked for once.
+
+    >>> with one_blas_thread():
+    ...     pass
+    """
+    context: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
+    return context
+
+
+@cache
+def _blas() -> Any:
+    import scipy.linalg  # noqa: F401  # so that its library, and NumPy's, are there to be found
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def run_blocks(

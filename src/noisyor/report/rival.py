@@ -21,7 +21,7 @@ from noisyor.network.graph import Network
 from noisyor.report.inputs import Model
 from noisyor.report.metadata import same_data
 from noisyor.report.words import Words
-from noisyor.search.mixture import learn_mixture
+from noisyor.search.mixtures.learn import learn_mixture
 
 __all__ = ["Rival", "compare_with_mixture", "rival_section"]
 

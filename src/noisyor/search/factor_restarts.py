@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray, FloatArray
-from noisyor._util.blas import one_blas_thread
 from noisyor._util.progress import Job
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, NoiseKey
+from noisyor.engines.threads import one_blas_thread
 from noisyor.inference.joint_max_product import JointMaxProduct, factorize
 from noisyor.search.cover import Cover, Matrix, Objective
 from noisyor.search.moves import combine, merge, prune, reduce_errors, refine

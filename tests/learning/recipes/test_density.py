@@ -14,7 +14,7 @@ from noisyor.learning import learn_density
 from noisyor.learning.judge import hold_out
 from noisyor.learning.recipes import density, density_race
 from noisyor.learning.recipes.density import _pyramid
-from noisyor.search import mixture_average
+from noisyor.search.mixtures import average
 
 SIZES = [2, 2]
 
@@ -139,7 +139,7 @@ class TestLayouts:
 
     def test_an_average_is_learned_again_from_all_rows(self, monkeypatch):
         """Without rows to judge by a tenth is held out; then every mixture sees all rows."""
-        monkeypatch.setattr(mixture_average, "_WORTH", -np.inf)  # few rows decide
+        monkeypatch.setattr(average, "_WORTH", -np.inf)  # few rows decide
         rows = many_kinds(200, 0)
         found = learn_density(rows, max_rounds=1, progress=False)
         assert found.settings["averaged"] > 1

@@ -13,7 +13,8 @@ from noisyor.learning.recipes.job import Work
 from noisyor.learning.recipes.number import mean_and_error
 from noisyor.learning.recipes.ways import by_gibbs, is_nearly_exact, one_start
 from noisyor.network.graph import Network
-from noisyor.search.mixture import BernoulliMixture, learn_mixture
+from noisyor.search.mixtures.learn import learn_mixture
+from noisyor.search.mixtures.model import BernoulliMixture
 
 __all__ = ["Comparison"]
 

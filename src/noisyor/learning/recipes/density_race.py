@@ -19,9 +19,9 @@ from noisyor.inference.exact import log_p_by_states, states_can_be_summed
 from noisyor.learning.gibbs_em import ChainsInMemory, GibbsRounds
 from noisyor.learning.recipes.kept_looks import KeptLooks
 from noisyor.network.graph import Network
-from noisyor.search.mixture import BernoulliMixture
-from noisyor.search.mixture_average import clear_gain, learn_again, pooled
-from noisyor.search.mixture_start import start_from_mixture
+from noisyor.search.mixtures.average import clear_gain, learn_again, pooled
+from noisyor.search.mixtures.model import BernoulliMixture
+from noisyor.search.mixtures.start import start_from_mixture
 from noisyor.search.restarts import Keeper, sample_rows
 
 __all__ = ["Found", "Search", "not_too_many"]

@@ -16,8 +16,9 @@ from noisyor._util.progress import Job, Progress
 from noisyor.data.observations import Observations
 from noisyor.learning.gibbs_em import GibbsRounds
 from noisyor.network.graph import Network
-from noisyor.search.mixture import BernoulliMixture, learn_mixture, mixtures_by_size
-from noisyor.search.mixture_average import learn_members
+from noisyor.search.mixtures.average import learn_members
+from noisyor.search.mixtures.learn import learn_mixture, mixtures_by_size
+from noisyor.search.mixtures.model import BernoulliMixture
 from noisyor.search.restarts import Keeper, numbers_in
 
 __all__ = ["KeptLooks"]

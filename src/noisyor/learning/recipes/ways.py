@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from noisyor._util.arrays import AnyArray, FloatArray
-from noisyor._util.blas import one_blas_thread
 from noisyor._util.progress import TimeUpError, progress_bar
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
+from noisyor.engines.threads import one_blas_thread
 from noisyor.inference.likelihood import log_probability
 from noisyor.inference.max_product import MaxProduct
 from noisyor.learning.gibbs_em import learn_by_gibbs
@@ -28,8 +28,8 @@ from noisyor.network.graph import Network
 from noisyor.search.cover import Cover, ErrorRates, Matrix, error_rates
 from noisyor.search.factor_start import start_from_factors
 from noisyor.search.factors import FoundFactors, search_factors
-from noisyor.search.mixture import learn_mixture
-from noisyor.search.mixture_start import start_from_mixture
+from noisyor.search.mixtures.learn import learn_mixture
+from noisyor.search.mixtures.start import start_from_mixture
 from noisyor.search.restarts import Keeper, numbers_in, sample_rows
 from noisyor.search.topic_start import start_from_topics
 

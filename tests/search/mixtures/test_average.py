@@ -8,9 +8,10 @@ import pytest
 import noisyor as nor
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.search import BernoulliMixture, average_mixtures, learn_mixture, mixture_average
-from noisyor.search.mixture import mixtures_by_size
-from noisyor.search.mixture_average import clear_gain, learn_again, learn_members, pooled
+from noisyor.search import BernoulliMixture, average_mixtures, learn_mixture
+from noisyor.search.mixtures import average
+from noisyor.search.mixtures.average import clear_gain, learn_again, learn_members, pooled
+from noisyor.search.mixtures.learn import mixtures_by_size
 
 
 def many_kinds(n_rows: int, seed: int) -> Observations:
@@ -61,8 +62,8 @@ class TestMembers:
 
     @pytest.mark.parametrize(("classes", "cells"), [(63, 2**23), (4096, 63 * 16)])
     def test_they_are_not_too_many(self, monkeypatch, members, classes, cells):
-        monkeypatch.setattr(mixture_average, "_MOST_CLASSES", classes)
-        monkeypatch.setattr(mixture_average, "_MOST_CELLS", cells)
+        monkeypatch.setattr(average, "_MOST_CLASSES", classes)
+        monkeypatch.setattr(average, "_MOST_CELLS", cells)
         rows, judges = many_kinds(200, 0), many_kinds(200, 1)
         kept = learn_members(rows, judges, mixtures_by_size(rows, judges))
         assert len(kept) == 1 < len(members)
@@ -99,7 +100,7 @@ class TestClearGain:
 
 class TestAverageMixtures:
     def test_without_held_out_rows_all_rows_are_learned_from(self, monkeypatch):
-        monkeypatch.setattr(mixture_average, "_WORTH", -np.inf)  # few rows decide
+        monkeypatch.setattr(average, "_WORTH", -np.inf)  # few rows decide
         rows, test = many_kinds(200, 0), many_kinds(2000, 2)
         found = average_mixtures(rows)
         one = learn_mixture(rows)

@@ -1,6 +1,5 @@
-"""Mixtures of Bernoulli products: the simplest model of binary rows that are of several kinds.
+"""Learn a mixture of Bernoulli products: the simplest model of rows that are of several kinds.
 
-A class k has a share and a probability for every column; given the class, columns are independent.
 Expectation-maximisation takes a second where a network takes a minute, so a mixture is both what a
 network has to beat and a good place to start one from: see `start_from_mixture`.
 """
@@ -8,21 +7,18 @@ network has to beat and a good place to start one from: see `start_from_mixture`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
-from noisyor._util.arrays import FloatArray
-from noisyor._util.blas import one_blas_thread
 from noisyor._util.progress import Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, POSITIVE, Rule, check_seed
 from noisyor.data.observations import Observations
-from noisyor.engines.threads import resolve_threads, run_blocks
+from noisyor.search.mixtures.model import SUREST, BernoulliMixture, Block, blocks_of
 
-__all__ = ["BernoulliMixture", "learn_mixture", "mixtures_by_size"]
+__all__ = ["learn_mixture", "mixtures_by_size"]
 
 _HELD_OUT = 0.1
 """Share of the rows by which the number of classes and of rounds is chosen, if none are given."""
@@ -43,9 +39,6 @@ _SMOOTHINGS, _STEP, _LARGEST, _FEWEST = (0.2, 2.0), 10.0, 2000.0, 8
 long as the largest leads, one that is so many times larger joins, from so many classes on: rare
 words need hundreds."""
 
-_OF_SHARE = 2.0
-"""Pseudo-rows in the share of a class, at most."""
-
 _CLEAR, _HOPELESS = 32, 0.01
 """Number of classes from which a smoothing that is behind twice in a row is no longer tried, and
 share of log p by which one is behind for good: with a few classes the optima that starts end in
@@ -58,168 +51,6 @@ _STARTS, _MANY, _TRIAL = 8, 32, 10
 
 _OWN_SHARE = 0.3
 """How much of a class at the start is the row that it is named after; the rest is the average."""
-
-_BLOCK, _FEWEST_ROWS = 2**17, 0.25
-"""Rows times classes of a block: their responsibilities fit into a cache. Sums over a block have a
-cell for every class and column, so it has at least so many rows for each column."""
-
-_DENSE = 0.03
-"""Share of ones from which products of dense matrices are faster than those of sparse ones."""
-
-_SINGLE = 2**17
-"""Rows times classes from which responsibilities have seven digits: twice as fast, and they are
-averages of many rows. Log-probabilities that are handed out always have sixteen."""
-
-_SUREST = 1.0 - 1e-6
-
-_Value = TypeVar("_Value")
-
-
-@dataclass(frozen=True, eq=False)
-class BernoulliMixture:
-    """A mixture of products of Bernoullis.
-
-    Attributes
-    ----------
-    share : (n_classes,) probability of each class.
-    probability : (n_classes, n_visible) probability of each column given the class.
-    smoothing, rounds : pseudo-rows of every class, and rounds, that it was learned with.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> mixture = nor.search.BernoulliMixture(np.array([1.0]), np.array([[0.5, 0.25]]))
-    >>> np.exp(mixture.log_probability(np.array([[1, 0]]))).round(3)
-    array([0.375])
-    """
-
-    share: FloatArray
-    probability: FloatArray
-    smoothing: float = 0.0
-    rounds: int = 0
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return len(self.share)
-
-    def log_probability(self, X: Any) -> FloatArray:
-        """Log-probability of every row (n_rows,); unobserved entries are summed out."""
-        rows = Observations.of(X, n_visible=self.probability.shape[1])
-        return self._log_probability(_blocks(rows, self.n_classes))
-
-    def classes(self, X: Any) -> FloatArray:
-        """Probability of every class (n_rows, n_classes), given each row."""
-        rows = Observations.of(X, n_visible=self.probability.shape[1])
-        blocks, logs = _blocks(rows, self.n_classes), self._logs(np.float64)
-        return np.concatenate(_of_blocks(lambda block: _posterior(logs, block)[0], blocks))
-
-    def _log_probability(self, blocks: Sequence[_Block]) -> FloatArray:
-        if not blocks:
-            return np.empty(0)
-        logs = self._logs(blocks[0].ones.dtype)
-        return np.concatenate(_of_blocks(lambda block: _posterior(logs, block)[1], blocks))
-
-    def _logs(self, dtype: Any) -> _Logs:
-        log_on, log_off = np.log(self.probability), np.log1p(-self.probability)
-        return _Logs(
-            np.ascontiguousarray((log_on - log_off).T, dtype=dtype),
-            np.ascontiguousarray(log_off.T, dtype=dtype),
-            (log_off.sum(axis=1) + np.log(self.share)).astype(dtype),
-        )
-
-    def _improved(
-        self, blocks: Sequence[_Block], base: FloatArray, smoothing: float
-    ) -> tuple[BernoulliMixture, float]:
-        """After one round of expectation-maximisation, and log p of the rows before it."""
-        logs = self._logs(blocks[0].ones.dtype)
-
-        def expected(block: _Block) -> tuple[float, FloatArray, FloatArray, FloatArray | None]:
-            belongs, log_p = _posterior(logs, block)
-            belongs *= block.weight[:, None].astype(belongs.dtype)
-            gaps = None if block.missing is None else block.missing.T @ belongs
-            size = belongs.sum(axis=0, dtype=np.float64)
-            return float(log_p @ block.weight), size, block.ones.T @ belongs, gaps
-
-        value, size = 0.0, np.zeros(self.n_classes)
-        on, seen = np.zeros_like(self.probability), np.zeros_like(self.probability)
-        for of_value, of_size, of_on, gaps in _of_blocks(expected, blocks):
-            value += of_value
-            size += of_size
-            on += of_on.T
-            if gaps is not None:
-                seen -= gaps.T
-        seen += size[:, None]
-        # Rows differ in how much is on before anything else, and so do the pseudo-rows of classes:
-        # their odds are those of the average, times the root of how much fuller the rows are.
-        fuller = ((on.sum(axis=1) + base.sum()) / (seen @ base + base.sum()))[:, None] ** 0.5
-        average = fuller * base / (1.0 - base + fuller * base)
-        probability = (on + smoothing * average) / (seen + smoothing)
-        share = size + min(smoothing, _OF_SHARE)
-        share /= share.sum()
-        probability = np.clip(probability, 1.0 - _SUREST, _SUREST)
-        return BernoulliMixture(share, probability, smoothing, self.rounds + 1), value
-
-
-class _Logs(NamedTuple):
-    """Log odds of columns and log of their absence (n_visible, n_classes); log p of all absent."""
-
-    odds: FloatArray
-    off: FloatArray
-    all_off: FloatArray
-
-
-class _Block(NamedTuple):
-    """Rows: ``ones`` and ``missing`` (n, n_visible), sparse, dense or None; ``weight`` (n,)."""
-
-    ones: Any
-    missing: Any
-    weight: FloatArray
-
-
-def _posterior(logs: _Logs, block: _Block) -> tuple[FloatArray, FloatArray]:
-    """Probability of every class (n, n_classes) given the rows, and log p of the rows (n,)."""
-    joint = np.asarray(block.ones @ logs.odds)
-    joint += logs.all_off
-    if block.missing is not None:
-        joint -= block.missing @ logs.off
-    top = joint.max(axis=1, keepdims=True)
-    joint -= top
-    np.exp(joint, out=joint)
-    total = joint.sum(axis=1, keepdims=True)
-    joint /= total
-    return joint, (top.astype(np.float64) + np.log(total))[:, 0]
-
-
-def _of_blocks(function: Callable[[_Block], _Value], blocks: Sequence[_Block]) -> list[_Value]:
-    """What a function says of every block, in their order; threads share the blocks.
-
-    A product of matrices has a single thread: the matrices are thin, a library's own threads
-    would mostly wait for each other, and sums have the same bits with any number of threads.
-    """
-    found: list[Any] = [None] * len(blocks)
-
-    def some(begin: int, end: int) -> None:
-        for number in range(begin, end):
-            found[number] = function(blocks[number])
-
-    with one_blas_thread():
-        run_blocks(some, len(blocks), resolve_threads(None), first_piece=1)
-    return found
-
-
-def _blocks(rows: Observations, n_classes: int, *, rough: bool = False) -> list[_Block]:
-    """Rows in blocks whose responsibilities fit into memory; ``rough`` ones have seven digits."""
-    step, blocks = max(1, _BLOCK // n_classes, int(_FEWEST_ROWS * rows.n_visible)), []
-    dtype = np.float32 if rough and rows.n_rows * n_classes >= _SINGLE else np.float64
-    for begin in range(0, rows.n_rows, step):
-        part = rows.take(slice(begin, begin + step))
-        ones = part.to_csr().astype(dtype)
-        if part.n_active > _DENSE * part.n_rows * part.n_visible:
-            ones = ones.toarray()
-        missing = part.missing_csr().astype(dtype) if part.n_missing else None
-        blocks.append(_Block(ones, missing, part.row_weights))
-    return blocks
 
 
 def learn_mixture(
@@ -355,12 +186,12 @@ class _Learner:
 
     def mixture(self, n_classes: int) -> tuple[BernoulliMixture, float]:
         """The best mixture of so many classes on the way, and the mean log p that chose it."""
-        blocks = _blocks(self.rows, n_classes, rough=True)
+        blocks = blocks_of(self.rows, n_classes, rough=True)
         mixture = self._best_start(n_classes, blocks)
-        judges = [] if self.judges is None else _blocks(self.judges, n_classes, rough=True)
+        judges = [] if self.judges is None else blocks_of(self.judges, n_classes, rough=True)
         best, best_value, before, stale = mixture, -np.inf, -np.inf, 0
         for number in range(max(1, self.max_rounds - mixture.rounds)):
-            after, total = mixture._improved(blocks, self.base, self.smoothing)
+            after, total = mixture.improved(blocks, self.base, self.smoothing)
             value = total / self.rows.total_weight
             try:
                 self.bar.update(1)
@@ -371,7 +202,7 @@ class _Learner:
                 if value - before < _TOLERANCE and number:
                     break
             elif number % _CHECK_EVERY == 0:
-                judged = self.judges.mean(mixture._log_probability(judges))
+                judged = self.judges.mean(mixture.log_p_of(judges))
                 worth = max(_WORTH, _SHARE_WORTH * abs(judged))
                 stale = 0 if judged > best_value + worth else stale + 1
                 if judged > best_value:
@@ -381,7 +212,7 @@ class _Learner:
             mixture, before = after, value
         return best, best_value
 
-    def _best_start(self, n_classes: int, blocks: list[_Block]) -> BernoulliMixture:
+    def _best_start(self, n_classes: int, blocks: list[Block]) -> BernoulliMixture:
         """Of several starts the one that is best after some rounds, if there are few classes.
 
         Two of a handful may start from rows of one kind, and a round cannot undo that.
@@ -393,7 +224,7 @@ class _Learner:
         for number in range(n_starts):
             mixture = self._start(n_classes, number)
             for _ in range(min(_TRIAL, self.max_rounds)):
-                mixture, value = mixture._improved(blocks, self.base, self.smoothing)
+                mixture, value = mixture.improved(blocks, self.base, self.smoothing)
             if value > best_value:
                 best, best_value = mixture, value
         assert best is not None
@@ -408,5 +239,5 @@ class _Learner:
         own = np.where(np.isnan(own), self.base, own)
         probability = _OWN_SHARE * own + (1.0 - _OWN_SHARE) * self.base
         share = np.full(n_classes, 1.0 / n_classes)
-        probability = np.clip(probability, 1.0 - _SUREST, _SUREST)
+        probability = np.clip(probability, 1.0 - SUREST, SUREST)
         return BernoulliMixture(share, probability, self.smoothing)

@@ -13,7 +13,7 @@ from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.network.builders import bipartite
 from noisyor.network.graph import Network
-from noisyor.search.mixture import BernoulliMixture
+from noisyor.search.mixtures.model import BernoulliMixture
 
 __all__ = ["start_from_mixture"]
 

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import noisyor as nor
-import noisyor.search.mixture as mixture_module
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.search import BernoulliMixture, learn_mixture, mixture
-from noisyor.search.mixture import mixtures_by_size
+from noisyor.search import BernoulliMixture, learn_mixture
+from noisyor.search.mixtures import learn as learn_module
+from noisyor.search.mixtures import model
+from noisyor.search.mixtures.learn import mixtures_by_size
 
 few = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**20)
@@ -85,7 +86,7 @@ class TestRounds:
         values = []
         for rounds in range(1, 9):
             # With several starts, more rounds may go on from another one.
-            with patch.object(mixture_module, "_STARTS", 1):
+            with patch.object(learn_module, "_STARTS", 1):
                 found = learn_mixture(
                     X, n_classes, smoothing=1e-9, max_rounds=rounds, seed=seed % 7
                 )
@@ -109,7 +110,7 @@ class TestRounds:
         generator = np.random.default_rng(0)
         rows, unseen = ((generator.random((60, 200)) < 0.1).astype(float) for _ in range(2))
         found = learn_mixture(rows, 8, held_out=unseen)
-        assert found.smoothing > max(mixture_module._SMOOTHINGS)
+        assert found.smoothing > max(learn_module._SMOOTHINGS)
         assert learn_mixture(rows, 8, held_out=unseen, smoothing=0.2).smoothing == 0.2
 
     @few
@@ -140,8 +141,8 @@ class TestRounds:
     def test_sparse_dense_and_blocks_agree(self, monkeypatch, unknown):
         X, found = some_rows(3, (60, 7), unknown), []
         for dense, block in ((0.0, 2**22), (2.0, 2**22), (0.0, 15), (2.0, 15)):
-            monkeypatch.setattr(mixture, "_DENSE", dense)
-            monkeypatch.setattr(mixture, "_BLOCK", block)
+            monkeypatch.setattr(model, "_DENSE", dense)
+            monkeypatch.setattr(model, "_BLOCK", block)
             learned = learn_mixture(X, 3)
             found.append((learned.share, learned.probability, learned.log_probability(X)))
         for other in found[1:]:
@@ -150,7 +151,7 @@ class TestRounds:
 
     def test_bits_do_not_depend_on_the_number_of_threads(self, monkeypatch):
         X, found = two_kinds(300), []
-        monkeypatch.setattr(mixture, "_BLOCK", 64)
+        monkeypatch.setattr(model, "_BLOCK", 64)
         for threads in ("1", "2", "5"):
             monkeypatch.setenv("NOISYOR_NUM_THREADS", threads)
             learned = learn_mixture(X, 4, max_rounds=20)
@@ -161,13 +162,13 @@ class TestRounds:
 
     def test_blocks_are_no_narrower_than_their_sums(self, monkeypatch):
         rows = nor.Observations.of(some_rows(0, (100, 80)))
-        monkeypatch.setattr(mixture, "_BLOCK", 1)
-        assert [len(block.weight) for block in mixture._blocks(rows, 10)] == [20] * 5
+        monkeypatch.setattr(model, "_BLOCK", 1)
+        assert [len(block.weight) for block in model.blocks_of(rows, 10)] == [20] * 5
 
     def test_large_tables_are_learned_with_seven_digits(self, monkeypatch):
         X = two_kinds(500)
         exact = learn_mixture(X, 4, max_rounds=12)
-        monkeypatch.setattr(mixture, "_SINGLE", 0)
+        monkeypatch.setattr(model, "_SINGLE", 0)
         rough = learn_mixture(X, 4, max_rounds=12)
         assert not np.array_equal(rough.probability, exact.probability)
         np.testing.assert_allclose(rough.probability, exact.probability, atol=1e-4)
@@ -230,7 +231,7 @@ class TestNumberOfClasses:
             smoothing: learn_mixture(X, 4, smoothing=smoothing, held_out=unseen)
             .log_probability(unseen)
             .mean()
-            for smoothing in mixture._SMOOTHINGS
+            for smoothing in learn_module._SMOOTHINGS
         }
         chosen = learn_mixture(X, 4, held_out=unseen)
         assert chosen.smoothing == max(values, key=values.get)

@@ -15,7 +15,8 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import Progress
 from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
-from noisyor.search.mixture import BernoulliMixture, learn_mixture, mixtures_by_size
+from noisyor.search.mixtures.learn import learn_mixture, mixtures_by_size
+from noisyor.search.mixtures.model import BernoulliMixture
 
 __all__ = ["average_mixtures", "clear_gain", "learn_again", "learn_members", "pooled"]
 

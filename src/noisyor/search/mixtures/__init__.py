@@ -1,0 +1,1 @@
+"""Mixtures of Bernoulli products: one, averages of several, and networks that start from them."""
