@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kinds_of_rows import many_kinds
 
 import noisyor as nor
 from noisyor.data.observations import Observations
@@ -27,14 +28,6 @@ def two_respects(n_rows: int, seed: int) -> Observations:
         kinds = np.repeat(np.eye(2), width // 2, axis=1) * 0.85 + 0.05
         parts.append(kinds[generator.integers(0, 2, n_rows)])
     return Observations.of((generator.random((n_rows, 12)) < np.hstack(parts)).astype(float))
-
-
-def many_kinds(n_rows: int, seed: int) -> Observations:
-    """Rows of twenty kinds in sixteen columns: too many to learn well from two hundred rows."""
-    kinds = np.where(np.random.default_rng(0).random((20, 16)) < 0.4, 0.9, 0.1)
-    generator = np.random.default_rng([seed, 1])
-    chosen = kinds[generator.integers(0, 20, n_rows)]
-    return Observations.of((generator.random(chosen.shape) < chosen).astype(float))
 
 
 @pytest.fixture(scope="module")

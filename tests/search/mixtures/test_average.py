@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kinds_of_rows import many_kinds
 
 import noisyor as nor
 from noisyor.data.observations import Observations
@@ -12,14 +13,6 @@ from noisyor.search import BernoulliMixture, average_mixtures, learn_mixture
 from noisyor.search.mixtures import average
 from noisyor.search.mixtures.average import clear_gain, learn_again, learn_members, pooled
 from noisyor.search.mixtures.learn import mixtures_by_size
-
-
-def many_kinds(n_rows: int, seed: int) -> Observations:
-    """Rows of twenty kinds in sixteen columns: too many to learn well from two hundred rows."""
-    kinds = np.where(np.random.default_rng(0).random((20, 16)) < 0.4, 0.9, 0.1)
-    generator = np.random.default_rng([seed, 1])
-    chosen = kinds[generator.integers(0, 20, n_rows)]
-    return Observations.of((generator.random(chosen.shape) < chosen).astype(float))
 
 
 @pytest.fixture(scope="module")
