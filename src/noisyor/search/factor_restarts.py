@@ -231,7 +231,6 @@ class ErrorStarts(Starts):
 
     def start(self, start: Start, number: int, max_components: int) -> Cover:
         """The cover of a linear factorisation, with factors replaced."""
-        # on matrices as narrow as these the threads of a linear algebra library wait for each other
         with one_blas_thread():
             cover = self._linear_start(max_components, number)
         return self._reduced(cover, 2 * number, max_components)

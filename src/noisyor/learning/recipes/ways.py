@@ -176,7 +176,6 @@ def causes_by_factorisation(
     """Causes that start from a linear factorisation, learned by Gibbs sampling."""
     merged = rows.merged()[0]
     _, few = sample_rows(merged, _ENTRIES_OF_START, seed)
-    # on matrices as small as these the threads of a linear algebra library wait for each other
     with one_blas_thread():
         network = start_from_topics(few, n_components, seed=seed)
     _, some = sample_rows(merged, _MAX_ENTRIES, seed)

@@ -156,11 +156,7 @@ def _posterior(logs: _Logs, block: Block) -> tuple[FloatArray, FloatArray]:
 
 
 def _for_each(function: Callable[[Block], _Value], blocks: Sequence[Block]) -> list[_Value]:
-    """What a function says of every block, in their order; threads share the blocks.
-
-    A product of matrices has a single thread: the matrices are thin, a library's own threads
-    would mostly wait for each other, and sums have the same bits with any number of threads.
-    """
+    """What a function says of every block, in their order; threads share the blocks."""
     found: list[Any] = [None] * len(blocks)
 
     def some(begin: int, end: int) -> None:
