@@ -54,6 +54,33 @@ def test_dense_bipartite_networks_follow_the_reference(engine, n_hidden, damping
             assert_close(found.beliefs[row], expected.beliefs)
 
 
+@pytest.mark.parametrize("maximize", [False, True])
+@pytest.mark.parametrize("seed", [0, 2, 4, 7])
+def test_children_with_many_and_with_few_parents_follow_the_reference(engine, seed, maximize):
+    network = random_network(seed, max_hidden=30, max_visible=12, density=0.75)
+    # Kernels may take those with more than 16 eight edges at a time, and others by eight children.
+    assert np.diff(network.child_ptr).max() > 16
+    x = random_rows(network, seed, n_rows=2, missing=0.3)
+    for iterations in (1, 2, 3, 20):
+        how = {"maximize_missing": maximize}
+        found = explained(engine, network, x, max_iterations=iterations, **FORCED, **how)
+        for row in range(2):
+            expected = max_product_row(
+                network, x[row], schedule="two-stage", iterations=iterations, **how
+            )
+            assert_close(found.beliefs[row], expected.beliefs)
+
+
+def test_a_column_without_parents_changes_nothing(engine):
+    network = nor.from_edges(3, 2, [(0, 0), (1, 0), (1, 1)], failure_probability=0.3)
+    without, on = (
+        explained(engine, network, np.array([row]), two_stage=True)
+        for row in ([1, 1, 0], [1, 1, 1])
+    )
+    np.testing.assert_array_equal(without.iterations, on.iterations)
+    np.testing.assert_array_equal(without.beliefs, on.beliefs)
+
+
 def test_it_takes_the_same_noise_as_the_collapsed_schedule(engine):
     network = nor.bipartite(4, 1, failure_probability=0.4, prior_probability=0.3)
     x = np.array([[1, 0, 1, 0], [0, 0, 1, 1]])

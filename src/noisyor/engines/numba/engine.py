@@ -151,7 +151,7 @@ class NumbaEngine:
             work = allocate(graph, evidence, options.maximize_missing, begin, end)
             stages = NO_STAGES
             if options.two_stage:
-                stages = allocate_stages(graph, parameters, options.step)
+                stages = allocate_stages(graph, parameters, work, options.step)
             infer_rows(graph, parameters, evidence, options, key, result, work, stages, begin, end)
 
         self._share(block, evidence.n_rows)

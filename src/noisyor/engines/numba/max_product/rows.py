@@ -68,7 +68,16 @@ def infer_rows(graph, parameters, rows, options, noise, output, work, stages, be
             key = combine(row_key, uint64(sample))
             if options.two_stage:
                 iterations, residual = run_two_stage(
-                    graph, parameters, work, stages, missing, selection, options, key
+                    graph,
+                    parameters,
+                    work,
+                    stages,
+                    missing,
+                    selection,
+                    on_blocks,
+                    n_blocks,
+                    options,
+                    key,
                 )
             else:
                 _start(

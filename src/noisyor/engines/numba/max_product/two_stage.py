@@ -24,113 +24,172 @@ from noisyor.engines.contract import FREE
 from noisyor.engines.numba import float32x8 as simd
 from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.graph import NEVER, Graph, Parameters
-from noisyor.engines.numba.max_product.messages import send, with_leak
+from noisyor.engines.numba.max_product.active_set import Work
+from noisyor.engines.numba.max_product.blocks import sum_lanes
+from noisyor.engines.numba.max_product.messages import send
 from noisyor.engines.numba.max_product.sets import send_to_members
+from noisyor.engines.numba.max_product.two_stage_messages import (
+    message_to_children,
+    start_blocks,
+    support_of_free,
+    support_of_on,
+    update_block,
+    update_child,
+)
 from noisyor.engines.numba.scalar import combine, logistic_noise
 
 
 class Stages(NamedTuple):
-    """Memory of one thread; empty unless the schedule is wanted.
+    """Memory of one thread beside `Work`; empty unless the schedule is wanted.
 
-    Per padded edge: the messages ``down``, ``to_edge`` (from the OR to the edge) and ``excess``.
-    Per node: ``top`` and ``second`` largest of its downs, the sum of their ``positive`` parts, and
-    ``children``, those of the row, first the ones that are on. Per hidden node: ``noise``, the
-    message ``from_set`` of its set of alternatives, ``without_set`` its belief before that, and
-    ``rest`` of all its children and of those that are off in the row, (2, n_hidden).
+    Per message of a wide child, at the places of ``Work.excess``: ``down`` and ``to_edge`` (from
+    the OR to the edge). Per wide child: ``top`` and ``second`` largest of its downs, and the sum of
+    their ``positive`` parts. The same per cell and lane of ``Work.blocks``: ``cell_down``,
+    ``cell_to_edge``, ``lane_top``, ``lane_second``, ``lane_positive``. Per hidden node: ``noise``,
+    the message ``from_set`` of its set of alternatives, ``without_set`` its belief before that, and
+    ``rest`` of all its children and of those that are off in the row, (2, n_hidden); ``rest_of``
+    each padded edge.
     """
 
     down: npt.NDArray[np.float32]
     to_edge: npt.NDArray[np.float32]
-    excess: npt.NDArray[np.float32]
     top: npt.NDArray[np.float32]
     second: npt.NDArray[np.float32]
     positive: npt.NDArray[np.float32]
-    children: npt.NDArray[np.int32]
+    cell_down: npt.NDArray[np.float32]
+    cell_to_edge: npt.NDArray[np.float32]
+    lane_top: npt.NDArray[np.float32]
+    lane_second: npt.NDArray[np.float32]
+    lane_positive: npt.NDArray[np.float32]
     noise: npt.NDArray[np.float32]
     from_set: npt.NDArray[np.float32]
     without_set: npt.NDArray[np.float32]
     rest: npt.NDArray[np.float64]
+    rest_of: npt.NDArray[np.float64]
 
 
-def allocate_stages(graph: Graph, parameters: Parameters, step: float) -> Stages:
-    """Memory for any row; ``step`` is one minus the damping."""
-    stages = _zeros(len(graph.parent), graph.n_visible + graph.n_hidden, graph.n_hidden)
-    of_edge = (1.0 - step) * parameters.theta + step * np.maximum(parameters.log_odds, 0.0)
-    of_parent = np.bincount(graph.parent, of_edge, minlength=graph.n_hidden + 1)
+def allocate_stages(graph: Graph, parameters: Parameters, work: Work, step: float) -> Stages:
+    """Memory for the rows that ``work`` is for; ``step`` is one minus the damping."""
+    stages = _empty(
+        len(work.excess),
+        len(work.wide),
+        len(work.blocks.excess),
+        len(work.blocks.leak),
+        graph.n_hidden,
+        (1.0 - step) * parameters.theta + step * np.maximum(parameters.log_odds, 0.0),
+    )
+    of_parent = np.bincount(graph.parent, stages.rest_of, minlength=graph.n_hidden + 1)
     stages.rest[0] = of_parent[: graph.n_hidden]
     return stages
 
 
-def _zeros(edges: int, nodes: int, hidden: int) -> Stages:
+def _empty(
+    messages: int, wide: int, cells: int, lanes: int, hidden: int, rest_of: npt.NDArray[np.float64]
+) -> Stages:
     return Stages(
-        down=np.zeros(edges, dtype=np.float32),
-        to_edge=np.zeros(edges, dtype=np.float32),
-        excess=np.zeros(edges, dtype=np.float32),
-        top=np.zeros(nodes, dtype=np.float32),
-        second=np.zeros(nodes, dtype=np.float32),
-        positive=np.zeros(nodes, dtype=np.float32),
-        children=np.zeros(nodes, dtype=np.int32),
-        noise=np.zeros(hidden, dtype=np.float32),
-        from_set=np.zeros(hidden, dtype=np.float32),
-        without_set=np.zeros(hidden, dtype=np.float32),
-        rest=np.zeros((2, hidden)),
+        down=np.empty(messages, dtype=np.float32),
+        to_edge=np.empty(messages, dtype=np.float32),
+        top=np.empty(wide, dtype=np.float32),
+        second=np.empty(wide, dtype=np.float32),
+        positive=np.empty(wide, dtype=np.float32),
+        cell_down=np.empty(cells, dtype=np.float32),
+        cell_to_edge=np.empty(cells, dtype=np.float32),
+        lane_top=np.empty(lanes, dtype=np.float32),
+        lane_second=np.empty(lanes, dtype=np.float32),
+        lane_positive=np.empty(lanes, dtype=np.float32),
+        noise=np.empty(hidden, dtype=np.float32),
+        from_set=np.empty(hidden, dtype=np.float32),
+        without_set=np.empty(hidden, dtype=np.float32),
+        rest=np.empty((2, hidden)),
+        rest_of=rest_of,
     )
 
 
-NO_STAGES = _zeros(0, 0, 0)
+NO_STAGES = _empty(0, 0, 0, 0, 0, np.empty(0))
 """For the other schedule, which needs none."""
 
 
 @njit(cache=True, nogil=True)
-def run_two_stage(graph, parameters, work, stages, missing, selection, options, key):
+def run_two_stage(
+    graph, parameters, work, stages, missing, selection, on_blocks, n_blocks, options, key
+):
     """Leave the beliefs of one row in ``work.belief``; return iterations and the last change."""
     n_visible, step = graph.n_visible, float32(options.step)
     hidden = work.hidden[: selection.hidden]
-    n_on, n_children = _list_children(work.narrow, work.wide, selection, stages.children)
-    _start(graph, parameters, work, stages, hidden, missing, n_children, options, key)
+    _start(graph, parameters, work, stages, missing, selection, n_blocks, options, key)
 
     belief, incoming, to_child, clamp = work.belief, work.incoming, work.to_child, work.clamp
-    down, to_edge, excess = stages.down, stages.to_edge, stages.excess
+    lanes, wide, places, excess = work.lanes, work.wide, work.place, work.excess
+    down, to_edge = stages.down, stages.to_edge
     top, second, positive = stages.top, stages.second, stages.positive
-    children, noise, rest = stages.children, stages.noise, stages.rest[1]
+    cell_down, cell_to_edge = stages.cell_down, stages.cell_to_edge
+    lane_top, lane_second = stages.lane_top, stages.lane_second
+    lane_positive = stages.lane_positive
+    cells, cell_log_odds, cell_parent = (
+        work.blocks.excess,
+        work.blocks.log_odds,
+        work.blocks.parent,
+    )
+    lane_leak, lane_child, starts = work.blocks.leak, work.blocks.child, work.blocks.start
+    back = work.blocks.back
+    noise, rest = stages.noise, stages.rest[1]
     from_set, without_set = stages.from_set, stages.without_set
     set_ptr, set_member = graph.set_ptr, graph.set_member
     total = parameters.total if options.maximize_missing else work.total
     ptr, first, parent, n_parents = graph.ptr, graph.first, graph.parent, graph.n_parents
     log_odds, leaks = parameters.log_odds, parameters.leak_log_odds
+    aligned, n_wide_on, n_wide = graph.aligned, selection.wide_on, selection.wide
     way = 1.0  # delta^n of equation T16: what the message of a leak still lacks
     residual = float32(0.0)
     for iteration in range(options.max_iterations):
         # Share of its final value that the message of every leak has reached, equation T16.
         grown = float32(1.0 - way)
         residual = float32(0.0)
-        for number in range(n_children):
-            node = children[number]
+        for number in range(n_blocks):
+            start, end, place = starts[number], starts[number + 1], number * simd.LANES
+            if start == end:  # no child of the block has parents
+                continue
+            leak = simd.multiply(simd.splat(grown), simd.load(lane_leak, place))
+            if number < on_blocks:
+                support = support_of_on(cell_log_odds, start)
+            else:
+                for lane in range(simd.LANES):
+                    k = lane_child[place + lane]
+                    back[lane] = belief[k] - to_child[k] if k >= 0 else float32(0.0)
+                support = support_of_free(back, lane_positive, place, leak)
+                simd.store(back, 0, message_to_children(lane_top, lane_positive, place, leak))
+            if aligned and number < on_blocks:
+                change = update_block(
+                    belief, lanes, first[0], cell_parent, cell_down, cell_to_edge, cells,
+                    cell_log_odds, start, end, lane_top, lane_second, lane_positive, place, leak,
+                    support, step,
+                )  # fmt: skip
+            else:
+                change = update_block(
+                    belief, incoming, -1, cell_parent, cell_down, cell_to_edge, cells,
+                    cell_log_odds, start, end, lane_top, lane_second, lane_positive, place, leak,
+                    support, step,
+                )  # fmt: skip
+            residual = max(residual, change)
+            if number >= on_blocks:
+                for lane in range(simd.LANES):
+                    k = lane_child[place + lane]
+                    if k >= 0:
+                        residual = max(residual, send(to_child, k, back[lane], step))
+        if aligned:
+            sum_lanes(lanes, incoming, hidden)
+        for number in range(n_wide):
+            node = wide[number]
             k = node - n_visible
-            is_on = number < n_on
-            back = float32(0.0)
+            is_on = number < n_wide_on
+            from_elsewhere = float32(0.0)
             if not is_on and k >= 0:
-                back = belief[k] - to_child[k]
-            change, message = _update_child(
-                belief,
-                incoming,
-                down,
-                to_edge,
-                excess,
-                log_odds,
-                parent,
-                top,
-                second,
-                positive,
-                node,
-                first[node],
-                ptr[node],
-                ptr[node + 1],
-                grown * leaks[node],
-                back,
-                is_on,
-                step,
-            )
+                from_elsewhere = belief[k] - to_child[k]
+            change, message = update_child(
+                belief, incoming, down, to_edge, excess, log_odds, parent, top, second, positive,
+                number, first[node], ptr[node], ptr[node + 1] - ptr[node], places[number],
+                grown * leaks[node], from_elsewhere, is_on, step,
+            )  # fmt: skip
             residual = max(residual, change)
             if k >= 0:
                 residual = max(residual, send(to_child, k, message, step))
@@ -165,32 +224,11 @@ def _clamped(evidence, belief):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _list_children(narrow, wide, selection, children):
-    """Children that take part, the ones that are on first; return how many are on, and all."""
-    count = 0
-    for place in range(selection.narrow_on):
-        children[count] = narrow[place]
-        count += 1
-    for place in range(selection.wide_on):
-        children[count] = wide[place]
-        count += 1
-    n_on = count
-    for place in range(selection.narrow_on, selection.narrow):
-        children[count] = narrow[place]
-        count += 1
-    for place in range(selection.wide_on, selection.wide):
-        children[count] = wide[place]
-        count += 1
-    return n_on, count
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _start(graph, parameters, work, stages, hidden, missing, n_children, options, key):
+def _start(graph, parameters, work, stages, missing, selection, n_blocks, options, key):
     """All messages zero, so that the belief is the noise; ``rest`` of the children that are off."""
+    blocks, rest, rest_of = work.blocks, stages.rest, stages.rest_of
     ptr, parent, n_parents = graph.ptr, graph.parent, graph.n_parents
-    theta, log_odds, keep = parameters.theta, parameters.log_odds, 1.0 - options.step
-    rest = stages.rest
-    for k in hidden:
+    for k in work.hidden[: selection.hidden]:
         rest[1, k] = rest[0, k]
         stages.noise[k] = 0.0
         if options.temperature > 0.0:
@@ -199,98 +237,31 @@ def _start(graph, parameters, work, stages, hidden, missing, n_children, options
         work.to_child[k] = 0.0
         work.incoming[k] = 0.0
         stages.from_set[k] = 0.0
-    for number in range(n_children + len(missing)):
-        # A visible that is summed out has no factor; one that is inferred is among the children.
-        if number >= n_children and options.maximize_missing:
-            break
-        node = stages.children[number] if number < n_children else missing[number - n_children]
-        start, end = ptr[node], ptr[node] + n_parents[node]
-        for edge in range(start, end):
-            off = keep * theta[edge] + options.step * max(float32(0.0), log_odds[edge])
-            # ``rest`` starts with all children of a parent; those with messages of their own come
-            # off.
-            rest[1, parent[edge]] -= off
-            stages.down[edge] = 0.0
-        # Padding must not look like a message of zero log-odds, which could hold the maximum.
-        for edge in range(end, ptr[node + 1]):
-            stages.down[edge] = NEVER
-        for edge in range(start, ptr[node + 1]):
-            stages.to_edge[edge] = 0.0
-            stages.excess[edge] = theta[edge]
-        stages.top[node] = 0.0 if end > start else NEVER
-        stages.second[node] = 0.0 if end > start + 1 else NEVER
-        stages.positive[node] = 0.0
+    # ``rest`` starts with all children of a parent; those with messages of their own come off, and
+    # so do visibles that are summed out, which have no factor.
+    _take_off(rest[1], rest_of, ptr, n_parents, parent, work.narrow[: selection.narrow])
+    _take_off(rest[1], rest_of, ptr, n_parents, parent, work.wide[: selection.wide])
+    if not options.maximize_missing:
+        _take_off(rest[1], rest_of, ptr, n_parents, parent, missing)
+    start_blocks(
+        blocks.start, blocks.log_odds, blocks.weight, stages.cell_down, stages.cell_to_edge,
+        blocks.excess, stages.lane_top, stages.lane_second, stages.lane_positive, n_blocks,
+    )  # fmt: skip
+    for number in range(selection.wide):
+        node, place = work.wide[number], work.place[number]
+        size = ptr[node + 1] - ptr[node]
+        for offset in range(size):
+            # Padding must not look like a message of zero log-odds, which could be the largest.
+            stages.down[place + offset] = 0.0 if offset < n_parents[node] else NEVER
+            stages.to_edge[place + offset] = 0.0
+            work.excess[place + offset] = parameters.weight[ptr[node] + offset]
+        stages.top[number] = stages.second[number] = 0.0  # a wide child has many parents
+        stages.positive[number] = 0.0
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _update_child(
-    belief,
-    incoming,
-    down,
-    to_edge,
-    excess,
-    log_odds,
-    parent,
-    top,
-    second,
-    positive,
-    node,
-    first,
-    start,
-    end,
-    leak,
-    back,
-    is_on,
-    step,
-):
-    """All messages of one child's factor; return the largest change, and the message to the child.
-
-    Equation T15 in excess form. ``top``, ``second`` and ``positive`` belong to the t of the
-    iteration before; those of the new t are gathered on the way for the next one.
-    """
-    best, runner_up = with_leak(top[node], second[node], leak)
-    sum_positive = positive[node] + max(float32(0.0), leak)
-    zero = simd.splat(float32(0.0))
-    peak = simd.splat(best)
-    need = simd.splat(max(float32(0.0), -best))
-    need_of_peak = simd.splat(max(float32(0.0), -runner_up))
-    # A child that is on supports its edges without limit; large and finite, so that nothing is NaN.
-    support = simd.splat(-NEVER if is_on else back + sum_positive)
-    rate, never = simd.splat(step), simd.splat(NEVER)
-    change, new_best, new_second, new_positive = zero, simd.splat(NEVER), simd.splat(NEVER), zero
-    for edge in range(start, end, simd.LANES):
-        if first >= 0:
-            parents = simd.load(belief, first + edge - start)
-        else:
-            parents = simd.gather(belief, parent, edge)
-        odds, old = simd.load(log_odds, edge), simd.load(down, edge)
-        old_need, old_excess = simd.load(to_edge, edge), simd.load(excess, edge)
-        missing = simd.where_equal(old, peak, need_of_peak, need)
-        missing = simd.smallest(missing, simd.subtract(support, simd.largest(old, zero)))
-
-        # Padding may lie beside a parent that is known to be off: its message must stay as it is.
-        wanted = simd.add(odds, simd.smallest(simd.subtract(parents, old_excess), zero))
-        difference = simd.subtract(simd.largest(wanted, never), old)
-        change = simd.largest(change, simd.largest(difference, simd.subtract(zero, difference)))
-        new = simd.add(old, simd.multiply(rate, difference))
-        simd.store(down, edge, new)
-        new_second = simd.largest(new_second, simd.smallest(new_best, new))
-        new_best = simd.largest(new_best, new)
-        new_positive = simd.add(new_positive, simd.largest(new, zero))
-
-        difference = simd.subtract(missing, old_need)
-        change = simd.largest(change, simd.largest(difference, simd.subtract(zero, difference)))
-        simd.store(to_edge, edge, simd.add(old_need, simd.multiply(rate, difference)))
-
-        difference = simd.subtract(simd.largest(zero, simd.add(odds, old_need)), old_excess)
-        change = simd.largest(change, simd.largest(difference, simd.subtract(zero, difference)))
-        new = simd.add(old_excess, simd.multiply(rate, difference))
-        simd.store(excess, edge, new)
-        if first >= 0:
-            place = first + edge - start
-            simd.store(incoming, place, simd.add(simd.load(incoming, place), new))
-        else:
-            simd.scatter_add(incoming, parent, edge, new)
-    top[node], second[node] = simd.reduce_top_two(new_best, new_second)
-    positive[node] = simd.reduce_sum(new_positive)
-    return simd.reduce_max(change), sum_positive + min(float32(0.0), best)
+def _take_off(rest, rest_of, ptr, n_parents, parent, nodes):
+    """Subtract the part of each node from the ``rest`` of its parents."""
+    for node in nodes:
+        for edge in range(ptr[node], ptr[node] + n_parents[node]):
+            rest[parent[edge]] -= rest_of[edge]

@@ -132,15 +132,15 @@ def gradient(
             np.zeros((last - first, graph.n_hidden + 1)),
         )
         _run(prepared, evidence, options, memory, result, sums, parts, n_threads)
-        weighted = result.elbo
+        rows = slice(parts[0], parts[-1])  # those behind them have no bound yet
+        weighted = result.elbo[rows]
         if len(evidence.weight):
-            weighted = weighted * evidence.weight
-        values = np.add.reduceat(weighted[: parts[-1]], parts[:-1])
+            weighted = weighted * evidence.weight[rows]
+        values = np.add.reduceat(weighted, parts[:-1] - parts[0])
         of_parts = zip(values, *sums, strict=True)
         value, gradient, mass = tree_sum(
             [[np.array([value]), part, mass] for value, part, mass in of_parts]
         )
-        rows = slice(parts[0], parts[-1])
         weight = evidence.weight[rows].sum() if len(evidence.weight) else parts[-1] - parts[0]
         finish_gradient(graph.leak_param, graph.param, graph.parent, gradient, mass, float(weight))
         total.add([value, gradient])
