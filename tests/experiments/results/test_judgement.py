@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyor.experiments.results.judgement import TOO_FEW, Stat, compare, runs_needed, stat
+from noisyor.experiments.results.judgement import (
+    EFFECT_OF_SHARE,
+    TOO_FEW,
+    Stat,
+    chance_beyond_limit,
+    compare,
+    runs_needed,
+    stat,
+)
 from noisyor.experiments.results.paper import PaperCell
 
 
@@ -76,6 +84,7 @@ class TestCompare:
 class TestPower:
     def test_how_many_runs(self):
         assert (runs_needed(10), runs_needed(50)) == (6, 4)
+        assert runs_needed(50, EFFECT_OF_SHARE) == 10
 
     def test_a_single_run_has_no_verdict_however_far_it_is(self):
         difference, verdict = compare(Stat(-98.0, math.nan, 1), cell("e", -152.0, 3.0), True)
@@ -90,6 +99,21 @@ class TestPower:
         paper = cell("full_recovery_pct", 14.0, 9.6, 50)
         assert compare(Stat(66.7, 33.3, 3), paper, True).verdict == TOO_FEW
 
+    def test_none_of_four_against_42_percent(self):
+        """No number of recoveries among four runs is far enough below it to be found worse."""
+        paper = cell("full_recovery_pct", 42.0, 13.7, 50)
+        assert compare(Stat(0.0, 0.0, 4), paper, True).difference > -2
+        assert compare(Stat(0.0, 0.0, 4), paper, True).verdict == TOO_FEW
+
+    @pytest.mark.parametrize("share", [0.0, 14.0, 42.0, 70.0, 98.0, 100.0])
+    def test_a_share_of_enough_runs_can_fail_on_a_side_that_is_far(self, share):
+        paper = cell("full_recovery_pct", share, 0.0, 50)
+        n = runs_needed(50, EFFECT_OF_SHARE)
+        none, all_of_them = (
+            compare(Stat(of_runs, 0.0, n), paper, True).verdict for of_runs in (0.0, 100.0)
+        )
+        assert none == "worse" if share > 40 else all_of_them == "better"
+
     def test_a_larger_spread_of_ours_needs_more_runs(self):
         paper = cell("e", -50.0, 1.0)
         assert compare(Stat(-50.0, 1.0, 10), paper, True).verdict == "match"
@@ -100,6 +124,11 @@ class TestPower:
         error = math.nan if n == 1 else 1e-9
         verdict = compare(Stat(0.0, error, n), cell("e", 9.0, 1.0, paper_runs), True).verdict
         assert (verdict == TOO_FEW) == (n < runs_needed(paper_runs))
+
+    def test_how_many_are_beyond_the_limit_by_chance(self):
+        generator = np.random.default_rng(1)
+        found = (np.abs(generator.normal(size=100_000)) > 2.0).mean()
+        assert chance_beyond_limit() == pytest.approx(found, abs=0.002)
 
     def test_the_power_is_what_simulated_runs_have(self):
         """Six runs and ten that differ by 1.5 deviations: found in 80 % of all cases or more."""

@@ -10,7 +10,9 @@ either way our number is better or worse; up to it, it is a match.
 
 No verdict is given without power. Suppose that the truth differed by `EFFECT` of the paper's
 standard deviations between runs: the chance that the difference would then have been beyond the
-limit has to be `POWER` or more. Otherwise there are too few runs.
+limit has to be `POWER` or more. Otherwise there are too few runs. A share of runs deviates by up to
+50 points between single runs and cannot differ by 1.5 times that, so its effect is smaller
+(`EFFECT_OF_SHARE`): with the larger one 0 of 4 would be the same as 42 %.
 """
 
 from __future__ import annotations
@@ -24,13 +26,25 @@ from scipy.stats import norm
 
 from noisyor.experiments.results.paper import PaperCell
 
-__all__ = ["TOO_FEW", "Comparison", "Stat", "compare", "runs_needed", "stat"]
+__all__ = [
+    "EFFECT_OF_SHARE",
+    "TOO_FEW",
+    "Comparison",
+    "Stat",
+    "chance_beyond_limit",
+    "compare",
+    "runs_needed",
+    "stat",
+]
 
 LIMIT = 2.0
 """Standard errors of the difference within which a number counts as the same."""
 
 EFFECT = 1.5
 """Standard deviations between runs: the difference that must not go unnoticed."""
+
+EFFECT_OF_SHARE = 1.0
+"""The same for a share of runs, such as those that recovered everything."""
 
 POWER = 0.8
 
@@ -75,19 +89,25 @@ def compare(ours: Stat, paper: PaperCell | None, larger_is_better: bool) -> Comp
     combined = math.hypot(own, paper.error)
     gain = ours.mean - paper.mean if larger_is_better else paper.mean - ours.mean
     difference = gain / combined
-    if _power(EFFECT * deviation / combined) < POWER:
+    effect = EFFECT_OF_SHARE if paper.is_share else EFFECT
+    if _power(effect * deviation / combined) < POWER:
         return Comparison(difference, TOO_FEW)
     if abs(difference) <= LIMIT:
         return Comparison(difference, "match")
     return Comparison(difference, "better" if difference > 0 else "worse")
 
 
-def runs_needed(paper_runs: int) -> int:
+def runs_needed(paper_runs: int, effect: float = EFFECT) -> int:
     """Runs that a verdict needs against so many of the paper's, if both spread alike."""
     n = 1
-    while _power(EFFECT / math.sqrt(1.0 / n + 1.0 / paper_runs)) < POWER:
+    while _power(effect / math.sqrt(1.0 / n + 1.0 / paper_runs)) < POWER:
         n += 1
     return n
+
+
+def chance_beyond_limit() -> float:
+    """Share of numbers that are beyond the limit by chance, if all are the same."""
+    return float(2.0 * norm.sf(LIMIT))
 
 
 def _power(effect: float) -> float:

@@ -21,7 +21,14 @@ from noisyor.experiments.protocol import Choice, Experiment, paper_method
 from noisyor.experiments.records import find_runs, with_mp_phase
 from noisyor.experiments.results.comparison import Entry, entries, is_reproduction
 from noisyor.experiments.results.deconvolution_figures import spare_features
-from noisyor.experiments.results.judgement import LIMIT, runs_needed, stat
+from noisyor.experiments.results.judgement import (
+    EFFECT_OF_SHARE,
+    LIMIT,
+    TOO_FEW,
+    chance_beyond_limit,
+    runs_needed,
+    stat,
+)
 from noisyor.experiments.results.page_text import DIFFERENCES, INTRODUCTION, SECTIONS
 from noisyor.experiments.results.paper import CITATION, PaperCell, edges_in_paper, paper_cells
 from noisyor.experiments.results.provenance_table import provenance_table
@@ -56,6 +63,7 @@ def document(results: Path) -> str:
         limit=f"{LIMIT:g}",
         of_ten=runs_needed(10),
         of_fifty=runs_needed(50),
+        of_shares=runs_needed(50, EFFECT_OF_SHARE),
     )
     parts = [introduction, _verdicts(tables), DIFFERENCES]
     for name, lines in tables.items():
@@ -102,20 +110,28 @@ def _brackets(lines: Sequence[Entry]) -> str:
 
 def _verdicts(tables: dict[str, list[Entry]]) -> str:
     """How many numbers have which verdict."""
-    kinds = ("match", "better", "worse", "too few runs")
+    kinds = ("match", "better", "worse", TOO_FEW)
     rows = [
         f"| numbers of the paper | {' | '.join(kinds)} | no run by its protocol |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
+    verdicts: Counter[str | None] = Counter()
     for name, lines in tables.items():
         found = Counter(line.comparison.verdict for line in lines)
+        verdicts += found
         judged = {line.paper for line in lines if line.comparison.verdict}
         none = sum(
             cell not in judged for cell in paper_cells(name) if cell.metric != "update_median"
         )
         counts = [str(found[kind]) for kind in kinds]
         rows.append(f"| {SECTIONS[name][0]} | {' | '.join(counts)} | {none} |")
-    return "## Verdicts\n\n" + "\n".join(rows)
+    total = sum(verdicts[kind] for kind in kinds if kind != TOO_FEW)
+    chance = _wrapped(
+        f"Of {total} verdicts about {chance_beyond_limit() * total:.0f} would be *better* or "
+        f"*worse* by chance alone if nothing differed: of all numbers "
+        f"{100 * chance_beyond_limit():.1f} % are more than {LIMIT:g} standard errors apart."
+    )
+    return "## Verdicts\n\n" + "\n".join(rows) + "\n\n" + chance
 
 
 # ---- what a section has besides its table

@@ -42,6 +42,11 @@ class PaperCell(NamedTuple):
     n_runs: int
 
     @property
+    def is_share(self) -> bool:
+        """Whether it is a share of runs, in per cent, and no mean of what each run has."""
+        return self.metric == "full_recovery_pct"
+
+    @property
     def error(self) -> float:
         """Standard error of the mean, at least what the printed digits and the mean allow for.
 
@@ -52,7 +57,7 @@ class PaperCell(NamedTuple):
         """
         if self.metric not in _INTERVALS:
             return max(self.printed, _RESOLUTION)
-        scale = 100.0 if self.metric == "full_recovery_pct" else 1.0
+        scale = 100.0 if self.is_share else 1.0
         share = (self.mean / scale) % 1.0 or 1.0
         share = (share * self.n_runs + 1.0) / (self.n_runs + 2.0)
         least = scale * math.sqrt(share * (1.0 - share) / self.n_runs)
