@@ -12,7 +12,7 @@ from noisyor.engines.registry import get_engine
 from noisyor.experiments import NAMES, bmf, deconvolution, experiment, overparam, text, tiny20
 from noisyor.experiments.arrays import unpack
 from noisyor.experiments.layered import run_layered
-from noisyor.experiments.one_layer import Verdict, run_one_layer
+from noisyor.experiments.one_layer import NOISES, Verdict, run_one_layer
 from noisyor.experiments.protocol import Choice, Context, RunSpec
 from noisyor.learning.initialize import SETTINGS, initialize
 from noisyor.network.builders import bipartite
@@ -83,7 +83,7 @@ def test_noise_of_the_paper(name):
 
 
 @pytest.mark.parametrize("name", ONE_LAYER)
-@pytest.mark.parametrize("noise", ["gaussian", "uniform"])
+@pytest.mark.parametrize("noise", NOISES)
 def test_one_layer_starts_with_its_noise_and_moves_by_its_rate(name, noise, tmp_path):
     """The first update of Adam moves every parameter that has a gradient by the rate."""
     spec = next(spec for spec in specs(name, noises=[noise]) if spec.experiment == name)

@@ -48,6 +48,15 @@ def test_the_gaussian_rule_moves_failures_and_priors_within_the_unit_interval():
     np.testing.assert_allclose(network.noise_probability, 0.1)
 
 
+@pytest.mark.parametrize(("noise", "deviation"), [("gaussian", 0.1), ("wide-gaussian", 0.1**0.5)])
+def test_a_tenth_is_the_standard_deviation_or_the_variance(noise, deviation):
+    network = nor.initialize(nor.bipartite(200, 200), "paper-1", noise, seed=3)
+    failure = network.failure_probability
+    # Half of the values lie below the mean of 0.5; of those, 68 % within one deviation.
+    below = failure[failure < 0.5]
+    assert (below > 0.5 - deviation).mean() == pytest.approx(0.6827, abs=0.01)
+
+
 def test_extreme_settings_stay_finite():
     network = nor.initialize(nor.bipartite(20, 10), (0.0, 1.0), "gaussian")
     assert np.isfinite(network.theta).all()
@@ -67,7 +76,7 @@ def test_unknown_names_are_errors():
     network = nor.bipartite(2, 2)
     with pytest.raises(InvalidSettingError, match="paper-1, paper-2"):
         nor.initialize(network, "best")
-    with pytest.raises(InvalidSettingError, match="'gaussian'"):
+    with pytest.raises(InvalidSettingError, match="gaussian, wide-gaussian, uniform, got 'some'"):
         nor.initialize(network, noise="some")
     with pytest.raises(InvalidSettingError, match="between 0 and 1"):
         nor.initialize(network, (0.5, 1.5))

@@ -85,9 +85,10 @@ _MAX_SEEDS = 10_000
     "--noise",
     "noises",
     multiple=True,
-    type=click.Choice(("gaussian", "uniform")),
-    help="Repeatable, for bmf, overparam and deconvolution: noise at the start, that of the "
-    "paper's text (the default) or of its authors' software.",
+    type=click.Choice(("gaussian", "wide-gaussian", "uniform")),
+    help="Repeatable, for bmf, overparam and deconvolution: noise at the start. gaussian, the "
+    "default, is N(0, 0.1) of the paper's text with 0.1 as the standard deviation, wide-gaussian "
+    "with 0.1 as the variance, uniform that of the authors' software.",
 )
 @steps_option("Updates, instead of the paper's number.")
 @click.option(

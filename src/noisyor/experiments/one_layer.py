@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 NOISE_PROBABILITY = 0.01
-NOISES: tuple[Noise, ...] = ("gaussian", "uniform")
-"""Noise at the start: that of the paper's text, and that of the authors' software."""
+NOISES: tuple[Noise, ...] = ("gaussian", "wide-gaussian", "uniform")
+"""Noise at the start: that of the paper's text, read in two ways, and of the authors' software."""
 
 PMP_ITERATIONS = 1000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -33,9 +33,11 @@ SETTINGS: dict[str, Setting] = {
 NOISE_SCALE = 0.1
 """Standard deviation of the Gaussian rule, half width of the uniform one."""
 
+_DEVIATION = {"gaussian": NOISE_SCALE, "wide-gaussian": NOISE_SCALE**0.5}
+
 _SMALLEST_FAILURE = 1e-5  # a failure probability of 0 would be an infinite parameter
 
-Noise = Literal["none", "gaussian", "uniform"]
+Noise = Literal["none", "gaussian", "wide-gaussian", "uniform"]
 
 
 def initialize(
@@ -52,8 +54,9 @@ def initialize(
     setting : a name of ``SETTINGS``, or a pair (failure probability, prior probability). A noise
         probability that is free starts at the prior, as in the paper.
     noise : how the symmetry between hidden nodes is broken. ``"gaussian"``, the paper's text:
-        normal with standard deviation 0.1 on failure and prior probabilities. ``"uniform"``, the
-        authors' software: uniform on [-0.1, 0.1] on failure probabilities only. Both are projected
+        normal with standard deviation 0.1 on failure and prior probabilities; the text does not
+        say whether its 0.1 is the variance, which is ``"wide-gaussian"``. ``"uniform"``, the
+        authors' software: uniform on [-0.1, 0.1] on failure probabilities only. All are projected
         back to [0, 1]. ``"none"``: none, as for text.
     seed : of the noise.
 
@@ -65,16 +68,18 @@ def initialize(
     array([[0.9, 0.9]])
     """
     failure, prior = _setting(setting)
-    if noise not in ("none", "gaussian", "uniform"):
-        raise InvalidSettingError(f"noise must be 'none', 'gaussian' or 'uniform', got {noise!r}")
+    if noise not in get_args(Noise):
+        raise InvalidSettingError(
+            f"noise must be one of {', '.join(get_args(Noise))}, got {noise!r}"
+        )
     generator = np.random.default_rng(seed)
     roles = network.roles
     theta = np.array(network.theta)
     for role, probability in [("failure", failure), ("prior", prior), ("noise", prior)]:
         entries = np.flatnonzero(roles == role)
         values = np.full(len(entries), float(probability))
-        if noise == "gaussian" and role != "noise":
-            values += generator.normal(0.0, NOISE_SCALE, len(entries))
+        if noise in _DEVIATION and role != "noise":
+            values += generator.normal(0.0, _DEVIATION[noise], len(entries))
         elif noise == "uniform" and role == "failure":
             values += generator.uniform(-NOISE_SCALE, NOISE_SCALE, len(entries))
         theta[entries] = _theta(role, np.clip(values, 0.0, 1.0))

@@ -19,8 +19,9 @@ Decided by what the paper says, not by where the numbers end:
   default, *collapsed*, passes through a factor at once: a variant. So is *pmp*, which has no other
   order here.
 * **Noise at the start**: *gaussian*, of standard deviation 0.1 on failure and prior probabilities,
-  for factorisation, deconvolution and overparametrisation; none for text. *uniform*, as in the
-  authors' software, is a variant.
+  for factorisation, deconvolution and overparametrisation; none for text. The text has N(0, 0.1)
+  and does not say whether that is the variance; the 0.1 of the authors' software is a width.
+  *wide-gaussian*, with 0.1 as the variance, and *uniform*, as in that software, are variants.
 * **Start**: for each method and data set the one with the best mean test Elbo (the larger of both
   bounds), for overparametrisation the most recovered causes. This is a choice on test rows. Where
   validation runs exist, the page says what they would have chosen.
