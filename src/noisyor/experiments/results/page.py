@@ -29,7 +29,13 @@ from noisyor.experiments.results.judgement import (
     runs_needed,
     stat,
 )
-from noisyor.experiments.results.page_text import DIFFERENCES, INTRODUCTION, SECTIONS
+from noisyor.experiments.results.noise_table import noise_table
+from noisyor.experiments.results.page_text import (
+    DIFFERENCES,
+    INTRODUCTION,
+    NOISES_OF_FACTORISATION,
+    SECTIONS,
+)
 from noisyor.experiments.results.paper import CITATION, PaperCell, edges_in_paper, paper_cells
 from noisyor.experiments.results.provenance_table import provenance_table
 from noisyor.experiments.results.terminal import (
@@ -68,7 +74,7 @@ def document(results: Path) -> str:
     parts = [introduction, _verdicts(tables), DIFFERENCES]
     for name, lines in tables.items():
         title, about = SECTIONS[name]
-        parts += [f"## {title}", _wrapped(about), *_extra(name, runs, results)]
+        parts += [f"## {title}", _wrapped(about), *_extra(name, runs, lines, results)]
         parts.append(_section(experiment(name), _of(runs, name), lines))
     parts.append(provenance_table(runs))
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
@@ -137,14 +143,17 @@ def _verdicts(tables: dict[str, list[Entry]]) -> str:
 # ---- what a section has besides its table
 
 
-def _extra(name: str, runs: Sequence[Run], results: Path) -> list[str]:
+def _extra(name: str, runs: Sequence[Run], lines: Sequence[Entry], results: Path) -> list[str]:
     own = _of(runs, name)
     if name == "tiny20":
         return [_paired(own)]
     if name == "text":
         return [_edges(own)]
     if name == "bmf":
-        return [_joint_reference(results / "joint_factorization.json")]
+        return [
+            *_noises(noise_table(lines, experiment(name).noises)),
+            _joint_reference(results / "joint_factorization.json"),
+        ]
     if name == "deconvolution":
         return [_spare(own)]
     return []
@@ -202,6 +211,11 @@ def _edges(runs: Sequence[Run]) -> str:
         if edges_in_paper(case)
     ]
     return _wrapped(f"Edges of the graph: {'; '.join(parts)}.") if parts else ""
+
+
+def _noises(table: str) -> list[str]:
+    """The table of noises, and what it says."""
+    return [_wrapped(NOISES_OF_FACTORISATION), table] if table else []
 
 
 def _joint_reference(path: Path) -> str:

@@ -125,13 +125,9 @@ def run_two_stage(
     cell_down, cell_to_edge = stages.cell_down, stages.cell_to_edge
     lane_top, lane_second = stages.lane_top, stages.lane_second
     lane_positive = stages.lane_positive
-    cells, cell_log_odds, cell_parent = (
-        work.blocks.excess,
-        work.blocks.log_odds,
-        work.blocks.parent,
-    )
-    lane_leak, lane_child, starts = work.blocks.leak, work.blocks.child, work.blocks.start
-    back = work.blocks.back
+    blocks = work.blocks
+    cells, cell_log_odds, cell_parent = blocks.excess, blocks.log_odds, blocks.parent
+    lane_leak, lane_child, starts, back = blocks.leak, blocks.child, blocks.start, blocks.back
     noise, rest = stages.noise, stages.rest[1]
     from_set, without_set = stages.from_set, stages.without_set
     set_ptr, set_member = graph.set_ptr, graph.set_member
@@ -149,8 +145,9 @@ def run_two_stage(
             start, end, place = starts[number], starts[number + 1], number * simd.LANES
             if start == end:  # no child of the block has parents
                 continue
+            is_on = number < on_blocks
             leak = simd.multiply(simd.splat(grown), simd.load(lane_leak, place))
-            if number < on_blocks:
+            if is_on:
                 support = support_of_on(cell_log_odds, start)
             else:
                 for lane in range(simd.LANES):
@@ -158,7 +155,7 @@ def run_two_stage(
                     back[lane] = belief[k] - to_child[k] if k >= 0 else float32(0.0)
                 support = support_of_free(back, lane_positive, place, leak)
                 simd.store(back, 0, message_to_children(lane_top, lane_positive, place, leak))
-            if aligned and number < on_blocks:
+            if aligned and is_on:
                 change = update_block(
                     belief, lanes, first[0], cell_parent, cell_down, cell_to_edge, cells,
                     cell_log_odds, start, end, lane_top, lane_second, lane_positive, place, leak,
@@ -171,7 +168,7 @@ def run_two_stage(
                     support, step,
                 )  # fmt: skip
             residual = max(residual, change)
-            if number >= on_blocks:
+            if not is_on:
                 for lane in range(simd.LANES):
                     k = lane_child[place + lane]
                     if k >= 0:
@@ -191,7 +188,7 @@ def run_two_stage(
                 grown * leaks[node], from_elsewhere, is_on, step,
             )  # fmt: skip
             residual = max(residual, change)
-            if k >= 0:
+            if k >= 0 and not is_on:
                 residual = max(residual, send(to_child, k, message, step))
         for k in hidden:
             node = n_visible + k
