@@ -10,7 +10,7 @@ NOISES = experiment("bmf").noises
 
 
 def table(*records):
-    return noise_table(entries(experiment("bmf"), records), NOISES).splitlines()
+    return noise_table(entries(experiment("bmf"), records), NOISES, "test_elbo").splitlines()
 
 
 def factored(elbo, noise, init="paper-3", seed=0, method="mp-two-stage", case="200,80"):

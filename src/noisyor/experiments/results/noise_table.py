@@ -1,4 +1,4 @@
-"""Which noise at the start the paper's factorisations had: ours by each kind beside its numbers."""
+"""Which noise at the start the paper's runs had: ours by each kind beside its numbers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from noisyor.experiments.results.terminal import number, of_paper, seeds
 
 __all__ = ["noise_table"]
 
-_METHOD, _METRIC = "mp-two-stage", "test_elbo"
+_METHOD = "mp-two-stage"
 
 
-def noise_table(lines: Sequence[Entry], noises: Sequence[str]) -> str:
-    """Test Elbo by noise, of cases that were run with several, from the best start of each.
+def noise_table(lines: Sequence[Entry], noises: Sequence[str], metric: str) -> str:
+    """A metric by noise, of cases that were run with several, from the best start of each.
 
     Parameters
     ----------
     lines : of an experiment, see `noisyor.experiments.results.comparison.entries`.
     noises : the kinds, in the order of the columns.
+    metric : of the lines.
     """
     found: dict[str, dict[str, Entry]] = {}
     for line in lines:
         group = line.group
-        best = (group.method, line.metric) == (_METHOD, _METRIC) and "test" in group.chosen
+        best = (group.method, line.metric) == (_METHOD, metric) and "test" in group.chosen
         if best and line.paper is not None and group.damping is None and group.tolerance is None:
             found.setdefault(group.case, {})[group.noise] = line
     rows = [

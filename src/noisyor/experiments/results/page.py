@@ -33,7 +33,7 @@ from noisyor.experiments.results.noise_table import noise_table
 from noisyor.experiments.results.page_text import (
     DIFFERENCES,
     INTRODUCTION,
-    NOISES_OF_FACTORISATION,
+    NOISES,
     SECTIONS,
 )
 from noisyor.experiments.results.paper import CITATION, PaperCell, edges_in_paper, paper_cells
@@ -150,10 +150,10 @@ def _extra(name: str, runs: Sequence[Run], lines: Sequence[Entry], results: Path
     if name == "text":
         return [_edges(own)]
     if name == "bmf":
-        return [
-            *_noises(noise_table(lines, experiment(name).noises)),
-            _joint_reference(results / "joint_factorization.json"),
-        ]
+        reference = _joint_reference(results / "joint_factorization.json")
+        return [*_noises(name, lines), reference]
+    if name == "overparam":
+        return _noises(name, lines)
     if name == "deconvolution":
         return [_spare(own)]
     return []
@@ -213,9 +213,11 @@ def _edges(runs: Sequence[Run]) -> str:
     return _wrapped(f"Edges of the graph: {'; '.join(parts)}.") if parts else ""
 
 
-def _noises(table: str) -> list[str]:
-    """The table of noises, and what it says."""
-    return [_wrapped(NOISES_OF_FACTORISATION), table] if table else []
+def _noises(name: str, lines: Sequence[Entry]) -> list[str]:
+    """The table of noises at the start, and what it says."""
+    about = experiment(name)
+    table = noise_table(lines, about.noises, about.main_metric)
+    return [_wrapped(NOISES[name]), table] if table else []
 
 
 def _joint_reference(path: Path) -> str:
