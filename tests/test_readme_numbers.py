@@ -99,15 +99,31 @@ def test_real_data(file):
     assert int(size) == found["methods"]["mixture"]["n_classes"]
 
 
-def test_verdicts_on_the_paper():
+def lines_of(name):
+    """Lines of the page of reproductions of an experiment."""
     runs = find_runs(ROOT / "results")
-    found = Counter(
-        line.comparison.verdict
-        for name in NAMES
-        for line in entries(experiment(name), [run for run in runs if run["experiment"] == name])
-    )
+    return entries(experiment(name), [run for run in runs if run["experiment"] == name])
+
+
+def test_verdicts_on_the_paper():
+    found = Counter(line.comparison.verdict for name in NAMES for line in lines_of(name))
     del found[None], found[TOO_FEW]
     text = re.search(r"(\d+) of its numbers have been repeated(.*?)\.", README, re.S)
     told = {kind: int(n) for n, kind in re.findall(r"(\d+) (match|better|worse)", text[2])}
     assert int(text[1]) == sum(found.values())
     assert told == {"match": 0, "better": 0, "worse": 0} | found
+
+
+def test_noise_of_the_papers_factorisations():
+    best = [
+        line
+        for line in lines_of("bmf")
+        if (line.group.method, line.group.noise, line.metric)
+        == ("mp-two-stage", "uniform", "test_elbo")
+        and "test" in line.group.chosen
+    ]
+    text = " ".join(README.split())
+    told = re.search(r"within ([\d.]+) standard errors of its numbers at five sizes", text)
+    assert len(best) == 5
+    assert max(abs(line.comparison.difference) for line in best) < float(told[1]) + 0.05
+    assert {line.ours.n_runs for line in best} <= set(range(1, 7))
