@@ -119,6 +119,8 @@ def _pad(network: Network) -> Graph:
     )
     # Wide children go into blocks too if all lanes of a slot then have the same parent.
     in_blocks = count if aligned else count[count <= NARROW]
+    # Copies throughout: arrays of a network from a memory map are read-only, which is another type
+    # to the compiler, and kernels would be compiled once more.
     return Graph(
         network.n_visible,
         network.n_hidden,
@@ -128,7 +130,7 @@ def _pad(network: Network) -> Graph:
         parent,
         param,
         np.array(network.leak_param),
-        out_ptr,
+        np.array(out_ptr),
         place[out],
         np.array(network.edge_child[out]),
         aligned,
