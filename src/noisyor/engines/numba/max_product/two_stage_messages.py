@@ -33,29 +33,36 @@ from noisyor.engines.numba.max_product.messages import with_leak
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _edges(parents, odds, down, to_edge, excess, best, need_of_peak, need, support, rate, change):
-    """Three messages of eight edges; return the new ones and the largest change asked for.
+def _edges(
+    parents, odds, down, to_edge, excess, at, best, need_of_peak, need, support, rate, change
+):
+    """Update three messages of eight edges, ``at`` this place of their arrays.
 
     Equation T15 in excess form, each message from those of the iteration before. ``parents`` are
     their beliefs, ``best`` the largest down of each child, ``need_of_peak`` what the edge that has
-    it is asked for, ``need`` what the others are.
+    it is asked for, ``need`` what the others are. Returns the new down and excess, and the largest
+    change asked for.
     """
     zero = splat(float32(0.0))
+    old, old_need, old_excess = load(down, at), load(to_edge, at), load(excess, at)
     # Padding may lie beside a parent that is known to be off: its message must stay as it is.
-    wanted = add(odds, smallest(subtract(parents, excess), zero))
-    difference = subtract(largest(wanted, splat(NEVER)), down)
+    wanted = add(odds, smallest(subtract(parents, old_excess), zero))
+    difference = subtract(largest(wanted, splat(NEVER)), old)
     change = largest(change, largest(difference, subtract(zero, difference)))
-    new_down = add(down, multiply(rate, difference))
+    new = add(old, multiply(rate, difference))
+    store(down, at, new)
 
-    missing = where_equal(down, best, need_of_peak, need)
-    missing = smallest(missing, subtract(support, largest(down, zero)))
-    difference = subtract(missing, to_edge)
+    missing = where_equal(old, best, need_of_peak, need)
+    missing = smallest(missing, subtract(support, largest(old, zero)))
+    difference = subtract(missing, old_need)
     change = largest(change, largest(difference, subtract(zero, difference)))
-    new_need = add(to_edge, multiply(rate, difference))
+    store(to_edge, at, add(old_need, multiply(rate, difference)))
 
-    difference = subtract(largest(zero, add(odds, to_edge)), excess)
+    difference = subtract(largest(zero, add(odds, old_need)), old_excess)
     change = largest(change, largest(difference, subtract(zero, difference)))
-    return new_down, new_need, add(excess, multiply(rate, difference)), change
+    new_excess = add(old_excess, multiply(rate, difference))
+    store(excess, at, new_excess)
+    return new, new_excess, change
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -128,22 +135,11 @@ def update_block(
             parents = splat(belief[k])
         else:
             parents = gather(belief, parent, cell)
-        new, new_need, new_excess, change = _edges(
-            parents,
-            load(log_odds, cell),
-            load(down, cell),
-            load(to_edge, cell),
-            load(excess, cell),
-            best,
-            need_of_peak,
-            need,
-            support,
-            rate,
+        odds = load(log_odds, cell)
+        new, new_excess, change = _edges(
+            parents, odds, down, to_edge, excess, cell, best, need_of_peak, need, support, rate,
             change,
-        )
-        store(down, cell, new)
-        store(to_edge, cell, new_need)
-        store(excess, cell, new_excess)
+        )  # fmt: skip
         new_second = largest(new_second, smallest(new_best, new))
         new_best = largest(new_best, new)
         new_positive = add(new_positive, largest(new, zero))
@@ -217,22 +213,11 @@ def update_child(
             parents = load(belief, first + offset)
         else:
             parents = gather(belief, parent, edge)
-        new, new_need, new_excess, change = _edges(
-            parents,
-            load(log_odds, edge),
-            load(down, message),
-            load(to_edge, message),
-            load(excess, message),
-            peak,
-            need_of_peak,
-            need,
-            support,
-            rate,
+        odds = load(log_odds, edge)
+        new, new_excess, change = _edges(
+            parents, odds, down, to_edge, excess, message, peak, need_of_peak, need, support, rate,
             change,
-        )
-        store(down, message, new)
-        store(to_edge, message, new_need)
-        store(excess, message, new_excess)
+        )  # fmt: skip
         new_second = largest(new_second, smallest(new_best, new))
         new_best = largest(new_best, new)
         new_positive = add(new_positive, largest(new, zero))
