@@ -80,10 +80,10 @@ def run_blocks(
     default one block for each thread if there are few rows, else four. A block is done in pieces,
     the first of so many rows, between which an interrupt is noticed.
     """
-    stop = threading.Event()
     if n_threads == 1 or n_rows <= smallest_block:
-        _in_pieces(function, 0, n_rows, first_piece, stop)
+        _in_pieces(function, 0, n_rows, first_piece, None)
         return
+    stop = threading.Event()
     if blocks_per_thread is None:
         blocks_per_thread = 4 if n_rows >= 64 else 1
     n_blocks = min(-(-n_rows // smallest_block), n_threads * blocks_per_thread)
@@ -114,16 +114,16 @@ def _in_pieces(
     begin: int,
     end: int,
     size: int,
-    stop: threading.Event,
+    stop: threading.Event | None,
 ) -> None:
     """Call the function for a block in pieces that take no longer than an interrupt may wait.
 
     Python notices Ctrl-C between two calls only, and what a row costs is not known beforehand. A
-    minibatch is one piece.
+    minibatch is one piece. ``stop`` is None where no other thread can ask to.
     """
     if end - begin <= 2 * size:
         size = end - begin
-    while begin < end and not stop.is_set():
+    while begin < end and not (stop and stop.is_set()):
         last, began = min(begin + size, end), time.perf_counter()
         function(begin, last)
         seconds, begin = time.perf_counter() - began, last

@@ -282,10 +282,11 @@ class Run:
         self.state = state
         bar.update(amount)
         self.recorder.show(bar, refresh=last)
-        info = StepInfo(self.state, value, self.network.with_theta(self.state.theta))
-        stops = [callback(info) for callback in options.callbacks]  # all are called
-        if any(stops):
-            return True
+        if options.callbacks:
+            info = StepInfo(self.state, value, self.network.with_theta(self.state.theta))
+            stops = [callback(info) for callback in options.callbacks]  # all are called
+            if any(stops):
+                return True
         if time.monotonic() - self.saved_at >= options.checkpoint_every:
             self.save()
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,9 +40,8 @@ from noisyor.engines.numba.factorization.boolean_cover import improve_rows
 from noisyor.engines.numba.factorization.cover_search import improve_packed
 from noisyor.engines.numba.graph import TINY, Graph, Parameters, graph_of, parameters_of
 from noisyor.engines.numba.log_joint import add_gradient, log_joint_rows
-from noisyor.engines.numba.max_product.active_set import allocate
 from noisyor.engines.numba.max_product.rows import infer_rows, polish_rows
-from noisyor.engines.numba.max_product.two_stage import NO_STAGES, allocate_stages
+from noisyor.engines.numba.max_product.workspace import Workspace, workspace
 from noisyor.engines.numba.sampling.annealing import explore_rows
 from noisyor.engines.numba.sampling.dense_gibbs import dense_sweep
 from noisyor.engines.numba.sampling.dense_layout import Dense, Matrices, dense_of, matrices_of
@@ -62,6 +62,7 @@ class Prepared:
     def __init__(self, network: Network) -> None:
         self.network = network
         self.graph: Graph = graph_of(network)
+        self.idle: deque[Workspace] = network.engine_cache.setdefault("max-product work", deque())
 
     @cached_property
     def parameters(self) -> Parameters:
@@ -148,11 +149,15 @@ class NumbaEngine:
         )
 
         def block(begin: int, end: int) -> None:
-            work = allocate(graph, evidence, options.maximize_missing, begin, end)
-            stages = NO_STAGES
-            if options.two_stage:
-                stages = allocate_stages(graph, parameters, work, options.step)
-            infer_rows(graph, parameters, evidence, options, key, result, work, stages, begin, end)
+            with workspace(
+                graph,
+                prepared.idle,
+                evidence,
+                (begin, end),
+                maximize_missing=options.maximize_missing,
+                two_stage=options.two_stage,
+            ) as space:
+                infer_rows(graph, parameters, evidence, options, key, result, *space, begin, end)
 
         self._share(block, evidence.n_rows)
         return result
@@ -164,8 +169,14 @@ class NumbaEngine:
         graph, parameters, states = prepared.graph, prepared.parameters, states.copy()
 
         def block(begin: int, end: int) -> None:
-            work = allocate(graph, evidence, options.maximize_missing, begin, end)
-            polish_rows(graph, parameters, evidence, states, options, work, begin, end)
+            with workspace(
+                graph,
+                prepared.idle,
+                evidence,
+                (begin, end),
+                maximize_missing=options.maximize_missing,
+            ) as space:
+                polish_rows(graph, parameters, evidence, states, options, space.work, begin, end)
 
         self._share(block, evidence.n_rows)
         return states

@@ -150,28 +150,20 @@ def parameters_of(graph: Graph, theta: npt.NDArray[np.float64]) -> Parameters:
     hundred nats, and no infinity enters the messages.
     """
     theta = np.maximum(theta, TINY)
-    # The appended entry is the one that padding points to: no log-odds, no theta.
-    log_odds = np.append(log_expm1(theta).astype(np.float32), NEVER)
-    theta = np.append(theta, 0.0)
-    n_edges = len(graph.parent)
-    spread = np.empty(n_edges)
-    weight = np.empty(n_edges, dtype=np.float32)
-    edge_log_odds = np.empty(n_edges, dtype=np.float32)
-    # T_k of equation T4; the last entry collects the padding.
-    total = np.zeros(graph.n_hidden + 1)
-    _spread(graph.parent, graph.param, theta, log_odds, spread, weight, edge_log_odds, total)
-    leak = theta[graph.leak_param]
-    total_leak, leak_slope = _priors(graph, leak)
-    return Parameters(
-        spread,
-        leak,
-        weight,
-        edge_log_odds,
-        log_odds[graph.leak_param],
-        total[:-1],
-        total_leak,
-        leak_slope,
+    n_edges, n_nodes = len(graph.parent), len(graph.leak_param)
+    parameters = Parameters(
+        theta=np.empty(n_edges),
+        leak=np.empty(n_nodes),
+        weight=np.empty(n_edges, dtype=np.float32),
+        log_odds=np.empty(n_edges, dtype=np.float32),
+        leak_log_odds=np.empty(n_nodes, dtype=np.float32),
+        total=np.zeros(graph.n_hidden),
+        total_leak=0.0,
+        leak_slope=np.empty(0),
     )
+    _spread(graph.parent, graph.param, graph.leak_param, theta, log_expm1(theta), parameters)
+    total_leak, leak_slope = _priors(graph, parameters.leak)
+    return parameters._replace(total_leak=total_leak, leak_slope=leak_slope)
 
 
 def _priors(graph: Graph, leak: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
@@ -199,10 +191,22 @@ def log_expm1(theta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 @njit(cache=True, nogil=True)
-def _spread(parent, param, theta, log_odds, spread, weight, edge_log_odds, total):
+def _spread(parent, param, leak_param, theta, odds, parameters):
+    """Fill ``parameters`` from values and log-odds (n_params,); T_k of equation T4 is ``total``."""
+    spread, weight, log_odds = parameters.theta, parameters.weight, parameters.log_odds
+    total, n_params = parameters.total, len(theta)
     for edge in range(len(parent)):
         entry = param[edge]
-        spread[edge] = theta[entry]
-        weight[edge] = theta[entry]
-        edge_log_odds[edge] = log_odds[entry]
-        total[parent[edge]] += theta[entry]
+        if entry < n_params:
+            spread[edge] = theta[entry]
+            weight[edge] = theta[entry]
+            log_odds[edge] = odds[entry]
+            total[parent[edge]] += theta[entry]
+        else:  # padding
+            spread[edge] = 0.0
+            weight[edge] = 0.0
+            log_odds[edge] = NEVER
+    for node in range(len(leak_param)):
+        entry = leak_param[node]
+        parameters.leak[node] = theta[entry]
+        parameters.leak_log_odds[node] = odds[entry]

@@ -1,46 +1,10 @@
-"""Which nodes of a row take part in max-product, and the memory that a thread works in."""
+"""Which nodes of a row take part in max-product."""
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from noisyor.engines.contract import FREE, Evidence
+from noisyor.engines.contract import FREE
 from noisyor.engines.numba.cache import njit
-from noisyor.engines.numba.float32x8 import LANES
-from noisyor.engines.numba.graph import NARROW, Graph
-from noisyor.engines.numba.max_product.blocks import Blocks
-
-
-class Work(NamedTuple):
-    """Memory of one thread, reused for all its rows.
-
-    Per hidden node: ``belief``, ``incoming`` (sum of excesses) and ``unary`` with eight spare
-    entries, ``to_child``, ``clamp``, ``total``, and the lists ``hidden`` (those that take part) and
-    ``on``. Per node: ``state``, ``sums``. ``narrow`` and ``wide`` list the children with few and
-    with many parents, ``counts`` (2,) of them, first those that are on, then the free ones;
-    ``place`` is where the messages of a wide child begin in ``excess``. ``lanes`` (8 per hidden
-    node) is ``incoming`` of an aligned graph before the lanes are summed.
-    """
-
-    belief: npt.NDArray[np.float32]
-    incoming: npt.NDArray[np.float32]
-    unary: npt.NDArray[np.float32]
-    to_child: npt.NDArray[np.float32]
-    clamp: npt.NDArray[np.uint8]
-    total: npt.NDArray[np.float64]
-    hidden: npt.NDArray[np.int32]
-    on: npt.NDArray[np.int32]
-    state: npt.NDArray[np.uint8]
-    sums: npt.NDArray[np.float64]
-    counts: npt.NDArray[np.int64]
-    narrow: npt.NDArray[np.int32]
-    wide: npt.NDArray[np.int32]
-    place: npt.NDArray[np.int64]
-    excess: npt.NDArray[np.float32]
-    scratch: npt.NDArray[np.float32]
-    lanes: npt.NDArray[np.float32]
-    blocks: Blocks
+from noisyor.engines.numba.graph import NARROW
 
 
 class Selection(NamedTuple):
@@ -51,74 +15,6 @@ class Selection(NamedTuple):
     narrow: int
     wide_on: int
     wide: int
-
-
-def allocate(
-    graph: Graph, evidence: Evidence, maximize_missing: bool, begin: int, end: int
-) -> Work:
-    """Memory for the largest of rows ``begin`` to ``end``."""
-    edges, children = _largest_row(graph.ptr, evidence.ptr, evidence.columns, begin, end)
-    if maximize_missing:
-        more_edges, more_children = _largest_row(
-            graph.ptr, evidence.missing_ptr, evidence.missing_columns, begin, end
-        )
-        edges, children = edges + more_edges, children + more_children
-    n_hidden, n_nodes = graph.n_hidden, graph.n_visible + graph.n_hidden
-    # Eight spare entries: vectors that begin at the last hidden node, and padding, end there.
-    spare, n_children = n_hidden + LANES, children + graph.hidden_children
-    return Work(
-        belief=np.zeros(spare, dtype=np.float32),
-        incoming=np.zeros(spare, dtype=np.float32),
-        unary=np.zeros(spare, dtype=np.float32),
-        to_child=np.zeros(n_hidden, dtype=np.float32),
-        clamp=np.full(n_hidden, FREE, dtype=np.uint8),
-        total=np.zeros(n_hidden, dtype=np.float64),
-        hidden=np.zeros(n_hidden, dtype=np.int32),
-        on=np.zeros(n_hidden, dtype=np.int32),
-        state=np.zeros(n_nodes, dtype=np.uint8),
-        sums=np.zeros(n_nodes, dtype=np.float64),
-        counts=np.zeros(2, dtype=np.int64),
-        narrow=np.zeros(n_children, dtype=np.int32),
-        wide=np.zeros(n_children, dtype=np.int32),
-        place=np.zeros(n_children + 1, dtype=np.int64),
-        excess=np.zeros(edges + graph.ptr[-1] - graph.ptr[graph.n_visible], dtype=np.float32),
-        scratch=np.zeros(graph.widest, dtype=np.float32),
-        lanes=np.zeros(LANES * spare if graph.aligned else 0, dtype=np.float32),
-        blocks=_allocate_blocks(n_children if graph.block_parents else 0, graph.block_parents),
-    )
-
-
-def _allocate_blocks(n_children: int, most_parents: int) -> Blocks:
-    """Room for the blocks of ``n_children`` with at most ``most_parents`` each."""
-    n_blocks = n_children // LANES + 2
-    cells = n_blocks * LANES * most_parents
-    return Blocks(
-        start=np.zeros(n_blocks + 1, dtype=np.int64),
-        parent=np.zeros(cells, dtype=np.int32),
-        log_odds=np.zeros(cells, dtype=np.float32),
-        weight=np.zeros(cells, dtype=np.float32),
-        excess=np.zeros(cells, dtype=np.float32),
-        leak=np.zeros(n_blocks * LANES, dtype=np.float32),
-        child=np.zeros(n_blocks * LANES, dtype=np.int32),
-        edge=np.zeros(LANES, dtype=np.int64),
-        n_edges=np.zeros(LANES, dtype=np.int64),
-        back=np.zeros(LANES, dtype=np.float32),
-        scratch=np.zeros(LANES * most_parents, dtype=np.float32),
-    )
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _largest_row(edge_ptr, ptr, columns, begin, end):
-    """Most padded edges and most entries of any row."""
-    most_edges, most_children = 0, 0
-    for row in range(begin, end):
-        edges = 0
-        for position in range(ptr[row], ptr[row + 1]):
-            node = columns[position]
-            edges += edge_ptr[node + 1] - edge_ptr[node]
-        most_edges = max(most_edges, edges)
-        most_children = max(most_children, ptr[row + 1] - ptr[row])
-    return most_edges, most_children
 
 
 @njit(cache=True, nogil=True, forceinline=True)

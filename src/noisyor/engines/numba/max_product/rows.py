@@ -34,7 +34,7 @@ from noisyor.engines.numba.max_product.messages import (
     update_on_child,
 )
 from noisyor.engines.numba.max_product.sets import exclude, leave_out
-from noisyor.engines.numba.max_product.two_stage import run_two_stage
+from noisyor.engines.numba.max_product.two_stage import fill_rest, run_two_stage
 from noisyor.engines.numba.scalar import combine, logistic_noise
 
 
@@ -43,6 +43,8 @@ def infer_rows(graph, parameters, rows, options, noise, output, work, stages, be
     """Fill ``output`` for rows ``begin`` to ``end``; ``work``, ``stages``: this thread's memory."""
     blocks = work.blocks
     run_key = combine(uint64(noise.seed), uint64(noise.step))
+    if options.two_stage:
+        fill_rest(graph, parameters, options.step, stages)
     for row in range(begin, end):
         ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
         missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
@@ -128,10 +130,10 @@ def polish_rows(graph, parameters, rows, states, options, work, begin, end):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _read_clamp(clamps, row, clamp):
-    """Evidence on the hidden nodes of a row; without any, ``clamp`` stays as it was allocated."""
-    if clamps.shape[0] > 0:
-        for k in range(len(clamp)):
-            clamp[k] = clamps[min(row, clamps.shape[0] - 1), k]
+    """Evidence on the hidden nodes of a row; without any, all are free."""
+    last = clamps.shape[0] - 1
+    for k in range(len(clamp)):
+        clamp[k] = FREE if last < 0 else clamps[min(row, last), k]
 
 
 @njit(cache=True, nogil=True, forceinline=True)

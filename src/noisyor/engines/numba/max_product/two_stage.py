@@ -14,17 +14,12 @@ Children that are off still need no visit: after n iterations their excess is a 
 ``rest = (1 - step) theta + step [a]_+``.
 """
 
-from typing import NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 from numba import float32, uint64
 
 from noisyor.engines.contract import FREE
 from noisyor.engines.numba import float32x8 as simd
 from noisyor.engines.numba.cache import njit
-from noisyor.engines.numba.graph import NEVER, Graph, Parameters
-from noisyor.engines.numba.max_product.active_set import Work
+from noisyor.engines.numba.graph import NEVER
 from noisyor.engines.numba.max_product.blocks import sum_lanes
 from noisyor.engines.numba.max_product.messages import send
 from noisyor.engines.numba.max_product.sets import send_to_members
@@ -39,74 +34,16 @@ from noisyor.engines.numba.max_product.two_stage_messages import (
 from noisyor.engines.numba.scalar import combine, logistic_noise
 
 
-class Stages(NamedTuple):
-    """Memory of one thread beside `Work`; empty unless the schedule is wanted.
-
-    Per message of a wide child, at the places of ``Work.excess``: ``down`` and ``to_edge`` (from
-    the OR to the edge). Per wide child: ``top`` and ``second`` largest of its downs, and the sum of
-    their ``positive`` parts. The same per cell and lane of ``Work.blocks``: ``cell_down``,
-    ``cell_to_edge``, ``lane_top``, ``lane_second``, ``lane_positive``. Per hidden node: ``noise``,
-    the message ``from_set`` of its set of alternatives, ``without_set`` its belief before that, and
-    ``rest`` of all its children and of those that are off in the row, (2, n_hidden); ``rest_of``
-    each padded edge.
-    """
-
-    down: npt.NDArray[np.float32]
-    to_edge: npt.NDArray[np.float32]
-    top: npt.NDArray[np.float32]
-    second: npt.NDArray[np.float32]
-    positive: npt.NDArray[np.float32]
-    cell_down: npt.NDArray[np.float32]
-    cell_to_edge: npt.NDArray[np.float32]
-    lane_top: npt.NDArray[np.float32]
-    lane_second: npt.NDArray[np.float32]
-    lane_positive: npt.NDArray[np.float32]
-    noise: npt.NDArray[np.float32]
-    from_set: npt.NDArray[np.float32]
-    without_set: npt.NDArray[np.float32]
-    rest: npt.NDArray[np.float64]
-    rest_of: npt.NDArray[np.float64]
-
-
-def allocate_stages(graph: Graph, parameters: Parameters, work: Work, step: float) -> Stages:
-    """Memory for the rows that ``work`` is for; ``step`` is one minus the damping."""
-    stages = _empty(
-        len(work.excess),
-        len(work.wide),
-        len(work.blocks.excess),
-        len(work.blocks.leak),
-        graph.n_hidden,
-        (1.0 - step) * parameters.theta + step * np.maximum(parameters.log_odds, 0.0),
-    )
-    of_parent = np.bincount(graph.parent, stages.rest_of, minlength=graph.n_hidden + 1)
-    stages.rest[0] = of_parent[: graph.n_hidden]
-    return stages
-
-
-def _empty(
-    messages: int, wide: int, cells: int, lanes: int, hidden: int, rest_of: npt.NDArray[np.float64]
-) -> Stages:
-    return Stages(
-        down=np.empty(messages, dtype=np.float32),
-        to_edge=np.empty(messages, dtype=np.float32),
-        top=np.empty(wide, dtype=np.float32),
-        second=np.empty(wide, dtype=np.float32),
-        positive=np.empty(wide, dtype=np.float32),
-        cell_down=np.empty(cells, dtype=np.float32),
-        cell_to_edge=np.empty(cells, dtype=np.float32),
-        lane_top=np.empty(lanes, dtype=np.float32),
-        lane_second=np.empty(lanes, dtype=np.float32),
-        lane_positive=np.empty(lanes, dtype=np.float32),
-        noise=np.empty(hidden, dtype=np.float32),
-        from_set=np.empty(hidden, dtype=np.float32),
-        without_set=np.empty(hidden, dtype=np.float32),
-        rest=np.empty((2, hidden)),
-        rest_of=rest_of,
-    )
-
-
-NO_STAGES = _empty(0, 0, 0, 0, 0, np.empty(0))
-"""For the other schedule, which needs none."""
+@njit(cache=True, nogil=True)
+def fill_rest(graph, parameters, step, stages):
+    """``rest`` of every edge, and of all children of a hidden node; ``step`` is 1 - damping."""
+    parent, theta, log_odds = graph.parent, parameters.theta, parameters.log_odds
+    of_node, of_edge = stages.rest[0], stages.rest_of
+    of_node[:] = 0.0
+    for edge in range(len(parent)):
+        of_edge[edge] = (1.0 - step) * theta[edge] + float32(step) * max(log_odds[edge], float32(0))
+        if parent[edge] < graph.n_hidden:  # others are padding
+            of_node[parent[edge]] += of_edge[edge]
 
 
 @njit(cache=True, nogil=True)

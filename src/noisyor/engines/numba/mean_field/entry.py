@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from noisyor.engines.numba.mean_field.rows import (
     starting_weights,
 )
 from noisyor.engines.numba.mean_field.workspace import Memory, Tables, Work, allocate
+from noisyor.engines.numba.pool import borrowed
 from noisyor.engines.reduction import MEAN_FIELD_PARTS, TreeSum, mean_field_parts, tree_sum
 from noisyor.engines.threads import ROWS_OF_PIECE, run_blocks
 from noisyor.network.graph import Network
@@ -63,22 +64,16 @@ class Prepared:
             level=network.hidden_levels[order],
         )
 
-    @contextmanager
-    def memory(self, n_edges: int, n_ones: int) -> Iterator[Work]:
+    def memory(self, n_edges: int, n_ones: int) -> AbstractContextManager[Work]:
         """Memory for a row with so many ones and edges into them, kept for the next time.
 
         It is shared by all networks of the graph, and never by two threads at once.
         """
-        try:
-            work = self.idle.popleft()
-        except IndexError:
-            work = None
-        if work is None or work.n_edges < n_edges or work.n_ones < n_ones:
-            work = allocate(self.graph, n_edges, n_ones)
-        try:
-            yield work
-        finally:
-            self.idle.append(work)
+
+        def fits(work: Work) -> bool:
+            return work.n_edges >= n_edges and work.n_ones >= n_ones
+
+        return borrowed(self.idle, fits, lambda: allocate(self.graph, n_edges, n_ones))
 
     def needed(self, evidence: Evidence) -> tuple[int, int]:
         """Most edges into active visibles, and most active visibles, of any row."""
