@@ -61,11 +61,13 @@ def test_memory_is_kept_with_the_graph_and_grows():
 
 
 def test_borrowed_memory_returns_after_an_error():
-    idle = deque(["kept"])
-    with (
-        pytest.raises(KeyError),
-        borrowed(idle, lambda _: True, lambda: "new") as memory,
-    ):
-        assert (memory, len(idle)) == ("kept", 0)
-        raise KeyError
+    idle, seen = deque(["kept"]), []
+
+    def fail():
+        with borrowed(idle, lambda _: True, lambda: "new") as memory:
+            seen.append((memory, len(idle)))
+            raise KeyError
+
+    pytest.raises(KeyError, fail)
+    assert seen == [("kept", 0)]
     assert list(idle) == ["kept"]
