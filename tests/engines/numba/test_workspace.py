@@ -68,6 +68,7 @@ def test_borrowed_memory_returns_after_an_error():
             seen.append((memory, len(idle)))
             raise KeyError
 
-    pytest.raises(KeyError, fail)
+    with pytest.raises(KeyError):
+        fail()
     assert seen == [("kept", 0)]
     assert list(idle) == ["kept"]
