@@ -16,6 +16,7 @@ def elementwise(left, right, out):
     v.store(out, 24, v.largest(a, b))
     v.store(out, 32, v.smallest(a, b))
     v.store(out, 40, v.where_equal(a, b, v.splat(np.float32(1.0)), v.splat(np.float32(2.0))))
+    v.store(out, 48, v.largest_magnitude(a, b))
 
 
 @njit
@@ -36,7 +37,7 @@ def test_elementwise_operations():
     generator = np.random.default_rng(0)
     left, right = generator.normal(size=(2, 8)).astype(np.float32)
     right[3] = left[3]
-    out = np.zeros(48, dtype=np.float32)
+    out = np.zeros(56, dtype=np.float32)
     elementwise(left, right, out)
     expected = [
         left + right,
@@ -45,8 +46,9 @@ def test_elementwise_operations():
         np.maximum(left, right),
         np.minimum(left, right),
         np.where(left == right, 1.0, 2.0),
+        np.maximum(left, np.abs(right)),
     ]
-    np.testing.assert_allclose(out.reshape(6, 8), expected, rtol=1e-6)
+    np.testing.assert_allclose(out.reshape(7, 8), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(20))

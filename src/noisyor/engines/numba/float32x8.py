@@ -151,6 +151,20 @@ smallest = _elementwise(lambda builder, left, right: _llvm_binary(builder, "minn
 
 
 @intrinsic
+def largest_magnitude(typingctx, largest_so_far, value):
+    """``max(largest_so_far, |value|)``, lane by lane."""
+
+    def codegen(context, builder, sig, arguments):
+        so_far, vector = arguments
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(_VECTOR, [_VECTOR]), "llvm.fabs.v8f32"
+        )
+        return _llvm_binary(builder, "maxnum", so_far, builder.call(function, [vector]))
+
+    return signature(float32x8, float32x8, float32x8), codegen
+
+
+@intrinsic
 def where_equal(typingctx, left, right, if_equal, otherwise):
     """Lane by lane: ``if_equal`` where ``left == right``, else ``otherwise``."""
 

@@ -125,9 +125,7 @@ def _answer(layout, active, u, messages, evidence, best, second, positive, lanes
                         # denormals.
                         wanted = simd.where_equal(hidden, zero, simd.add(output, tiny), tiny)
                         difference = simd.subtract(wanted, old)
-                        change = simd.largest(
-                            change, simd.largest(difference, simd.subtract(zero, difference))
-                        )
+                        change = simd.largest_magnitude(change, difference)
                         new = simd.add(old, simd.multiply(rate, difference))
                         simd.store(messages, cell, new)
                         simd.store(

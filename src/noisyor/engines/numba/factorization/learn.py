@@ -32,6 +32,7 @@ from noisyor.engines.numba.float32x8 import (
     LANES,
     add,
     largest,
+    largest_magnitude,
     load,
     multiply,
     reduce_max,
@@ -174,11 +175,11 @@ def _answer(
                         # Tends to tiny instead of zero, so that it never becomes denormal.
                         to_u = subtract(add(and_up(right, output), tiny), old_u)
                         to_v = subtract(add(and_up(left, output), tiny), old_v)
-                        change = largest(change, largest(to_u, subtract(zero, to_u)))
+                        change = largest_magnitude(change, to_u)
                         # Padding lanes of a feature get messages like others; they must not keep
                         # the loop going.
                         real = where_equal(belief, never, zero, to_v)
-                        change = largest(change, largest(real, subtract(zero, real)))
+                        change = largest_magnitude(change, real)
                         new_u = add(old_u, multiply(rate, to_u))
                         new_v = add(old_v, multiply(rate, to_v))
                         store(messages, cell, new_u)

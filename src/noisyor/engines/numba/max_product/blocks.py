@@ -21,6 +21,7 @@ from noisyor.engines.numba.float32x8 import (
     add,
     gather,
     largest,
+    largest_magnitude,
     load,
     multiply,
     reduce_max,
@@ -149,7 +150,7 @@ def update_on_block(
         missing = where_equal(load(scratch, cell - start), best, need_of_peak, need)
         old = load(excess, cell)
         difference = subtract(largest(zero, add(load(log_odds, cell), missing)), old)
-        change = largest(change, largest(difference, subtract(zero, difference)))
+        change = largest_magnitude(change, difference)
         new = add(old, multiply(rate, difference))
         store(excess, cell, new)
         scatter_add(incoming, parent, cell, new)
@@ -185,7 +186,7 @@ def update_aligned_block(
         missing = where_equal(load(scratch, cell - start), best, need_of_peak, need)
         old = load(excess, cell)
         difference = subtract(largest(zero, add(load(log_odds, cell), missing)), old)
-        change = largest(change, largest(difference, subtract(zero, difference)))
+        change = largest_magnitude(change, difference)
         new = add(old, multiply(rate, difference))
         store(excess, cell, new)
         store(lanes, LANES * k, add(load(lanes, LANES * k), new))
@@ -234,7 +235,7 @@ def update_free_block(
         missing = smallest(missing, subtract(support, largest(down, zero)))
         old = load(excess, cell)
         difference = subtract(largest(zero, add(load(log_odds, cell), missing)), old)
-        change = largest(change, largest(difference, subtract(zero, difference)))
+        change = largest_magnitude(change, difference)
         new = add(old, multiply(rate, difference))
         store(excess, cell, new)
         scatter_add(incoming, parent, cell, new)

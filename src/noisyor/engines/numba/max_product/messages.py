@@ -23,6 +23,7 @@ from noisyor.engines.numba.float32x8 import (
     add,
     gather,
     largest,
+    largest_magnitude,
     load,
     multiply,
     reduce_max,
@@ -109,7 +110,7 @@ def update_on_child(
         # Padding: NEVER + missing is negative, so an excess of 0 is wanted and 0 is what it has.
         wanted = largest(zero, add(load(log_odds, start + offset), missing))
         difference = subtract(wanted, old)
-        change = largest(change, largest(difference, subtract(zero, difference)))
+        change = largest_magnitude(change, difference)
         new = add(old, multiply(rate, difference))
         store(excess, place + offset, new)
         if first >= 0:
@@ -161,7 +162,7 @@ def update_free_child(
         old = load(excess, place + offset)
         wanted = largest(zero, add(load(log_odds, start + offset), missing))
         difference = subtract(wanted, old)
-        change = largest(change, largest(difference, subtract(zero, difference)))
+        change = largest_magnitude(change, difference)
         new = add(old, multiply(rate, difference))
         store(excess, place + offset, new)
         if first >= 0:

@@ -96,13 +96,13 @@ def run_two_stage(
                 change = update_block(
                     belief, lanes, first[0], cell_parent, cell_down, cell_to_edge, cells,
                     cell_log_odds, start, end, lane_top, lane_second, lane_positive, place, leak,
-                    support, step,
+                    support, True, step,
                 )  # fmt: skip
             else:
                 change = update_block(
                     belief, incoming, -1, cell_parent, cell_down, cell_to_edge, cells,
                     cell_log_odds, start, end, lane_top, lane_second, lane_positive, place, leak,
-                    support, step,
+                    support, False, step,
                 )  # fmt: skip
             residual = max(residual, change)
             if not is_on:

@@ -16,6 +16,7 @@ from noisyor.engines.numba.float32x8 import (
     add,
     gather,
     largest,
+    largest_magnitude,
     load,
     multiply,
     reduce_max,
@@ -34,32 +35,46 @@ from noisyor.engines.numba.max_product.messages import with_leak
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _edges(
-    parents, odds, down, to_edge, excess, at, best, need_of_peak, need, support, rate, change
+    parents,
+    odds,
+    down,
+    to_edge,
+    excess,
+    at,
+    best,
+    need_of_peak,
+    need,
+    support,
+    all_on,
+    rate,
+    change,
 ):
     """Update three messages of eight edges, ``at`` this place of their arrays.
 
     Equation T15 in excess form, each message from those of the iteration before. ``parents`` are
     their beliefs, ``best`` the largest down of each child, ``need_of_peak`` what the edge that has
-    it is asked for, ``need`` what the others are. Returns the new down and excess, and the largest
-    change asked for.
+    it is asked for, ``need`` what the others are. ``all_on``, a constant of the call: every child
+    is on or inert, so that ``support`` is the limit whatever the edge itself gives. Returns the new
+    down and excess, and the largest change asked for.
     """
     zero = splat(float32(0.0))
     old, old_need, old_excess = load(down, at), load(to_edge, at), load(excess, at)
     # Padding may lie beside a parent that is known to be off: its message must stay as it is.
     wanted = add(odds, smallest(subtract(parents, old_excess), zero))
     difference = subtract(largest(wanted, splat(NEVER)), old)
-    change = largest(change, largest(difference, subtract(zero, difference)))
+    change = largest_magnitude(change, difference)
     new = add(old, multiply(rate, difference))
     store(down, at, new)
 
     missing = where_equal(old, best, need_of_peak, need)
-    missing = smallest(missing, subtract(support, largest(old, zero)))
+    limit = support if all_on else subtract(support, largest(old, zero))
+    missing = smallest(missing, limit)
     difference = subtract(missing, old_need)
-    change = largest(change, largest(difference, subtract(zero, difference)))
+    change = largest_magnitude(change, difference)
     store(to_edge, at, add(old_need, multiply(rate, difference)))
 
     difference = subtract(largest(zero, add(odds, old_need)), old_excess)
-    change = largest(change, largest(difference, subtract(zero, difference)))
+    change = largest_magnitude(change, difference)
     new_excess = add(old_excess, multiply(rate, difference))
     store(excess, at, new_excess)
     return new, new_excess, change
@@ -113,6 +128,7 @@ def update_block(
     place,
     leak,
     support,
+    all_on,
     step,
 ):
     """All messages of a block; return the largest change asked for.
@@ -120,7 +136,8 @@ def update_block(
     ``leak`` and ``support`` are vectors. ``top``, ``second`` and ``positive`` belong to the t of
     the iteration before; those of the new t take their place. If ``first`` is not negative, the
     parents are ``first``, ``first + 1``, and so on in all lanes, and ``incoming`` has eight sums
-    for each hidden node, one per lane, as in `blocks.update_aligned_block`.
+    for each hidden node, one per lane, as in `blocks.update_aligned_block`. ``all_on`` as in
+    `_edges`: then nobody asks for ``positive``.
     """
     zero, never, rate = splat(float32(0.0)), splat(NEVER), splat(step)
     old_top = load(top, place)
@@ -137,12 +154,13 @@ def update_block(
             parents = gather(belief, parent, cell)
         odds = load(log_odds, cell)
         new, new_excess, change = _edges(
-            parents, odds, down, to_edge, excess, cell, best, need_of_peak, need, support, rate,
-            change,
+            parents, odds, down, to_edge, excess, cell, best, need_of_peak, need, support, all_on,
+            rate, change,
         )  # fmt: skip
         new_second = largest(new_second, smallest(new_best, new))
         new_best = largest(new_best, new)
-        new_positive = add(new_positive, largest(new, zero))
+        if not all_on:
+            new_positive = add(new_positive, largest(new, zero))
         if first >= 0:
             store(incoming, LANES * k, add(load(incoming, LANES * k), new_excess))
             k += 1
@@ -215,8 +233,8 @@ def update_child(
             parents = gather(belief, parent, edge)
         odds = load(log_odds, edge)
         new, new_excess, change = _edges(
-            parents, odds, down, to_edge, excess, message, peak, need_of_peak, need, support, rate,
-            change,
+            parents, odds, down, to_edge, excess, message, peak, need_of_peak, need, support, False,
+            rate, change,
         )  # fmt: skip
         new_second = largest(new_second, smallest(new_best, new))
         new_best = largest(new_best, new)
