@@ -13,6 +13,7 @@ from noisyor.experiments import NAMES, experiment
 from noisyor.experiments.records import find_runs
 from noisyor.experiments.results.comparison import entries
 from noisyor.experiments.results.judgement import TOO_FEW
+from noisyor.experiments.results.paper import paper_cells
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -127,3 +128,155 @@ def test_noise_of_the_papers_factorisations():
     assert len(best) == 5
     assert max(abs(line.comparison.difference) for line in best) < float(told[1]) + 0.05
     assert {line.ours.n_runs for line in best} <= set(range(1, 7))
+
+
+# ---- the paper's data by our settings
+
+
+def numbers(cell):
+    """All numbers of a cell, as they are printed."""
+    return re.findall(r"-?\d+(?:\.\d+)?", cell)
+
+
+def assert_all_printed(cell, values):
+    found = numbers(cell)
+    assert len(found) == len(values), cell
+    for text, value in zip(found, values, strict=True):
+        assert_printed(text, value)
+
+
+def mean(values):
+    values = list(values)
+    return sum(values) / len(values)
+
+
+def of_paper(name, **fields):
+    """Numbers of the paper that have these fields."""
+    return [
+        cell.mean
+        for cell in paper_cells(name)
+        if all(getattr(cell, field) == value for field, value in fields.items())
+    ]
+
+
+@pytest.mark.parametrize("n", [100, 200, 400])
+def test_factorisation(n):
+    first = {100: "factorisation error, n=100"}.get(n, f"n={n}")
+    causes = [n // 5, 2 * n // 5, 3 * n // 5]
+    told, ours, thirty, paper = line_of(f"{first}, r={' / '.join(map(str, causes))}")
+    runs = [
+        [case for name, case in read("factorization_beyond.json")["cases"].items() if start in name]
+        for start in (f"n={n} r={r} seed" for r in causes)
+    ]
+    assert {len(some) for some in runs} == {number(told)[0]}
+    assert_all_printed(ours, [mean(run["test_re_pct"] for run in some) for some in runs])
+    sceptic = [mean(run["thirty_lines_re_pct"] for run in some) for some in runs]
+    assert_all_printed(thirty.removesuffix(" (a)"), sceptic)
+    best = [min(of_paper("bmf", case=f"{n},{r}", metric="test_re_pct")) for r in causes]
+    assert_all_printed(paper, best)
+
+
+def test_deconvolution():
+    runs = read("deconvolution_beyond.json")["runs"]
+    joint = [
+        json.loads(path.read_text("utf-8"))["metrics"]
+        for path in (ROOT / "results/deconvolution/runs").glob("pmp_BD_prior-1e-75_*.json")
+    ]
+    told, ours, sceptic, paper = line_of("deconvolution: features found (IOU), error")
+    assert len(runs) == len(joint) == number(told)[0]
+    found = ("features_iou", "test_re_pct")
+    assert_all_printed(ours, [mean(run[name] for run in runs) for name in found])
+    assert_all_printed(
+        sceptic.removesuffix(" (b)"), [mean(r[name] for r in joint) for name in found]
+    )
+    assert_all_printed(
+        paper, [*of_paper("deconvolution", method="mp", metric=found[0]),
+                *of_paper("deconvolution", method="mp", metric=found[1])],
+    )  # fmt: skip
+    told, ours, trivial, paper = line_of("deconvolution: bound on log p of an image")
+    assert len(runs) == number(told)[0]
+    assert_printed(ours, mean(run["test_elbo"] for run in runs))
+    assert_printed(trivial, mean(run["trivial_elbo"] for run in joint))
+    assert_printed(paper, *of_paper("deconvolution", method="mp", metric="test_elbo"))
+
+
+@pytest.mark.parametrize(
+    ("line", "sizes", "sceptic_sizes"),
+    [
+        (
+            "over-parametrised, K=16 and 32, seven data sets: runs that found all eight causes",
+            (16, 32),
+            (16,),
+        ),
+        ("the same without a cause to spare, K=8", (8,), (8,)),
+    ],
+)
+def test_overparametrisation(line, sizes, sceptic_sizes):
+    found = read("overparam_beyond.json")
+    runs = [run for run in found["runs"] if run["latents"] in sizes]
+    sceptic = [run for run in found["sceptic"] if run["latents"] in sceptic_sizes]
+    told, ours, theirs, paper = line_of(line)
+    assert number(told)[0] == len(runs)
+    assert number(ours)[0] == sum(run["recovered"] == 8 for run in runs)
+    all_eight = sum(run["recovered"] == 8 for run in sceptic)
+    assert theirs.startswith(f"{all_eight} of {len(sceptic)}")
+    shares = [
+        cell.mean
+        for cell in paper_cells("overparam")
+        if (cell.metric, cell.method) == ("full_recovery_pct", "mp")
+        and int(cell.case.split(",")[1]) in sizes
+    ]
+    assert_all_printed(paper, [min(shares), max(shares)])
+
+
+def test_layered_networks():
+    tiny20 = read("tiny20_beyond.json")["confirmation"]
+    splits = [read(f"density/tiny20-{split}.json")["methods"] for split in range(10)]
+    told, ours, mixture, paper = line_of("tiny20: bound on log p, layered network")
+    assert len(tiny20) == number(told)[0]
+    assert_printed(ours, mean(run["test"]["elbo"] for run in tiny20))
+    assert_printed(mixture, mean(split["mixture"]["test"] for split in splits))
+    assert_printed(paper, max(of_paper("tiny20", metric="test_elbo")))
+    unseen = re.search(
+        r"two splits had chosen the settings, the\s+other eight have (-[\d.]+)", README
+    )
+    assert_printed(unseen[1], mean(run["test"]["elbo"] for run in tiny20 if run["split"] > 1))
+
+    (imdb,) = (run for run in read("text_beyond.json")["test"] if run["arm"] == "mean-field")
+    _, ours, mixture, paper = line_of("IMDB: bound on log p, layered network")
+    assert_printed(ours, imdb["elbo_vi"])
+    assert_printed(mixture, read("density/imdb.json")["methods"]["mixture"]["test"])
+    assert_printed(paper, max(of_paper("text", case="IMDB", metric="test_elbo")))
+
+
+def test_density_of_tiny20():
+    splits = [read(f"density/tiny20-{split}.json")["methods"] for split in range(10)]
+    _, *scores, _ = line_of("tiny20, ten splits")
+    for cell, method in zip(scores, ("independent", "Chow-Liu", "mixture", "ours"), strict=True):
+        assert_printed(cell, mean(split[method]["test"] for split in splits))
+
+
+# ---- further speeds
+
+
+def test_against_c():
+    text = re.search(
+        r"Against a C kernel.*?we take ([\d.]+) to ([\d.]+) times as long", README, re.S
+    )
+    ratios = [case["ratio_ours_to_c"] for case in read("against_c.json")["cases"].values()]
+    assert_printed(text[1], min(ratios))
+    assert_printed(text[2], max(ratios))
+
+
+def test_scaling():
+    text = re.search(r"Time grows with the power ([\d.]+) to ([\d.]+)", README)
+    powers = [family["exponent"] for family in read("scaling.json")["families"].values()]
+    assert_printed(text[1], min(powers))
+    assert_printed(text[2], max(powers))
+
+
+def test_graph_generation():
+    text = re.search(r"is built in (\d+) s of CPU time and ([\d.]+) GB", README)
+    found = read("graph_generation.json")["imdb"]
+    assert_printed(text[1], found["cpu_seconds"])
+    assert_printed(text[2], found["peak_memory_mb"] / 1000)
