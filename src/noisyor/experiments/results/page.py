@@ -6,7 +6,6 @@ not recorded.
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
 from collections import Counter
@@ -20,23 +19,21 @@ from noisyor.experiments import NAMES, experiment
 from noisyor.experiments.protocol import Choice, Experiment, paper_method
 from noisyor.experiments.records import find_runs, with_mp_phase
 from noisyor.experiments.results.comparison import Entry, entries, is_reproduction
-from noisyor.experiments.results.deconvolution_figures import spare_features
+from noisyor.experiments.results.extras import extra_paragraphs
 from noisyor.experiments.results.judgement import (
     EFFECT_OF_SHARE,
     LIMIT,
     TOO_FEW,
     chance_beyond_limit,
     runs_needed,
-    stat,
 )
-from noisyor.experiments.results.noise_table import noise_table
 from noisyor.experiments.results.page_text import (
     DIFFERENCES,
     INTRODUCTION,
-    NOISES,
     SECTIONS,
+    wrapped,
 )
-from noisyor.experiments.results.paper import CITATION, PaperCell, edges_in_paper, paper_cells
+from noisyor.experiments.results.paper import CITATION, PaperCell, paper_cells
 from noisyor.experiments.results.provenance_table import provenance_table
 from noisyor.experiments.results.terminal import (
     LABELS,
@@ -74,18 +71,15 @@ def document(results: Path) -> str:
     parts = [introduction, _verdicts(tables), DIFFERENCES]
     for name, lines in tables.items():
         title, about = SECTIONS[name]
-        parts += [f"## {title}", _wrapped(about), *_extra(name, runs, lines, results)]
-        parts.append(_section(experiment(name), _of(runs, name), lines))
+        own = _of(runs, name)
+        parts += [f"## {title}", wrapped(about), *extra_paragraphs(name, own, lines, results)]
+        parts.append(_section(experiment(name), own, lines))
     parts.append(provenance_table(runs))
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
 def _of(runs: Sequence[Run], name: str) -> list[Run]:
     return [run for run in runs if run["experiment"] == name]
-
-
-def _wrapped(paragraph: str) -> str:
-    return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)
 
 
 _ENOUGH_FOR_A_SPREAD = 5
@@ -132,120 +126,12 @@ def _verdicts(tables: dict[str, list[Entry]]) -> str:
         counts = [str(found[kind]) for kind in kinds]
         rows.append(f"| {SECTIONS[name][0]} | {' | '.join(counts)} | {none} |")
     total = sum(verdicts[kind] for kind in kinds if kind != TOO_FEW)
-    chance = _wrapped(
+    chance = wrapped(
         f"Of {total} verdicts about {chance_beyond_limit() * total:.0f} would be *better* or "
         f"*worse* by chance alone if nothing differed: of all numbers "
         f"{100 * chance_beyond_limit():.1f} % are more than {LIMIT:g} standard errors apart."
     )
     return "## Verdicts\n\n" + "\n".join(rows) + "\n\n" + chance
-
-
-# ---- what a section has besides its table
-
-
-def _extra(name: str, runs: Sequence[Run], lines: Sequence[Entry], results: Path) -> list[str]:
-    own = _of(runs, name)
-    if name == "tiny20":
-        return [_paired(own)]
-    if name == "text":
-        return [_edges(own)]
-    if name == "bmf":
-        reference = _joint_reference(results / "joint_factorization.json")
-        return [*_noises(name, lines), reference]
-    if name == "overparam":
-        return _noises(name, lines)
-    if name == "deconvolution":
-        return [_spare(own)]
-    return []
-
-
-def _paired(runs: Sequence[Run]) -> str:
-    """Hybrid less mean field on the same splits, from the same start and with the same stop."""
-    found: dict[tuple[Any, ...], dict[str, float]] = {}
-    for run in runs:
-        if run["part"] == "test" and run["steps"] == 1500:
-            key = (run["tolerance"], run["init"], run["seed"])
-            found.setdefault(key, {})[run["method"]] = run["metrics"]["test_elbo"]
-    rows = []
-    for hybrid in ("hybrid-two-stage", "hybrid"):
-        for other in ("vi", "local-vi"):
-            for tolerance in dict.fromkeys(key[0] for key in found):
-                gains = [
-                    bounds[hybrid] - bounds[other]
-                    for key, bounds in found.items()
-                    if key[0] == tolerance and {hybrid, other} <= set(bounds)
-                ]
-                if gains:
-                    rows.append(_paired_row(hybrid, other, tolerance, gains))
-    if not rows:
-        return "Whether hybrid beats mean field is open: no split was run with both."
-    head = [
-        "Whether the hybrid beats mean field, on the same splits and from the same start. The "
-        f"answer is open with fewer than {runs_needed(10)} splits, and where the difference is "
-        f"within {LIMIT:g} standard errors:",
-        "",
-        "| | stop | splits | difference (standard error) | answer |",
-        "| --- | --- | ---: | ---: | --- |",
-    ]
-    return "\n".join([_wrapped(head[0]), *head[1:], *rows])
-
-
-def _paired_row(hybrid: str, other: str, tolerance: float | None, gains: list[float]) -> str:
-    mean, error, n = stat(gains)
-    answer = "open"
-    if n >= runs_needed(10) and abs(mean) > LIMIT * error:
-        answer = "better" if mean > 0 else "worse"
-    stop = "none" if tolerance is None else f"{tolerance:g}"
-    value = f"{mean:+.3f} ({number(error, 3)})"
-    return f"| {hybrid} less {other} | {stop} | {n} | {value} | {answer} |"
-
-
-def _edges(runs: Sequence[Run]) -> str:
-    """Edges of our graphs beside the paper's."""
-    found = {
-        run["case"]: int(run["metrics"]["n_edges"]) for run in runs if "n_edges" in run["metrics"]
-    }
-    parts = [
-        f"{case} {count:,} (paper {edges_in_paper(case):,})"
-        for case, count in sorted(found.items())
-        if edges_in_paper(case)
-    ]
-    return _wrapped(f"Edges of the graph: {'; '.join(parts)}.") if parts else ""
-
-
-def _noises(name: str, lines: Sequence[Entry]) -> list[str]:
-    """The table of noises at the start, and what it says."""
-    about = experiment(name)
-    table = noise_table(lines, about.noises, about.main_metric)
-    return [_wrapped(NOISES[name]), table] if table else []
-
-
-def _joint_reference(path: Path) -> str:
-    """Joint max-product in the paper's order, which `noisyor reproduce` does not have."""
-    if not path.is_file():
-        return ""
-    case = json.loads(path.read_text())["cases"].get("bmf n=100 r=20, two-stage schedule")
-    errors = [run["test_re_pct"] for run in case["runs"]]
-    mean, error, n = stat(errors)
-    cell = next(c for c in paper_cells("bmf") if (c.method, c.case) == ("pmp", "100,20"))
-    return _wrapped(
-        f"Joint max-product (*pmp*) in the paper's order, by a NumPy reference at 100,20: "
-        f"{with_error(mean, error)} % of the entries are wrong over {n} seeds, and the paper has "
-        f"{of_paper(cell)} (`results/joint_factorization.json`). *pmp* in the table is collapsed: "
-        "another algorithm, so it has no verdict, whatever its numbers."
-    )
-
-
-def _spare(runs: Sequence[Run]) -> str:
-    """Whether the feature that matches nothing has the lowest prior, as the paper says."""
-    found = spare_features([run for run in runs if run["part"] == "test"])
-    if not found:
-        return ""
-    lowest = sum(spare.is_lowest for spare in found)
-    return _wrapped(
-        "The paper says that the spare fifth feature always has the lowest prior. That is so in "
-        f"{lowest} of our {len(found)} max-product runs, of all kinds."
-    )
 
 
 # ---- the table of an experiment

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["DIFFERENCES", "INTRODUCTION", "NOISES", "SECTIONS"]
+import textwrap
+
+__all__ = ["DIFFERENCES", "INTRODUCTION", "NOISES", "SECTIONS", "wrapped"]
 
 INTRODUCTION = """\
 # Reproduction of the paper
@@ -123,3 +125,8 @@ SECTIONS = {
     ),
 }
 """Title of each section and what its reader should know."""
+
+
+def wrapped(paragraph: str) -> str:
+    """A paragraph in lines of the page."""
+    return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)
