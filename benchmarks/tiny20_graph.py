@@ -47,7 +47,13 @@ def trained(rows: nor.Observations, split: int) -> dict[str, Any]:
     train, test = rows.split(TRAIN_SHARE, split)
     start = nor.initialize(nor.layered(rows, PROTOCOL.n_layers), "paper-3")
     run = train_phases(
-        start, train, PHASES, learning_rate=PROTOCOL.learning_rate, seed=split, progress=False
+        start,
+        train,
+        PHASES,
+        batch_size=PROTOCOL.batch_size,
+        learning_rate=PROTOCOL.learning_rate,
+        seed=split,
+        progress=False,
     )
     found = {
         phase.name: bounds(result.network, test, phase.name)
