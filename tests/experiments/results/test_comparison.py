@@ -13,6 +13,7 @@ from noisyor.experiments.results.comparison import (
     entries,
     groups,
     is_reproduction,
+    judged,
 )
 from noisyor.experiments.results.judgement import Stat
 from noisyor.experiments.results.paper import paper_cells
@@ -44,6 +45,19 @@ class TestWhatCounts:
             ("mp", "uniform", "paper-3"): None,
         }
         assert all(line.comparison.difference for line in lines if line.metric == "test_elbo")
+
+    def test_a_number_of_the_paper_is_counted_once(self):
+        """Runs that stop and runs that do not have a line each; the one of more runs stands."""
+        stopped = [{**scored(seed, -43.0 - seed / 10), "tolerance": 1e-4} for seed in range(10)]
+        not_stopped = [scored(seed, -99.0) for seed in range(2)]
+        lines = entries(experiment("deconvolution"), merge_runs([*stopped, *not_stopped]))
+        assert sum(line.metric == "test_elbo" for line in lines) == 2
+        found = {cell.metric: line for cell, line in judged(lines).items()}
+        assert set(found) == {"test_elbo", "test_re_pct", "features_iou"}
+        assert (found["test_elbo"].ours.n_runs, found["test_elbo"].comparison.verdict) == (
+            10,
+            "match",
+        )
 
     def test_another_damping_is_a_variant(self):
         about = experiment("deconvolution")

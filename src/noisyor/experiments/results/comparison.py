@@ -22,7 +22,16 @@ from noisyor.experiments.records import with_mp_phase
 from noisyor.experiments.results.judgement import Comparison, Stat, compare, stat
 from noisyor.experiments.results.paper import CITATION, PaperCell, paper_cells
 
-__all__ = ["Entry", "Group", "build_summary", "entries", "groups", "is_reproduction", "order"]
+__all__ = [
+    "Entry",
+    "Group",
+    "build_summary",
+    "entries",
+    "groups",
+    "is_reproduction",
+    "judged",
+    "order",
+]
 
 TRIVIAL = {
     "test_elbo": "trivial_elbo",
@@ -157,10 +166,24 @@ def entries(experiment: Experiment, runs: Sequence[Run]) -> list[Entry]:
     return [line for group in groups(experiment, runs) for line in _lines(experiment, group)]
 
 
+def judged(lines: Sequence[Entry]) -> dict[PaperCell, Entry]:
+    """The line that stands for each of the paper's numbers: of those judged, the one of most runs.
+
+    A number may have several lines, such as those of runs that stop and of runs that do not.
+    """
+    found: dict[PaperCell, Entry] = {}
+    for line in lines:
+        if line.paper is not None and line.comparison.verdict is not None:
+            known = found.get(line.paper)
+            if known is None or line.ours.n_runs > known.ours.n_runs:
+                found[line.paper] = line
+    return found
+
+
 def _lines(experiment: Experiment, group: Group) -> list[Entry]:
     result = []
     substitutes = experiment.substitutes
-    judged = group.reproduction and group.case not in substitutes and "test" in group.chosen
+    has_verdict = group.reproduction and group.case not in substitutes and "test" in group.chosen
     for metric, larger_is_better in experiment.metrics.items():
         values = [run["metrics"].get(metric) for run in group.runs]
         if any(value is None for value in values):
@@ -172,7 +195,7 @@ def _lines(experiment: Experiment, group: Group) -> list[Entry]:
         if TRIVIAL.get(metric) in group.runs[0]["metrics"]:
             trivial = float(np.mean([run["metrics"][TRIVIAL[metric]] for run in group.runs]))
         found = compare(ours, None if group.case in substitutes else paper, larger_is_better)
-        if not judged:
+        if not has_verdict:
             found = found._replace(verdict=None)
         result.append(Entry(group, metric, ours, trivial, paper, found))
     return result

@@ -18,7 +18,7 @@ import numpy as np
 from noisyor.experiments import NAMES, experiment
 from noisyor.experiments.protocol import Choice, Experiment, paper_method
 from noisyor.experiments.records import find_runs, with_mp_phase
-from noisyor.experiments.results.comparison import Entry, entries, is_reproduction
+from noisyor.experiments.results.comparison import Entry, entries, is_reproduction, judged
 from noisyor.experiments.results.extras import extra_paragraphs
 from noisyor.experiments.results.judgement import (
     EFFECT_OF_SHARE,
@@ -109,7 +109,7 @@ def _brackets(lines: Sequence[Entry]) -> str:
 
 
 def _verdicts(tables: dict[str, list[Entry]]) -> str:
-    """How many numbers have which verdict."""
+    """How many numbers have which verdict, each counted once."""
     kinds = ("match", "better", "worse", TOO_FEW)
     rows = [
         f"| numbers of the paper | {' | '.join(kinds)} | no run by its protocol |",
@@ -117,11 +117,11 @@ def _verdicts(tables: dict[str, list[Entry]]) -> str:
     ]
     verdicts: Counter[str | None] = Counter()
     for name, lines in tables.items():
-        found = Counter(line.comparison.verdict for line in lines)
+        of_cells = judged(lines)
+        found = Counter(line.comparison.verdict for line in of_cells.values())
         verdicts += found
-        judged = {line.paper for line in lines if line.comparison.verdict}
         none = sum(
-            cell not in judged for cell in paper_cells(name) if cell.metric != "update_median"
+            cell not in of_cells for cell in paper_cells(name) if cell.metric != "update_median"
         )
         counts = [str(found[kind]) for kind in kinds]
         rows.append(f"| {SECTIONS[name][0]} | {' | '.join(counts)} | {none} |")
