@@ -282,3 +282,16 @@ def test_graph_generation():
     found = read("graph_generation.json")["imdb"]
     assert_printed(text[1], found["cpu_seconds"])
     assert_printed(text[2], found["peak_memory_mb"] / 1000)
+
+
+# ---- other pages
+
+
+def test_tiny20_beside_the_paper():
+    """What the page on topics says of the reproduction is on the page of it."""
+    topics = (ROOT / "docs" / "beyond_topics.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reproduction.md").read_text("utf-8")
+    section = topics.split("## Plain max-product on tiny20")[1].split("\n## ")[0]
+    quoted = re.findall(r"[+-]\d+\.\d+ \(\d\.\d+\)", section)
+    assert len(quoted) == 5
+    assert [number for number in quoted if number not in page] == []
