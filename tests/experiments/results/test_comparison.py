@@ -106,6 +106,15 @@ class TestChoiceOfTheStart:
         assert [group.init for group in found if "test" in group.chosen] == ["paper-1"]
         assert {group.n_starts for group in found} == {3}
 
+    def test_a_start_with_few_runs_does_not_compete_with_one_that_has_enough(self):
+        runs = [scored(seed, -43.0 - seed / 10, "paper-3") for seed in range(10)]
+        few = [scored(seed, -1.0, "paper-4") for seed in range(5)]
+        found = groups(experiment("deconvolution"), runs + few)
+        assert [(g.init, g.n_compared) for g in found if "test" in g.chosen] == [("paper-3", 1)]
+        enough = [*few, scored(5, -1.0, "paper-4")]
+        found = groups(experiment("deconvolution"), runs + enough)
+        assert [(g.init, g.n_compared) for g in found if "test" in g.chosen] == [("paper-4", 2)]
+
     def test_the_bound_of_a_method_is_the_larger_of_both(self):
         bounds = {"paper-1": (-438.5, -437.3), "paper-4": (-438.8, -435.5)}
         runs = [

@@ -5,8 +5,9 @@ reproduction is decided by what the paper says (`is_reproduction`); other groups
 with their difference and without a verdict.
 
 Among the starts of a reproduction the paper's rule chooses: the best mean test result, over the
-seeds that all starts have. What a validation part would have chosen (`RunSpec.part`), which never
-sees the test rows, is shown too.
+seeds that all of them have. A start with fewer runs than a verdict needs does not compete with one
+that has enough. What a validation part would have chosen (`RunSpec.part`), which never sees the
+test rows, is shown too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 
 from noisyor.experiments.protocol import Experiment, paper_method
 from noisyor.experiments.records import with_mp_phase
-from noisyor.experiments.results.judgement import Comparison, Stat, compare, stat
+from noisyor.experiments.results.judgement import Comparison, Stat, compare, runs_needed, stat
 from noisyor.experiments.results.paper import CITATION, PaperCell, paper_cells
 
 __all__ = [
@@ -54,7 +55,7 @@ class Group:
     """Runs that differ in their seed alone.
 
     ``chosen`` by which rules its start is the best of those run: ``"test"``, ``"validation"``;
-    ``n_starts`` how many starts have runs of this kind.
+    ``n_starts`` how many starts have runs of this kind, ``n_compared`` how many of them competed.
     """
 
     case: str
@@ -68,6 +69,7 @@ class Group:
     reproduction: bool
     chosen: tuple[str, ...]
     n_starts: int
+    n_compared: int
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -124,8 +126,9 @@ def groups(experiment: Experiment, runs: Sequence[Run]) -> list[Group]:
             kinds.setdefault(key, {}).setdefault(run["init"], []).append(run)
     found = []
     for kind, by_init in kinds.items():
+        compared = _competing(by_init, runs_needed(experiment.expected_seeds))
         best = {
-            "test": _best(by_init, experiment.main_metric, experiment.metrics),
+            "test": _best(compared, experiment.main_metric, experiment.metrics),
             "validation": _best(by_init, "validation_elbo", {"validation_elbo": True}),
         }
         for init, members in by_init.items():
@@ -136,9 +139,15 @@ def groups(experiment: Experiment, runs: Sequence[Run]) -> list[Group]:
                 reproduction=is_reproduction(experiment, members[0]),
                 chosen=tuple(rule for rule, name in best.items() if name == init),
                 n_starts=len(by_init),
+                n_compared=len(compared),
             )
             found.append(group)
     return found
+
+
+def _competing(by_init: dict[str, list[Run]], enough: int) -> dict[str, list[Run]]:
+    """The starts with ``enough`` runs; all of them where none has."""
+    return {init: runs for init, runs in by_init.items() if len(runs) >= enough} or by_init
 
 
 def _best(by_init: dict[str, list[Run]], metric: str, larger: dict[str, bool]) -> str | None:

@@ -10,17 +10,22 @@ from typing import Any
 import numpy as np
 
 from noisyor.experiments import experiment
-from noisyor.experiments.results.comparison import Entry
+from noisyor.experiments.protocol import paper_method
+from noisyor.experiments.records import with_mp_phase
+from noisyor.experiments.results.comparison import Entry, order
 from noisyor.experiments.results.deconvolution_figures import spare_features
 from noisyor.experiments.results.judgement import LIMIT, runs_needed, stat
 from noisyor.experiments.results.noise_table import noise_table
 from noisyor.experiments.results.page_text import NOISES, wrapped
 from noisyor.experiments.results.paper import edges_in_paper, paper_cells
-from noisyor.experiments.results.terminal import number, of_paper, with_error
+from noisyor.experiments.results.terminal import number, of_paper, seeds, with_error
 
 __all__ = ["extra_paragraphs"]
 
 Run = dict[str, Any]
+
+_MAIN_START = "paper-3"
+"""The start of tiny20 that all splits were run from."""
 
 
 def extra_paragraphs(
@@ -36,7 +41,7 @@ def extra_paragraphs(
     results : folder that also has the files of benchmarks.
     """
     if name == "tiny20":
-        return [_paired(runs), _modes(results / "tiny20_modes.json")]
+        return [_paired(runs), _modes(results / "tiny20_modes.json"), _other_starts(runs)]
     if name == "text":
         return [_edges(runs)]
     if name == "bmf":
@@ -116,6 +121,37 @@ def _modes(path: Path) -> str:
         f"{number(polished)} after single flips that raise it; the paper has {of_paper(cell)} "
         "(`python benchmarks/tiny20_modes.py`, `results/tiny20_modes.json`)."
     )
+
+
+def _other_starts(runs: Sequence[Run]) -> str:
+    """What other starts gave on the splits that they were run on, less `_MAIN_START` there."""
+    found: dict[tuple[str, str], dict[int, dict[str, float]]] = {}
+    for run in with_mp_phase(runs):
+        if run["part"] == "test" and order(run) == "two-stage":
+            own = found.setdefault((paper_method(run["method"]), run["init"]), {})
+            own[run["seed"]] = run["metrics"]
+    rows, ahead = [], []
+    for (method, init), of_start in found.items():
+        main = found.get((method, _MAIN_START), {})
+        common = sorted(set(of_start) & set(main))
+        if init != _MAIN_START and common:
+            gains = [
+                float(np.mean([of_start[seed][name] - main[seed][name] for seed in common]))
+                for name in ("test_elbo", "test_elbo_mp")
+            ]
+            if gains[0] > 0.0:
+                ahead.append(f"{method} from {init}")
+            cells = " | ".join(f"{gain:+.3f}" for gain in gains)
+            rows.append(f"| {method} | {init} | {seeds(common)} | {cells} |")
+    if not rows:
+        return ""
+    about = wrapped(
+        f"Starts other than {_MAIN_START} were run to see whether they explain the Elbo^MP of the "
+        f"hybrid. What they gave, less {_MAIN_START} on the same splits; ahead there, with too few "
+        f"runs for a verdict: {', '.join(ahead) or 'none'}."
+    )
+    head = "| | start | splits | test Elbo | test Elbo^MP |\n| --- | --- | --- | ---: | ---: |"
+    return "\n".join([about, "", head, *rows])
 
 
 def _edges(runs: Sequence[Run]) -> str:

@@ -187,7 +187,13 @@ def _start(about: Experiment, line: Entry) -> str:
     group = line.group
     if group.method == "pmp":
         return group.init
-    rules = [f"best on {rule}" for rule in group.chosen] if group.n_starts > 1 else []
+    rules = [
+        f"best on {rule}"
+        for rule in group.chosen
+        if (group.n_compared if rule == "test" else group.n_starts) > 1
+    ]
+    if group.n_compared == 1 < group.n_starts and "test" in group.chosen:
+        rules.append("alone with enough runs")
     rules.append(f"{group.n_starts} of {len(about.inits(group.method))} run")
     return f"{group.init} ({', '.join(rules)})"
 
