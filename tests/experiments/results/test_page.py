@@ -172,3 +172,15 @@ def test_other_starts_of_tiny20_are_compared_on_the_same_splits(page):
     assert "| mp | paper-4 | 0 | +0.500 | -0.500 |" in text
     assert "| mp | paper-1 | 0 | -0.500 | +0.000 |" in text
     assert "for a verdict: mp from paper-4." in " ".join(text.split())
+
+
+def test_graphs_of_tiny20_are_compared(tmp_path):
+    bounds = {"elbo_mp": -14.5, "elbo_vi": -14.0}
+    both = {
+        "all rows": {"vi": bounds},
+        "training rows": {"vi": {name: value - 1 for name, value in bounds.items()}},
+    }
+    (tmp_path / "tiny20_graph.json").write_text(json.dumps({"splits": {"0": both, "1": both}}))
+    text = " ".join(document(tmp_path).split())
+    assert "Elbo^MP is -14.50 and the Elbo^VI -14.00 on splits 0-1" in text
+    assert "training rows has -15.50 and -15.00" in text
