@@ -82,8 +82,8 @@ NOISES = {
         "Recovered causes by the noise at the start, as for factorisations above; in brackets "
         "standard errors from the paper. PLNT,8 was worse from paper-3, and was run with another "
         "noise for that reason. Then it was run from paper-4, the other start of the paper, which "
-        "ends where the paper does: it was the start and not the noise. After that the other sets "
-        "were begun from paper-4 with eight causes as well."
+        "ends where the paper does: it was the start and not the noise. No other case has been run "
+        "from paper-4 in the paper's order of messages."
     ),
 }
 """Above the tables of `noise_table`."""
