@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -68,6 +69,23 @@ class Prepared:
     def parameters(self) -> Parameters:
         """For max-product, log p(h, x) and sampling."""
         return parameters_of(self.graph, self.network.theta)
+
+    def memory(
+        self,
+        evidence: Evidence,
+        rows: tuple[int, int],
+        maximize_missing: bool,
+        two_stage: bool = False,
+    ) -> AbstractContextManager[Workspace]:
+        """What a thread works in during max-product and polishing, kept for the next time."""
+        return workspace(
+            self.graph,
+            self.idle,
+            evidence,
+            rows,
+            maximize_missing=maximize_missing,
+            two_stage=two_stage,
+        )
 
     @cached_property
     def works(self) -> FloatArray:
@@ -149,14 +167,8 @@ class NumbaEngine:
         )
 
         def block(begin: int, end: int) -> None:
-            with workspace(
-                graph,
-                prepared.idle,
-                evidence,
-                (begin, end),
-                maximize_missing=options.maximize_missing,
-                two_stage=options.two_stage,
-            ) as space:
+            missing, two_stage = options.maximize_missing, options.two_stage
+            with prepared.memory(evidence, (begin, end), missing, two_stage) as space:
                 infer_rows(graph, parameters, evidence, options, key, result, *space, begin, end)
 
         self._share(block, evidence.n_rows)
@@ -169,13 +181,7 @@ class NumbaEngine:
         graph, parameters, states = prepared.graph, prepared.parameters, states.copy()
 
         def block(begin: int, end: int) -> None:
-            with workspace(
-                graph,
-                prepared.idle,
-                evidence,
-                (begin, end),
-                maximize_missing=options.maximize_missing,
-            ) as space:
+            with prepared.memory(evidence, (begin, end), options.maximize_missing) as space:
                 polish_rows(graph, parameters, evidence, states, options, space.work, begin, end)
 
         self._share(block, evidence.n_rows)
