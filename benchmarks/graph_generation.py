@@ -11,54 +11,30 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import multiprocessing
 import os
 import platform
 import resource
 import tempfile
 import time
-from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import scipy
-import scipy.io
 import scipy.sparse as sp
 
+from noisyor import datasets
 from noisyor.network.cooccurrence import layered
 
 PAPER_EDGES = {"tiny20": None, "imdb": 91_234}
 LAYERS = {"tiny20": 3, "imdb": 5}
-DELETED = str.maketrans("", "", "!\"#$%&()*+,-./:;<=>?@[\\]^_{|}~'`")
-ASCII_LOWER = str.maketrans({chr(code): chr(code + 32) for code in range(ord("A"), ord("Z") + 1)})
-N_WORDS, N_TOKENS = 10_000, 500
-
-
-def load_tiny20(data: Path) -> sp.csr_array:
-    return sp.csr_array(scipy.io.loadmat(data / "20news_w100.mat")["documents"].T)
-
-
-def load_imdb(data: Path) -> sp.csr_array:
-    """Training reviews as binary rows; columns 0 (padding) and 1 (unknown) are always off."""
-    with lzma.open(data / "imdb_reviews_train.jsonl.xz", "rt", encoding="utf-8") as lines:
-        texts = [json.loads(line)["text"] for line in lines]
-    tokens = [text.translate(ASCII_LOWER).translate(DELETED).split() for text in texts]
-    frequency = Counter(token for document in tokens for token in document)
-    by_word = sorted(frequency.items(), key=lambda item: item[0].encode(), reverse=True)
-    by_frequency = sorted(by_word, key=lambda item: item[1], reverse=True)  # stable
-    index = {word: 2 + k for k, (word, _) in enumerate(by_frequency[: N_WORDS - 2])}
-    rows = [sorted({index.get(token, 1) for token in doc[:N_TOKENS]} - {1}) for doc in tokens]
-    columns = np.concatenate([np.array(row, dtype=np.int32) for row in rows])
-    ptr = np.cumsum([0, *map(len, rows)])
-    ones = np.ones(len(columns), dtype=np.int8)
-    return sp.csr_array((ones, columns, ptr), shape=(len(rows), N_WORDS))
 
 
 def prepare(name: str, matrix: Path, data: Path) -> None:
-    X = {"tiny20": load_tiny20, "imdb": load_imdb}[name](data)
-    sp.save_npz(matrix, sp.csr_matrix(X))
+    os.environ["NOISYOR_DATA"] = str(data)
+    rows = datasets.load_imdb().train if name == "imdb" else datasets.load_tiny20().observations
+    sp.save_npz(matrix, rows.to_csr())
 
 
 def measure(name: str, matrix: Path, data: Path) -> dict[str, object]:

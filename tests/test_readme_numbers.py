@@ -284,6 +284,13 @@ def test_graph_generation():
     assert_printed(text[2], found["peak_memory_mb"] / 1000)
 
 
+def test_the_timed_graph_is_that_of_the_runs():
+    paths = (ROOT / "results" / "text" / "runs").glob("*_IMDB_*.json")
+    runs = [json.loads(path.read_text("utf-8")) for path in paths]
+    edges = {run["metrics"]["n_edges"] for run in runs}
+    assert edges == {read("graph_generation.json")["imdb"]["edges_with_leaks"]}
+
+
 # ---- other pages
 
 
