@@ -25,10 +25,11 @@ Decided by what the paper says, not by where the numbers end:
   and does not say whether that is the variance; the 0.1 of the authors' software is a width.
   *wide-gaussian*, with 0.1 as the variance, and *uniform*, as in that software, are variants.
 * **Start**: for each method and data set the one with the best mean test Elbo (the larger of both
-  bounds), for overparametrisation the most recovered causes. This is a choice on test rows. Where
-  validation runs exist, the page says what they would have chosen. A start with fewer runs than a
-  verdict needs does not compete with one that has enough. This was added when the other three
-  starts of tiny20 had been run on one split; see what they gave there.
+  bounds), for overparametrisation the most recovered causes, over the seeds that all its starts
+  have. This is a choice on test rows. Where validation runs exist, the page says what they would
+  have chosen. A start with fewer runs than a verdict needs does not compete with one that has
+  enough. This was added when the other three starts of tiny20 had been run on one split; see what
+  they gave there.
 * Steps, rate and batch as printed.
 
 Every run is in a table, also those of variants and other starts. Runs marked † had been taken out
