@@ -117,6 +117,19 @@ def test_verdicts_on_the_paper():
     assert told == {"match": 0, "better": 0, "worse": 0} | found
 
 
+def test_differences_without_a_verdict():
+    apart = [
+        line.comparison.difference
+        for name in NAMES
+        for line in judged(lines_of(name)).values()
+        if line.comparison.verdict == TOO_FEW and abs(line.comparison.difference) > 2
+    ]
+    text = " ".join(README.split())
+    told = re.search(r"\((\d+) of these are more than two .* apart .* behind in (\d+)\)", text)
+    assert int(told[1]) == len(apart)
+    assert int(told[2]) == sum(difference < 0 for difference in apart)
+
+
 def test_noise_of_the_papers_factorisations():
     best = [
         line

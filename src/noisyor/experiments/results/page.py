@@ -131,7 +131,41 @@ def _verdicts(tables: dict[str, list[Entry]]) -> str:
         f"*worse* by chance alone if nothing differed: of all numbers "
         f"{100 * chance_beyond_limit():.1f} % are more than {LIMIT:g} standard errors apart."
     )
-    return "## Verdicts\n\n" + "\n".join(rows) + "\n\n" + chance
+    parts = ["## Verdicts", "\n".join(rows), chance, _apart_without_verdict(tables)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _apart_without_verdict(tables: dict[str, list[Entry]]) -> str:
+    """Numbers that are beyond the limit, but have too few runs: no verdict must not hide them."""
+    apart = [
+        line
+        for lines in tables.values()
+        for line in judged(lines).values()
+        if line.comparison.verdict == TOO_FEW and abs(line.comparison.difference or 0.0) > LIMIT
+    ]
+    if not apart:
+        return ""
+    rows = [
+        "| case | method, steps | metric | runs | ours | paper | diff. |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for line in apart:
+        cells = [
+            line.group.case,
+            f"{paper_method(line.group.method)}, {line.group.steps:,}",
+            LABELS[line.metric],
+            str(line.ours.n_runs),
+            with_error(line.ours.mean, line.ours.error),
+            of_paper(line.paper),
+            difference(line),
+        ]
+        rows.append("| " + " | ".join(cells) + " |")
+    behind = sum((line.comparison.difference or 0.0) < 0 for line in apart)
+    text = (
+        f"Without a verdict, as there are too few runs, yet more than {LIMIT:g} standard errors "
+        f"apart ({len(apart)}, ours behind in {behind}):"
+    )
+    return wrapped(text) + "\n\n" + "\n".join(rows)
 
 
 # ---- the table of an experiment
