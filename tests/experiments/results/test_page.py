@@ -128,6 +128,24 @@ def test_what_was_filled_in_from_history_is_marked(page):
     assert "| 0 † |" in line(text, "| BD | mp, 3,000 |", "test Elbo")
 
 
+def test_overparametrisations_from_both_starts_are_set_side_by_side(page):
+    text = page(
+        *(
+            run(seed, init, case=case, steps=45_000, experiment="overparam", recovered=found)
+            for case, init, found in (
+                ("PLNT,8", "paper-3", 5.0),
+                ("PLNT,8", "paper-4", 7.0),
+                ("IMG,8", "paper-3", 6.0),
+            )
+            for seed in (0, 1)
+        )
+    )
+    table = text.split("got a second chance.")[1].split("| case |")[0]
+    row = "| PLNT,8 | 5.00 (0.00), seeds 0-1 | 7.00 (0.00), seeds 0-1 | 6.60 (0.09) |"
+    assert row in table
+    assert "IMG,8" not in table
+
+
 @pytest.mark.parametrize(("splits", "answer"), [(5, "open"), (6, "better")])
 def test_whether_the_hybrid_wins_is_open_until_enough_splits_are_run(page, splits, answer):
     records = [

@@ -16,7 +16,7 @@ from noisyor.experiments.results.comparison import Entry, order
 from noisyor.experiments.results.deconvolution_figures import spare_features
 from noisyor.experiments.results.judgement import LIMIT, runs_needed, stat
 from noisyor.experiments.results.noise_table import noise_table
-from noisyor.experiments.results.page_text import NOISES, wrapped
+from noisyor.experiments.results.page_text import NOISES, SECOND_START, wrapped
 from noisyor.experiments.results.paper import edges_in_paper, paper_cells
 from noisyor.experiments.results.terminal import number, of_paper, seeds, with_error
 
@@ -53,7 +53,7 @@ def extra_paragraphs(
         reference = _joint_reference(results / "joint_factorization.json")
         return [*_noises(name, lines), reference]
     if name == "overparam":
-        return _noises(name, lines)
+        return [_second_start(lines), *_noises(name, lines)]
     if name == "deconvolution":
         return [_spare(runs)]
     return []
@@ -188,6 +188,30 @@ def _edges(runs: Sequence[Run]) -> str:
         if edges_in_paper(case)
     ]
     return wrapped(f"Edges of the graph: {'; '.join(parts)}.") if parts else ""
+
+
+def _second_start(lines: Sequence[Entry]) -> str:
+    """Recovered causes by start, of the cases that were run from both by the paper's protocol."""
+    about = experiment("overparam")
+    inits = about.inits("mp")
+    found: dict[str, dict[str, Entry]] = {}
+    for line in lines:
+        group = line.group
+        if group.reproduction and group.tolerance is None and line.metric == about.main_metric:
+            found.setdefault(group.case, {})[group.init] = line
+    rows = []
+    for case, by_init in found.items():
+        if len(by_init) == len(inits):
+            of_inits = [by_init[init] for init in inits]
+            cells = [
+                f"{with_error(line.ours.mean, line.ours.error)}, seeds {seeds(line.group.seeds)}"
+                for line in of_inits
+            ]
+            rows.append(f"| {case} | {' | '.join(cells)} | {of_paper(of_inits[0].paper)} |")
+    if not rows:
+        return ""
+    head = [f"| | {' | '.join(inits)} | paper |", "| --- |" + " --- |" * len(inits) + " ---: |"]
+    return wrapped(SECOND_START) + "\n\n" + "\n".join([*head, *rows])
 
 
 def _noises(name: str, lines: Sequence[Entry]) -> list[str]:
