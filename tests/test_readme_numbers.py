@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,7 @@ def test_real_data(file):
     assert int(size) == found["methods"]["mixture"]["n_classes"]
 
 
+@cache
 def lines_of(name):
     """Lines of the page of reproductions of an experiment."""
     runs = find_runs(ROOT / "results")
