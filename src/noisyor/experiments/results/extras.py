@@ -193,11 +193,12 @@ def _edges(runs: Sequence[Run]) -> str:
 def _second_start(lines: Sequence[Entry]) -> str:
     """Recovered causes by start, of the cases that were run from both by the paper's protocol."""
     about = experiment("overparam")
-    inits = about.inits("mp")
+    inits = about.inits("mp-two-stage")
     found: dict[str, dict[str, Entry]] = {}
     for line in lines:
         group = line.group
-        if group.reproduction and group.tolerance is None and line.metric == about.main_metric:
+        right = group.reproduction and (group.method, group.tolerance) == ("mp-two-stage", None)
+        if right and line.metric == about.main_metric:
             found.setdefault(group.case, {})[group.init] = line
     rows = []
     for case, by_init in found.items():

@@ -86,6 +86,7 @@ NOISES = {
         "matters besides is open."
     ),
 }
+"""Above the tables of `noise_table`."""
 
 SECOND_START = (
     "The paper has two starts here, paper-3 and paper-4, and does not say which number is from "
@@ -94,7 +95,7 @@ SECOND_START = (
     "favours ours: a case that was behind by chance got a second chance. Recovered causes, in the "
     "paper's order of messages:"
 )
-"""Above the tables of `noise_table`."""
+"""Above the table of overparametrisations by start."""
 
 SECTIONS = {
     "tiny20": (
