@@ -12,8 +12,8 @@ import numpy.typing as npt
 import noisyor as nor
 from graph_generation import load_imdb, load_tiny20
 from noisyor.data.observations import Observations
-from noisyor.network.cooccurrence import layered
-from noisyor.network.graph import Network
+from noisyor.model.cooccurrence import layered
+from noisyor.model.graph import Network
 
 BMF_SIZES = [(100, 20), (200, 120), (400, 80), (400, 240)]
 BMF_BATCH = 20

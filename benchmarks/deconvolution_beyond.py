@@ -26,7 +26,7 @@ from noisyor.metrics import (
     reconstruction_error,
     threshold_features,
 )
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 
 def scores(network: Network, rows: Observations, true: Any) -> dict[str, float]:

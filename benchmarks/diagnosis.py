@@ -28,8 +28,8 @@ from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.datasets import load_hpo
 from noisyor.diagnosis.patients import Patients, naive_bayes, simulate_patients
-from noisyor.network.builders import from_edges
-from noisyor.network.graph import Network
+from noisyor.model.builders import from_edges
+from noisyor.model.graph import Network
 
 CHAINS = 32
 EXACT_PATIENTS = 20

@@ -27,7 +27,7 @@ from _measure import Machine, arguments, significant, write
 from _problems import bmf, bmf_data, bmf_near_truth, data_directory, tiny20
 from graph_generation import load_tiny20
 from noisyor.data.observations import Observations
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 from posterior_calibration import problems
 
 ROWS = 200

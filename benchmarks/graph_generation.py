@@ -25,7 +25,7 @@ import scipy
 import scipy.sparse as sp
 
 from noisyor import datasets
-from noisyor.network.cooccurrence import layered
+from noisyor.model.cooccurrence import layered
 
 PAPER_EDGES = {"tiny20": None, "imdb": 91_234}
 LAYERS = {"tiny20": 3, "imdb": 5}

@@ -25,7 +25,7 @@ from noisyor.data.observations import Observations
 from noisyor.datasets.bmf import generate_bmf
 from noisyor.experiments.overparam import TRAIN_SHARE
 from noisyor.metrics import factorization_error, recovered_parameters
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 from noisyor.search import factor_start as warm_start
 from noisyor.search.factors import FoundFactors, search_factors
 

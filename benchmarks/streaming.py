@@ -21,7 +21,7 @@ import scipy.sparse as sp
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor.engines.registry import get_engine
-from noisyor.network.parameters import probability_from_theta
+from noisyor.model.parameters import probability_from_theta
 
 N_VISIBLE, N_HIDDEN = 10_000, 1_000
 CHILDREN = 40

@@ -31,8 +31,8 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.train import train
 from noisyor.metrics import independent_score
-from noisyor.network.cooccurrence import layered
-from noisyor.network.graph import Network
+from noisyor.model.cooccurrence import layered
+from noisyor.model.graph import Network
 from noisyor.search.count_start import start_from_counts
 
 KEPT_SHARE = 0.9

@@ -9,7 +9,7 @@ from . import inference as inference
 from . import io as io
 from . import learning as learning
 from . import metrics as metrics
-from . import network as network
+from . import model as model
 from . import report as report
 from . import search as search
 from . import tables as tables
@@ -36,10 +36,10 @@ from .learning.recipes.fit import learn_network as learn_network
 from .learning.recipes.topics import learn_topics as learn_topics
 from .learning.stream import train_stream as train_stream
 from .learning.train import train as train
-from .network.builders import bipartite as bipartite
-from .network.builders import convolutional as convolutional
-from .network.builders import from_edges as from_edges
-from .network.cooccurrence import layered as layered
-from .network.forward import sample as sample
-from .network.graph import Network as Network
+from .model.builders import bipartite as bipartite
+from .model.builders import convolutional as convolutional
+from .model.builders import from_edges as from_edges
+from .model.cooccurrence import layered as layered
+from .model.forward import sample as sample
+from .model.graph import Network as Network
 from .tables.read import read_table as read_table

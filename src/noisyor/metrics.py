@@ -16,9 +16,9 @@ from noisyor._util.sparse import dense_of
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.inference.evaluate import Score
-from noisyor.network.boolean import binary_array, boolean_convolution, boolean_product
-from noisyor.network.graph import Network
-from noisyor.network.layout import ConvolutionalLayout
+from noisyor.model.boolean import binary_array, boolean_convolution, boolean_product
+from noisyor.model.graph import Network
+from noisyor.model.layout import ConvolutionalLayout
 
 __all__ = [
     "FeatureMatch",

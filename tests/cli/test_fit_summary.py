@@ -5,7 +5,7 @@ import pytest
 
 from noisyor.cli.fitting.summary import _causes, _number_lines
 from noisyor.cli.main import main
-from noisyor.network.builders import bipartite
+from noisyor.model.builders import bipartite
 
 ONE = {"n_components": 1, "log_p": -9.0, "standard_error": 0.1, "below": 2.0, "error": 0.3}
 TWO = {"n_components": 2, "log_p": -7.0, "standard_error": 0.1, "below": 0.0, "error": 0.0}

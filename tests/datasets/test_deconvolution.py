@@ -9,7 +9,7 @@ from noisyor.datasets.deconvolution import (
     true_features,
 )
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network.boolean import boolean_convolution
+from noisyor.model.boolean import boolean_convolution
 
 
 def test_images_are_their_stamps():

@@ -9,7 +9,7 @@ import noisyor as nor
 from noisyor.diagnosis.belief import believe
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.exact import enumerate_posterior
-from noisyor.network.subnetwork import relevant_subnetwork
+from noisyor.model.subnetwork import relevant_subnetwork
 
 
 def test_sweeps_agree_with_enumeration_within_their_errors(clinic, deep):

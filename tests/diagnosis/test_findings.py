@@ -9,7 +9,7 @@ from noisyor.diagnosis.findings import (
     with_finding,
 )
 from noisyor.errors import InvalidDataError
-from noisyor.network.labels import visible_label
+from noisyor.model.labels import visible_label
 
 
 def test_found_in_any_case_or_by_number(clinic, deep):

@@ -13,7 +13,7 @@ from noisyor.diagnosis.findings import with_finding
 from noisyor.diagnosis.outlook import interview
 from noisyor.errors import InvalidDataError
 from noisyor.inference.exact import configurations_of, enumerate_posterior, log_joint_table
-from noisyor.network.forward import visible_probability
+from noisyor.model.forward import visible_probability
 
 
 def chance_of(network, row, finding) -> float:

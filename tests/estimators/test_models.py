@@ -24,7 +24,7 @@ def test_rows_are_reconstructed_from_their_causes(X):
     assert set(np.unique(rows)) == {0, 1}
     assert (rows != X).mean() < 0.06  # 3 % of the entries are flipped
     probability = model.set_params(output="probability").inverse_transform(causes)
-    np.testing.assert_allclose(probability, nor.network.visible_probability(model.network_, causes))
+    np.testing.assert_allclose(probability, nor.model.visible_probability(model.network_, causes))
 
 
 def test_the_number_of_factors_is_checked(X):

@@ -15,7 +15,7 @@ from noisyor.experiments.layered import run_layered
 from noisyor.experiments.one_layer import NOISES, Verdict, run_one_layer
 from noisyor.experiments.protocol import Choice, Context, RunSpec
 from noisyor.learning.initialize import SETTINGS, initialize
-from noisyor.network.builders import bipartite
+from noisyor.model.builders import bipartite
 
 # As printed: updates by max-product, rate, rows of a batch, share of rows to train on.
 PAPER = {

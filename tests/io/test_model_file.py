@@ -17,7 +17,7 @@ import noisyor._util.atomic
 from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.io.model_file import FORMAT, load_model, load_network, read_metadata, save_network
 from noisyor.io.sealed_file import _seal
-from noisyor.network.builders import bipartite, from_edges
+from noisyor.model.builders import bipartite, from_edges
 
 
 class TestRoundTrip:

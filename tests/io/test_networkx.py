@@ -9,9 +9,9 @@ import pytest
 
 from noisyor.errors import InvalidNetworkError, MissingExtraError
 from noisyor.io.networkx import from_networkx, to_networkx
-from noisyor.network.builders import bipartite, convolutional, from_edges
-from noisyor.network.cooccurrence import layered
-from noisyor.network.graph import Network
+from noisyor.model.builders import bipartite, convolutional, from_edges
+from noisyor.model.cooccurrence import layered
+from noisyor.model.graph import Network
 
 
 def assert_same(one: Network, other: Network) -> None:

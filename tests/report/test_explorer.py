@@ -7,7 +7,7 @@ import pytest
 
 import noisyor as nor
 from noisyor.diagnosis.attribution import attribute_findings
-from noisyor.network.labels import hidden_names
+from noisyor.model.labels import hidden_names
 from noisyor.report.explorer import Caps, cause_names, explorer_data, reach_of
 from noisyor.report.quality import explain_rows
 from noisyor.report.words import Words
@@ -28,7 +28,7 @@ def explorer(example, **caps) -> dict:
         WORDS,
         cause_names(network, "topics", False, reach_of(network)),
         reach_of(network),
-        nor.network.prior_marginals(network),
+        nor.model.prior_marginals(network),
         rows,
         attribute_findings(network, rows.observations, rows.states).chains(),
         None,

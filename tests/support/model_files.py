@@ -12,8 +12,8 @@ from safetensors.numpy import load, save
 from noisyor.errors import ModelFileError
 from noisyor.io.model_file import load_network
 from noisyor.io.sealed_file import _ENTRY, _canonical, _digest, _header, _seal
-from noisyor.network.builders import bipartite, convolutional, from_edges
-from noisyor.network.graph import Network
+from noisyor.model.builders import bipartite, convolutional, from_edges
+from noisyor.model.graph import Network
 
 RANDOM = np.random.default_rng(0)
 

@@ -81,7 +81,7 @@ def impute(
     from noisyor.inference.predict import predict_visible
     from noisyor.io.model_file import load_model
     from noisyor.io.provenance import mapping_in
-    from noisyor.network.labels import visible_label
+    from noisyor.model.labels import visible_label
 
     saved = load_model(model)
     table = read_for(saved, data, reading)

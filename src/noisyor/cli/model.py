@@ -177,8 +177,8 @@ def sample(
     from noisyor._util.atomic import write_atomically
     from noisyor._util.paths import real_path
     from noisyor.io.model_file import load_network
-    from noisyor.network.forward import sample as draw
-    from noisyor.network.labels import hidden_label, visible_label
+    from noisyor.model.forward import sample as draw
+    from noisyor.model.labels import hidden_label, visible_label
 
     network = load_network(model)
     if any(path.suffix.lower() in (".npy", ".csv") for path in targets):
@@ -280,8 +280,8 @@ def info(model: Path, top: int, as_json: bool) -> None:
     """
     from noisyor.io.model_file import load_model
     from noisyor.io.provenance import topic_words_of
-    from noisyor.network.forward import edge_matrix
-    from noisyor.network.labels import hidden_label, strongest_visibles, visible_label
+    from noisyor.model.forward import edge_matrix
+    from noisyor.model.labels import hidden_label, strongest_visibles, visible_label
 
     network, metadata = load_model(model)
     prior = network.prior_probability

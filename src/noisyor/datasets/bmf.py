@@ -28,7 +28,7 @@ class BmfData:
     --------
     >>> import noisyor as nor
     >>> data = nor.datasets.generate_bmf(n=6, r=2)
-    >>> bool((nor.network.boolean_product(data.U_train, data.V) == data.train).all())
+    >>> bool((nor.model.boolean_product(data.U_train, data.V) == data.train).all())
     True
     """
 

@@ -17,7 +17,7 @@ from noisyor._util.compression import existing
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.datasets.download import fetch
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network.boolean import boolean_convolution
+from noisyor.model.boolean import boolean_convolution
 
 __all__ = [
     "DeconvolutionData",
@@ -81,7 +81,7 @@ class DeconvolutionData(DeconvolutionProblem):
     --------
     >>> import noisyor as nor
     >>> data = nor.datasets.generate_deconvolution(n_images=3)
-    >>> images = nor.network.boolean_convolution(data.states, data.features)
+    >>> images = nor.model.boolean_convolution(data.states, data.features)
     >>> bool((images == data.images).all())
     True
     """

@@ -36,9 +36,9 @@ from noisyor.metrics import (
     threshold_features,
     trivial_reference,
 )
-from noisyor.network.builders import convolutional
-from noisyor.network.graph import Network
-from noisyor.network.layout import state_shape
+from noisyor.model.builders import convolutional
+from noisyor.model.graph import Network
+from noisyor.model.layout import state_shape
 
 __all__ = ["ALGORITHMS", "DEFAULT_STEPS", "EXPERIMENT", "SHAPES", "DemoResult", "run_demo"]
 

@@ -24,7 +24,7 @@ from noisyor.inference.exact import (
     n_configurations,
 )
 from noisyor.inference.marginals import marginals
-from noisyor.network.subnetwork import Subnetwork
+from noisyor.model.subnetwork import Subnetwork
 
 __all__ = ["Belief", "RankingMethod", "believe", "enumerable"]
 

@@ -17,8 +17,8 @@ from noisyor.diagnosis.findings import (
 )
 from noisyor.diagnosis.ranking import Differential, differential
 from noisyor.engines.contract import EngineLike
-from noisyor.network.graph import Network
-from noisyor.network.labels import hidden_label, visible_label
+from noisyor.model.graph import Network
+from noisyor.model.labels import hidden_label, visible_label
 
 __all__ = ["CauseShift", "Counterfactual", "cause_shifts", "what_if"]
 

@@ -23,8 +23,8 @@ from noisyor.diagnosis.ontology import Ontology, read_ontology
 from noisyor.diagnosis.ranking import Differential, differential
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
-from noisyor.network.builders import from_edges
-from noisyor.network.graph import Network
+from noisyor.model.builders import from_edges
+from noisyor.model.graph import Network
 
 __all__ = [
     "diagnose",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from noisyor.data.columns import suggest
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 __all__ = [
     "FindingState",

@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray
 from noisyor._util.numerics import entropy_bits
 from noisyor.diagnosis.belief import Belief
-from noisyor.network.forward import edge_matrix
-from noisyor.network.graph import Network
+from noisyor.model.forward import edge_matrix
+from noisyor.model.graph import Network
 
 __all__ = ["Edges", "Forecast", "forecast"]
 

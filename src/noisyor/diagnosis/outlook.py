@@ -20,10 +20,10 @@ from noisyor.diagnosis.forecast import Edges, Forecast, forecast
 from noisyor.diagnosis.ranking import Cause, Differential, rank_causes
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
-from noisyor.network.forward import prior_marginals, sample
-from noisyor.network.graph import Network
-from noisyor.network.labels import hidden_label, visible_label
-from noisyor.network.subnetwork import Subnetwork, relevant_subnetwork
+from noisyor.model.forward import prior_marginals, sample
+from noisyor.model.graph import Network
+from noisyor.model.labels import hidden_label, visible_label
+from noisyor.model.subnetwork import Subnetwork, relevant_subnetwork
 
 __all__ = ["Interview", "Interviewer", "LikelyFinding", "Question", "interview"]
 

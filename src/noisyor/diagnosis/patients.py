@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.network.forward import edge_matrix
-from noisyor.network.graph import Network
+from noisyor.model.forward import edge_matrix
+from noisyor.model.graph import Network
 
 __all__ = ["Patients", "naive_bayes", "simulate_patients"]
 

@@ -19,10 +19,10 @@ from noisyor.diagnosis.belief import Belief, RankingMethod, believe
 from noisyor.diagnosis.findings import present_findings
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
-from noisyor.network.forward import prior_marginals
-from noisyor.network.graph import Network
-from noisyor.network.labels import hidden_label, visible_label
-from noisyor.network.subnetwork import Subnetwork, relevant_subnetwork
+from noisyor.model.forward import prior_marginals
+from noisyor.model.graph import Network
+from noisyor.model.labels import hidden_label, visible_label
+from noisyor.model.subnetwork import Subnetwork, relevant_subnetwork
 
 __all__ = ["Cause", "Differential", "ExplainedFinding", "differential", "rank_causes"]
 

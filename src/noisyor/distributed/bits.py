@@ -19,7 +19,7 @@ from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
 from noisyor.engines.noise import combine, uniform
 from noisyor.engines.registry import Runner
 from noisyor.inference.method import Method
-from noisyor.network.builders import bipartite
+from noisyor.model.builders import bipartite
 
 __all__ = ["bits_of", "describe_machine"]
 

@@ -35,7 +35,7 @@ from noisyor.inference.marginals import METHODS, MarginalMethod, Marginals
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Bounds, Method
 from noisyor.inference.posterior import Posterior, concatenate
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 __all__ = ["evaluate", "explain", "marginals", "mean_bound"]
 

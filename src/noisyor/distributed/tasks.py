@@ -24,7 +24,7 @@ from noisyor.inference.marginals import marginals
 from noisyor.inference.method import Method
 from noisyor.inference.posterior import Posterior
 from noisyor.learning.checkpoint import rows_identity
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 __all__ = ["Job", "RowBounds", "add_up", "add_up_gradient", "bound_rows", "explain_rows"]
 

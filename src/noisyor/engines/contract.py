@@ -46,7 +46,7 @@ from noisyor.engines.values import (
     PolishOptions,
     WarmState,
 )
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 __all__ = [
     "FREE",

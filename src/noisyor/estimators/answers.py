@@ -26,9 +26,9 @@ from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.inference.posterior import Posterior
 from noisyor.inference.predict import predict_visible
-from noisyor.network.forward import visible_probability
-from noisyor.network.graph import Network
-from noisyor.network.labels import hidden_names
+from noisyor.model.forward import visible_probability
+from noisyor.model.graph import Network
+from noisyor.model.labels import hidden_names
 
 __all__ = ["Answers"]
 

@@ -48,8 +48,8 @@ from noisyor.learning.options import TrainOptions
 from noisyor.learning.recipes.fit import FitResult
 from noisyor.learning.state import History
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream
-from noisyor.network.forward import edge_matrix
-from noisyor.network.graph import Network
+from noisyor.model.forward import edge_matrix
+from noisyor.model.graph import Network
 
 __all__ = ["NoisyOrEstimator"]
 

@@ -17,12 +17,12 @@ from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.io.provenance import TOPIC_WORDS, topic_words_of
 from noisyor.learning.recipes.fit import FitResult
 from noisyor.learning.recipes.topics import learn_topics
-from noisyor.network.forward import edge_matrix
-from noisyor.network.graph import Network
-from noisyor.network.labels import hidden_names
-from noisyor.network.layout import BipartiteLayout
-from noisyor.network.parameters import theta_from_probability
-from noisyor.network.words import topic_words
+from noisyor.model.forward import edge_matrix
+from noisyor.model.graph import Network
+from noisyor.model.labels import hidden_names
+from noisyor.model.layout import BipartiteLayout
+from noisyor.model.parameters import theta_from_probability
+from noisyor.model.words import topic_words
 
 __all__ = ["TopicModel"]
 

@@ -30,8 +30,8 @@ from noisyor.experiments.one_layer import (
 from noisyor.experiments.protocol import ALL_INITS, Choice, Context, Experiment, Outcome, RunSpec
 from noisyor.inference.joint_max_product import Factorization, factorize
 from noisyor.metrics import factorization_error, reconstruction_error
-from noisyor.network.builders import bipartite
-from noisyor.network.graph import Network
+from noisyor.model.builders import bipartite
+from noisyor.model.graph import Network
 
 __all__ = ["EXPERIMENT", "PROTOCOL"]
 

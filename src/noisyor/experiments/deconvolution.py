@@ -41,9 +41,9 @@ from noisyor.metrics import (
     reconstruction_error,
     threshold_features,
 )
-from noisyor.network.builders import convolutional
-from noisyor.network.graph import Network
-from noisyor.network.parameters import probability_from_theta
+from noisyor.model.builders import convolutional
+from noisyor.model.graph import Network
+from noisyor.model.parameters import probability_from_theta
 
 __all__ = ["EXPERIMENT", "FEATURE_SHAPE", "N_COMPONENTS", "PROTOCOL", "TRAIN_SHARE"]
 

@@ -11,8 +11,8 @@ from noisyor.experiments.phases import elbos, learn, outcome_of, phases_of, spli
 from noisyor.experiments.protocol import MP_PHASE, Context, Outcome, RunSpec
 from noisyor.learning.initialize import initialize
 from noisyor.metrics import independent_score
-from noisyor.network.cooccurrence import layered
-from noisyor.network.graph import Network
+from noisyor.model.cooccurrence import layered
+from noisyor.model.graph import Network
 
 __all__ = ["LayeredProtocol", "run_layered"]
 

@@ -24,7 +24,7 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.initialize import Noise, initialize
 from noisyor.metrics import reconstruction_error, trivial_reference
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 __all__ = [
     "NOISES",

@@ -29,9 +29,9 @@ from noisyor.experiments.protocol import (
     known_datasets,
 )
 from noisyor.metrics import full_recovery, recovered_parameters
-from noisyor.network.builders import bipartite
-from noisyor.network.graph import Network
-from noisyor.network.parameters import probability_from_theta
+from noisyor.model.builders import bipartite
+from noisyor.model.graph import Network
+from noisyor.model.parameters import probability_from_theta
 
 __all__ = ["COMPONENTS", "DATASETS", "EXPERIMENT", "PROTOCOL", "TRAIN_SHARE"]
 

@@ -14,7 +14,7 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.phases import Phase, PhasedRun, train_phases
 from noisyor.learning.state import StepInfo
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 __all__ = [
     "VALIDATION_SHARE",

@@ -15,7 +15,7 @@ from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Bounds, Method
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 
 @dataclass(frozen=True, eq=False)

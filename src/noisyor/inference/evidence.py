@@ -26,7 +26,7 @@ from noisyor.inference.evaluate import Score
 from noisyor.inference.explain import hidden_evidence
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.posterior import Posterior, row_blocks
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 _POLISH = 20
 _BLOCK_ROWS = 256

@@ -23,7 +23,7 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.numerics import log_expm1, log_one_minus_exp
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 MAX_HIDDEN = 20
 

@@ -15,7 +15,7 @@ from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.inference.posterior import Posterior
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 
 def explain(

@@ -31,8 +31,8 @@ from noisyor.engines.contract import EngineLike, JointOptions, JointResult, Join
 from noisyor.engines.noise import combine, logistic
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network.boolean import boolean_convolution
-from noisyor.network.layout import state_shape
+from noisyor.model.boolean import boolean_convolution
+from noisyor.model.layout import state_shape
 
 __all__ = ["Factorization", "JointMaxProduct", "deconvolve", "factorize"]
 

@@ -25,7 +25,7 @@ from noisyor.inference.exact import (
 )
 from noisyor.inference.posterior import row_blocks
 from noisyor.inference.weighted import content_ids, few_configurations
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 _EFFORT: dict[str, Any] = {"n_samples": 8, "n_expansions": 16, "n_chains": 8, "n_steps": 16}
 _EFFORT_IF_LARGE: dict[str, Any] = {"n_samples": 4, "n_expansions": 8, "n_chains": 4, "n_steps": 16}

@@ -16,7 +16,7 @@ from noisyor.inference.evidence import Starts, explore_configurations
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 MarginalMethod = Literal["chains", "set", "weighted", "samples", "mean-field"]
 METHODS: tuple[MarginalMethod, ...] = ("chains", "set", "weighted", "samples", "mean-field")

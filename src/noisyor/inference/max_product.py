@@ -28,7 +28,7 @@ from noisyor.engines.contract import (
 from noisyor.engines.registry import Runner
 from noisyor.inference.method import BatchGradient, Bounds
 from noisyor.inference.posterior import Posterior, concatenate, of_distinct, row_blocks
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 POLISH = 20
 """Sweeps of single flips after max-product; far fewer are enough for most rows."""

@@ -23,7 +23,7 @@ from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.method import BatchGradient, Bounds
 from noisyor.inference.posterior import Posterior, concatenate, of_distinct, row_blocks
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 _R_SHARE = 0.01
 _R_TOLERANCE = 1e-6

@@ -8,7 +8,7 @@ from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, GradientSum, WarmState
 from noisyor.inference.posterior import Posterior
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 
 class Gradient(NamedTuple):

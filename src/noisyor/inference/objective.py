@@ -14,7 +14,7 @@ from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
 from noisyor.inference.method import Gradient
 from noisyor.inference.posterior import Posterior
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 
 def log_joint(

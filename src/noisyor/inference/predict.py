@@ -22,8 +22,8 @@ from noisyor.inference.weighted import (
     possible,
     weighted_states,
 )
-from noisyor.network.forward import visible_probability
-from noisyor.network.graph import Network
+from noisyor.model.forward import visible_probability
+from noisyor.model.graph import Network
 
 PredictionMethod = Literal["auto", "exact", "samples"]
 _METHODS = ("auto", "exact", "samples")

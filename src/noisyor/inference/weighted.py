@@ -23,7 +23,7 @@ from noisyor.engines.registry import Runner
 from noisyor.inference.evidence import find_starts
 from noisyor.inference.exact import configurations_of, log_joint_table
 from noisyor.inference.posterior import row_blocks
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 __all__ = ["WeightedStates", "content_ids", "few_configurations", "possible", "weighted_states"]
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.io.networkx import to_networkx
-from noisyor.network.graph import Network
-from noisyor.network.labels import hidden_label, visible_label
-from noisyor.network.parameters import failure_from_theta, probability_from_theta
+from noisyor.model.graph import Network
+from noisyor.model.labels import hidden_label, visible_label
+from noisyor.model.parameters import failure_from_theta, probability_from_theta
 
 __all__ = ["TARGETS", "export_network"]
 

@@ -23,8 +23,8 @@ from noisyor.io.sealed_file import (
     read_sealed,
     write_sealed,
 )
-from noisyor.network.graph import Network
-from noisyor.network.layout import layout_from_json, layout_to_json
+from noisyor.model.graph import Network
+from noisyor.model.layout import layout_from_json, layout_to_json
 
 __all__ = [
     "FORMAT",

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import IntArray, LongArray
 from noisyor.errors import InvalidNetworkError, MissingExtraError
-from noisyor.network.graph import Network
-from noisyor.network.layout import Layout, layout_from_json, layout_to_json
-from noisyor.network.parameters import (
+from noisyor.model.graph import Network
+from noisyor.model.layout import Layout, layout_from_json, layout_to_json
+from noisyor.model.parameters import (
     failure_from_theta,
     probability_from_theta,
     theta_from_failure,

@@ -13,8 +13,8 @@ import numpy as np
 
 from noisyor.errors import InvalidNetworkError, MissingExtraError
 from noisyor.io.networkx import node_keys
-from noisyor.network.builders import from_edges
-from noisyor.network.graph import Network
+from noisyor.model.builders import from_edges
+from noisyor.model.graph import Network
 
 __all__ = ["from_pgmpy", "to_pgmpy"]
 

@@ -15,7 +15,7 @@ from noisyor.inference.evaluate import Score
 from noisyor.inference.likelihood import LogProbability, log_probability
 from noisyor.inference.max_product import method_for
 from noisyor.metrics import independent_score
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 __all__ = ["Judgement", "hold_out", "judge"]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 __all__ = ["BetaPrior", "smoothing_prior"]
 

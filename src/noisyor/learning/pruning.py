@@ -18,9 +18,9 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.objective import log_joint
-from noisyor.network.builders import bipartite
-from noisyor.network.graph import Network
-from noisyor.network.parameters import probability_from_theta
+from noisyor.model.builders import bipartite
+from noisyor.model.graph import Network
+from noisyor.model.parameters import probability_from_theta
 from noisyor.search.restarts import sample_rows
 
 __all__ = ["keep_best", "leave_one_out_gain", "prune_hidden"]

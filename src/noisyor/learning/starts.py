@@ -18,8 +18,8 @@ from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainOptions
 from noisyor.learning.pruning import prune_hidden
 from noisyor.learning.train import train
-from noisyor.network.builders import bipartite
-from noisyor.network.graph import Network
+from noisyor.model.builders import bipartite
+from noisyor.model.graph import Network
 from noisyor.search.factor_start import EXACT, is_determined_by_counts, start_from_factors
 from noisyor.search.factors import search_factors
 from noisyor.search.restarts import Keeper, numbers_in, sample_rows

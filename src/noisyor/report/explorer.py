@@ -16,8 +16,8 @@ from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.kinds import Kind
 from noisyor.diagnosis.attribution import Chains
 from noisyor.diagnosis.outlook import Interviewer
-from noisyor.network.graph import Network
-from noisyor.network.labels import hidden_names, visible_label
+from noisyor.model.graph import Network
+from noisyor.model.labels import hidden_names, visible_label
 from noisyor.report.health import rank_within, success_matrix
 from noisyor.report.quality import ExplainedRows
 from noisyor.report.words import Words, is_drawn, is_one_set
@@ -55,7 +55,7 @@ def cause_names(
     """A short name of each cause, and what it switches on most surely, "" if the name says all.
 
     ``generated`` tells that the names in the network were made by
-    `noisyor.network.labels.hidden_names`; a network without names gets the same ones. Causes whose
+    `noisyor.model.labels.hidden_names`; a network without names gets the same ones. Causes whose
     effects are too faint for a name are labelled by what they reach at all (`reach_of`).
     """
     names = network.hidden_names

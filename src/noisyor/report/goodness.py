@@ -11,7 +11,7 @@ from noisyor.data.observations import Observations
 from noisyor.inference.evaluate import Score
 from noisyor.inference.likelihood import LogProbability, log_probability
 from noisyor.io.provenance import metrics_of, training_curve
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 from noisyor.report.explorer import visible_names
 from noisyor.report.inputs import Model
 from noisyor.report.metadata import same_data

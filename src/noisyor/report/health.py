@@ -9,8 +9,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor._util.arrays import FloatArray, LongArray
-from noisyor.network.forward import edge_matrix
-from noisyor.network.graph import Network
+from noisyor.model.forward import edge_matrix
+from noisyor.model.graph import Network
 
 __all__ = [
     "Fault",

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
-from noisyor.network.graph import Network
-from noisyor.network.layout import ConvolutionalLayout
+from noisyor.model.graph import Network
+from noisyor.model.layout import ConvolutionalLayout
 from noisyor.report.quality import ExplainedRows
 from noisyor.report.residuals import EXPLAINED, EXTRA, MISSED, UNKNOWN, cells
 from noisyor.report.svg import Layer, Stamp, pixel_image, shaded_image, stamped_image

@@ -11,8 +11,8 @@ from noisyor._util.kinds import Kind
 from noisyor.data.columns import align
 from noisyor.data.observations import Observations
 from noisyor.io.model_file import load_model
-from noisyor.network.graph import Network
-from noisyor.network.layout import ConvolutionalLayout
+from noisyor.model.graph import Network
+from noisyor.model.layout import ConvolutionalLayout
 from noisyor.tables.read import read_table
 from noisyor.tables.remembered import options_like
 

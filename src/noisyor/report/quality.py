@@ -14,9 +14,9 @@ from noisyor.engines.contract import EngineLike
 from noisyor.inference.explain import explain
 from noisyor.inference.max_product import method_for
 from noisyor.metrics import independent_score
-from noisyor.network.forward import visible_probability
-from noisyor.network.graph import Network
-from noisyor.network.parameters import THETA_MIN
+from noisyor.model.forward import visible_probability
+from noisyor.model.graph import Network
+from noisyor.model.parameters import THETA_MIN
 from noisyor.search.restarts import draw_rows
 
 __all__ = ["Bin", "Calibration", "ExplainedRows", "calibrate", "explain_rows", "nothing_elbo"]

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import LongArray
-from noisyor.network.forward import visible_probability
-from noisyor.network.graph import Network
+from noisyor.model.forward import visible_probability
+from noisyor.model.graph import Network
 from noisyor.report.explorer import visible_names
 from noisyor.report.health import success_matrix
 from noisyor.report.quality import ExplainedRows

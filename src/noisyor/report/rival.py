@@ -17,7 +17,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.inference.evaluate import Score
 from noisyor.inference.evidence import estimate_evidence
 from noisyor.learning.judge import hold_out
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 from noisyor.report.inputs import Model
 from noisyor.report.metadata import same_data
 from noisyor.report.words import Words

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from noisyor._util.kinds import Kind
-from noisyor.network.graph import Network
-from noisyor.network.layout import ConvolutionalLayout
+from noisyor.model.graph import Network
+from noisyor.model.layout import ConvolutionalLayout
 from noisyor.report.inputs import Model
 
 __all__ = ["WORDS", "Words", "count", "headline", "is_drawn", "is_one_set", "words_of"]

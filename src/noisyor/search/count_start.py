@@ -20,8 +20,8 @@ import numpy as np
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.network.graph import Network
-from noisyor.network.parameters import (
+from noisyor.model.graph import Network
+from noisyor.model.parameters import (
     probability_from_theta,
     theta_from_failure,
     theta_from_probability,

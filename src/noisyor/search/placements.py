@@ -15,7 +15,7 @@ import numpy.typing as npt
 from noisyor._util.arrays import BinaryArray, FloatArray, IntArray
 from noisyor.engines.contract import EngineLike, Factors
 from noisyor.engines.registry import get_engine
-from noisyor.network.layout import state_shape
+from noisyor.model.layout import state_shape
 from noisyor.search.cover import (
     PRIOR_ROWS,
     Cover,

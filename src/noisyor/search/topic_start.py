@@ -11,10 +11,10 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import check_count, check_seed
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.network.builders import bipartite
-from noisyor.network.forward import edge_matrix
-from noisyor.network.graph import Network
-from noisyor.network.words import Togetherness, topic_words
+from noisyor.model.builders import bipartite
+from noisyor.model.forward import edge_matrix
+from noisyor.model.graph import Network
+from noisyor.model.words import Togetherness, topic_words
 from noisyor.search.restarts import sample_rows
 
 __all__ = ["choose_topics", "start_from_topics"]

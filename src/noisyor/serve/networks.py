@@ -13,7 +13,7 @@ from noisyor.diagnosis.counterfactual import cause_shifts
 from noisyor.diagnosis.findings import find_visible
 from noisyor.diagnosis.outlook import Interview, Interviewer
 from noisyor.engines.registry import get_engine
-from noisyor.network.labels import hidden_names, visible_label
+from noisyor.model.labels import hidden_names, visible_label
 from noisyor.report.inputs import Model
 from noisyor.report.words import headline, words_of
 from noisyor.serve.subjects import MOST_LISTED, REMEMBERED, Answer, Findings, matches

@@ -9,7 +9,7 @@ from pathlib import Path
 from noisyor._util.compression import check_compressed
 from noisyor.data.columns import align
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 from noisyor.tables.formats import format_of, reader_module
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import Table

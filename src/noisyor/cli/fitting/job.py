@@ -49,8 +49,8 @@ from noisyor.learning.recipes.features import learn_features
 from noisyor.learning.recipes.fit import FitResult, learn_network
 from noisyor.learning.recipes.job import SEARCH_ENDING
 from noisyor.learning.recipes.topics import learn_topics
-from noisyor.network.labels import named_after
-from noisyor.network.words import topic_words
+from noisyor.model.labels import named_after
+from noisyor.model.words import topic_words
 from noisyor.tables import ReadOptions, Table
 from noisyor.tables.read import read_table
 from noisyor.tables.remembered import options_like

@@ -12,7 +12,7 @@ from noisyor.inference.evidence import estimate_evidence
 from noisyor.learning.recipes.job import Work
 from noisyor.learning.recipes.number import mean_and_error
 from noisyor.learning.recipes.ways import by_gibbs, is_nearly_exact, one_start
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 from noisyor.search.mixtures.learn import learn_mixture
 from noisyor.search.mixtures.model import BernoulliMixture
 

@@ -18,7 +18,7 @@ from noisyor.inference.evidence import explore_configurations
 from noisyor.inference.exact import log_p_by_states, states_can_be_summed
 from noisyor.learning.gibbs_em import ChainsInMemory, GibbsRounds
 from noisyor.learning.recipes.kept_looks import KeptLooks
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 from noisyor.search.mixtures.average import clear_gain, learn_again, pooled
 from noisyor.search.mixtures.model import BernoulliMixture
 from noisyor.search.mixtures.start import start_from_mixture

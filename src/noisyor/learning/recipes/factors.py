@@ -26,8 +26,8 @@ from noisyor.learning.recipes.job import Work, working
 from noisyor.learning.recipes.number import Choice, choose_classes, choose_number, shrink
 from noisyor.learning.recipes.ways import Way, choose_way
 from noisyor.learning.starts import start_by_search
-from noisyor.network.builders import bipartite
-from noisyor.network.graph import Network
+from noisyor.model.builders import bipartite
+from noisyor.model.graph import Network
 from noisyor.search.restarts import numbers_in, sample_rows
 
 __all__ = ["learn_factors"]

@@ -16,7 +16,7 @@ from noisyor.learning.initialize import initialize
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
 from noisyor.learning.recipes.job import working
-from noisyor.network.builders import convolutional
+from noisyor.model.builders import convolutional
 from noisyor.search.factor_start import start_from_features
 from noisyor.search.features import search_features
 

@@ -15,7 +15,7 @@ from noisyor._util.arrays import AnyArray, FloatArray
 from noisyor._util.progress import Job, Progress
 from noisyor.data.observations import Observations
 from noisyor.learning.gibbs_em import GibbsRounds
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 from noisyor.search.mixtures.average import learn_members
 from noisyor.search.mixtures.learn import learn_mixture, mixtures_by_size
 from noisyor.search.mixtures.model import BernoulliMixture

@@ -23,8 +23,8 @@ from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.recipes.job import Work
 from noisyor.learning.recipes.number import Choice, fewest, mean_and_error, set_aside
 from noisyor.metrics import independent_score
-from noisyor.network.builders import bipartite
-from noisyor.network.graph import Network
+from noisyor.model.builders import bipartite
+from noisyor.model.graph import Network
 from noisyor.search.cover import Cover, ErrorRates, Matrix, error_rates
 from noisyor.search.factor_start import start_from_factors
 from noisyor.search.factors import FoundFactors, search_factors

@@ -18,8 +18,8 @@ from noisyor.diagnosis.attribution import attribute_findings
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
 from noisyor.inference.evidence import evidence_bound
-from noisyor.network.forward import prior_marginals
-from noisyor.network.layout import ConvolutionalLayout
+from noisyor.model.forward import prior_marginals
+from noisyor.model.layout import ConvolutionalLayout
 from noisyor.report.explorer import cause_names, reach_of
 from noisyor.report.images import feature_entries, feature_rate
 from noisyor.report.inputs import Model, read_model, rows_for

@@ -6,7 +6,7 @@ import textwrap
 from typing import Any
 
 from noisyor._util.arrays import FloatArray
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 from noisyor.report.health import success_matrix
 from noisyor.report.inputs import Model
 from noisyor.report.insight.classes import Classes

@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from noisyor.diagnosis.attribution import Chains
-from noisyor.network.forward import prior_marginals
-from noisyor.network.graph import Network
-from noisyor.network.labels import one_of
-from noisyor.network.layout import ConvolutionalLayout
+from noisyor.model.forward import prior_marginals
+from noisyor.model.graph import Network
+from noisyor.model.labels import one_of
+from noisyor.model.layout import ConvolutionalLayout
 from noisyor.report.explorer import (
     Caps,
     cause_names,

@@ -11,8 +11,8 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import COUNT, check_seed
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.network.builders import bipartite
-from noisyor.network.graph import Network
+from noisyor.model.builders import bipartite
+from noisyor.model.graph import Network
 from noisyor.search.mixtures.model import BernoulliMixture
 
 __all__ = ["start_from_mixture"]

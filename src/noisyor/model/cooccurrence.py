@@ -24,9 +24,9 @@ from noisyor._util.sparse import csr_of
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network.assembly import Given, Wiring, assemble, renumbered
-from noisyor.network.graph import Network
-from noisyor.network.layout import LayeredLayout
+from noisyor.model.assembly import Given, Wiring, assemble, renumbered
+from noisyor.model.graph import Network
+from noisyor.model.layout import LayeredLayout
 
 __all__ = ["layer_sizes", "layered"]
 
@@ -158,7 +158,7 @@ def layer_sizes(n_visible: int, n_layers: int, shrink: int = 3) -> list[int]:
     Examples
     --------
     >>> import noisyor as nor
-    >>> nor.network.layer_sizes(100, 3)
+    >>> nor.model.layer_sizes(100, 3)
     [100, 33, 11]
     """
     sizes = [n_visible]

@@ -14,7 +14,7 @@ import numpy as np
 from noisyor._util.arrays import BoolArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.network.graph import Network
+from noisyor.model.graph import Network
 
 __all__ = ["Subnetwork", "relevant_subnetwork"]
 
@@ -30,7 +30,7 @@ class Subnetwork(NamedTuple):
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
     >>> row = nor.Observations.from_evidence(2, present=[0])
-    >>> part = nor.network.relevant_subnetwork(network, row)
+    >>> part = nor.model.relevant_subnetwork(network, row)
     >>> part.network.n_visible, part.visible.tolist()
     (1, [0])
     """
@@ -48,7 +48,7 @@ def relevant_subnetwork(network: Network, row: Observations) -> Subnetwork:
     --------
     >>> import noisyor as nor
     >>> network = nor.from_edges(3, 2, [(0, 0), (0, 1), (1, 2)])
-    >>> part = nor.network.relevant_subnetwork(network, nor.Observations.from_evidence(3, [1]))
+    >>> part = nor.model.relevant_subnetwork(network, nor.Observations.from_evidence(3, [1]))
     >>> part.visible.tolist(), part.hidden.tolist()
     ([1], [0])
     """

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, IntArray, LongArray
 from noisyor.errors import InvalidDataError, InvalidNetworkError
-from noisyor.network.parameters import theta_from_odds, theta_from_probability
+from noisyor.model.parameters import theta_from_odds, theta_from_probability
 
 __all__ = ["Sets", "as_numbers", "check_parents"]
 

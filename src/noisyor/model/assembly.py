@@ -11,10 +11,10 @@ import numpy.typing as npt
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.validation import check_choice
 from noisyor.errors import InvalidNetworkError
-from noisyor.network.alternatives import Sets, as_numbers
-from noisyor.network.graph import Network
-from noisyor.network.layout import Layout
-from noisyor.network.parameters import theta_from_failure, theta_from_probability
+from noisyor.model.alternatives import Sets, as_numbers
+from noisyor.model.graph import Network
+from noisyor.model.layout import Layout
+from noisyor.model.parameters import theta_from_failure, theta_from_probability
 
 __all__ = ["Given", "Wiring", "assemble", "renumbered"]
 

@@ -10,11 +10,11 @@ import numpy as np
 from noisyor._util.kinds import Kind
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
-from noisyor.network.forward import edge_matrix
-from noisyor.network.graph import Network
-from noisyor.network.layout import ConvolutionalLayout
-from noisyor.network.parameters import probability_from_theta
-from noisyor.network.words import distinctive_visibles, topic_words
+from noisyor.model.forward import edge_matrix
+from noisyor.model.graph import Network
+from noisyor.model.layout import ConvolutionalLayout
+from noisyor.model.parameters import probability_from_theta
+from noisyor.model.words import distinctive_visibles, topic_words
 
 __all__ = [
     "hidden_label",
@@ -38,7 +38,7 @@ def visible_label(network: Network, index: int) -> str:
     Examples
     --------
     >>> import noisyor as nor
-    >>> nor.network.visible_label(nor.convolutional((4, 5), 1, (2, 2)), 7)
+    >>> nor.model.visible_label(nor.convolutional((4, 5), 1, (2, 2)), 7)
     'pixel 1,2'
     """
     if network.visible_names is not None:
@@ -55,7 +55,7 @@ def hidden_label(network: Network, index: int) -> str:
     Examples
     --------
     >>> import noisyor as nor
-    >>> nor.network.hidden_label(nor.bipartite(3, 2), 1)
+    >>> nor.model.hidden_label(nor.bipartite(3, 2), 1)
     'cause 1'
     """
     if network.hidden_names is not None:
@@ -79,7 +79,7 @@ def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:
     --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(3, 1, failure_probability=[[0.5, 0.99, 0.25]])
-    >>> [(i, round(p, 2)) for i, p in nor.network.strongest_visibles(network)[0]]
+    >>> [(i, round(p, 2)) for i, p in nor.model.strongest_visibles(network)[0]]
     [(2, 0.75), (0, 0.5)]
     """
     chance = probability_from_theta(network.theta[network.param])
@@ -115,7 +115,7 @@ def hidden_names(
     >>> import noisyor as nor
     >>> network = nor.bipartite(
     ...     2, 1, failure_probability=[[0.1, 0.2]], visible_names=["fever", "cough"])
-    >>> nor.network.hidden_names(network, "factors")
+    >>> nor.model.hidden_names(network, "factors")
     ('cause 0: fever, cough',)
     """
     if kind == "features":

@@ -34,7 +34,7 @@ def test_samples_follow_the_joint_distribution(seed, sets):
 def test_more_rows_leave_the_first_as_they_were(monkeypatch):
     network = random_network(7)
     many = nor.sample(network, 50, seed=3)
-    monkeypatch.setattr("noisyor.network.forward._BLOCK_CELLS", 4 * network.n_nodes)
+    monkeypatch.setattr("noisyor.model.forward._BLOCK_CELLS", 4 * network.n_nodes)
     few = nor.sample(network, 20, seed=3)
     np.testing.assert_array_equal(many.hidden.toarray()[:20], few.hidden.toarray())
     np.testing.assert_array_equal(many.visible.toarray()[:20], few.visible.toarray())
@@ -66,7 +66,7 @@ def test_visible_probability_is_the_noisy_or():
     network = nor.bipartite(
         2, 2, failure_probability=[[0.5, 1.0], [0.2, 0.4]], noise_probability=0.1
     )
-    probability = nor.network.visible_probability(network, [[0, 0], [1, 0], [1, 1]])
+    probability = nor.model.visible_probability(network, [[0, 0], [1, 0], [1, 1]])
     floor = 1 - 0.9 * np.exp(-1e-5)  # a failure of one is kept at the smallest parameter
     np.testing.assert_allclose(
         probability,
@@ -79,7 +79,7 @@ def test_wrong_arguments():
     with pytest.raises(InvalidSettingError, match="at least 1"):
         nor.sample(network, 0)
     with pytest.raises(InvalidDataError, match=r"\(n_rows, 2\)"):
-        nor.network.visible_probability(network, [[1, 0, 1]])
+        nor.model.visible_probability(network, [[1, 0, 1]])
 
 
 def test_prior_marginals_are_how_often_hidden_nodes_are_on():
@@ -91,23 +91,23 @@ def test_prior_marginals_are_how_often_hidden_nodes_are_on():
         failure_probability=[0.5, 0.5, 0.2, 0.6, 0.3, 0.4],
         prior_probability=[0.1, 0.2, 0.3, 0.1, 0.5],
     )
-    found = nor.network.prior_marginals(network)
+    found = nor.model.prior_marginals(network)
     drawn = np.asarray(nor.sample(network, 20_000, seed=5).hidden.mean(axis=0)).ravel()
     np.testing.assert_allclose(found, drawn, atol=0.015)
     # Of a node whose probability is known, only what it leads to follows.
-    known = nor.network.prior_marginals(network, np.array([3]), np.array([1.0]))
+    known = nor.model.prior_marginals(network, np.array([3]), np.array([1.0]))
     assert known[[2, 3, 4]].tolist() == pytest.approx([0.3, 1.0, 0.5])
     assert known[1] == pytest.approx(1 - 0.8 * 0.3)
 
 
 def test_the_edge_matrix_holds_every_edge_once():
     network = random_network(3)
-    theta = nor.network.edge_matrix(network)
+    theta = nor.model.edge_matrix(network)
     assert theta.shape == (network.n_nodes, network.n_hidden)
     for edge in range(network.n_edges):
         child, parent = network.edge_child[edge], network.parent[edge]
         assert theta[child, parent] == network.theta[network.param[edge]]
-    success = nor.network.edge_matrix(network, probability=True)
+    success = nor.model.edge_matrix(network, probability=True)
     np.testing.assert_allclose(success.toarray(), 1 - np.exp(-theta.toarray()))
 
 
@@ -119,4 +119,4 @@ def test_prior_marginals_below_alternatives_are_exact():
     network = replace(network, alternatives=np.array([-1, 0, 0, -1]))
     states = hidden_configurations(4)
     joint = np.exp(log_joint_table(network, states, np.full((1, 5), np.nan))[0])
-    np.testing.assert_allclose(nor.network.prior_marginals(network), joint @ states, rtol=1e-10)
+    np.testing.assert_allclose(nor.model.prior_marginals(network), joint @ states, rtol=1e-10)

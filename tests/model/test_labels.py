@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from noisyor.data.observations import Observations
-from noisyor.network.builders import bipartite
-from noisyor.network.labels import hidden_label, named_after, visible_label
+from noisyor.model.builders import bipartite
+from noisyor.model.labels import hidden_label, named_after, visible_label
 
 
 def network_of(n_visible: int):

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.sparse import dense_of
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network.graph import Network
-from noisyor.network.parameters import probability_from_theta
+from noisyor.model.graph import Network
+from noisyor.model.parameters import probability_from_theta
 
 __all__ = ["Sample", "edge_matrix", "prior_marginals", "sample", "visible_probability"]
 
@@ -48,7 +48,7 @@ def edge_matrix(network: Network, *, probability: bool = False) -> sp.csr_array:
     >>> import noisyor as nor
     >>> network = nor.from_edges(
     ...     2, 2, [(0, 0), (1, 1)], [(1, 0)], failure_probability=[0.2, 0.4, 0.5])
-    >>> nor.network.edge_matrix(network, probability=True).toarray().round(1).tolist()
+    >>> nor.model.edge_matrix(network, probability=True).toarray().round(1).tolist()
     [[0.8, 0.0], [0.0, 0.6], [0.0, 0.5], [0.0, 0.0]]
     """
     theta = network.theta[network.param]
@@ -81,7 +81,7 @@ def prior_marginals(
     >>> import noisyor as nor
     >>> network = nor.from_edges(
     ...     1, 2, [(0, 0)], [(1, 0)], failure_probability=[0.1, 0.5], prior_probability=[0.1, 0.4])
-    >>> nor.network.prior_marginals(network).round(2).tolist()
+    >>> nor.model.prior_marginals(network).round(2).tolist()
     [0.28, 0.4]
     """
     result = network.prior_probability
@@ -149,7 +149,7 @@ def visible_probability(network: Network, states: Any) -> FloatArray:
     --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 1, failure_probability=[[0.2, 0.5]], noise_probability=0.1)
-    >>> nor.network.visible_probability(network, [[0], [1]]).round(2).tolist()
+    >>> nor.model.visible_probability(network, [[0], [1]]).round(2).tolist()
     [[0.1, 0.1], [0.82, 0.55]]
     """
     dense = dense_of(states)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import noisyor.network.cooccurrence as module
+import noisyor.model.cooccurrence as module
 from noisyor.data.observations import Observations
 from noisyor.datasets import load_tiny20
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.network.cooccurrence import layer_sizes, layered
-from noisyor.network.graph import Network
+from noisyor.model.cooccurrence import layer_sizes, layered
+from noisyor.model.graph import Network
 
 
 def topics(n_rows: int, n_visible: int, seed: int, density: float = 0.15) -> np.ndarray:

@@ -9,7 +9,7 @@ import pytest
 import noisyor as nor
 from noisyor.errors import InvalidNetworkError
 from noisyor.io.model_file import load_network
-from noisyor.network.layout import (
+from noisyor.model.layout import (
     BipartiteLayout,
     ConvolutionalLayout,
     LayeredLayout,
@@ -68,7 +68,7 @@ def test_edges_within_a_layer_are_not_layered():
 
 def test_a_part_of_a_network_has_no_layout():
     row = nor.Observations.from_evidence(20, [0])
-    part = nor.network.relevant_subnetwork(NETWORKS["inside"], row)
+    part = nor.model.relevant_subnetwork(NETWORKS["inside"], row)
     assert part.network.layout is None
 
 

@@ -189,7 +189,7 @@ class LayeredLayout:
     Examples
     --------
     >>> import noisyor as nor
-    >>> layout = nor.network.LayeredLayout((100, 33, 11))
+    >>> layout = nor.model.LayeredLayout((100, 33, 11))
     >>> layout.n_visible, layout.n_hidden
     (100, 44)
     """
@@ -273,9 +273,9 @@ def state_shape(
     Examples
     --------
     >>> import noisyor as nor
-    >>> nor.network.state_shape((14, 14), (6, 6))
+    >>> nor.model.state_shape((14, 14), (6, 6))
     (9, 9)
-    >>> nor.network.state_shape((14, 14), (6, 6), border=True)
+    >>> nor.model.state_shape((14, 14), (6, 6), border=True)
     (19, 19)
     """
     image, feature = _plane("image_shape", image_shape), _plane("feature_shape", feature_shape)

@@ -37,7 +37,7 @@ def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:
     Examples
     --------
     >>> import noisyor as nor
-    >>> float(nor.network.theta_from_failure(0.5).round(3))
+    >>> float(nor.model.theta_from_failure(0.5).round(3))
     0.693
     """
     failure = _probability(probability, "failure probability")
@@ -51,7 +51,7 @@ def failure_from_theta(theta: npt.ArrayLike) -> FloatArray:
     Examples
     --------
     >>> import noisyor as nor
-    >>> nor.network.failure_from_theta([0.0, 0.693147]).round(3).tolist()
+    >>> nor.model.failure_from_theta([0.0, 0.693147]).round(3).tolist()
     [1.0, 0.5]
     """
     return np.exp(-np.asarray(theta, dtype=np.float64))
@@ -63,7 +63,7 @@ def theta_from_probability(probability: npt.ArrayLike) -> FloatArray:
     Examples
     --------
     >>> import noisyor as nor
-    >>> nor.network.theta_from_probability([0.0, 0.5]).round(5).tolist()
+    >>> nor.model.theta_from_probability([0.0, 0.5]).round(5).tolist()
     [1e-05, 0.69315]
     """
     on = _probability(probability, "probability")
@@ -82,7 +82,7 @@ def probability_from_theta(theta: npt.ArrayLike) -> FloatArray:
     Examples
     --------
     >>> import noisyor as nor
-    >>> float(nor.network.probability_from_theta(0.693147).round(3))
+    >>> float(nor.model.probability_from_theta(0.693147).round(3))
     0.5
     """
     return -np.expm1(-np.asarray(theta, dtype=np.float64))

@@ -7,8 +7,8 @@ import noisyor as nor
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 from noisyor.inference.exact import enumerate_posterior, hidden_configurations
-from noisyor.network.forward import prior_marginals
-from noisyor.network.subnetwork import relevant_subnetwork
+from noisyor.model.forward import prior_marginals
+from noisyor.model.subnetwork import relevant_subnetwork
 
 
 @pytest.mark.parametrize("seed", range(8))

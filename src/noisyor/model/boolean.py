@@ -17,7 +17,7 @@ def boolean_product(U: npt.ArrayLike, V: npt.ArrayLike) -> BinaryArray:
     Examples
     --------
     >>> import noisyor as nor
-    >>> nor.network.boolean_product([[1, 1], [0, 1]], [[1, 0, 0], [1, 1, 0]]).tolist()
+    >>> nor.model.boolean_product([[1, 1], [0, 1]], [[1, 0, 0], [1, 1, 0]]).tolist()
     [[1, 1, 0], [1, 1, 0]]
     """
     left, right = binary_array("U", U, 2), binary_array("V", V, 2)
@@ -37,7 +37,7 @@ def boolean_convolution(
     states : binary (n_images, n_components, rows, columns).
     features : binary (n_components, height, width).
     border : positions include those where the feature hangs over the border of the image, as in
-        `noisyor.network.state_shape`.
+        `noisyor.model.state_shape`.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def boolean_convolution(
     Examples
     --------
     >>> import noisyor as nor
-    >>> nor.network.boolean_convolution([[[[1, 0], [0, 0]]]], [[[1, 1], [0, 1]]]).tolist()
+    >>> nor.model.boolean_convolution([[[[1, 0], [0, 0]]]], [[[1, 1], [0, 1]]]).tolist()
     [[[1, 1, 0], [0, 1, 0], [0, 0, 0]]]
     """
     active = binary_array("states", states, 4)
@@ -75,7 +75,7 @@ def binary_array(name: str, values: npt.ArrayLike, ndim: int | None = None) -> B
     """``values`` as a Boolean array; ``name`` is what errors call it.
 
     >>> import noisyor as nor
-    >>> nor.network.binary_array("X", [[0, 1]], ndim=2).tolist()
+    >>> nor.model.binary_array("X", [[0, 1]], ndim=2).tolist()
     [[False, True]]
     """
     array = np.asarray(values)

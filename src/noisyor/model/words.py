@@ -12,8 +12,8 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import NOT_NEGATIVE, check_count
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
-from noisyor.network.forward import edge_matrix
-from noisyor.network.graph import Network
+from noisyor.model.forward import edge_matrix
+from noisyor.model.graph import Network
 
 __all__ = ["N_WORDS", "Togetherness", "distinctive_visibles", "topic_words"]
 
@@ -39,7 +39,7 @@ def distinctive_visibles(network: Network, n: int = N_WORDS) -> list[list[int]]:
     --------
     >>> import noisyor as nor
     >>> failure = [[0.1, 0.3, 1.0], [0.1, 1.0, 0.3]]
-    >>> nor.network.distinctive_visibles(nor.bipartite(3, 2, failure_probability=failure), 1)
+    >>> nor.model.distinctive_visibles(nor.bipartite(3, 2, failure_probability=failure), 1)
     [[1], [2]]
     """
     check_count("n", n)
@@ -82,7 +82,7 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
     >>> kinds = [[1, 1, 0, 0], [0, 1, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0]]
     >>> X = np.repeat(kinds, [9, 4, 4, 9], axis=0)
     >>> topic = nor.bipartite(4, 1, failure_probability=[[0.2, 0.3, 0.6, 0.7]])
-    >>> nor.network.topic_words(topic, X, 2)
+    >>> nor.model.topic_words(topic, X, 2)
     [[0, 1]]
     """
     pairs = X if isinstance(X, Togetherness) else Togetherness(X, network.n_visible)
@@ -106,7 +106,7 @@ class Togetherness:
     Examples
     --------
     >>> import numpy as np
-    >>> from noisyor.network.words import Togetherness
+    >>> from noisyor.model.words import Togetherness
     >>> X = np.repeat([[1, 1, 0], [0, 0, 1]], 50, axis=0)
     >>> Togetherness(X, caution=0).of([0, 1, 2]).round(2)
     array([[ 0.,  1., -1.],

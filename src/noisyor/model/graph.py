@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray
 from noisyor.errors import InvalidNetworkError
-from noisyor.network.alternatives import Sets, as_numbers, check_parents
-from noisyor.network.layout import ConvolutionalLayout, Layout
-from noisyor.network.parameters import THETA_MAX, failure_from_theta, probability_from_theta
+from noisyor.model.alternatives import Sets, as_numbers, check_parents
+from noisyor.model.layout import ConvolutionalLayout, Layout
+from noisyor.model.parameters import THETA_MAX, failure_from_theta, probability_from_theta
 
 __all__ = ["Network"]
 
@@ -45,7 +45,7 @@ class Network:
     visible_shape : shape of one observation, ``(n_visible,)`` or that of an image.
     layout : how the builder laid the network out, None for any other graph.
     alternatives : (n_hidden,) number of the set of alternatives that a hidden node belongs to, -1
-        for none. Of the nodes of a set at most one is on, see `noisyor.network.alternatives`.
+        for none. Of the nodes of a set at most one is on, see `noisyor.model.alternatives`.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 Every builder returns a `Network` with three parameter groups, ``"failure"`` (the edges),
 ``"prior"`` (the leaks of the hidden nodes) and ``"noise"`` (the leaks of the visible nodes).
-Structure learned from data is in `noisyor.network.cooccurrence`.
+Structure learned from data is in `noisyor.model.cooccurrence`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from noisyor._util.arrays import LongArray
 from noisyor._util.csr import pointers
 from noisyor._util.validation import check_choice
 from noisyor.errors import InvalidNetworkError
-from noisyor.network.assembly import Given, Wiring, assemble, renumbered
-from noisyor.network.graph import Network
-from noisyor.network.layout import BipartiteLayout, ConvolutionalLayout, check_positive
+from noisyor.model.assembly import Given, Wiring, assemble, renumbered
+from noisyor.model.graph import Network
+from noisyor.model.layout import BipartiteLayout, ConvolutionalLayout, check_positive
 
 __all__ = ["bipartite", "convolutional", "from_edges"]
 

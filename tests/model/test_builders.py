@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
-from noisyor.network.builders import bipartite, convolutional, from_edges
-from noisyor.network.graph import Network
-from noisyor.network.layout import state_shape
-from noisyor.network.parameters import THETA_MIN
+from noisyor.model.builders import bipartite, convolutional, from_edges
+from noisyor.model.graph import Network
+from noisyor.model.layout import state_shape
+from noisyor.model.parameters import THETA_MIN
 
 
 def parents(network: Network, node: int) -> list[int]:
