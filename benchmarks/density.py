@@ -148,7 +148,7 @@ def _ours(parts: Parts) -> dict[str, Any]:
     began = time.process_time()
     fitted = nor.learning.learn_density(parts.train, held_out=parts.valid, progress=False)
     learned = time.process_time()
-    distinct, numbers = parts.test.merged()
+    distinct, numbers = parts.test.unique_rows()
     exact = states_can_be_summed(fitted.network)
     if exact:
         estimate: EvidenceEstimate = nor.inference.log_probability(fitted.network, distinct)

@@ -32,7 +32,7 @@ SMOOTHING: dict[str, Any] = {"smoothing": 1.0, "smooth_to": "frequency"}
 
 def one_layer(rows: Observations) -> nor.Network:
     """Causes with edges to all words."""
-    start = start_from_topics(rows.merged()[0], CAUSES)
+    start = start_from_topics(rows.unique_rows()[0], CAUSES)
     return nor.learning.learn_by_gibbs(start, rows, sweeps=SWEEPS, **SMOOTHING)
 
 

@@ -361,7 +361,7 @@ class TestIndependentScore:
     def test_a_weight_stands_for_so_many_rows(self):
         rows = np.array([[1, 0, 1], [0, np.nan, 1], [1, 1, np.nan]])
         copies = np.array([3, 1, 2])
-        weighted = Observations.of(rows).weighted(copies)
+        weighted = Observations.of(rows).with_weights(copies)
         repeated = Observations.of(np.repeat(rows, copies, axis=0))
         found, expected = (independent_score(data, data) for data in (weighted, repeated))
         np.testing.assert_allclose(np.repeat(found.per_row, copies), expected.per_row)

@@ -224,3 +224,10 @@ def test_objects_may_be_truth_values_and_nothing() -> None:
     assert np.array_equal(rows.to_dense(), [[1, 1], [np.nan, 0], [0, np.nan]], equal_nan=True)
     with pytest.raises(UnsupportedDataError, match="values of type str"):
         Observations.of(polars.DataFrame({"a": ["y", None]}))
+
+
+@pytest.mark.parametrize("weights", [["a", "b"], [1e308, 1e308], [9e14, 9e14], [1, np.nan], [1], 0])
+def test_weights_are_positive_numbers_of_a_sensible_size(weights) -> None:
+    rows = Observations.of(np.eye(2))
+    with pytest.raises(NoisyOrError, match="weights"):
+        rows.with_weights(weights)

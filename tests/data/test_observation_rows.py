@@ -30,9 +30,9 @@ def test_merged_rows_are_those_of_numpy(values: np.ndarray, choice: st.DataObjec
     n_rows = len(values)
     values = values[choice.draw(st.lists(st.integers(0, n_rows - 1), min_size=1, max_size=20))]
     weights = choice.draw(st.none() | hnp.arrays(float, len(values), elements=st.floats(0.5, 9)))
-    whole = Observations.of(values, row_ids=np.arange(len(values)) + 100).weighted(weights)
+    whole = Observations.of(values, row_ids=np.arange(len(values)) + 100).with_weights(weights)
     whole = whole.take(slice(len(values) // 3, None))  # pointers not from 0
-    distinct, numbers = whole.merged()
+    distinct, numbers = whole.unique_rows()
 
     dense = whole.to_dense()
     codes = np.where(np.isnan(dense), 2, dense)
@@ -45,7 +45,7 @@ def test_merged_rows_are_those_of_numpy(values: np.ndarray, choice: st.DataObjec
 
 def test_distinct_rows_are_not_copied() -> None:
     rows = Observations.of(np.eye(3))
-    same, numbers = rows.merged()
+    same, numbers = rows.unique_rows()
     assert same is rows
     np.testing.assert_array_equal(numbers, [0, 1, 2])
 

@@ -3,10 +3,11 @@ import time
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import noisyor as nor
 from noisyor.engines.registry import get_engine
-from noisyor.engines.threads import resolve_threads, run_blocks
+from noisyor.engines.threads import one_blas_thread, resolve_threads, run_blocks
 from noisyor.errors import InvalidSettingError
 
 
@@ -94,3 +95,29 @@ def test_after_an_interrupt_nobody_goes_on():
     with pytest.raises(KeyboardInterrupt):
         run_blocks(block, 1000, 2)
     assert sum(done) < 500
+
+
+def test_the_last_thread_out_restores_the_number_of_blas_threads():
+    def n_blas_threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    with one_blas_thread():
+        pass  # loads the libraries
+    first_left, second_entered = threading.Event(), threading.Event()
+    seen = []
+
+    def stay_longer():
+        with one_blas_thread():
+            second_entered.set()
+            first_left.wait(30)
+            seen.extend(n_blas_threads())
+
+    with threadpool_limits(limits=3, user_api="blas"):
+        with one_blas_thread():
+            second = threading.Thread(target=stay_longer)
+            second.start()
+            second_entered.wait(30)
+        first_left.set()
+        second.join()
+        assert set(seen) == {1}
+        assert set(n_blas_threads()) == {3}

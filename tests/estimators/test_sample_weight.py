@@ -67,7 +67,7 @@ def test_wrong_weights(X, use, weights, message):
 
 def test_rows_have_one_kind_of_weights(X, tmp_path):
     model = nor.NoisyOrNetwork(nor.bipartite(12, 2), steps=1)
-    rows = nor.Observations.of(X).weighted(np.arange(80) + 1.0)
+    rows = nor.Observations.of(X).with_weights(np.arange(80) + 1.0)
     with pytest.raises(InvalidDataError, match="weights of their own"):
         model.fit(rows, sample_weight=np.ones(80))
     write_rows(tmp_path / "rows", [X])

@@ -55,6 +55,6 @@ def test_a_row_has_its_value_wherever_it_stands(sampled):
     np.testing.assert_array_equal(
         log_probability(network, x[[4, 2]], seed=3).per_row, every[[4, 2]]
     )
-    weighted_rows = nor.Observations.of(x[:6]).weighted([1, 2, 3, 4, 5, 6])
+    weighted_rows = nor.Observations.of(x[:6]).with_weights([1, 2, 3, 4, 5, 6])
     found = log_probability(network, weighted_rows, seed=3)
     assert found.mean == pytest.approx(np.average(every[:6], weights=range(1, 7)))

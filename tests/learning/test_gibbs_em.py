@@ -93,7 +93,7 @@ def test_a_row_of_weight_w_is_learned_from_as_w_rows() -> None:
     rows = np.unique(rng.random((12, network.n_visible)) < 0.4, axis=0)
     weights = rng.integers(1, 40, len(rows))
     ids, first = np.arange(len(rows)) + 5, np.cumsum(weights) - weights
-    one = Observations.of(rows, row_ids=ids).weighted(weights)
+    one = Observations.of(rows, row_ids=ids).with_weights(weights)
     of_many = np.arange(weights.sum()) + 1000
     of_many[first] = ids
     many = Observations.of(np.repeat(rows, weights, axis=0), row_ids=of_many)
@@ -102,7 +102,7 @@ def test_a_row_of_weight_w_is_learned_from_as_w_rows() -> None:
 
 
 def test_rows_that_repeat_are_shared_out_among_chains() -> None:
-    distinct = Observations.of(np.eye(3), row_ids=[7, 8, 9]).weighted([1, 0.5, 20])
+    distinct = Observations.of(np.eye(3), row_ids=[7, 8, 9]).with_weights([1, 0.5, 20])
     chains = gibbs_em._chains(distinct)
     np.testing.assert_array_equal(chains.columns, [0, 1, 2, 2, 2])
     np.testing.assert_allclose(chains.row_weights, [1, 0.5, 20 / 3, 20 / 3, 20 / 3])

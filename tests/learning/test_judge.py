@@ -50,7 +50,7 @@ def test_held_out_rows_are_scored_against_independent_columns():
 
 
 def test_without_held_out_rows_those_of_training_count():
-    data = rows(15).weighted(np.arange(1, 16))
+    data = rows(15).with_weights(np.arange(1, 16))
     network = nor.bipartite(6, 1)
     found = judge(network, data, None)
     assert found.n_held_out == 0
@@ -60,7 +60,7 @@ def test_without_held_out_rows_those_of_training_count():
 
 def test_a_row_of_whole_weight_is_held_out_in_part():
     weights = np.array([1000, 10, *[1] * 13])
-    data = rows(15).weighted(weights)
+    data = rows(15).with_weights(weights)
     train, held = hold_out(data, None, seed=0)
     assert held.total_weight == 103  # of 1,023
     assert train.total_weight == 920
@@ -69,7 +69,7 @@ def test_a_row_of_whole_weight_is_held_out_in_part():
         together[part.row_ids] += part.weights
     np.testing.assert_array_equal(together, weights)
     assert train.weights.max() > 850
-    uneven, rest = hold_out(data.weighted(weights + 0.5), 0.2, seed=0)
+    uneven, rest = hold_out(data.with_weights(weights + 0.5), 0.2, seed=0)
     assert uneven.n_rows + rest.n_rows == 15
     with pytest.raises(InvalidSettingError, match="leaves no row"):
-        hold_out(rows(15).weighted(np.full(15, 2.0)), 0.99, seed=0)
+        hold_out(rows(15).with_weights(np.full(15, 2.0)), 0.99, seed=0)

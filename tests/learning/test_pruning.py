@@ -116,7 +116,7 @@ def test_a_row_of_weight_two_counts_twice() -> None:
     weights = np.arange(40) % 2 + 1.0
     copies = rows.take(np.repeat(np.arange(40), weights.astype(int)))
     np.testing.assert_allclose(
-        leave_one_out_gain(network, rows.weighted(weights)), leave_one_out_gain(network, copies)
+        leave_one_out_gain(network, rows.with_weights(weights)), leave_one_out_gain(network, copies)
     )
 
 

@@ -228,8 +228,8 @@ def test_a_row_of_weight_three_is_three_rows(problem, smoothing):
     weights = np.arange(203) % 3 + 1.0
     copies = rows.take(np.repeat(np.arange(203), weights.astype(int)))
     options = TrainOptions(steps=15, batch_size=None, learning_rate=0.02, smoothing=smoothing)
-    held = {"held_out": rows.weighted(weights)}, {"held_out": copies}
-    weighted = nor.train(network, rows.weighted(weights), options=options, **held[0])
+    held = {"held_out": rows.with_weights(weights)}, {"held_out": copies}
+    weighted = nor.train(network, rows.with_weights(weights), options=options, **held[0])
     copied = nor.train(network, copies, options=options, **held[1])
     np.testing.assert_allclose(weighted.network.theta, copied.network.theta, rtol=1e-9)
     np.testing.assert_allclose(weighted.history.elbo, copied.history.elbo, rtol=1e-9)

@@ -235,7 +235,7 @@ class TestRejected:
 def test_a_row_of_weight_w_counts_as_w_rows() -> None:
     rows, weights = topics(40, 12, 3), np.arange(40) % 3 + 1
     many = np.repeat(rows, weights, axis=0)
-    weighted = layered(Observations.of(rows).weighted(weights), 2, n_parents=2)
+    weighted = layered(Observations.of(rows).with_weights(weights), 2, n_parents=2)
     for repeated in (many, Observations.of(many)):
         network = layered(repeated, 2, n_parents=2)
         assert parents_by_node(weighted) == parents_by_node(network)

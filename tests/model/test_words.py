@@ -47,7 +47,7 @@ def test_pairs_are_those_counted_by_hand(seed, caution, gaps):
 def test_a_row_of_weight_two_is_two_rows():
     random = np.random.default_rng(0)
     rows, weights = (random.random((20, 5)) < 0.4).astype(float), random.integers(1, 4, 20)
-    weighted = Togetherness(nor.Observations.of(rows).weighted(weights)).of(range(5))
+    weighted = Togetherness(nor.Observations.of(rows).with_weights(weights)).of(range(5))
     np.testing.assert_allclose(weighted, Togetherness(np.repeat(rows, weights, 0)).of(range(5)))
 
 

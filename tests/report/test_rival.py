@@ -86,7 +86,7 @@ class TestVerdict:
         rows = kinds(60)
         repeated = Observations.of(np.repeat(rows.to_dense(), 3, axis=0))
         plain = model_of(wrong, repeated, steps=1), repeated
-        weighted = rows.weighted(np.full(60, 3.0))
+        weighted = rows.with_weights(np.full(60, 3.0))
         found = [
             compare_with_mixture(*case)
             for case in (plain, (model_of(wrong, weighted, steps=1), weighted))

@@ -186,7 +186,7 @@ def test_a_row_of_weight_w_counts_as_w_rows(documents) -> None:
     rows[np.random.default_rng(0).random(rows.shape) < 0.1] = np.nan
     weights = np.random.default_rng(1).integers(1, 5, len(rows))
     graph = layered(documents, 3, n_parents=2)
-    weighted = start_from_counts(graph, Observations.of(rows).weighted(weights))
+    weighted = start_from_counts(graph, Observations.of(rows).with_weights(weights))
     many = start_from_counts(graph, np.repeat(rows, weights, axis=0))
     np.testing.assert_allclose(weighted.theta, many.theta, rtol=1e-9)
     assert not np.allclose(weighted.theta, start_from_counts(graph, rows).theta, rtol=1e-3)

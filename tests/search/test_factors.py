@@ -99,7 +99,7 @@ def test_a_row_of_weight_w_is_searched_as_w_rows(data, objective, monkeypatch):
     weights = generator.integers(1, 4, len(rows))
     many = np.repeat(rows, weights, axis=0)
     one = search_factors(
-        Observations.of(rows).weighted(weights), 6, n_restarts=2, objective=objective
+        Observations.of(rows).with_weights(weights), 6, n_restarts=2, objective=objective
     )
     long = search_factors(many, 6, n_restarts=2, objective=objective)
     np.testing.assert_array_equal(one.factors, long.factors)

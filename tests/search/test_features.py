@@ -165,7 +165,7 @@ def test_an_image_of_weight_w_is_searched_as_w_images():
     for number, image in enumerate(images):
         image[number % 4 : number % 4 + 2, number % 3 : number % 3 + 2] = 1
     weights = np.arange(12) % 2 + 1
-    rows = nor.Observations.of(images).weighted(weights)
+    rows = nor.Observations.of(images).with_weights(weights)
     found = search_features(rows, 1, (2, 2), n_restarts=1)
     np.testing.assert_array_equal(found.images, np.repeat(np.arange(12), weights))
     many = search_features(np.repeat(images, weights, axis=0), 1, (2, 2), n_restarts=1)

@@ -50,7 +50,7 @@ class Explained(NamedTuple):
 
 def evidence_of(network, rows, hidden=None, weights=None):
     """Evidence from rows of 0, 1 and NaN and, if given, hidden nodes of the same."""
-    observations = Observations.of(rows).weighted(weights)
+    observations = Observations.of(rows).with_weights(weights)
     clamp = None
     if hidden is not None:
         clamp = np.where(np.isnan(hidden), FREE, hidden).astype(np.uint8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections import Counter
 from collections.abc import Sequence
 
@@ -21,6 +22,9 @@ __all__ = [
     "frozen",
     "row_numbers",
 ]
+
+MAX_TOTAL_WEIGHT = 1e15
+"""Largest total weight: sums and squares of weights stay finite, and single rows still count."""
 
 
 def checked_names(names: Sequence[str] | None, n_visible: int) -> tuple[str, ...] | None:
@@ -67,16 +71,27 @@ def row_numbers(rows: slice | npt.ArrayLike, n_rows: int) -> LongArray:
 
 
 def checked_weights(weights: npt.ArrayLike | None, n_rows: int) -> FloatArray | None:
-    """Weights (n_rows,) as positive numbers that cannot be changed any more; None stays."""
+    """Return weights (n_rows,) as a read-only array of positive numbers; None stays None."""
     if weights is None:
         return None
-    array = np.array(weights, dtype=np.float64)
+    try:
+        array = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UnsupportedDataError(
+            f"weights must be {n_rows} positive numbers, got {reprlib.repr(weights)}"
+        ) from error
     if array.shape != (n_rows,):
         raise InvalidDataError(f"weights must have shape ({n_rows},), got {array.shape}")
-    bad = np.flatnonzero(~(np.isfinite(array) & (array > 0)))
+    bad = np.flatnonzero(~((array > 0) & (array <= MAX_TOTAL_WEIGHT)))
     if bad.size:
         raise InvalidDataError(
-            f"weights, row {bad[0]}: expected a positive number, got {array[bad[0]]}"
+            f"weights, row {bad[0]}: expected a positive number of at most "
+            f"{MAX_TOTAL_WEIGHT:g}, got {array[bad[0]]}"
+        )
+    if array.sum() > MAX_TOTAL_WEIGHT:
+        raise InvalidDataError(
+            f"the weights add up to {array.sum():g} rows, more than {MAX_TOTAL_WEIGHT:g}: "
+            "divide them by a constant"
         )
     array.flags.writeable = False
     return array

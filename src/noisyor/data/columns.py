@@ -32,7 +32,7 @@ def select_columns(data: Observations, columns: npt.ArrayLike | range) -> Observ
         missing=missing,
         row_ids=data.row_ids,
         column_names=None if names is None else [names[k] for k in chosen],
-    ).weighted(data.weights)
+    ).with_weights(data.weights)
 
 
 def align(

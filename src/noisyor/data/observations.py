@@ -125,7 +125,7 @@ class Observations:
         if missing is not None:
             reader = reader.with_missing(mask_of(missing, reader))
         rows = cls._read(reader, row_ids)
-        return rows if weights is None else rows.weighted(weights)
+        return rows if weights is None else rows.with_weights(weights)
 
     @classmethod
     def from_indices(
@@ -287,18 +287,21 @@ class Observations:
         )
         return other
 
-    def weighted(self, weights: npt.ArrayLike | None) -> Observations:
-        """The same rows, each standing for so many; (n_rows,) positive numbers, or None for one.
+    def with_weights(self, weights: npt.ArrayLike | None) -> Observations:
+        """Return the same rows, each with a weight: the number of rows that it stands for.
+
+        ``weights`` are (n_rows,) positive numbers with a sum of at most 1e15, or None for 1 each.
+
 
         >>> import noisyor as nor
-        >>> rows = nor.Observations.from_indices([[1], [0, 1]], 2).weighted([3.0, 1.0])
+        >>> rows = nor.Observations.from_indices([[1], [0, 1]], 2).with_weights([3.0, 1.0])
         >>> rows.total_weight
         4.0
         """
         return replace(self, weights=checked_weights(weights, self.n_rows))
 
-    def merged(self) -> tuple[Observations, LongArray]:
-        """Every distinct row once, with the weights of its repetitions summed.
+    def unique_rows(self) -> tuple[Observations, LongArray]:
+        """Return every distinct row once, with the weights of its repetitions summed.
 
         Rows are the same if their ones and their unobserved entries are. They stand in the order
         of their first occurrence and keep its id. If no row is repeated, nothing is copied.
@@ -310,7 +313,7 @@ class Observations:
 
         >>> import noisyor as nor
         >>> rows = nor.Observations.from_indices([[1], [0, 1], [1]], 2)
-        >>> distinct, numbers = rows.merged()
+        >>> distinct, numbers = rows.unique_rows()
         >>> distinct.n_rows, distinct.weights, numbers
         (2, array([2., 1.]), array([0, 1, 0]))
         """
@@ -318,7 +321,7 @@ class Observations:
         if len(first) == self.n_rows:
             return self, numbers
         weights = np.bincount(numbers, self.weights, len(first)).astype(np.float64)
-        return self.take(first).weighted(weights), numbers
+        return self.take(first).with_weights(weights), numbers
 
     def mean(self, values: npt.ArrayLike) -> float:
         """Mean of ``values`` (n_rows,) over the rows, each counted by its weight."""

@@ -45,17 +45,62 @@ def resolve_threads(n_threads: int | None) -> int:
     return int(value)
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """A context in which products of matrices use one thread, and so have the same bits anywhere.
+class _BlasLimit:
+    """Count the callers that want one BLAS thread: the first sets the limit, the last lifts it.
 
-    On thin matrices, or where our own threads share the work, those of a linear algebra library
-    mostly wait for each other. Cheap enough for an inner loop: the libraries are looked for once.
+    The number of BLAS threads belongs to the process. If every caller restored what it had found,
+    a caller that entered second and left last would restore the limit of the first.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._n_callers = 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self._n_callers:
+                self._limiter = _blas().limit(limits=1, user_api="blas")
+                _release_control()
+            self._n_callers += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self._n_callers -= 1
+            if not self._n_callers:
+                self._limiter.restore_original_limits()
+                self._limiter = None
+                _release_control()
+
+
+def _release_control() -> None:
+    """Let any thread lift the limit that this thread has set.
+
+    Newer versions of threadpoolctl ignore what other threads ask of OpenBLAS until the thread that
+    set a limit gives up control, but here the last caller to leave may be another thread.
+    """
+    import threadpoolctl
+
+    openblas = getattr(threadpoolctl, "OpenBLASController", None)
+    clear = getattr(openblas, "clear_controlling_thread", None)
+    if clear is not None:
+        clear()
+
+
+_blas_limit = _BlasLimit()
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
+    """Return a context in which matrix products use one thread, with the same bits on any machine.
+
+    On thin matrices, or where our own threads share the work, the threads of a linear algebra
+    library mostly wait for each other. Threads may enter the context at the same time. It is cheap
+    enough for an inner loop: the libraries are looked up once.
 
     >>> with one_blas_thread():
     ...     pass
     """
-    context: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
-    return context
+    return _blas_limit
 
 
 @cache
@@ -139,5 +184,10 @@ def _pool(size: int) -> ThreadPoolExecutor:
     return _pools[size]
 
 
-if hasattr(os, "register_at_fork"):  # a forked child has the pools but not their threads
-    os.register_at_fork(after_in_child=_pools.clear)
+def _after_fork() -> None:
+    _pools.clear()  # the child has the pools but not their threads
+    _blas_limit.lock = threading.Lock()  # another thread may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

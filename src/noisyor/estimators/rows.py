@@ -117,7 +117,7 @@ def with_sample_weight(rows: Observations, sample_weight: Any) -> Observations:
         raise InvalidDataError("sample_weight is zero for all rows: none is left")
     if (weights[counted] == 1).all():
         return rows if counted.all() else rows.take(counted)
-    return rows.take(counted).weighted(weights[counted])
+    return rows.take(counted).with_weights(weights[counted])
 
 
 def _check_observations(estimator: Any, rows: Observations, reset: bool) -> None:

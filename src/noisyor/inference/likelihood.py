@@ -93,7 +93,7 @@ def log_probability(
     """
     seed = check_seed(seed)
     observations = Observations.of(X, n_visible=network.n_visible)
-    rows, numbers = observations.merged()
+    rows, numbers = observations.unique_rows()
     if states_can_be_summed(network) or few_configurations(network):
         summed = states_can_be_summed(network)
         value = log_p_by_states(network, rows) if summed else _enumerated(network, rows, progress)
@@ -102,7 +102,7 @@ def log_probability(
     else:
         found = explore_configurations(
             network,
-            Observations.of(rows.weighted(None), row_ids=content_ids(rows)),
+            Observations.of(rows.with_weights(None), row_ids=content_ids(rows)),
             **(_EFFORT if network.n_edges < _LARGE else _EFFORT_IF_LARGE),
             seed=seed,
             engine=engine,

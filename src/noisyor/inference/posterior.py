@@ -140,7 +140,7 @@ def of_distinct(
     """
     distinct, numbers = observations, None
     if clamp is None or len(clamp) == 1:
-        distinct, numbers = observations.merged()
+        distinct, numbers = observations.unique_rows()
     found = infer(distinct)
     return found if numbers is None or distinct is observations else found.take(numbers)
 

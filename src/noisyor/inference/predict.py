@@ -115,8 +115,8 @@ def predict_visible(
     clamp = hidden_evidence(network, hidden, observations.n_rows)
     rows, numbers = observations, np.arange(observations.n_rows)
     if clamp is None or len(clamp) == 1:
-        rows, numbers = observations.merged()
-    rows = Observations.of(rows.weighted(None), row_ids=content_ids(rows))
+        rows, numbers = observations.unique_rows()
+    rows = Observations.of(rows.with_weights(None), row_ids=content_ids(rows))
     network = possible(network)
     parts, chance, before = [], np.empty(0), None
     for found in weighted_states(

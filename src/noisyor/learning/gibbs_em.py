@@ -316,7 +316,7 @@ def _chains(rows: Observations) -> Observations:
     thousandfold would make the rounds noisy. The first chain of a row has the id of the row, and
     so the draws that the row alone would have.
     """
-    distinct, _ = rows.merged()
+    distinct, _ = rows.unique_rows()
     if distinct.weights is None:
         return rows
     number = np.ceil(distinct.weights / _MOST_ROWS).astype(np.int64)
@@ -325,4 +325,4 @@ def _chains(rows: Observations) -> Observations:
     ids = distinct.row_ids[index]
     ids = np.where(copy == 0, ids, combine(ids, copy).astype(np.int64))
     weights = (distinct.weights / number)[index]
-    return Observations.of(distinct.take(index), row_ids=ids).weighted(weights)
+    return Observations.of(distinct.take(index), row_ids=ids).with_weights(weights)

@@ -72,7 +72,7 @@ def hold_out(
 def _counted(data: Observations, times: npt.NDArray[Any]) -> Observations:
     """The rows that are there, each so many times."""
     there = times > 0
-    return data.weighted(None).take(there).weighted(times[there])
+    return data.with_weights(None).take(there).with_weights(times[there])
 
 
 def judge(

@@ -104,7 +104,7 @@ def start_by_search(
     settled = max(found.rates) < EXACT if enough else is_determined_by_counts(found)
     settled = objective == "errors" or (settled and network.n_hidden <= limit)
     if not settled:
-        _, rows = sample_rows(observations.merged()[0], _MAX_ENTRIES, seed)
+        _, rows = sample_rows(observations.unique_rows()[0], _MAX_ENTRIES, seed)
         sample = partial(learn_by_gibbs, sweeps=_SWEEPS, seed=seed, engine=engine, progress=job)
         network = sample(network, rows)
         if enough:
@@ -158,7 +158,7 @@ def start_by_sampling(
     )
     network = initialize(network, "paper-3", noise="uniform", seed=seed)
     network = train(network, X, method, options, engine=engine).network
-    _, rows = sample_rows(Observations.of(X).merged()[0], _MAX_ENTRIES, seed)
+    _, rows = sample_rows(Observations.of(X).unique_rows()[0], _MAX_ENTRIES, seed)
     return learn_by_gibbs(
         network, rows, sweeps=_SWEEPS, seed=seed, engine=engine, progress=progress
     )

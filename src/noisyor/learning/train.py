@@ -140,7 +140,7 @@ class _InMemory(NamedTuple):
         if options.block_rows is None:
             shuffled = self.rows.shuffled(seed)
             if one_batch and not method.has_noise:  # the same sums with less work
-                shuffled, _ = shuffled.merged()
+                shuffled, _ = shuffled.unique_rows()
         else:
             order = order_of(self.n_rows, options)
             shuffled = self.rows.take(order.numbers())

@@ -109,7 +109,7 @@ def layered(
             )
     weights = None
     if isinstance(X, Observations):
-        X, _ = X.merged()
+        X, _ = X.unique_rows()
         weights = X.weights
     data = _binary_csr(X)
     sizes = layer_sizes(data.shape[1], n_layers, shrink)

@@ -90,7 +90,7 @@ def explain_rows(
     number = _spread(observations, max_rows, _MAX_ONES)
     chosen = observations
     if observations.weights is not None:
-        chosen = observations.weighted(None).take(number)
+        chosen = observations.with_weights(None).take(number)
     elif len(number) < n_rows:
         chosen = observations.take(number)
     posterior = explain(

@@ -70,7 +70,7 @@ def start_from_counts(
         raise InvalidSettingError(f"smoothing must be positive, got {smoothing}")
     if max_rows < 1:
         raise InvalidSettingError(f"max_rows must be at least 1, got {max_rows}")
-    observations, _ = Observations.of(X, n_visible=network.n_visible).merged()
+    observations, _ = Observations.of(X, n_visible=network.n_visible).unique_rows()
     if observations.n_rows > max_rows:
         observations = observations.take(
             np.linspace(0, observations.n_rows - 1, max_rows).astype(np.int64)

@@ -191,7 +191,7 @@ def search_with(
     patience = _checked_patience(n_components, n_restarts, settings.patience, objective)
     distinct, numbers = observations, np.arange(observations.n_rows)
     if observations.n_rows > ENOUGH_ROWS:
-        distinct, numbers = observations.merged()
+        distinct, numbers = observations.unique_rows()
     kind = ErrorStarts if objective == "errors" else Starts
     job = Job.of(progress, ["search"])
     starts = kind(distinct, OBJECTIVES[objective], check_seed(seed), engine, job)
@@ -209,7 +209,7 @@ def search_with(
     searched = observations.take(rows)
     if len(starts.rows) < distinct.n_rows and starts.observations.weights is not None:
         scale = starts.observations.weights / distinct.row_weights[starts.rows]
-        searched = searched.weighted(searched.row_weights * scale[line])
+        searched = searched.with_weights(searched.row_weights * scale[line])
     matrix = Matrix(starts.matrix.ones[line], starts.matrix.observed[line], searched.weights)
     return FoundFactors(
         states=cover.states[line][:, order],
@@ -227,7 +227,8 @@ def _repetitions(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """All rows that repeat one of those searched, and which of them each repeats.
 
-    ``searched`` are distinct rows, ``numbers`` those of all rows, as from `Observations.merged`.
+    ``searched`` are distinct rows, ``numbers`` those of all rows, as from
+    `Observations.unique_rows`.
     """
     place = np.full(numbers.max() + 1, -1, dtype=np.int64)
     place[searched] = np.arange(len(searched))

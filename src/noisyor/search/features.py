@@ -204,7 +204,7 @@ def _searched(
     count = max(len(weights), round(observations.total_weight))
     count = max(1, min(count, most))
     numbers = draw_rows(weights, count, np.random.default_rng(seed))
-    drawn = observations.weighted(None).take(numbers)
+    drawn = observations.with_weights(None).take(numbers)
     return numbers, Observations.of(drawn, row_ids=np.arange(count))
 
 

@@ -54,8 +54,8 @@ def cover_rows(X: Any, factors: npt.ArrayLike, *, engine: EngineLike = "auto") -
             + ("" if given.ndim != 2 else " with other values")
         )
     plain = given.astype(np.uint8)
-    observations, numbers = Observations.of(X, n_visible=plain.shape[1]).merged()
-    observations = observations.weighted(None)  # what is best for a row does not depend on them
+    observations, numbers = Observations.of(X, n_visible=plain.shape[1]).unique_rows()
+    observations = observations.with_weights(None)  # what is best for a row does not depend on them
     objective = OBJECTIVES["errors"]
     states = np.zeros((observations.n_rows, len(plain)), dtype=np.uint8)
     block = max(1, _MAX_ENTRIES // max(1, plain.shape[1]))

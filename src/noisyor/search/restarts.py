@@ -118,7 +118,7 @@ def sample_rows(
         rows = np.sort(generator.permutation(len(rows))[:count]).astype(np.int64)
         return rows, observations.take(rows)
     rows, times = np.unique(draw_rows(observations.weights, count, generator), return_counts=True)
-    return rows, observations.take(rows).weighted(times)
+    return rows, observations.take(rows).with_weights(times)
 
 
 def draw_rows(

@@ -68,7 +68,7 @@ def weighted_table(
         raise InvalidDataError(f"{where}: all rows have weight 0, none is left")
     kept = observations if len(counted) == observations.n_rows else observations.take(counted)
     names = None if row_names is None else tuple(row_names[row] for row in counted.tolist())
-    return Table(kept.weighted(np.asarray(weights)[counted]), names)
+    return Table(kept.with_weights(np.asarray(weights)[counted]), names)
 
 
 class RowBuilder:

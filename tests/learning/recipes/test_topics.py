@@ -88,7 +88,7 @@ def test_rows_that_hold_no_topics(rows):
 def test_gaps_weights_and_too_little_time(documents):
     rows = documents.astype(float)
     rows[::7, 3] = np.nan
-    weighted = nor.Observations.of(rows).weighted(np.arange(len(rows)) % 3 + 1)
+    weighted = nor.Observations.of(rows).with_weights(np.arange(len(rows)) % 3 + 1)
     for X, options in ((rows, {}), (weighted, {}), (documents, {"time_limit": 1e-3})):
         network = nor.learn_topics(X, n_components=3, progress=False, **options).network
         assert network.n_hidden == 3

@@ -87,8 +87,8 @@ class TestClearGain:
     def test_weights_count(self):
         gain = np.array([1.0, -1.0])
         rows = Observations.of(np.eye(2))
-        assert clear_gain(rows.weighted([30.0, 1.0]), np.zeros(2), gain)
-        assert not clear_gain(rows.weighted([1.0, 30.0]), np.zeros(2), gain)
+        assert clear_gain(rows.with_weights([30.0, 1.0]), np.zeros(2), gain)
+        assert not clear_gain(rows.with_weights([1.0, 30.0]), np.zeros(2), gain)
 
 
 class TestAverageMixtures:

@@ -133,7 +133,7 @@ class TestRounds:
         X = some_rows(seed, shape, unknown=0.1)
         times = np.random.default_rng(seed).integers(1, 5, len(X))
         repeated = learn_mixture(np.repeat(X, times, axis=0), n_classes)
-        weighted = learn_mixture(nor.Observations.of(X).weighted(times), n_classes)
+        weighted = learn_mixture(nor.Observations.of(X).with_weights(times), n_classes)
         np.testing.assert_allclose(weighted.share, repeated.share)
         np.testing.assert_allclose(weighted.probability, repeated.probability)
 

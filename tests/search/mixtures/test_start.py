@@ -94,7 +94,7 @@ class TestFurtherSets:
         np.testing.assert_allclose(strongest, [[0.15, 0.15], [1e-4, 1e-4]])
 
     def test_rows_are_drawn_by_weight(self):
-        rows = nor.Observations.of(self.X).weighted([1e-9, 1.0])
+        rows = nor.Observations.of(self.X).with_weights([1e-9, 1.0])
         network = start_from_mixture(some_mixture(1, 2), rows, [5])
         assert (1.0 - network.failure_probability[2:, :4]).max() < 2e-4
 

@@ -82,7 +82,7 @@ def _rows(data: Path, folder: Path, reading: Mapping[str, Any]) -> Iterator[RowS
     if folder.exists():  # of a run that was killed
         shutil.rmtree(folder)
     try:
-        write_rows(folder, [table.observations.weighted(None)])
+        write_rows(folder, [table.observations.with_weights(None)])
         if table.observations.weights is not None:
             raise InvalidSettingError("--weights and --cluster do not go together")
         yield open_rows(folder, _CHUNK_ROWS)

@@ -43,7 +43,7 @@ class Comparison:
         if judges.n_rows > ROWS_TO_COMPARE:
             order = np.random.default_rng([seed, 3]).permutation(judges.n_rows)
             judges = judges.take(np.sort(order[:ROWS_TO_COMPARE]))
-        self._judges = judges.merged()[0]
+        self._judges = judges.unique_rows()[0]
 
     def far_from_factors(self, n_components: int) -> Network | None:
         """The network of one start of the search if a mixture is far better, else None."""

@@ -102,7 +102,7 @@ def learn_density(
         judges = rows if judges is None else judges
     else:
         judges = Observations.of(held_out, n_visible=rows.n_visible)
-    rows = not_too_many(rows, seed).merged()[0]
+    rows = not_too_many(rows, seed).unique_rows()[0]
     search = Search(rows, judges, max_rounds, seed, engine, progress, keeper)
     layouts = _layouts(n_components, search) if sets is None else [list(one) for one in sets]
     plain = [search.plain(layout) for layout in layouts if len(layout) == 1]

@@ -89,7 +89,7 @@ class Search:
         progress: Progress,
         keeper: Keeper | None,
     ) -> None:
-        self.rows, self.judges, self.max_rounds = rows, judges.merged()[0], max_rounds
+        self.rows, self.judges, self.max_rounds = rows, judges.unique_rows()[0], max_rounds
         self.seed, self.engine, self.progress = seed, engine, progress
         self._kept = KeptLooks(rows, self.judges, seed, progress, keeper)
         self._mixtures: dict[int, tuple[BernoulliMixture, float]] = {}
@@ -212,7 +212,7 @@ class Search:
         members = learn_again(members, rows, seed=self.seed, progress=self.progress)
         if found.sampler is None:
             return start_from_mixture(pooled(members))
-        rows, classes = rows.merged()[0], members[0]
+        rows, classes = rows.unique_rows()[0], members[0]
         network, sampler = self._sampler(found.layout, rows, classes, found.start)
         with progress_bar(found.rounds, "all rows", "rounds", self.progress) as bar:
             for before, look in pairwise([0, *(look for look, _ in found.curve)]):
@@ -247,10 +247,10 @@ def _at_most(most: int, judges: Observations, order: LongArray) -> Observations:
 
     Rows are drawn before they are merged, so that frequent ones count as they should.
     """
-    few, drawn = judges.merged()[0], judges.n_rows
+    few, drawn = judges.unique_rows()[0], judges.n_rows
     while few.n_rows > most:
         drawn = max(most, drawn // 2)
-        few = judges.take(np.sort(order[:drawn])).merged()[0]
+        few = judges.take(np.sort(order[:drawn])).unique_rows()[0]
     return few
 
 

@@ -281,7 +281,7 @@ class _Task:
         if kept is not None:
             network = network.with_theta(np.array(numbers_in(kept, "theta", network.n_params)))
         else:
-            _, rows = sample_rows(self.rows.merged()[0], _MAX_ENTRIES, work.options.seed)
+            _, rows = sample_rows(self.rows.unique_rows()[0], _MAX_ENTRIES, work.options.seed)
             network = learn_by_gibbs(
                 network,
                 rows,

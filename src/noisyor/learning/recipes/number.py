@@ -125,7 +125,7 @@ def shrink(
     network: Network, X: Any, n_components: int, *, seed: int, engine: EngineLike
 ) -> Iterator[Network]:
     """A bipartite network, and the same with fewer and fewer hidden nodes, down to so many."""
-    _, rows = sample_rows(Observations.of(X).merged()[0], _MAX_ENTRIES, seed)
+    _, rows = sample_rows(Observations.of(X).unique_rows()[0], _MAX_ENTRIES, seed)
     yield network
     while network.n_hidden > n_components:
         size = max(n_components, int(network.n_hidden * _STEP))

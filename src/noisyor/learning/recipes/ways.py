@@ -165,7 +165,7 @@ def _draws_well(cover: Cover, matrix: Matrix, rates: ErrorRates, limits: ErrorRa
 def by_gibbs(found: FoundFactors, rows: Observations, *, seed: int, engine: EngineLike) -> Network:
     """A network of the factors that were found, its parameters learned from rows."""
     network = bipartite(rows.n_visible, max(1, len(found.factors)), noise="per_visible")
-    _, some = sample_rows(rows.merged()[0], _MAX_ENTRIES, seed)
+    _, some = sample_rows(rows.unique_rows()[0], _MAX_ENTRIES, seed)
     start = start_from_factors(network, found)
     return learn_by_gibbs(start, some, sweeps=_SWEEPS, seed=seed, engine=engine)
 
@@ -174,7 +174,7 @@ def causes_by_factorisation(
     rows: Observations, n_components: int, *, seed: int, engine: EngineLike
 ) -> Network:
     """Causes that start from a linear factorisation, learned by Gibbs sampling."""
-    merged = rows.merged()[0]
+    merged = rows.unique_rows()[0]
     _, few = sample_rows(merged, _ENTRIES_OF_START, seed)
     with one_blas_thread():
         network = start_from_topics(few, n_components, seed=seed)

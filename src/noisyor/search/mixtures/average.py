@@ -70,7 +70,7 @@ def average_mixtures(
         rows, judges = rows.split(1.0 - _HELD_OUT, seed)
     else:
         judges = rows if held_out is None else Observations.of(held_out, n_visible=rows.n_visible)
-    rows, judges = rows.merged()[0], judges.merged()[0]
+    rows, judges = rows.unique_rows()[0], judges.unique_rows()[0]
     found = mixtures_by_size(rows, judges, seed=seed, progress=progress)
     members = learn_members(rows, judges, found, seed=seed, progress=progress)
     if everything is not None:
@@ -160,7 +160,7 @@ def learn_again(
     progress: Progress = False,
 ) -> list[BernoulliMixture]:
     """The same mixtures learned from other rows: same sizes, smoothing and numbers of rounds."""
-    rows = rows.merged()[0]
+    rows = rows.unique_rows()[0]
     return [
         learn_mixture(
             rows,

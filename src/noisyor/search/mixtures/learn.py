@@ -98,7 +98,7 @@ def learn_mixture(
     if judges is None and n_components == "auto" and rows.n_rows > 1:
         everything = rows
         rows, judges = rows.split(1.0 - _HELD_OUT, seed)
-    rows, judges = rows.merged()[0], None if judges is None else judges.merged()[0]
+    rows, judges = rows.unique_rows()[0], None if judges is None else judges.unique_rows()[0]
     tried = (1.0,) if judges is None else _SMOOTHINGS
     if not isinstance(smoothing, str):
         tried = (smoothing,)
@@ -110,7 +110,7 @@ def learn_mixture(
             found = list(_of_size(learners, n_components).values())
         best = max(found, key=lambda one: one[1])[0]
         if everything is not None:
-            merged = everything.merged()[0]
+            merged = everything.unique_rows()[0]
             learn = _Learner(merged, None, best.smoothing or 1.0, best.rounds + 1, seed, bar)
             best = learn.mixture(best.n_classes)[0]
     return best
@@ -124,7 +124,7 @@ def mixtures_by_size(
     With each the mean log p of ``judges`` that chose its rounds and its smoothing; the search ends
     where more classes have not helped twice. What starts from several sizes learns each once.
     """
-    rows, judges = rows.merged()[0], judges.merged()[0]
+    rows, judges = rows.unique_rows()[0], judges.unique_rows()[0]
     with progress_bar(None, "mixture", "rounds", progress) as bar:
         learners = [_Learner(rows, judges, one, 300, check_seed(seed), bar) for one in _SMOOTHINGS]
         return {found[0].n_classes: found for found in _doubled(learners)}
