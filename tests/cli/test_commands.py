@@ -264,17 +264,6 @@ class TestExportAndInfo:
         nor.save_network("bare", nor.bipartite(4, 2), metadata={"data": "strange", "metrics": 3})
         assert "4 findings, 2 causes" in run(capsys, "info", "bare")
 
-    def test_sets_of_alternatives_are_named(self, capsys):
-        nor.save_network("sets", nor.bipartite(4, 3, alternatives=[0, -1, 0]))
-        text = run(capsys, "info", "sets")
-        assert "1 of alternatives: at most one cause of a set is on" in text
-        assert text.count("(one of set 0)") == 2
-        record = json.loads(run(capsys, "info", "sets", "--json"))
-        assert [cause.get("one_of") for cause in record["causes"]].count(0) == 2
-        Path("rows.csv").write_text("a,b,c,d\n1,0,1,0\n0,0,0,1\n")
-        result = json.loads(run(capsys, "evaluate", "sets", "rows.csv", "--json"))
-        assert result["elbo_vi"] is None
-
     @pytest.mark.skipif(os.name == "nt", reason="pipes differ")
     def test_a_reader_that_stops_early(self):
         code = (

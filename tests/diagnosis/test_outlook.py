@@ -122,18 +122,6 @@ def test_one_row_at_a_time(clinic):
         interview(clinic, Observations.of(np.zeros((2, 6))))
 
 
-def test_what_is_usual_counts_alternatives_once():
-    """Columns that all kinds have are usual: kinds exclude each other, so that they add up."""
-    kinds = nor.search.BernoulliMixture(
-        np.array([0.3, 0.3, 0.4]), np.array([[0.99, 0.9], [0.99, 0.1], [0.99, 0.5]])
-    )
-    network = nor.search.start_from_mixture(kinds)
-    found = interview(network, Observations.from_evidence(2, [1]))
-    empty = Observations.from_evidence(2)
-    assert found.likely[0].base == pytest.approx(chance_of(network, empty, 0))
-    assert found.likely[0].base == pytest.approx(0.99, abs=0.001)
-
-
 def test_what_some_alternatives_say_of_the_others():
     """Only one of a set is above what is known; the others are likely as far as it is not."""
     network = nor.from_edges(

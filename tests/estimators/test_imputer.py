@@ -57,13 +57,6 @@ def test_names_and_indicator(holes):
     assert imputer.estimator_.network_.visible_names == tuple(names)
 
 
-def test_the_default_learns_for_the_probability_of_rows(holes):
-    given, _ = holes
-    imputer = NoisyOrImputer().fit(given)
-    assert imputer.estimator_.settings_["objective"] == "probability"
-    assert imputer.transform(np.full((1, 12), np.nan)).shape == (1, 12)
-
-
 def test_in_a_pipeline(X, holes):
     given, _ = holes
     labels = X[:, :4].sum(axis=1) > 2

@@ -141,14 +141,6 @@ def test_the_other_columns_of_a_block_tell_the_missing_one(X):
     np.testing.assert_allclose(model.predict_proba(X)[:, 2], found, atol=1e-6)
 
 
-def test_probabilities_of_alternatives(X):
-    model = nor.BooleanMatrixFactorization(4, objective="probability", output="probability").fit(X)
-    assert model.network_.sets
-    found = model.transform(X[:10])
-    exact = nor.inference.enumerate_posterior(model.network_, X[:10]).marginals
-    np.testing.assert_allclose(found, exact, atol=1e-6)
-
-
 def test_grid_search_on_the_zoo_follows_log_p_not_one_explanation(data_dir):
     zoo = load_zoo(data_dir / "bmf_zoo.npz").observations.to_dense()
     model = nor.BooleanMatrixFactorization(

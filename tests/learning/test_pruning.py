@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -172,15 +170,3 @@ def test_extra_causes_leave_as_many_as_were_asked_for() -> None:
 def test_wrong_numbers_of_causes_are_named(options: dict[str, object], message: str) -> None:
     with pytest.raises(nor.NoisyOrError, match=message):
         nor.learn_factors(np.zeros((4, 3)), **options)  # type: ignore[arg-type]
-
-
-def test_sets_of_alternatives_are_kept() -> None:
-    network = replace(clear_causes(), alternatives=[1, 0, 1, -1, 1])
-    of_row = np.repeat(np.arange(5), [20, 15, 12, 10, 1])  # the last cause is the least supported
-    rows = np.kron(np.eye(5)[of_row], np.ones(4))
-    pruned = prune_hidden(network, rows, 4)
-    assert columns_of(pruned) == [(0,), (1,), (2,), (3,)]
-    assert pruned.alternatives.tolist() == [1, 0, 1, -1]
-    leaks = [one.theta[one.leak_param[one.n_visible :]] for one in (network, pruned)]
-    np.testing.assert_allclose(leaks[1], leaks[0][:4])
-    assert prune_hidden(network, rows, 3).alternatives.tolist() == [1, 0, 1]

@@ -176,7 +176,6 @@ class TestWords:
         assert better["sentence"].startswith(
             "A plain mixture of 40 classes describes these documents better by 0.52 nats (± 0.03):"
         )
-        assert 'learn_factors(objective="probability")' in better["sentence"]
         assert "100 documents that were held out" in better["rows"]
         worse = rival_section(Rival(1, -2.0, 0.1, 9, 9, "training"), words)
         assert "of 1 class describes these documents worse by 2.00 nats" in worse["sentence"]

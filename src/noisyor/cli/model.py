@@ -76,7 +76,7 @@ def evaluate(
     rows = read_for(saved, data, reading).observations
     mode = method_for(network)
     methods: list[MaxProduct | MeanField] = [mode]
-    if not quick and not network.sets:
+    if not quick:
         methods.append(MeanField(local=mode.ancestors_only, tolerance=1e-4))
     result = bounds(
         network,
@@ -296,7 +296,6 @@ def info(model: Path, top: int, as_json: bool) -> None:
             "index": int(k),
             "name": hidden_label(network, int(k)),
             "prior": float(prior[k]),
-            **({"one_of": int(network.sets.number[k])} if network.sets.number[k] >= 0 else {}),
             "switches_on": [
                 {"name": visible_label(network, i), "probability": chance}
                 for i, chance in strongest[int(k)]
@@ -309,7 +308,6 @@ def info(model: Path, top: int, as_json: bool) -> None:
         "bytes": model.stat().st_size,
         "visible": network.n_visible,
         "hidden": network.n_hidden,
-        "sets": network.sets.n_sets,
         "layers": network.n_layers,
         "edges": network.n_edges,
         "parameters": network.n_params,
@@ -337,10 +335,6 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
         f"parameters {record['parameters']:,}, of which {record['free']:,} are free; "
         f"mean noise {record['mean_noise']:.4f}",
     ]
-    if record["sets"]:
-        lines.append(
-            f"sets      {record['sets']:,} of alternatives: at most one cause of a set is on"
-        )
     if is_whole(data.get("rows")) and is_whole(data.get("columns")):
         lines.append(
             f"data      {data['rows']:,} rows of {data['columns']:,} columns from "
@@ -355,8 +349,7 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
         words = ", ".join(
             f"{item['name']} {item['probability']:.2f}" for item in cause["switches_on"][:6]
         )
-        of_set = f" (one of set {cause['one_of']})" if "one_of" in cause else ""
-        lines.append(f"  {cause['prior']:.3f}  {cause['name']}{of_set}")
+        lines.append(f"  {cause['prior']:.3f}  {cause['name']}")
         if words:
             lines.append(f"         {words}")
     left = record["hidden"] - len(record["causes"])

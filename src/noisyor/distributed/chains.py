@@ -158,7 +158,7 @@ def sweep_rows(
     sampler, prepared = Runner(job.engine, network).on("gibbs_sweep")
     for rows in job.reader.batches(item, ROWS_OF_SWEEP):
         if before is None:
-            states = first_states(job.current(), rows, all_off=False, engine=job.engine)
+            states = first_states(job.current(), rows, engine=job.engine)
         else:
             bits = before[done : done + rows.n_rows]
             states = np.unpackbits(bits, axis=1, count=network.n_hidden)
@@ -204,10 +204,9 @@ def _load_states(folder: Path, begin: int, number: int, n_hidden: int) -> Binary
 
 
 def _keep(file: Path, identity: str, rounds: GibbsRounds, mean: RoundMean) -> None:
-    """Write what a run needs to go on: parameters, counts and the mean so far."""
+    """Write what a run needs to go on: parameters and the mean so far."""
     content = io.BytesIO()
-    assert rounds.counts is not None
-    arrays = {"theta": rounds.network.theta, "counts": rounds.counts, "total": mean.total}
+    arrays = {"theta": rounds.network.theta, "total": mean.total}
     description = json.dumps({"identity": identity, "done": mean.n_done, "counted": mean.n_counted})
     checksum = hashlib.sha256(b"".join(array.tobytes() for array in arrays.values())).hexdigest()
     np.savez(content, description=description, checksum=checksum, **arrays)  # type: ignore[arg-type]
@@ -224,7 +223,7 @@ def _restore(file: Path, identity: str, rounds: GibbsRounds) -> RoundMean | None
     try:
         with np.load(file, allow_pickle=False) as found:
             description = json.loads(str(found["description"]))
-            arrays = [found[name] for name in ("theta", "counts", "total")]
+            arrays = [found[name] for name in ("theta", "total")]
             checksum = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
             if str(found["checksum"]) != checksum:
                 raise ValueError("checksum")
@@ -236,6 +235,6 @@ def _restore(file: Path, identity: str, rounds: GibbsRounds) -> RoundMean | None
             f"{file} belongs to another run: rows, graph, starting parameters or settings differ. "
             "Choose another folder"
         )
-    theta, rounds.counts, total = arrays
+    theta, total = arrays
     rounds.network, rounds.number = rounds.network.with_theta(theta), done
     return RoundMean(done, counted, total)

@@ -81,8 +81,7 @@ def fingerprint(network: Network) -> str:
         digest = hashlib.sha256()
         for array in (network.child_ptr, network.parent, network.param, network.leak_param):
             digest.update(np.ascontiguousarray(array).tobytes())
-        for array in (network.free, *((network.sets.number,) if network.sets else ())):
-            digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(np.ascontiguousarray(network.free).tobytes())
         kept = network.engine_cache["fingerprint"] = digest.hexdigest()
     return str(kept)
 

@@ -172,13 +172,8 @@ class Answers(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self.method
 
     def _probabilities(self, rows: Observations) -> sp.csr_array:
-        """Of every cause, by mean-field, or by sampling where some causes are alternatives."""
-        if not self.network_.sets:
-            return self._posterior(rows, self._mean_field()).marginals()
-        found = predict_visible(
-            self.network_, rows, observed="kept", engine=self._engine(), progress=self.progress
-        )
-        return sp.csr_array(found.hidden)
+        """Probability of every cause in every row, by mean-field."""
+        return self._posterior(rows, self._mean_field()).marginals()
 
     def _mean_field(self) -> Method:
         if isinstance(self.method, MeanField):

@@ -95,8 +95,7 @@ class NoisyOrEstimator(Answers, ABC):
     method : how hidden states are inferred in training, `MaxProduct` or `MeanField`; its settings
         also hold for `transform`, where the mode is taken.
     output : what `transform` returns: ``"states"``, the most likely causes as 0 and 1, or
-        ``"probability"``, the probability of each cause: by mean-field, or by sampling if some
-        causes are alternatives.
+        ``"probability"``, the probability of each cause by mean-field.
     binarize : None expects 0 and 1; a number makes entries above it 1 and the others 0.
     random_state : seed of the start and of the training; None draws a new one in every fit.
     n_jobs : number of threads; None or -1 for all cores. No result depends on it.

@@ -45,7 +45,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     Parameters
     ----------
     estimator : what learns the network, any of the estimators; None for
-        ``BooleanMatrixFactorization("auto", objective="probability")``.
+        ``BooleanMatrixFactorization("auto")``.
     missing_values : what marks a missing entry; NaN, or a number such as -1.
     output : what missing entries become: ``"states"``, the likelier of 0 and 1, or
         ``"probability"``, the probability of 1.
@@ -101,7 +101,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         if isinstance(n_parts, str):
             n_parts = _PARTS if estimator is None and rows.n_rows < _MANY else 1
         if estimator is None:
-            estimator = BooleanMatrixFactorization("auto", objective="probability")
+            estimator = BooleanMatrixFactorization("auto")
         self.one_hot_ = find_one_hot(rows)
         self.estimators_ = [_fitted(estimator, *part) for part in _parts(rows, n_parts)]
         return self

@@ -8,7 +8,6 @@ from .priors import BetaPrior as BetaPrior
 from .priors import smoothing_prior as smoothing_prior
 from .pruning import leave_one_out_gain as leave_one_out_gain
 from .pruning import prune_hidden as prune_hidden
-from .recipes.density import learn_density as learn_density
 from .recipes.fit import FitResult as FitResult
 from .starts import start_by_sampling as start_by_sampling
 from .starts import start_by_search as start_by_search

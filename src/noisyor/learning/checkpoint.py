@@ -54,7 +54,6 @@ class Checkpoint:
             network.leak_param,
             network.theta,
             network.free,
-            *((network.sets.number,) if network.sets else ()),
         ):
             digest.update(np.ascontiguousarray(array).tobytes())
         for data in (rows, held_out):

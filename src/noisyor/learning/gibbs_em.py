@@ -9,12 +9,12 @@ on share the credit. There is no rate to choose.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from noisyor._util.arrays import AnyArray, BinaryArray, FloatArray
+from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, NOT_NEGATIVE, check_choice, check_seed
 from noisyor.data.observations import Observations
@@ -26,7 +26,6 @@ from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.model.graph import Network
 from noisyor.model.parameters import THETA_MIN, probability_from_theta, theta_from_probability
-from noisyor.search.restarts import numbers_in, packed, unpacked
 
 __all__ = [
     "ROWS_OF_SWEEP",
@@ -41,9 +40,6 @@ __all__ = [
 
 _SUREST = 1.0 - 1e-5
 """Largest probability that an estimate may give an edge, a noise or a prior."""
-
-_SUREST_OF_SET = 1.0 - 1e-12
-"""The same for the prior of one of several alternatives, where it is the odds against none."""
 
 _NOISE_SHARE = 0.01
 """Share of the pseudo-rows in which a visible node came on by itself."""
@@ -126,18 +122,13 @@ class Chains(Protocol):
 
 
 class ChainsInMemory:
-    """Chains of this process.
-
-    They start from the modes of their rows, or with ``all_off`` from nothing, which is as good
-    where a sweep draws hundreds of alternatives at once and finding modes takes longer.
-    """
+    """Chains of this process, which start from the modes of their rows."""
 
     def __init__(
         self,
         network: Network,
         rows: Observations,
         *,
-        all_off: bool = False,
         share_draws: bool = True,
         engine: EngineLike = "auto",
     ) -> None:
@@ -145,7 +136,7 @@ class ChainsInMemory:
             raise InvalidDataError("there are no rows to learn from")
         self._rows, self._engine = _chains(rows) if share_draws else rows, engine
         self._piece = self._rows.n_rows if share_draws else ROWS_OF_SWEEP
-        self._states = first_states(network, self._rows, all_off=all_off, engine=engine)
+        self._states = first_states(network, self._rows, engine=engine)
 
     def sweep(self, network: Network, key: NoiseKey) -> tuple[FloatArray, FloatArray]:
         """See `Chains`."""
@@ -165,21 +156,9 @@ class ChainsInMemory:
         """See `Chains`."""
         return column_weights(self._rows)
 
-    def state(self) -> dict[str, AnyArray]:
-        """What is on in each chain, in few bytes; see `restore`."""
-        return packed("chains", self._states)
 
-    def restore(self, kept: Mapping[str, AnyArray]) -> None:
-        """Go on from what `state` gave."""
-        self._states = unpacked(kept, "chains", self._states.shape)
-
-
-def first_states(
-    network: Network, rows: Observations, *, all_off: bool, engine: EngineLike
-) -> BinaryArray:
-    """States that chains start from, (n_rows, n_hidden)."""
-    if all_off:
-        return np.zeros((rows.n_rows, network.n_hidden), dtype=np.uint8)
+def first_states(network: Network, rows: Observations, *, engine: EngineLike) -> BinaryArray:
+    """Return the states that chains start from, the modes of their rows, (n_rows, n_hidden)."""
     modes = MaxProduct().posterior(network, rows, engine=engine).states.toarray()
     return np.ascontiguousarray(modes, dtype=np.uint8)
 
@@ -212,25 +191,14 @@ class GibbsRounds:
         *,
         smoothing: float = 0.5,
         smooth_to: Literal["failure", "frequency"] = "failure",
-        pace: float = 1.0,
         seed: int = 0,
     ) -> None:
-        """See `learn_by_gibbs`.
-
-        With a ``pace`` below 1 the counts of a round count by so much, and those of the rounds
-        before by the rest (stochastic approximation): draws of alternatives that are on in a
-        handful of rows are noisy.
-        """
+        """See `learn_by_gibbs`."""
         NOT_NEGATIVE.check("smoothing", smoothing)
         check_choice("smooth_to", smooth_to, ("failure", "frequency"))
         self.network, self._chains = network, chains
-        self._seed, self._pace, self.number = check_seed(seed), pace, 0
-        self.counts: FloatArray | None = None
+        self._seed, self.number = check_seed(seed), 0
         self._smoothing, self._success = smoothing, _pseudo_success(network, chains, smooth_to)
-        in_set = network.leak_param[network.n_visible + network.sets.member]
-        # All but the last trace of the odds of a set may be with its members.
-        self._surest = np.full(network.n_params, _SUREST)
-        self._surest[in_set] = _SUREST_OF_SET
 
     def advance(
         self,
@@ -259,38 +227,16 @@ class GibbsRounds:
     def _once(self) -> FloatArray:
         """One round; the probabilities that its parameters stand for, (n_params,)."""
         key = NoiseKey(self._seed, self.number)
-        counts = np.stack(self._chains.sweep(self.network, key))
+        successes, trials = self._chains.sweep(self.network, key)
         self.number += 1
-        if self.counts is not None:
-            counts = (1.0 - self._pace) * self.counts + self._pace * counts
-        self.counts = counts
-        credit = counts[0] + self._smoothing * self._success
-        chance = counts[1] + self._smoothing
+        credit = successes + self._smoothing * self._success
+        chance = trials + self._smoothing
         self.network = self.with_probability(credit / np.where(chance > 0, chance, 1.0))
         return probability_from_theta(self.network.theta)
 
-    def state(self) -> dict[str, AnyArray]:
-        """All that changes from round to round, for `restore`; chains must be in memory."""
-        assert isinstance(self._chains, ChainsInMemory)
-        counts = np.empty(0) if self.counts is None else self.counts.ravel()
-        number = np.array([self.number], dtype=np.float64)
-        here = {"current": self.network.theta, "counts": counts, "number": number}
-        return {**here, **self._chains.state()}
-
-    def restore(self, kept: Mapping[str, AnyArray]) -> None:
-        """Go on, to the last bit, from what `state` gave."""
-        assert isinstance(self._chains, ChainsInMemory)
-        n_params = self.network.n_params
-        number = int(numbers_in(kept, "number", 1)[0])
-        current = np.array(numbers_in(kept, "current", n_params))
-        counts = np.array(numbers_in(kept, "counts", 2 * n_params if number else 0))
-        self._chains.restore(kept)
-        self.network, self.number = self.network.with_theta(current), number
-        self.counts = counts.reshape(2, n_params) if number else None
-
     def with_probability(self, probability: FloatArray) -> Network:
         """The network with these probabilities, where they are free and not too sure."""
-        theta = theta_from_probability(np.clip(probability, 0.0, self._surest))
+        theta = theta_from_probability(np.clip(probability, 0.0, _SUREST))
         theta = np.where(self.network.free, np.maximum(theta, THETA_MIN), self.network.theta)
         return self.network.with_theta(theta)
 

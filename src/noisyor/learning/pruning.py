@@ -7,7 +7,6 @@ the data if the rows lose more than it takes to write its edges down (minimum de
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.objective import log_joint
 from noisyor.model.builders import bipartite
 from noisyor.model.graph import Network
-from noisyor.model.parameters import probability_from_theta
 from noisyor.search.restarts import sample_rows
 
 __all__ = ["keep_best", "leave_one_out_gain", "prune_hidden"]
@@ -170,15 +168,12 @@ def _without(network: Network, nodes: list[int], by_noise: list[int]) -> Network
         for node in by_noise:
             noise = 1.0 - (1.0 - noise) * (1.0 - prior[node] * (1.0 - failure[node]))
     one_prior = len(network.group("prior")) == 1 and network.n_hidden > 1
-    # The odds against none of a set, so that a set keeps them when it loses a node.
-    leak = probability_from_theta(network.theta[network.leak_param[network.n_visible :]])
-    result = bipartite(
+    return bipartite(
         network.n_visible,
         len(kept),
         prior="shared" if one_prior else "per_component",
         noise="shared" if shared else "per_visible",
         failure_probability=failure[kept],
-        prior_probability=leak[0] if one_prior else leak[kept],
+        prior_probability=prior[0] if one_prior else prior[kept],
         noise_probability=noise[0] if shared else noise,
     )
-    return replace(result, alternatives=network.sets.of_some(kept))

@@ -127,7 +127,7 @@ def rival_section(rival: Rival, words: Words) -> dict[str, str]:
     size = f"by {abs(rival.gain):.2f} nats (± {rival.error:.2f})"
     sentence = {
         "better": f"{mixture} better {size}: if their probability matters more than their "
-        f'{words.causes}, use it, or learn_factors(objective="probability"), which starts from it.',
+        f"{words.causes}, use it.",
         "worse": f"{mixture} worse {size}: the {words.causes} say more than a list of kinds would.",
         "level": f"{mixture} as well within the error, {'better' if rival.gain > 0 else 'worse'} "
         f"{size}: the {words.causes} are worth having for what they explain.",

@@ -190,11 +190,6 @@ def _events(
     n_events = int(first_event[-1])
     observed = weights.sum() - np.array([weights[rows].sum() for rows in rows_missing])
     exposed = np.bincount(network.leak_param, observed, network.n_params).astype(np.float64)
-    # The prior of an alternative is at work where it is on or none of its set is.
-    for k in network.sets.member.tolist():
-        rivals = network.sets.rivals(k)
-        others = sum(len(rows_on[network.n_visible + j]) for j in rivals)
-        exposed[network.leak_param[network.n_visible + k]] -= others
     event = [np.arange(n_events)]
     param = [np.repeat(network.leak_param, np.diff(first_event)).astype(np.int64)]
     ptr, outgoing = network.outgoing

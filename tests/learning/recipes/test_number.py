@@ -8,7 +8,7 @@ import pytest
 import noisyor as nor
 from noisyor.data.observations import Observations
 from noisyor.learning.recipes import number
-from noisyor.learning.recipes.number import choose_classes, choose_number, shrink
+from noisyor.learning.recipes.number import choose_number, shrink
 
 SETTINGS = {"noise": "per_visible", "n_restarts": 2, "seed": 0, "engine": "auto"}
 
@@ -47,15 +47,6 @@ def test_the_fewest_within_one_error_of_the_best_are_taken():
 
 def test_few_rows_have_nothing_to_choose_by(blocks):
     assert choose_number(blocks.take(slice(0, 30)), progress=False, **SETTINGS) is None
-    assert choose_classes(blocks.take(slice(0, 30)), seed=0, progress=False) is None
-
-
-def test_kinds_of_rows_are_classes():
-    kinds = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1], [1, 0, 1, 0, 1, 0], [0] * 6])
-    generator = np.random.default_rng(0)
-    rows = kinds[generator.integers(0, 4, 400)] ^ (generator.random((400, 6)) < 0.05)
-    choice = choose_classes(Observations.of(rows.astype(np.uint8)), seed=0, progress=False)
-    assert choice.n_components == 4
 
 
 def test_shrinking_keeps_what_matters(blocks):

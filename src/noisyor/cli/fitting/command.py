@@ -49,10 +49,8 @@ __all__ = ["fit", "resume"]
 )
 @click.option(
     "--objective",
-    type=click.Choice(["auto", "description", "probability", "errors"]),
-    help="Factors: what they are for. Few causes that describe the table, a high probability of "
-    "unseen rows, or fewest wrong entries; auto describes, unless a plain mixture is clearly "
-    "better.  [default: auto]",
+    type=click.Choice(["auto", "description", "errors"]),
+    help="Factors: few causes that describe the table, or fewest wrong entries.  [default: auto]",
 )
 @click.option(
     "--topics",

@@ -70,7 +70,7 @@ _PLAN_RULES = {
     "held_out": or_none(BELOW_ONE),
 }
 _STRUCTURE_RULES = {
-    "objective": choice("auto", "description", "probability", "errors"),
+    "objective": choice("auto", "description", "errors"),
     "n_components": COUNT_OR_AUTO,
     "n_layers": count(2),
     "feature_shape": Rule(

@@ -20,13 +20,6 @@ __all__ = ["tell"]
 
 _SHOWN = 8
 
-_WAYS = {
-    "causes": "causes that add up",
-    "classes": "kinds that exclude each other",
-    "search": "factors of a first search",
-}
-"""How ways to describe a table are called, see `noisyor.learning.recipes.ways`."""
-
 
 def tell(fitted: Fitted, data: Path | None, out: Path, as_json: bool, quiet: bool) -> int:
     """Print what was learned; the exit code says whether any cause was found.
@@ -97,8 +90,7 @@ def _number_lines(settings: Mapping[str, Any]) -> list[str]:
     number = settings.get("number")
     if not isinstance(number, dict):
         return []
-    what = "kinds " if settings.get("sets") else "causes"
-    lines = [f"{what}  chosen by {number['rows']:,} rows set aside, the fewest not clearly worse:"]
+    lines = [f"causes  chosen by {number['rows']:,} rows set aside, the fewest not clearly worse:"]
     for one in number["candidates"]:
         mark = " <" if one["n_components"] == number["chosen"] else ""
         below = f"{one['below']:.3f} ± {one['error']:.3f} below the best"
@@ -107,17 +99,13 @@ def _number_lines(settings: Mapping[str, Any]) -> list[str]:
             + (f", {below}" if one["below"] else ", the best")
             + mark
         )
-    ways = settings.get("ways")
-    if isinstance(ways, dict):
-        told = (f"{_WAYS[name]} {ways[name]:.3f}" for name in _WAYS if name in ways)
-        lines.append(f"        log p of these rows by {', '.join(told)}")
     return lines
 
 
 def _lines(fitted: Fitted, out: Path) -> list[str]:
     import numpy as np
 
-    from noisyor.model.labels import hidden_label, one_of
+    from noisyor.model.labels import hidden_label
 
     network, data, judgement = fitted.learned.network, fitted.table.observations, fitted.judgement
     weight, total = data.row_weights, data.total_weight
@@ -138,30 +126,15 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
     ]
     prior = network.prior_probability
     if fitted.kind != "features":
-        of_one_set = network.sets.n_sets == 1 and (network.sets.number == 0).all()
-        lines.append(
-            "the most frequent kinds, each with its share of the rows:"
-            if of_one_set
-            else "likely causes, each with its probability:"
-        )
+        lines.append("likely causes, each with its probability:")
         order = sorted(range(network.n_hidden), key=lambda k: -prior[k])[:_SHOWN]
-        lines += [
-            f"  {prior[k]:.3f}  {hidden_label(network, k)}"
-            + ("" if of_one_set else one_of(network, k))
-            for k in order
-        ]
+        lines += [f"  {prior[k]:.3f}  {hidden_label(network, k)}" for k in order]
         if network.n_hidden > _SHOWN:
             lines.append(f"  ... and {network.n_hidden - _SHOWN:,} more: noisyor info {out}")
     return lines
 
 
 def _causes(network: Network) -> str:
-    """How many causes there are, and which of them exclude each other."""
-    sets = network.sets
-    if not sets:
-        layers = f"{network.n_layers} layer{'s' * (network.n_layers > 1)}"
-        return f"{network.n_hidden:,} causes in {layers}"
-    sizes = [f"{int(size):,}" for size in sets.ptr[1:] - sets.ptr[:-1]]
-    if len(sizes) == 1:
-        return f"{sizes[0]} kinds of rows, of which each row is one"
-    return f"{network.n_hidden:,} causes in sets of {' + '.join(sizes)}, one of each set in a row"
+    """Say how many causes there are, in how many layers."""
+    layers = f"{network.n_layers} layer{'s' * (network.n_layers > 1)}"
+    return f"{network.n_hidden:,} causes in {layers}"

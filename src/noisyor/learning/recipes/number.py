@@ -23,12 +23,10 @@ from noisyor.learning.pruning import keep_best
 from noisyor.learning.starts import start_by_search
 from noisyor.metrics import independent_score
 from noisyor.model.graph import Network
-from noisyor.search.mixtures.learn import learn_mixture
 from noisyor.search.restarts import sample_rows
 
 __all__ = [
     "Choice",
-    "choose_classes",
     "choose_number",
     "fewest",
     "mean_and_error",
@@ -53,8 +51,6 @@ _SWEEPS = 20
 
 _MAX_ENTRIES = 2**22
 """Above this many entries, candidates are learned from a random subset of the rows."""
-
-_MOST_CLASSES = 256
 
 _TRIFLE = 0.03
 """Share of the gain on independent columns for which no cause is added, however sure it is."""
@@ -102,22 +98,6 @@ def choose_number(
         one.n_hidden: log_probability(one, judges, seed=seed, engine=engine).per_row
         for one in shrink(network, rest, 1, seed=seed, engine=engine)
     }
-    return fewest(scores, independent_score(rest, judges).per_row, judges)
-
-
-def choose_classes(rows: Observations, *, seed: int, progress: Any) -> Choice | None:
-    """Number of classes of a mixture, doubling; None if there are too few rows."""
-    if rows.total_weight < _FEW_ROWS:
-        return None
-    rest, judges = set_aside(rows, seed)
-    scores: dict[int, FloatArray] = {}
-    size, stale, best = 1, 0, -np.inf
-    while size <= min(_MOST_CLASSES, rest.n_rows) and stale < 2:
-        mixture = learn_mixture(rest, size, smoothing=1.0, seed=seed, progress=progress)
-        scores[size] = mixture.log_probability(judges)
-        mean = judges.mean(scores[size])
-        stale, best = (0, mean) if mean > best else (stale + 1, best)
-        size *= 2
     return fewest(scores, independent_score(rest, judges).per_row, judges)
 
 

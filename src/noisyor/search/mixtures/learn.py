@@ -1,7 +1,7 @@
 """Learn a mixture of Bernoulli products: the simplest model of rows that are of several kinds.
 
 Expectation-maximisation takes a second where a network takes a minute, so a mixture is both what a
-network has to beat and a good place to start one from: see `start_from_mixture`.
+network has to beat and a good place to start one from.
 """
 
 from __future__ import annotations
