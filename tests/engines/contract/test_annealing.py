@@ -6,13 +6,11 @@ from engine_calls import evidence_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_networks import random_network, random_rows
-from sets import conditioned_table, with_sets
 
 import noisyor as nor
 from noisyor.engines.contract import AnnealingOptions, Evidence, NoiseKey
 from noisyor.engines.registry import get_engine
 from noisyor.inference.exact import (
-    configurations_of,
     enumerate_posterior,
     hidden_configurations,
     log_joint_table,
@@ -176,39 +174,11 @@ def test_large_parameters_and_tiny_leaks_stay_finite(engine):
     assert np.isfinite(chains.log_evidence).all()
 
 
-# ---- sets of alternatives
-
-
-def allowed_starts(network, seed, n_rows):
-    every = configurations_of(network)
-    return np.random.default_rng(seed).choice(every, n_rows)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_complete_set_of_configurations_is_exact_with_alternatives(engine, seed):
-    network = with_sets(random_network(seed, tied=seed % 2 == 0), seed)
-    x, starts = random_rows(network, seed, 3, missing=0.2), allowed_starts(network, seed, 3)
-    every = configurations_of(network)
-    hidden = np.full((3, network.n_hidden), np.nan)
-    if seed % 2:  # what is known of one alternative decides the others
-        hidden[0, network.n_hidden - 1], hidden[1:, 0] = 1, 0
-    agrees = (np.isnan(hidden)[:, None] | (every[None] == hidden[:, None])).all(axis=2)
-    table = np.where(agrees, conditioned_table(network, every, x), -np.inf)
-    exact = np.logaddexp.reduce(table, axis=1)
-    full = explore(engine, network, x, starts, hidden=hidden, expansions=len(every), chains=2)
-    np.testing.assert_allclose(full.log_sum, exact, rtol=1e-10, atol=1e-10)
-    marginals = np.exp(table - exact[:, None]) @ every
-    np.testing.assert_allclose(full.probability, marginals, atol=1e-9)
-    assert not full.log_error.any()  # complete, and known to be
-    part = explore(engine, network, x, starts, hidden=hidden, expansions=1)
-    assert (part.log_sum <= exact + 1e-9).all()
-
-
 @pytest.mark.parametrize("seed", range(6))
-def test_chains_of_alternatives_are_those_of_the_reference(seed):
+def test_chains_are_those_of_the_reference(seed):
     """Draw by draw, so that estimates agree to rounding."""
-    network = with_sets(random_network(seed, max_hidden=9), seed)
-    x, starts = random_rows(network, seed, 3, missing=0.1), allowed_starts(network, seed, 3)
+    network = random_network(seed, max_hidden=9)
+    x, starts = random_rows(network, seed, 3, missing=0.1), random_starts(network, seed, 3)
     for expansions in (0, 2):
         one, other = (
             explore(get_engine(name), network, x, starts, expansions=expansions, chains=3, steps=5)
@@ -218,10 +188,9 @@ def test_chains_of_alternatives_are_those_of_the_reference(seed):
             np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
 
 
-def test_estimates_with_alternatives_are_unbiased(engine):
+def test_estimates_are_unbiased(engine):
     """The mean of p(x) over many rows that are alike, and of the probabilities."""
-    network = with_sets(random_network(11, max_hidden=9, max_visible=8), 11, share=1.0)
-    assert np.bincount(network.alternatives[network.alternatives >= 0]).max() > 1
+    network = random_network(11, max_hidden=9, max_visible=8)
     many = 12 if engine.name == "numpy" else 400
     row, start = random_rows(network, 11, 1), np.zeros((many, network.n_hidden), dtype=np.uint8)
     exact = enumerate_posterior(network, row)

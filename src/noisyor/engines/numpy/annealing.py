@@ -1,9 +1,8 @@
 """Annealed importance sampling of what a set of likely configurations leaves out.
 
-A chain starts from independent nodes and sets of alternatives with nearly the probabilities that
-the set of configurations gives them, and passes to p(h, x) by Gibbs sweeps of rising inverse
-temperature, here *heat*. Set and chains together estimate log p(x) and the probability of every
-node.
+A chain starts from independent nodes with nearly the probabilities that the set of configurations
+gives them, and passes to p(h, x) by Gibbs sweeps of rising inverse temperature, here *heat*. Set
+and chains together estimate log p(x) and the probability of every node.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from noisyor._util.arrays import BinaryArray, FloatArray, LongArray
+from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.numerics import logistic_function
 from noisyor.engines.contract import AnnealingOptions, AnnealingResult, Evidence, NoiseKey
 from noisyor.engines.noise import KeyArray, combine, uniform
 from noisyor.engines.numpy.configurations import ConfigurationSet
-from noisyor.engines.numpy.local_model import LocalModel, Walker, choose
+from noisyor.engines.numpy.local_model import LocalModel, Walker
 from noisyor.engines.numpy.rows import Prepared, rows_of
 
 _SMOOTHING = 0.5
@@ -26,9 +25,6 @@ _SMOOTHING = 0.5
 
 So half a node is off its place at the start: more would be lost in weights, fewer not be explored.
 """
-
-_EVENLY = 0.1
-"""Chains start with this probability from any state of a set of alternatives, all alike."""
 
 _SWAPS, _MOST_SWAPS = 4, 32
 """Attempts in each sweep to exchange causes: for each cause that is on, and at most."""
@@ -88,48 +84,31 @@ class _Chain(NamedTuple):
 
 
 class _Start:
-    """Independent nodes and sets with probabilities near ``mean`` (n,): where chains begin.
+    """Independent nodes with probabilities near ``mean`` (n,): where chains begin.
 
-    ``probability`` (n,); ``odds`` (n,) against the node, or all of its set, being off, 0 if it is
-    known; ``up_to`` (n + 1,): probabilities of the free nodes that are in no set, summed.
+    ``free``: the nodes that are not known. ``probability`` (n,); ``odds`` (n,) its log-odds, 0 if
+    the node is known; ``log_off`` the log-probability that all free nodes are off; ``up_to``
+    (n + 1,): cumulative probabilities of the free nodes.
     """
 
     def __init__(self, model: LocalModel, mean: FloatArray) -> None:
-        self.model, self.units, free = model, model.free_units, model.is_free
-        in_set = np.zeros(len(mean), dtype=np.bool_)
-        for members in model.sets:
-            in_set[members] = True
-        least = _SMOOTHING / max(int((~in_set).sum()), 1)
+        self.model, self.free = model, np.flatnonzero(model.is_free)
+        least = _SMOOTHING / max(len(mean), 1)
         self.probability = np.minimum(np.maximum(mean, least), 1.0 - least)
-        self.can_swap = free & ~in_set
         self.odds, self.log_off = np.zeros(len(mean)), 0.0
-        for members in self.units:
-            members = members[free[members]]
-            if model.is_set(members):
-                even = _EVENLY / (len(members) + 1)
-                self.probability[members] = (1.0 - _EVENLY) * mean[members] + even
-                off = (1.0 - _EVENLY) * max(1.0 - float(mean[members].sum()), 0.0) + even
-            else:
-                off = 1.0 - float(self.probability[members[0]])
-            self.odds[members] = np.log(self.probability[members] / off)
+        for j in self.free.tolist():
+            off = 1.0 - float(self.probability[j])
+            self.odds[j] = np.log(self.probability[j] / off)
             self.log_off += math.log(off)
         self.up_to = np.concatenate(
-            [[0.0], np.cumsum(np.where(self.can_swap, self.probability, 0.0))]
+            [[0.0], np.cumsum(np.where(model.is_free, self.probability, 0.0))]
         )
 
     def draw(self, key: KeyArray) -> BinaryArray:
         """States (n,); what is known as it is."""
         state = np.where(self.model.is_free, 0, self.model.clamp).astype(np.uint8)
-        for members in self.units:
-            draw, free = uniform(combine(key, self.model.key_of(members))), members
-            if not self.model.is_set(members):
-                state[members] = draw < self.probability[members]
-                continue
-            free = members[self.model.is_free[members]]
-            share = self.probability[free]
-            chosen = choose(np.concatenate([[max(1.0 - share.sum(), 0.0)], share]), float(draw))
-            if chosen > 0:
-                state[free[chosen - 1]] = 1
+        draws = uniform(combine(key, self.model.hidden[self.free]))
+        state[self.free] = draws < self.probability[self.free]
         return state
 
     def log_probability(self, state: BinaryArray) -> float:
@@ -167,12 +146,12 @@ def _chain(
 
 
 def _swap(walker: Walker, start: _Start, heat: float, key: KeyArray) -> None:
-    """Metropolis steps that replace one free node that is on by another one, neither in a set.
+    """Metropolis steps that replace one free node that is on by another one.
 
     One of two rival causes is on and the other off: single flips would have to pass through both
     or none. The new node is drawn by its probability at the start.
     """
-    free, up_to = start.can_swap, start.up_to
+    free, up_to = walker.model.is_free, start.up_to
     on = np.flatnonzero((walker.state == 1) & free)
     for attempt in range(min(_SWAPS * len(on), _MOST_SWAPS)):
         attempt_key = combine(key, attempt + _AFTER_NODES)
@@ -195,52 +174,36 @@ def _swap(walker: Walker, start: _Start, heat: float, key: KeyArray) -> None:
 
 
 def _sweep(walker: Walker, start: _Start, heat: float, key: KeyArray) -> None:
-    """Draw every free node and set from its conditional between the start and the target."""
-    for members in start.units:
-        draw = float(uniform(combine(key, walker.model.key_of(members))))
-        if walker.model.is_set(members):
-            _draw_set(walker, members, walker.shares(members, heat, start.odds[members]), draw)
-            continue
-        j = int(members[0])
+    """Draw every free node from its conditional between the start and the target."""
+    for j in start.free.tolist():
+        draw = float(uniform(combine(key, walker.model.hidden[j])))
         odds = heat * walker.gain(j) + (1.0 - heat) * start.odds[j]
         if (draw < logistic_function(odds)) != walker.state[j]:
             walker.flip(j)
 
 
-def _draw_set(walker: Walker, members: LongArray, shares: FloatArray, draw: float) -> None:
-    """Switch on what is drawn from a set of alternatives that is off."""
-    chosen = choose(shares, draw)
-    if chosen > 0:
-        walker.flip(int(members[chosen - 1]))
-
-
 def _visit(walker: Walker, found: ConfigurationSet, key: KeyArray) -> tuple[float, FloatArray]:
     """A sweep at the target that counts what lies outside the set.
 
-    Returns the mean over nodes and sets of the probability to be outside, and (n,) for each node
-    that of being outside and on.
+    Returns the mean over nodes of the probability to be outside, and (n,) for each node that of
+    being outside and on.
     """
     model, on, outside = walker.model, np.zeros(len(walker.state)), 0.0
-    for members in model.free_units:
-        draw = float(uniform(combine(key, model.key_of(members))))
-        if model.is_set(members):
-            shares = walker.shares(members)
-        else:
-            probability = float(logistic_function(walker.gain(int(members[0]))))
-            shares = np.array([1.0 - probability, probability])
-        without = walker.state.copy()
-        without[members] = 0
-        if without not in found:
-            outside += shares[0]
-        for j, share in zip(members.tolist(), shares[1:].tolist(), strict=True):
-            if model.switched(without, j) not in found:
-                on[j] += share
-                outside += share
-        if model.is_set(members):
-            _draw_set(walker, members, shares, draw)
-        elif (draw < shares[1]) != walker.state[members[0]]:
-            walker.flip(int(members[0]))
-    outside /= max(len(model.free_units), 1)
+    free = np.flatnonzero(model.is_free).tolist()
+    for j in free:
+        draw = float(uniform(combine(key, model.hidden[j])))
+        probability = float(logistic_function(walker.gain(j)))
+        state = walker.state.copy()
+        state[j] = 0
+        if state not in found:
+            outside += 1.0 - probability
+        state[j] = 1
+        if state not in found:
+            on[j] += probability
+            outside += probability
+        if (draw < probability) != walker.state[j]:
+            walker.flip(j)
+    outside /= max(len(free), 1)
     on[model.clamp == 1] += outside
     return outside, on
 
@@ -257,8 +220,7 @@ def _together(
     Errors are those of the mean over chains to first order. Unless the set is complete, one visit
     outside that just did not happen is added to them.
     """
-    of_unit = [1.0 + int(model.is_free[members].sum()) for members in model.units]
-    complete = len(found) == math.prod(of_unit)
+    complete = len(found) == 2 ** int(model.is_free.sum())
     visit = 0.0 if complete else 1.0 / (options.n_chains * options.n_stay)
     weight = np.array([chain.weight for chain in chains])
     outside = np.array([chain.outside for chain in chains])

@@ -20,8 +20,7 @@ class ConfigurationSet:
 
         Members are expanded one after another, each time the likeliest that was not yet, the first
         one if they are equal. Before all of them, and not counted, the configuration in which
-        nothing is on: its flips are all explanations by a single cause. To switch an alternative on
-        is to switch the one off that was on.
+        nothing is on: its flips are all explanations by a single cause.
         """
         found, done = ConfigurationSet(), set[bytes]()
         nothing = np.where(model.is_free, np.uint8(0), model.clamp)
@@ -64,6 +63,7 @@ class ConfigurationSet:
     def _expand(self, model: LocalModel, state: BinaryArray) -> None:
         """Add all single flips of free nodes."""
         for j in np.flatnonzero(model.is_free).tolist():
-            flipped = model.switched(state, j)
+            flipped = state.copy()
+            flipped[j] ^= 1
             if flipped not in self:
                 self.add(flipped, Walker(model, flipped).log_joint())

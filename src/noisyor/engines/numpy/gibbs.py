@@ -13,7 +13,7 @@ from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.numerics import logistic_function
 from noisyor.engines.contract import FREE, Evidence, GibbsResult, NoiseKey
 from noisyor.engines.noise import combine, uniform
-from noisyor.engines.numpy.local_model import LocalModel, Walker, choose
+from noisyor.engines.numpy.local_model import LocalModel, Walker
 from noisyor.engines.numpy.rows import Prepared, Row, rows_of
 from noisyor.engines.numpy.segments import sums_at
 from noisyor.engines.reduction import ROWS_OF_BLOCK, tree_sum_of_blocks
@@ -25,9 +25,7 @@ def gibbs_sweep(
     """Draw every hidden node of every row once, given all others; clamped nodes stay.
 
     Node k of a row is on if ``uniform(combine(combine(combine(seed, row id), step), k))`` is below
-    its probability. Isolated nodes come first, then the others in ascending order. A set of
-    alternatives is drawn at once, in the place and with the number of its first node: the unit
-    interval is divided into the probability of none and those of its nodes, in this order.
+    its probability. Isolated nodes come first, then the others in ascending order.
     """
     new_states, n_params = states.copy(), prepared.network.n_params
 
@@ -59,31 +57,17 @@ def _sweep(
     state[alone] = draws[alone] < probability[alone]
     np.add.at(credit, network.leak_param[n_visible:][alone], probability[alone])
 
-    def credit_node(j: int, p: float) -> None:
-        probability[model.hidden[j]] = p
-        node = n_visible + model.hidden[j]
+    walker = Walker(model, state[model.hidden])
+    for j, k in enumerate(model.hidden.tolist()):
+        p = float(logistic_function(walker.gain(j)))
+        if not model.is_free[j]:
+            p = float(model.clamp[j])
+        probability[k], node = p, n_visible + k
         own = _share(prepared.leak[node], walker.sums[node])
         credit[network.leak_param[node]] += p * float(own)
         _, edges, _, with_it = walker.children(j)
         np.add.at(credit, network.param[edges], p * _share(prepared.theta[edges], with_it))
-
-    walker, had_a_chance = Walker(model, state[model.hidden]), np.ones(network.n_hidden)
-    for members in model.units:
-        if model.is_set(members):
-            shares = walker.shares(members)
-            had_a_chance[model.hidden[members]] = shares[0] + shares[1:]
-            for j, p in zip(members.tolist(), shares[1:].tolist(), strict=True):
-                credit_node(j, p)
-            chosen = choose(shares, draws[model.key_of(members)])
-            if chosen > 0:
-                walker.flip(int(members[chosen - 1]))
-            continue
-        j = int(members[0])
-        p = float(logistic_function(walker.gain(j)))
-        if not model.is_free[j]:
-            p = float(model.clamp[j])
-        credit_node(j, p)
-        if (draws[model.hidden[j]] < p) != walker.state[j]:
+        if (draws[k] < p) != walker.state[j]:
             walker.flip(j)
     state[model.hidden] = walker.state
     noise = _share(prepared.leak[row.ones], walker.sums[row.ones])
@@ -91,8 +75,7 @@ def _sweep(
 
     seen = np.concatenate([row.visible != FREE, np.ones(network.n_hidden, dtype=np.bool_)])
     of_edge = seen[network.edge_child] * probability[network.parent]
-    of_leak = np.concatenate([row.visible != FREE, had_a_chance])
-    chance = sums_at(network.leak_param, of_leak, network.n_params)
+    chance = sums_at(network.leak_param, seen, network.n_params)
     chance += sums_at(network.param, of_edge, network.n_params)
     return credit, chance
 

@@ -1,8 +1,7 @@
 """One row as the hidden nodes see it that interact, and configurations of them, flip by flip.
 
 A hidden node without parents, without hidden children and without active visible children is
-*isolated*: given the row it is independent of all others, so it is summed out in closed form. That
-is not so of alternatives, which depend on each other.
+*isolated*: given the row it is independent of all others, so it is summed out in closed form.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ class LocalModel:
     1 and ``FREE``; ``cost`` (n_hidden,): sum of theta over the hidden and observed children.
     ``edges[j]``: numbers of the edges of ``hidden[j]`` into active visibles and hidden nodes.
     ``isolated`` (n_hidden,): log-odds of isolated nodes, NaN for others; ``offset``: what
-    log p(h, x) has besides the nodes that interact, isolated ones summed out. ``sets``: the places
-    in ``hidden`` of the nodes of every set of alternatives.
+    log p(h, x) has besides the nodes that interact, isolated ones summed out.
     """
 
     prepared: Prepared
@@ -42,36 +40,6 @@ class LocalModel:
     edges: list[LongArray]
     isolated: FloatArray
     offset: float
-    sets: list[LongArray]
-
-    @property
-    def units(self) -> list[LongArray]:
-        """What is drawn at once, in order: sets of alternatives, each other node on its own."""
-        inside = {int(j) for members in self.sets for j in members}
-        alone = [np.array([j]) for j in range(len(self.hidden)) if j not in inside]
-        return sorted([*self.sets, *alone], key=lambda members: int(members[0]))
-
-    @property
-    def free_units(self) -> list[LongArray]:
-        """Those of the units that are not known, in order."""
-        return [members for members in self.units if self.is_free[members].any()]
-
-    def is_set(self, members: LongArray) -> bool:
-        """Whether a unit is a set of alternatives."""
-        return bool(self.prepared.network.sets.number[self.hidden[members[0]]] >= 0)
-
-    def key_of(self, members: LongArray) -> int:
-        """The hidden node whose number keys the draws of a unit: its first one."""
-        return int(self.hidden[members[0]])
-
-    def switched(self, state: BinaryArray, j: int) -> BinaryArray:
-        """States (n,) with node j flipped; if it comes on, other alternatives go off."""
-        result = state.copy()
-        for members in self.sets:
-            if j in members:
-                result[members] = 0
-        result[j] = 1 - state[j]
-        return result
 
     @property
     def is_free(self) -> BoolArray:
@@ -90,8 +58,6 @@ class LocalModel:
         outgoing = [order[ptr[k] : ptr[k + 1]] for k in range(network.n_hidden)]
         edges = [some[inside[network.edge_child[some]]] for some in outgoing]
         alone = np.array([not len(some) for some in edges]) & (prepared.n_parents[n_visible:] == 0)
-        sets = network.sets
-        alone &= sets.number < 0
 
         odds = log_expm1(prepared.leak[n_visible:]) - cost
         isolated = np.where(alone, odds, np.nan)
@@ -108,8 +74,7 @@ class LocalModel:
             cost,
             [edges[k] for k in hidden],
             isolated,
-            float(summed[alone].sum() - prepared.leak[counts].sum() - prepared.log_allowed),
-            np.split(np.searchsorted(hidden, sets.member), sets.ptr[1:-1]) if sets else [],
+            float(summed[alone].sum() - prepared.leak[counts].sum()),
         )
 
 
@@ -159,25 +124,6 @@ class Walker:
         own = log_expm1(self.sums[self.nodes[j]]) - self.model.cost[self.model.hidden[j]]
         return float(own + (log_expm1(with_it) - log_expm1(without)).sum())
 
-    def shares(
-        self, members: LongArray, heat: float = 1.0, cold: npt.ArrayLike = 0.0
-    ) -> FloatArray:
-        """Probabilities that none of n alternatives is on, and each of them: (1 + n,).
-
-        Given all else; switches off what was on. ``heat`` below 1 mixes log-odds with ``cold``
-        (n,). An alternative that is known to be on has all of it, one known to be off nothing.
-        """
-        for j in members[self.state[members] == 1].tolist():
-            self.flip(j)
-        clamp = self.model.clamp[members]
-        if (clamp == 1).any():
-            return np.concatenate([[0.0], clamp == 1])
-        gains = heat * np.array([self.gain(j) for j in members.tolist()])
-        gains += (1.0 - heat) * np.asarray(cold)
-        odds = np.concatenate([[0.0], np.where(clamp == FREE, gains, -np.inf)])
-        weight = np.exp(odds - odds.max())
-        return np.asarray(weight / weight.sum())
-
     def flip(self, j: int) -> None:
         """Switch node j."""
         self._add(j, -1.0 if self.state[j] else 1.0)
@@ -189,9 +135,3 @@ class Walker:
         child = prepared.network.edge_child[edges]
         new = self.sums[child] + sign * prepared.theta[edges]
         self.sums[child] = np.maximum(new, prepared.leak[child])
-
-
-def choose(shares: FloatArray, wanted: float) -> int:
-    """Which of the intervals of probabilities (n,), one after another, holds ``wanted``."""
-    place = int(np.searchsorted(np.cumsum(shares), wanted, "right"))
-    return min(place, int(np.flatnonzero(shares)[-1]))  # rounding may leave a gap at the end

@@ -2,12 +2,9 @@
 
 With B_i the total parameter of node i, its leak and the edges from parents that are on, a node adds
 f(B_i) = log(1 - exp(-B_i)) if it is on and -B_i if it is off. An unobserved visible adds nothing.
-Sets of alternatives condition that on the event that no two nodes of a set are on.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -29,7 +26,7 @@ def log_joint(prepared: Prepared, evidence: Evidence, states: BinaryArray) -> Fl
     for row in rows_of(prepared, evidence):
         for line in range(row.number * samples, (row.number + 1) * samples):
             total, on, seen = _nodes(prepared, row, states[line])
-            result[line] = _value(prepared, total, on, seen)
+            result[line] = _value(total, on, seen)
     return result
 
 
@@ -48,8 +45,8 @@ def log_joint_gradient(prepared: Prepared, evidence: Evidence, states: BinaryArr
             for line in range(row.number * samples, (row.number + 1) * samples):
                 state, share = states[line], row.weight / samples
                 total, on, seen = _nodes(prepared, row, state)
-                value += share * _value(prepared, total, on, seen)
-                slope = share * seen * (on / -np.expm1(-total) - prepared.leak_slope)
+                value += share * _value(total, on, seen)
+                slope = share * seen * (on / -np.expm1(-total) - 1.0)
                 of_edges = slope[network.edge_child] * state[network.parent]
                 gradient += sums_at(network.leak_param, slope, network.n_params)
                 gradient += sums_at(network.param, of_edges, network.n_params)
@@ -77,42 +74,16 @@ def polish(
 
 
 def _sweep(prepared: Prepared, row: Row, state: BinaryArray, nodes: list[int]) -> bool:
-    """Flip each node in turn if ``log p`` gains; ``state`` changes. Returns whether any flipped.
-
-    Of a set of alternatives, in the turn of its first node, the best or none is switched on.
-    """
-    before, changed = _value(prepared, *_nodes(prepared, row, state)), False
-    number, done = prepared.network.sets.number, set[int]()
+    """Flip each node in turn if ``log p`` gains; ``state`` changes. Returns whether any flipped."""
+    best, changed = _value(*_nodes(prepared, row, state)), False
     for k in nodes:
-        members = [k] if number[k] < 0 else [j for j in nodes if number[j] == number[k]]
-        here = np.flatnonzero(state * (number == number[k])) if number[k] >= 0 else [k]
-        if number[k] in done or (number[k] >= 0 and not set(here) <= set(members)):
-            continue  # an alternative that takes no part, or is known, stays
-        if number[k] >= 0:
-            done.add(int(number[k]))
-        best, best_value = None, before + _ROUNDING
-        for option in _options(state, k, members, bool(number[k] >= 0)):
-            value = _value(prepared, *_nodes(prepared, row, option))
-            if value > best_value:
-                best, best_value = option, value
-        if best is not None:
-            state[:], before, changed = best, best_value, True
+        state[k] ^= 1
+        value = _value(*_nodes(prepared, row, state))
+        if value > best + _ROUNDING:
+            best, changed = value, True
+        else:
+            state[k] ^= 1
     return changed
-
-
-def _options(state: BinaryArray, k: int, members: list[int], is_set: bool) -> Iterator[BinaryArray]:
-    """States (n_hidden,) with node k flipped; of a set, with none or one of the members on."""
-    option = state.copy()
-    if not is_set:
-        option[k] ^= 1
-        yield option
-        return
-    option[members] = 0
-    yield option
-    for j in members:
-        single = option.copy()
-        single[j] = 1
-        yield single
 
 
 def _nodes(
@@ -127,11 +98,8 @@ def _nodes(
     return total, on, seen
 
 
-def _value(prepared: Prepared, total: FloatArray, on: BoolArray, seen: BoolArray) -> float:
-    if prepared.network.sets.broken(on[prepared.network.n_visible :]):
-        return -np.inf
-    value = np.where(on, log_one_minus_exp(total), -total)[seen].sum()
-    return float(value - prepared.log_allowed)
+def _value(total: FloatArray, on: BoolArray, seen: BoolArray) -> float:
+    return float(np.where(on, log_one_minus_exp(total), -total)[seen].sum())
 
 
 def _samples(evidence: Evidence, states: BinaryArray) -> int:

@@ -9,14 +9,9 @@ elsewhere (infinite if it is known),
     v_e = max(-theta_e, f(theta_e) + s_e)                            edge to parent
     d   = sum of [t]_+ + min(largest t, 0)                           OR to child
 
-A set of alternatives tells a node, with u the log-odds of its nodes from everything else,
-
-    m = -max(0, largest u of the others)                             set to node
-
-Two schedules. Collapsed: all four are computed from one another in one iteration, and v and d are
-damped. Two-stage, that of the paper's software: each is computed from the others of the iteration
-before, all start at zero, leaks too, and all are damped. Same fixed points. The message m is among
-those that the collapsed schedule computes anew and the two-stage schedule damps.
+Two schedules with the same fixed points. Collapsed: all four are computed from one another in one
+iteration, and v and d are damped. Two-stage, that of the paper's software: each is computed from
+the others of the iteration before, all start at zero, leaks too, and all are damped.
 """
 
 from __future__ import annotations
@@ -127,27 +122,11 @@ class _Messages(ABC):
         self.to_child = np.zeros(network.n_nodes)
         self.heard = np.zeros(0, dtype=np.int64)
         self.is_off = self.edges.spread(self.known[self.child] == -np.inf)
-        self.member = self.n_visible + network.sets.member
-        self.sets = Segments(np.diff(network.sets.ptr))
 
     def beliefs(self) -> FloatArray:
         """Log-odds of every node, shape (n_nodes,)."""
-        heard = self.without_sets()
-        heard[self.member] += self.from_sets()
+        heard = self.noise + self.to_child + sums_at(self.parent, self.up, len(self.known))
         return np.where(np.isinf(self.known), np.copysign(NEVER, self.known), heard)
-
-    def without_sets(self) -> FloatArray:
-        """Log-odds of every node from all but its set of alternatives, shape (n_nodes,)."""
-        return self.noise + self.to_child + sums_at(self.parent, self.up, len(self.known))
-
-    def sets_to_members(self) -> FloatArray:
-        """Messages that the sets of alternatives ask for, one for each entry of ``member``."""
-        heard = np.where(np.isinf(self.known), self.known, self.without_sets())[self.member]
-        return -np.maximum(self.sets.max_of_others(heard), 0.0)
-
-    @abstractmethod
-    def from_sets(self) -> FloatArray:
-        """Messages of the sets of alternatives, one for each entry of ``member``."""
 
     def down(self, beliefs: FloatArray) -> FloatArray:
         """Messages of the edges to their ORs."""
@@ -197,9 +176,6 @@ class _Collapsed(_Messages):
         self.to_child = np.where(prepared.n_parents == 0, self.leak, 0.0)
         self.heard = self.n_visible + np.flatnonzero(self.known[self.n_visible :] == 0.0)
 
-    def from_sets(self) -> FloatArray:
-        return self.sets_to_members()
-
     def update(self) -> float:
         beliefs, to_child = self.beliefs(), self.to_child.copy()
         to_edge, to_child[self.child] = or_messages(
@@ -214,7 +190,8 @@ class _Collapsed(_Messages):
 class _TwoStage(_Messages):
     """Every message is stored, starts at zero and is damped, those inside a factor too.
 
-    ``from_edge`` t and ``to_edge`` s by edge; ``from_leak`` t of the leak by node; ``to_member`` m.
+    ``from_edge`` t and ``to_edge`` s by edge; ``from_leak`` t of the leak by node; ``decay`` the
+    share of the way from zero that the messages of leaks have not gone yet.
     """
 
     def __init__(
@@ -223,12 +200,8 @@ class _TwoStage(_Messages):
         super().__init__(prepared, row, options, noise)
         self.from_edge, self.to_edge = np.zeros((2, len(self.up)))
         self.from_leak = np.zeros(len(self.leak))
-        self.to_member = np.zeros(len(self.member))
-        self.way = 1.0
+        self.decay = 1.0
         self.heard = self.n_visible + np.flatnonzero(self.known[self.n_visible :] != -np.inf)
-
-    def from_sets(self) -> FloatArray:
-        return self.to_member
 
     def update(self) -> float:
         beliefs, to_child = self.beliefs(), self.from_leak.copy()
@@ -241,22 +214,18 @@ class _TwoStage(_Messages):
             "up": self.to_parents(self.to_edge),
             "to_child": to_child,
             "from_leak": self.leak,
-            "to_member": np.maximum(self.sets_to_members(), _LOWEST),
         }
         seen = ~self.is_off  # what is off, and leaks, need no watching: see `still_to_come`
         residual = _largest((to_child - self.to_child)[self.heard])
-        asked = wanted["to_member"] - self.to_member
-        residual = max(residual, _largest(asked[self.known[self.member] != -np.inf]))
         for name in ("from_edge", "to_edge", "up"):
             residual = max(residual, _largest((wanted[name] - getattr(self, name))[seen]))
         for name, new in wanted.items():
             setattr(self, name, self.damp(getattr(self, name), new))
-        self.way *= 1.0 - self.options.step
+        self.decay *= 1.0 - self.options.step
         return residual
 
     def still_to_come(self) -> float:
-        """Share of the way from zero that the messages of leaks have not gone yet."""
-        return self.way
+        return self.decay
 
 
 def _largest(change: FloatArray) -> float:

@@ -34,24 +34,6 @@ class Prepared:
         return np.maximum(self.network.theta, _TINY)[self.network.leak_param]
 
     @cached_property
-    def log_allowed(self) -> float:
-        """Log-probability that independent nodes would leave at most one of every set on: T50."""
-        sets, leak = self.network.sets, self.leak[self.network.n_visible :]
-        return float(sets.log_normalizer(leak).sum() - leak[sets.member].sum())
-
-    @cached_property
-    def leak_slope(self) -> FloatArray:
-        """Derivative of ``-log p(node is off)`` by its leak, shape (n_nodes,).
-
-        1 for independent nodes, ``exp(theta) / (1 + sum of odds)`` for alternatives.
-        """
-        sets, n_visible = self.network.sets, self.network.n_visible
-        slope = np.ones(self.network.n_nodes)
-        log_off = sets.log_normalizer(self.leak[n_visible:])[sets.number[sets.member]]
-        slope[n_visible + sets.member] = np.exp(self.leak[n_visible + sets.member] - log_off)
-        return slope
-
-    @cached_property
     def n_parents(self) -> LongArray:
         """Number of parents of each node, shape (n_nodes,)."""
         return np.diff(self.network.child_ptr)

@@ -1,6 +1,6 @@
 """Max-product by the collapsed schedule, one thread for each row and sample.
 
-Equations T8 to T14, T17 and T51 of docs/theory.md. Every message is a log-odds number. The message
+Equations T8 to T14 and T17 of docs/theory.md. Every message is a log-odds number. The message
 from the factor of child i to parent k is kept as ``excess = v + theta >= 0``, so that a child that
 is off (v = -theta) has excess zero and need not be visited: its effect is part of the parent's
 total. With B the belief of the parent, ``a = log(exp(theta) - 1)`` and b the log-odds that the
@@ -14,16 +14,16 @@ where M_{-e} is the largest t of the other edges and the leak. A child that is o
 
 import warp as wp
 
-from noisyor.engines.warp.active_set import Selection, select
-from noisyor.engines.warp.graph import Graph, Options, Output, Rows, Work
+from noisyor.engines.warp.layout import Graph, Options, Output, Rows, Work
 from noisyor.engines.warp.scalar import NEVER, int_at, larger, place, put, single_at, smaller
-from noisyor.engines.warp.sets import exclude
-from noisyor.engines.warp.start import (
+from noisyor.engines.warp.selection import (
     ZERO,
+    Selection,
     decode,
     key_of,
     noise_of,
     observed_totals,
+    select,
     unless_known,
 )
 
@@ -91,7 +91,6 @@ def _collect(graph: Graph, work: Work, found: Selection, line: int):
         belief = work.unary[at] + work.to_child[at] + work.incoming[at]
         work.belief[at] = unless_known(work.known[at], belief)
         work.incoming[at] = ZERO
-    exclude(graph, work.belief, line, work.lines)
 
 
 @wp.func

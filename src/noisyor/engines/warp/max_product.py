@@ -12,8 +12,7 @@ from noisyor.engines.contract import Evidence, MaxProductOptions, MaxProductResu
 from noisyor.engines.noise import combine
 from noisyor.engines.warp.collapsed import infer
 from noisyor.engines.warp.device import by_line, launch, structure
-from noisyor.engines.warp.graph import Options, Output, Stages, Work
-from noisyor.engines.warp.layout import Prepared, rows_on_device
+from noisyor.engines.warp.layout import Options, Output, Prepared, Stages, Work, rows_on_device
 from noisyor.engines.warp.two_stage import infer_two_stage
 
 _BY_HIDDEN = ("belief", "incoming", "unary", "to_child", "known", "hidden", "total")
@@ -128,7 +127,7 @@ class Batch:
             Stages,
             self.prepared.device,
             of_children=self.of_children,
-            **dict.fromkeys(("rest", "from_set", "without_set"), by_hidden),
+            off_excess=by_hidden,
             **dict.fromkeys(("top", "second", "positive"), by_child),
             to_edge=work.most_edges * work.lines,
         )

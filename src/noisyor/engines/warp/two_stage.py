@@ -1,6 +1,6 @@
 """The paper's order of messages, one thread for each row and sample.
 
-Equations T15, T16 and T51 of docs/theory.md. Every message inside a factor is stored and damped,
+Equations T15 and T16 of docs/theory.md. Every message inside a factor is stored and damped,
 each is computed from those of the iteration before, and all start at zero log-odds, those of leaks
 included. Per edge, with the names of `collapsed`,
 
@@ -8,21 +8,21 @@ included. Per edge, with the names of `collapsed`,
     up      excess <- max(0, a + s)
 
 Children that are off need no visit: after n iterations their excess is a known multiple of
-``rest = (1 - step) theta + step [a]_+``.
+``off_excess = (1 - step) theta + step [a]_+``.
 """
 
 import warp as wp
 
-from noisyor.engines.warp.active_set import Selection, select
-from noisyor.engines.warp.graph import Graph, Options, Output, Rows, Stages, Work
+from noisyor.engines.warp.layout import Graph, Options, Output, Rows, Stages, Work
 from noisyor.engines.warp.scalar import NEVER, int_at, larger, place, put, single_at, smaller
-from noisyor.engines.warp.sets import send_to_members
-from noisyor.engines.warp.start import (
+from noisyor.engines.warp.selection import (
     ZERO,
+    Selection,
     decode,
     key_of,
     noise_of,
     observed_totals,
+    select,
     unless_known,
 )
 
@@ -47,22 +47,18 @@ def infer_two_stage(
     observed_totals(graph, rows, options, work, found, line)
     _start(graph, rows, options, work, stages, found, key_of(rows, options, row, sample), line)
     residual = wp.float32(0.0)
-    way = wp.float64(1.0)  # delta^n of equation T16: what the message of a leak still lacks
+    decay = wp.float64(1.0)  # delta^n of equation T16: what the message of a leak still lacks
     iterations = int(0)
     running = bool(True)
     while running and iterations < options.max_iterations:
         # Share of its final value that the message of every leak has reached, equation T16.
-        grown = wp.float32(_ONE - way)
-        residual = _update(graph, options, work, stages, found, grown, line)
-        change = send_to_members(
-            graph, work.belief, stages.from_set, stages.without_set, options.step, line, work.lines
-        )
-        residual = larger(residual, change)
-        _collect(graph, work, stages, found, way, line)
-        way = way * (_ONE - wp.float64(options.step))
+        ramp = wp.float32(_ONE - decay)
+        residual = _update(graph, options, work, stages, found, ramp, line)
+        _collect(graph, work, stages, found, decay, line)
+        decay = decay * (_ONE - wp.float64(options.step))
         iterations += 1
-        # Constant messages also need time to arrive; without ``way`` a line could stop before.
-        running = larger(residual, wp.float32(way)) >= options.tolerance
+        # Constant messages also need time to arrive; without ``decay`` a line could stop before.
+        running = larger(residual, wp.float32(decay)) >= options.tolerance
     output.iterations[line] = iterations
     output.residual[line] = residual
     decode(graph, work, output, line)
@@ -79,7 +75,7 @@ def _start(
     key: wp.uint64,
     line: int,
 ):
-    """All messages zero, so that the belief is the noise; ``rest`` of the children that are off."""
+    """Set all messages to zero, so that the belief is the noise, and find ``off_excess``."""
     for j in range(found.hidden):
         k = work.hidden[place(j, graph.n_hidden, line, work.lines)]
         at = place(k, graph.n_hidden, line, work.lines)
@@ -88,8 +84,7 @@ def _start(
         work.belief[at] = unless_known(work.known[at], noise)
         work.to_child[at] = ZERO
         work.incoming[at] = ZERO
-        stages.from_set[at] = ZERO
-        stages.rest[at] = stages.of_children[k]
+        stages.off_excess[at] = stages.of_children[k]
     slot = int(0)
     for number in range(found.children):
         node = work.children[place(number, work.most_children, line, work.lines)]
@@ -113,27 +108,35 @@ def _start(
 
 @wp.func
 def _take_off(graph: Graph, options: Options, work: Work, stages: Stages, node: int, line: int):
-    """``rest`` starts with all children of a parent; this one is not among those that are off."""
+    """Take a child that is not off from ``off_excess``, which starts with all children."""
     step = wp.float64(options.step)
     for edge in range(graph.ptr[node], graph.ptr[node + 1]):
         at = place(graph.parent[edge], graph.n_hidden, line, work.lines)
         odds = wp.float64(larger(graph.log_odds[edge], ZERO))
-        stages.rest[at] = stages.rest[at] - ((_ONE - step) * graph.theta[edge] + step * odds)
+        stages.off_excess[at] = stages.off_excess[at] - (
+            (_ONE - step) * graph.theta[edge] + step * odds
+        )
 
 
 @wp.func
 def _collect(
-    graph: Graph, work: Work, stages: Stages, found: Selection, fading: wp.float64, line: int
+    graph: Graph,
+    work: Work,
+    stages: Stages,
+    found: Selection,
+    previous_decay: wp.float64,
+    line: int,
 ):
     """Beliefs from the messages that have come in, which are then cleared.
 
-    Children that are off send delta^(n-1) rest of equation T16, ``fading`` times ``rest``.
+    Children that are off send delta^(n-1) ``off_excess`` of equation T16; ``previous_decay`` is
+    that power of delta.
     """
     for j in range(found.hidden):
         k = work.hidden[place(j, graph.n_hidden, line, work.lines)]
         at = place(k, graph.n_hidden, line, work.lines)
-        constant = wp.float32(fading * stages.rest[at] - work.total[at])
-        arrived = work.unary[at] + work.to_child[at] + stages.from_set[at]
+        constant = wp.float32(previous_decay * stages.off_excess[at] - work.total[at])
+        arrived = work.unary[at] + work.to_child[at]
         belief = arrived + (work.incoming[at] + constant)
         work.belief[at] = unless_known(work.known[at], belief)
         work.incoming[at] = ZERO
@@ -154,7 +157,7 @@ def _update(
     work: Work,
     stages: Stages,
     found: Selection,
-    grown: wp.float32,
+    ramp: wp.float32,
     line: int,
 ):
     """All messages of all children; return the largest change that one asked for."""
@@ -167,7 +170,7 @@ def _update(
         k = node - graph.n_visible
         child = place(k, graph.n_hidden, line, work.lines)
         mine = place(number, work.most_children, line, work.lines)
-        leak = grown * graph.leak[node]
+        leak = ramp * graph.leak[node]
         # The two largest once the leak is among the candidates.
         best = larger(stages.top[mine], leak)
         second = larger(stages.second[mine], smaller(stages.top[mine], leak))
@@ -213,7 +216,7 @@ def _update(
         node = graph.n_visible + k
         if graph.ptr[node + 1] == graph.ptr[node]:
             at = place(k, graph.n_hidden, line, work.lines)
-            change = _send(work, at, grown * graph.leak[node], options.step)
+            change = _send(work, at, ramp * graph.leak[node], options.step)
             residual = larger(residual, change)
     return residual
 
@@ -246,7 +249,7 @@ def _update_child(
     """All messages of one child's factor; return the largest change asked for.
 
     Equation T15 in excess form. ``best`` and ``runner_up`` belong to the t of the iteration before,
-    ``support`` is b + P; what is stored at ``mine`` is gathered on the way for the next one.
+    ``support`` is b + P; what is stored at ``mine`` is gathered on the decay for the next one.
     """
     need = larger(-best, ZERO)
     need_of_best = larger(-runner_up, ZERO)

@@ -1,11 +1,12 @@
-"""Which nodes of a line take part in max-product, and what is known of them."""
+"""What both schedules of max-product share: the nodes that take part, costs, noise and decoding."""
 
 import warp as wp
 
 from noisyor.engines.contract import FREE as FREE_STATE
-from noisyor.engines.warp.graph import Graph, Options, Rows, Work
-from noisyor.engines.warp.scalar import NEVER, place
+from noisyor.engines.warp.layout import Graph, Options, Output, Rows, Work
+from noisyor.engines.warp.scalar import NEVER, combine, logistic, place
 
+ZERO = wp.constant(wp.float32(0.0))
 OFF = wp.constant(wp.uint8(0))
 ON = wp.constant(wp.uint8(1))
 FREE = wp.constant(wp.uint8(FREE_STATE))
@@ -146,3 +147,64 @@ def _add(graph: Graph, rows: Rows, work: Work, k: int, clamp_row: int, line: int
     work.known[at] = state
     work.hidden[place(count, graph.n_hidden, line, work.lines)] = k
     return count + 1
+
+
+# ---- costs, noise and decoding
+
+
+@wp.func
+def key_of(rows: Rows, options: Options, row: int, sample: int) -> wp.uint64:
+    """The key of a line, equation T18: ids, not positions, so that no batch changes the noise."""
+    return combine(combine(options.key, wp.uint64(rows.ids[row])), wp.uint64(sample))
+
+
+@wp.func
+def noise_of(options: Options, key: wp.uint64, k: int) -> wp.float64:
+    """The perturbation of a hidden node: equations T17 and T18."""
+    noise = wp.float64(0.0)
+    if options.temperature > noise:
+        noise = options.temperature * logistic(combine(key, wp.uint64(k)))
+    return noise
+
+
+@wp.func
+def observed_totals(
+    graph: Graph, rows: Rows, options: Options, work: Work, found: Selection, line: int
+):
+    """T_k of equation T5: the totals of all children without those that were not observed.
+
+    A visible that is summed out costs nothing; one that is inferred is a child like others.
+    """
+    for k in range(graph.n_hidden):
+        work.total[place(k, graph.n_hidden, line, work.lines)] = graph.total[k]
+    if options.maximize_missing == 0:
+        for entry in range(found.first_missing, found.end_missing):
+            node = rows.missing_columns[entry]
+            for edge in range(graph.ptr[node], graph.ptr[node + 1]):
+                at = place(graph.parent[edge], graph.n_hidden, line, work.lines)
+                work.total[at] = work.total[at] - graph.theta[edge]
+
+
+@wp.func
+def unless_known(known: wp.uint8, belief: wp.float32) -> wp.float32:
+    """The belief, or that of a node that is known to be on or off."""
+    result = belief
+    if known == ON:
+        result = -NEVER
+    elif known != FREE:
+        result = NEVER
+    return result
+
+
+@wp.func
+def decode(graph: Graph, work: Work, output: Output, line: int):
+    """On where the belief is positive: equation T11.
+
+    Ties are real, uniform parameters give them, and are off.
+    """
+    for k in range(graph.n_hidden):
+        at = place(k, graph.n_hidden, line, work.lines)
+        belief = work.belief[at]
+        output.states[at] = wp.uint8(belief > ZERO)
+        if output.with_beliefs != 0:
+            output.beliefs[at] = belief
