@@ -14,7 +14,6 @@ where M_{-e} is the largest t of the other edges and the leak. A child that is o
 
 import warp as wp
 
-from noisyor.engines.warp.layout import Graph, Options, Output, Rows, Work
 from noisyor.engines.warp.scalar import NEVER, int_at, larger, place, put, single_at, smaller
 from noisyor.engines.warp.selection import (
     ZERO,
@@ -26,6 +25,7 @@ from noisyor.engines.warp.selection import (
     select,
     unless_known,
 )
+from noisyor.engines.warp.structures import Graph, Options, Output, Rows, Work
 
 
 @wp.kernel(enable_backward=False)

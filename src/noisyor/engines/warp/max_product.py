@@ -12,7 +12,8 @@ from noisyor.engines.contract import Evidence, MaxProductOptions, MaxProductResu
 from noisyor.engines.noise import combine
 from noisyor.engines.warp.collapsed import infer
 from noisyor.engines.warp.device import by_line, launch, structure
-from noisyor.engines.warp.layout import Options, Output, Prepared, Stages, Work, rows_on_device
+from noisyor.engines.warp.layout import Prepared, rows_on_device
+from noisyor.engines.warp.structures import Options, Output, Stages, Work
 from noisyor.engines.warp.two_stage import infer_two_stage
 
 _BY_HIDDEN = ("belief", "incoming", "unary", "to_child", "known", "hidden", "total")

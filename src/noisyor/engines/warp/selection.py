@@ -3,8 +3,8 @@
 import warp as wp
 
 from noisyor.engines.contract import FREE as FREE_STATE
-from noisyor.engines.warp.layout import Graph, Options, Output, Rows, Work
 from noisyor.engines.warp.scalar import NEVER, combine, logistic, place
+from noisyor.engines.warp.structures import Graph, Options, Output, Rows, Work
 
 ZERO = wp.constant(wp.float32(0.0))
 OFF = wp.constant(wp.uint8(0))

@@ -13,7 +13,6 @@ Children that are off need no visit: after n iterations their excess is a known 
 
 import warp as wp
 
-from noisyor.engines.warp.layout import Graph, Options, Output, Rows, Stages, Work
 from noisyor.engines.warp.scalar import NEVER, int_at, larger, place, put, single_at, smaller
 from noisyor.engines.warp.selection import (
     ZERO,
@@ -25,6 +24,7 @@ from noisyor.engines.warp.selection import (
     select,
     unless_known,
 )
+from noisyor.engines.warp.structures import Graph, Options, Output, Rows, Stages, Work
 
 _ONE = wp.constant(wp.float64(1.0))
 
