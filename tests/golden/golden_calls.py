@@ -208,7 +208,7 @@ def train_missing() -> dict[str, Any]:
 @call
 def train_weights() -> dict[str, Any]:
     X = table()
-    rows = nor.Observations.of(X).weighted(np.linspace(0.5, 3.0, len(X)))
+    rows = nor.Observations.of(X).with_weights(np.linspace(0.5, 3.0, len(X)))
     method = nor.MaxProduct(temperature=1.0)
     return trained(nor.train(flat_network(), rows, method, steps=15, seed=1, **OPTIONS))
 
