@@ -194,8 +194,8 @@ def independent(train: Array, valid: Array, given: Array) -> Array:
 
 def mixture(train: Array, valid: Array, given: Array) -> Array:
     """The classes of a row by what is observed of it, and their mean."""
-    chosen = nor.search.learn_mixture(train, held_out=valid)
-    found = nor.search.learn_mixture(
+    chosen = nor.baselines.learn_mixture(train, held_out=valid)
+    found = nor.baselines.learn_mixture(
         np.concatenate([train, valid]),
         chosen.n_classes,
         smoothing=chosen.smoothing,

@@ -45,7 +45,7 @@ def namespaces() -> dict[str, dict[str, str]]:
     for stub in sorted(PACKAGE.glob("*/__init__.pyi")):
         space = f"noisyor.{stub.parent.name}"
         found[space] = listed(stub, space)
-    for space in ("noisyor.errors", "noisyor.metrics"):
+    for space in ("noisyor.baselines", "noisyor.errors", "noisyor.metrics"):
         found[space] = dict.fromkeys(importlib.import_module(space).__all__, space)
     return found
 

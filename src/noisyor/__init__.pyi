@@ -1,3 +1,4 @@
+from . import baselines as baselines
 from . import data as data
 from . import datasets as datasets
 from . import diagnosis as diagnosis

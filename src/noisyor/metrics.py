@@ -13,6 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
 from noisyor._util.sparse import dense_of
+from noisyor.baselines import independent_columns
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.inference.evaluate import Score
@@ -228,12 +229,8 @@ def independent_score(train: Observations, rows: Observations) -> Score:
     >>> round(nor.metrics.independent_score(rows, rows).mean, 3)
     -1.386
     """
-    weight = train.row_weights
-    seen = train.total_weight - train.missing_csr().T @ weight
-    share = (train.to_csr().T @ weight + 0.5) / (seen + 1.0)
-    on, off = np.log(share), np.log1p(-share)
-    total = off.sum() + rows.to_csr() @ (on - off) - rows.missing_csr() @ off
-    return Score(np.asarray(total, dtype=np.float64), weights=rows.weights)
+    per_row = independent_columns(train).log_probability(rows)
+    return Score(per_row, weights=rows.weights)
 
 
 def recovered_parameters(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import noisyor as nor
+from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.inference.exact import enumerate_posterior
 from noisyor.io.provenance import provenance
@@ -15,7 +16,6 @@ from noisyor.report.inputs import Model, Rows, kind_of
 from noisyor.report.page import model_page
 from noisyor.report.rival import Rival, compare_with_mixture, rival_section
 from noisyor.report.words import WORDS
-from noisyor.search import learn_mixture
 
 KINDS = np.array([[0.9, 0.8, 0.1, 0.1, 0.9, 0.1], [0.1, 0.2, 0.9, 0.9, 0.1, 0.1]])
 

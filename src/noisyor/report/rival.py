@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
+from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.evaluate import Score
@@ -21,7 +22,6 @@ from noisyor.model.graph import Network
 from noisyor.report.inputs import Model
 from noisyor.report.metadata import same_data
 from noisyor.report.words import Words
-from noisyor.search.mixtures.learn import learn_mixture
 
 __all__ = ["Rival", "compare_with_mixture", "rival_section"]
 

@@ -7,7 +7,5 @@ from .factors import search_factors as search_factors
 from .features import FoundFeatures as FoundFeatures
 from .features import search_features as search_features
 from .memberships import cover_rows as cover_rows
-from .mixtures.learn import learn_mixture as learn_mixture
-from .mixtures.model import BernoulliMixture as BernoulliMixture
 from .topic_start import choose_topics as choose_topics
 from .topic_start import start_from_topics as start_from_topics

@@ -1,4 +1,4 @@
-"""Mixtures of Bernoulli products, held to enumeration and to what the rounds promise."""
+"""Baselines, compared with enumeration: independent columns, mixtures of Bernoullis, trees."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import noisyor as nor
+from noisyor import baselines
+from noisyor.baselines import BernoulliMixture, chow_liu, independent_columns, learn_mixture
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.search import BernoulliMixture, learn_mixture
-from noisyor.search.mixtures import learn as learn_module
-from noisyor.search.mixtures import model
-from noisyor.search.mixtures.learn import mixtures_by_size
 
 few = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**20)
@@ -46,38 +44,152 @@ def two_kinds(n_rows: int, seed: int = 0) -> np.ndarray:
     return (generator.random((n_rows, 8)) < on).astype(np.float64)
 
 
+def every_row(n_visible: int) -> np.ndarray:
+    return np.array(list(product([0, 1], repeat=n_visible)))
+
+
+def some_tree(seed: int, n_visible: int) -> baselines.ChowLiuTree:
+    return chow_liu(some_rows(seed, (20, n_visible)))
+
+
+MODELS = {
+    "independent": lambda seed, n_visible: independent_columns(some_rows(seed, (9, n_visible))),
+    "mixture": lambda seed, n_visible: some_mixture(seed, 1 + seed % 4, n_visible),
+    "tree": some_tree,
+}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 class TestProbability:
     @few
-    @given(seeds, st.integers(1, 4))
-    def test_it_sums_to_one_over_all_rows(self, seed, n_classes):
-        everything = np.array(list(product([0, 1], repeat=4)))
-        log_p = some_mixture(seed, n_classes, 4).log_probability(everything)
+    @given(seed=seeds)
+    def test_it_sums_to_one_over_all_rows(self, model, seed):
+        log_p = model(seed, 4).log_probability(every_row(4))
         assert np.exp(log_p).sum() == pytest.approx(1.0)
 
     @few
-    @given(seeds, st.integers(1, 4), shapes)
-    def test_it_is_the_average_of_the_classes(self, seed, n_classes, shape):
-        model, X = some_mixture(seed, n_classes, shape[1]), some_rows(seed, shape)
-        on = model.probability[None]
-        each = np.where(X[:, None] == 1, on, 1.0 - on).prod(axis=2)
-        np.testing.assert_allclose(np.exp(model.log_probability(X)), each @ model.share)
-
-    @few
-    @given(seeds, st.integers(1, 4), shapes)
-    def test_unobserved_entries_are_summed_out(self, seed, n_classes, shape):
-        model, X = some_mixture(seed, n_classes, shape[1]), some_rows(seed, shape, unknown=0.3)
-        for row, log_p in zip(X, model.log_probability(X), strict=True):
+    @given(seed=seeds, shape=shapes)
+    def test_missing_values_are_summed_out(self, model, seed, shape):
+        learned, X = model(seed, shape[1]), some_rows(seed, shape, unknown=0.3)
+        for row, log_p in zip(X, learned.log_probability(X), strict=True):
             unknown = np.flatnonzero(np.isnan(row))
             filled = np.repeat(row[None], 2 ** len(unknown), axis=0)
             filled[:, unknown] = list(product([0, 1], repeat=len(unknown)))
-            assert log_p == pytest.approx(logsumexp(model.log_probability(filled)))
+            assert log_p == pytest.approx(logsumexp(learned.log_probability(filled)))
 
-    def test_other_columns_are_refused(self):
+    def test_other_columns_are_refused(self, model):
         with pytest.raises(InvalidDataError, match="columns"):
-            some_mixture(0, 2, 3).log_probability(np.zeros((1, 4)))
+            model(0, 3).log_probability(np.zeros((1, 4)))
 
 
-class TestRounds:
+class TestIndependentColumns:
+    def test_one_row_that_is_half_on_is_added(self):
+        found = independent_columns(np.array([[1, 0], [1, 0], [0, 0]]))
+        np.testing.assert_allclose(found.probability, [2.5 / 4, 0.5 / 4])
+
+    def test_missing_values_do_not_count(self):
+        found = independent_columns(np.array([[1, 0], [1, np.nan]]))
+        np.testing.assert_allclose(found.probability, [2.5 / 3, 0.5 / 2])
+        expected = np.log([found.probability[0] * found.probability[1], 1 - 0.25])
+        np.testing.assert_allclose(found.log_probability(np.array([[1, 1], [np.nan, 0]])), expected)
+
+    def test_a_row_of_weight_w_counts_as_w_rows(self):
+        rows, copies = some_rows(2, (3, 4), unknown=0.2), np.array([3, 1, 2])
+        weighted = independent_columns(nor.Observations.of(rows).with_weights(copies))
+        repeated = independent_columns(np.repeat(rows, copies, axis=0))
+        np.testing.assert_allclose(weighted.probability, repeated.probability)
+
+
+class TestTree:
+    @few
+    @given(seeds)
+    def test_no_tree_gives_the_rows_a_larger_likelihood(self, seed):
+        """All 16 spanning trees of four columns, each with its own counts."""
+        X = some_rows(seed, (30, 4)).astype(int)
+        X[:, 1] = np.where(np.random.default_rng(seed).random(30) < 0.7, X[:, 0], X[:, 1])
+        found = chow_liu(X, smoothing=1e-9)
+        best = -np.inf
+        for parents in product(range(4), repeat=3):  # parents of columns 1 to 3; 0 is the root
+            steps, column = [], 1
+            for column in (1, 2, 3):
+                above = column
+                for _ in range(4):
+                    above = 0 if above == 0 else parents[above - 1]
+                steps.append(above)
+            if any(steps):  # a cycle
+                continue
+            value = _likelihood(X[:, :1], X[:, 0] * 0)
+            for column in (1, 2, 3):
+                value += _likelihood(X[:, column : column + 1], X[:, parents[column - 1]])
+            best = max(best, value)
+        assert found.log_probability(X).sum() == pytest.approx(best, abs=1e-3)
+
+    def test_a_chain_is_found(self):
+        generator = np.random.default_rng(0)
+        X = np.zeros((3000, 5), int)
+        X[:, 0] = generator.random(3000) < 0.5
+        for column in range(1, 5):
+            flip = generator.random(3000) < 0.15
+            X[:, column] = X[:, column - 1] ^ flip
+        tree = chow_liu(X)
+        assert tree.parent.tolist() == [-1, 0, 1, 2, 3]
+        np.testing.assert_allclose(tree.probability[1:], [[0.15, 0.85]] * 4, atol=0.04)
+        better = tree.log_probability(X) - independent_columns(X).log_probability(X)
+        assert better.mean() > 0.5
+
+    def test_smoothing_adds_to_each_cell_of_a_pair(self):
+        tree = chow_liu(np.array([[1, 1], [1, 1], [0, 0]]), smoothing=0.5)
+        np.testing.assert_allclose(tree.probability, [[3 / 5, 3 / 5], [0.5 / 2, 2.5 / 3]])
+
+    def test_rows_with_missing_values_count_where_both_columns_are_known(self):
+        X = np.array([[1, 1], [1, 0], [0, 0], [np.nan, 1], [1, np.nan]])
+        tree = chow_liu(X, smoothing=0.5)
+        np.testing.assert_allclose(tree.probability, [[4 / 6, 4 / 6], [0.5 / 2, 1.5 / 3]])
+
+    @few
+    @given(seeds, shapes)
+    def test_a_row_of_weight_w_counts_as_w_rows(self, seed, shape):
+        X = some_rows(seed, shape, unknown=0.2)
+        times = np.random.default_rng(seed).integers(1, 5, len(X))
+        repeated = chow_liu(np.repeat(X, times, axis=0))
+        weighted = chow_liu(nor.Observations.of(X).with_weights(times))
+        np.testing.assert_allclose(weighted.log_probability(X), repeated.log_probability(X))
+
+    def test_blocks_of_rows(self, monkeypatch):
+        tree, X = some_tree(0, 5), some_rows(1, (50, 5), unknown=0.2)
+        whole = tree.log_probability(X)
+        monkeypatch.setattr(baselines, "_TREE_BLOCK", 7)
+        np.testing.assert_array_equal(tree.log_probability(X), whole)
+
+    def test_smoothing_is_positive(self):
+        with pytest.raises(InvalidSettingError, match="smoothing"):
+            chow_liu(np.eye(2), smoothing=0.0)
+
+
+def _likelihood(column: np.ndarray, parent: np.ndarray) -> float:
+    """Largest log-likelihood of a column (n, 1) given another one (n,)."""
+    total = 0.0
+    for value in (0, 1):
+        part = column[parent == value, 0]
+        for count in (part.sum(), len(part) - part.sum()):
+            if count:
+                total += count * np.log(count / len(part))
+    return total
+
+
+class TestMixture:
+    @few
+    @given(seeds, st.integers(1, 4), shapes)
+    def test_a_row_is_as_probable_as_the_average_over_classes(self, seed, n_classes, shape):
+        model, X = some_mixture(seed, n_classes, shape[1]), some_rows(seed, shape)
+        on = model.probability[None]
+        each = np.where(X[:, None] == 1, on, 1.0 - on).prod(axis=2) * model.share
+        total = each.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(np.exp(model.log_probability(X)), total[:, 0])
+        np.testing.assert_allclose(model.responsibilities(X), each / total)
+
+
+class TestRoundsOfMixture:
     @few
     @given(seeds, shapes, st.integers(1, 4), st.booleans())
     def test_a_round_never_lowers_the_likelihood(self, seed, shape, n_classes, partly):
@@ -86,7 +198,7 @@ class TestRounds:
         values = []
         for rounds in range(1, 9):
             # With several starts, more rounds may go on from another one.
-            with patch.object(learn_module, "_STARTS", 1):
+            with patch.object(baselines, "_MAX_STARTS", 1):
                 found = learn_mixture(
                     X, n_classes, smoothing=1e-9, max_rounds=rounds, seed=seed % 7
                 )
@@ -110,7 +222,7 @@ class TestRounds:
         generator = np.random.default_rng(0)
         rows, unseen = ((generator.random((60, 200)) < 0.1).astype(float) for _ in range(2))
         found = learn_mixture(rows, 8, held_out=unseen)
-        assert found.smoothing > max(learn_module._SMOOTHINGS)
+        assert found.smoothing > max(baselines._SMOOTHINGS)
         assert learn_mixture(rows, 8, held_out=unseen, smoothing=0.2).smoothing == 0.2
 
     @few
@@ -141,8 +253,8 @@ class TestRounds:
     def test_sparse_dense_and_blocks_agree(self, monkeypatch, unknown):
         X, found = some_rows(3, (60, 7), unknown), []
         for dense, block in ((0.0, 2**22), (2.0, 2**22), (0.0, 15), (2.0, 15)):
-            monkeypatch.setattr(model, "_DENSE", dense)
-            monkeypatch.setattr(model, "_BLOCK", block)
+            monkeypatch.setattr(baselines, "_DENSE", dense)
+            monkeypatch.setattr(baselines, "_BLOCK", block)
             learned = learn_mixture(X, 3)
             found.append((learned.share, learned.probability, learned.log_probability(X)))
         for other in found[1:]:
@@ -151,7 +263,7 @@ class TestRounds:
 
     def test_bits_do_not_depend_on_the_number_of_threads(self, monkeypatch):
         X, found = two_kinds(300), []
-        monkeypatch.setattr(model, "_BLOCK", 64)
+        monkeypatch.setattr(baselines, "_BLOCK", 64)
         for threads in ("1", "2", "5"):
             monkeypatch.setenv("NOISYOR_NUM_THREADS", threads)
             learned = learn_mixture(X, 4, max_rounds=20)
@@ -162,13 +274,13 @@ class TestRounds:
 
     def test_blocks_are_no_narrower_than_their_sums(self, monkeypatch):
         rows = nor.Observations.of(some_rows(0, (100, 80)))
-        monkeypatch.setattr(model, "_BLOCK", 1)
-        assert [len(block.weight) for block in model.blocks_of(rows, 10)] == [20] * 5
+        monkeypatch.setattr(baselines, "_BLOCK", 1)
+        assert [len(block.weight) for block in baselines._split_rows(rows, 10)] == [20] * 5
 
     def test_large_tables_are_learned_with_seven_digits(self, monkeypatch):
         X = two_kinds(500)
         exact = learn_mixture(X, 4, max_rounds=12)
-        monkeypatch.setattr(model, "_SINGLE", 0)
+        monkeypatch.setattr(baselines, "_SINGLE_PRECISION", 0)
         rough = learn_mixture(X, 4, max_rounds=12)
         assert not np.array_equal(rough.probability, exact.probability)
         np.testing.assert_allclose(rough.probability, exact.probability, atol=1e-4)
@@ -231,21 +343,11 @@ class TestNumberOfClasses:
             smoothing: learn_mixture(X, 4, smoothing=smoothing, held_out=unseen)
             .log_probability(unseen)
             .mean()
-            for smoothing in learn_module._SMOOTHINGS
+            for smoothing in baselines._SMOOTHINGS
         }
         chosen = learn_mixture(X, 4, held_out=unseen)
         assert chosen.smoothing == max(values, key=values.get)
         assert chosen.log_probability(unseen).mean() == pytest.approx(max(values.values()))
-
-    def test_all_sizes_on_the_way(self):
-        rows, unseen = (nor.Observations.of(two_kinds(300, seed=seed)) for seed in (0, 1))
-        found = mixtures_by_size(rows, unseen)
-        assert list(found) == [2**step for step in range(len(found))]
-        for size, (one, value) in found.items():
-            assert one.n_classes == size
-            assert value == pytest.approx(one.log_probability(unseen).mean())
-        best = max(found, key=lambda size: found[size][1])
-        assert learn_mixture(rows, held_out=unseen).n_classes == best
 
     @pytest.mark.parametrize("max_rounds", [1, 5])
     def test_the_smoothing_is_known_to_the_mixture(self, max_rounds):

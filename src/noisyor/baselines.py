@@ -1,0 +1,575 @@
+"""Three simple models of binary rows: what a noisy-OR network has to beat.
+
+* `independent_columns`: every column is on by itself, as often as in the training rows.
+* `learn_mixture`: every row belongs to one of several classes, columns are independent given it.
+* `chow_liu`: every column depends on one other column, along the best tree.
+
+Each of them gives exact log-probabilities of rows, ``log_probability(X)``, and sums out missing
+values. On rows that the model has not seen, compare these with `noisyor.estimate_evidence` of a
+network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+
+from noisyor._util.arrays import FloatArray, LongArray
+from noisyor._util.progress import Progress, TimeUpError, progress_bar
+from noisyor._util.validation import COUNT, COUNT_OR_AUTO, POSITIVE, Rule, check_seed
+from noisyor.data.observations import Observations
+from noisyor.engines.threads import one_blas_thread, resolve_threads, run_blocks
+
+__all__ = [
+    "BernoulliMixture",
+    "ChowLiuTree",
+    "IndependentColumns",
+    "chow_liu",
+    "independent_columns",
+    "learn_mixture",
+]
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, eq=False)
+class IndependentColumns:
+    """A model in which every column is on by itself.
+
+    Attributes
+    ----------
+    probability : (n_visible,) probability that each column is on.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> columns = nor.baselines.IndependentColumns(np.array([0.5, 0.25]))
+    >>> np.exp(columns.log_probability(np.array([[1, 0]]))).round(3)
+    array([0.375])
+    """
+
+    probability: FloatArray
+
+    def log_probability(self, X: Any) -> FloatArray:
+        """Return the log-probability of every row (n_rows,); missing values are summed out."""
+        rows = Observations.of(X, n_visible=len(self.probability))
+        on, off = np.log(self.probability), np.log1p(-self.probability)
+        total = off.sum() + rows.to_csr() @ (on - off) - rows.missing_csr() @ off
+        return np.asarray(total, dtype=np.float64)
+
+
+def independent_columns(X: Any) -> IndependentColumns:
+    """Count how often each column is on.
+
+    One row is added to the training rows in which every column is half on, so that a column that
+    was never on does not make a row impossible. Missing values do not count; a row of weight w
+    counts as w rows.
+
+    Parameters
+    ----------
+    X : binary data (n_rows, n_visible) in any form that `Observations.of` takes.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> nor.baselines.independent_columns(np.array([[1, 0], [1, 0], [0, 0]])).probability
+    array([0.625, 0.125])
+    """
+    rows = Observations.of(X)
+    weight = rows.row_weights
+    seen = rows.total_weight - rows.missing_csr().T @ weight
+    return IndependentColumns((rows.to_csr().T @ weight + 0.5) / (seen + 1.0))
+
+
+# ---------------------------------------------------------------------------------------------
+# Mixture of Bernoullis
+# ---------------------------------------------------------------------------------------------
+
+MAX_PROBABILITY = 1.0 - 1e-6
+"""Largest probability that a class may give a column; one minus it is the smallest."""
+
+_MAX_SHARE_SMOOTHING = 2.0
+"""Largest number of pseudo-rows in the share of a class."""
+
+_BLOCK, _MIN_ROWS_PER_COLUMN = 2**17, 0.25
+"""Rows times classes of a block: responsibilities of this size fit into a cache. Sums over a block
+have a cell for every class and column, so a block has at least this many rows per column."""
+
+_DENSE = 0.03
+"""Share of ones above which products of dense matrices are faster than of sparse ones."""
+
+_SINGLE_PRECISION = 2**17
+"""Rows times classes from which EM runs in single precision. It is twice as fast, and its sums are
+averages over many rows. Log-probabilities that users see always have double precision."""
+
+_HELD_OUT = 0.1
+"""Share of the rows held out to choose the number of classes, if no held-out rows are given."""
+
+_CHECK_EVERY, _PATIENCE = 5, 3
+"""Rounds between two evaluations of the held-out rows, and evaluations without a gain after which
+learning stops."""
+
+_TOLERANCE, _MIN_GAIN, _MIN_RELATIVE_GAIN = 1e-5, 2e-4, 1e-5
+"""Gain in nats per row below which a round, or the held-out rows between two evaluations (also
+relative to their log p), count as converged."""
+
+_MAX_CLASSES = 512
+"""Number of classes at which the search for this number ends."""
+
+_SMOOTHINGS, _SMOOTHING_STEP, _MAX_SMOOTHING = (0.2, 2.0), 10.0, 2000.0
+"""Pseudo-rows that are tried first. While the largest is best, one that is ten times larger is
+tried as well: sparse text needs hundreds."""
+
+_FEW, _MANY = 8, 32
+"""With fewer classes than the first number, larger smoothings are not tried. From the second number
+on, only the smoothing that was best before is tried, and one start is enough: with few classes the
+optima of different starts differ more than those of different smoothings."""
+
+_MAX_STARTS, _START_ROUNDS = 8, 10
+"""Starts for few classes, and EM rounds of each before the best is chosen."""
+
+_OWN_SHARE = 0.3
+"""Weight of the random row that a class starts from; the rest is the average of all rows."""
+
+_SMOOTHING = Rule(lambda value: value == "auto" or POSITIVE.valid(value), "positive or 'auto'")
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliMixture:
+    """A mixture of classes within which columns are independent.
+
+    Attributes
+    ----------
+    share : (n_classes,) probability of each class.
+    probability : (n_classes, n_visible) probability of each column given the class.
+    smoothing, rounds : pseudo-rows per class and rounds of EM that the mixture was learned with.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> mixture = nor.baselines.BernoulliMixture(np.array([1.0]), np.array([[0.5, 0.25]]))
+    >>> np.exp(mixture.log_probability(np.array([[1, 0]]))).round(3)
+    array([0.375])
+    """
+
+    share: FloatArray
+    probability: FloatArray
+    smoothing: float = 0.0
+    rounds: int = 0
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.share)
+
+    def log_probability(self, X: Any) -> FloatArray:
+        """Return the log-probability of every row (n_rows,); missing values are summed out."""
+        rows = Observations.of(X, n_visible=self.probability.shape[1])
+        return _log_probability(self, _split_rows(rows, self.n_classes))
+
+    def responsibilities(self, X: Any) -> FloatArray:
+        """Return the probability of every class given each row (n_rows, n_classes)."""
+        rows = Observations.of(X, n_visible=self.probability.shape[1])
+        blocks, logs = _split_rows(rows, self.n_classes), _logs(self, np.float64)
+        return np.concatenate(_map_blocks(lambda block: _posterior(logs, block)[0], blocks))
+
+
+def learn_mixture(
+    X: Any,
+    n_components: int | Literal["auto"] = "auto",
+    *,
+    held_out: Any = None,
+    smoothing: float | Literal["auto"] = "auto",
+    max_rounds: int = 300,
+    seed: int = 0,
+    progress: Progress = False,
+) -> BernoulliMixture:
+    """Learn a mixture of Bernoullis by expectation-maximization (EM).
+
+    Parameters
+    ----------
+    X : binary data (n_rows, n_visible) in any form that `Observations.of` takes. A row of weight w
+        counts as w rows; NaN is missing.
+    n_components : number of classes. ``"auto"`` doubles it until the log-probability of held-out
+        rows no longer rises.
+    held_out : rows (n, n_visible) that decide the number of classes and of rounds. Without them,
+        ``"auto"`` holds out a tenth of the rows and then learns from all rows with the settings
+        chosen; a given number of classes is learned until the training rows gain nothing.
+    smoothing : pseudo-rows added to every class. They hold the average of each column, scaled by
+        how full the rows of the class are. ``"auto"`` tries several and keeps the best for held-out
+        rows; without held-out rows it is 1.
+    max_rounds : largest number of EM rounds.
+    seed : seed of the rows that classes start from.
+    progress : show a progress bar; None shows it on a terminal only.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 50, axis=0)
+    >>> mixture = nor.baselines.learn_mixture(X, 2)
+    >>> mixture.share.round(1), bool(np.ptp(mixture.probability, axis=0).min() > 0.9)
+    (array([0.5, 0.5]), True)
+    """
+    COUNT_OR_AUTO.check("n_components", n_components)
+    COUNT.check("max_rounds", max_rounds)
+    _SMOOTHING.check("smoothing", smoothing)
+    seed, rows = check_seed(seed), Observations.of(X)
+    validation = None if held_out is None else Observations.of(held_out, n_visible=rows.n_visible)
+    everything = None
+    if validation is None and n_components == "auto" and rows.n_rows > 1:
+        everything = rows
+        rows, validation = rows.split(1.0 - _HELD_OUT, seed)
+    if isinstance(smoothing, str):
+        smoothings = (1.0,) if validation is None else _SMOOTHINGS
+    else:
+        smoothings = (smoothing,)
+    with progress_bar(None, "mixture", "rounds", progress) as bar:
+        learner = _Learner(rows, validation, max_rounds, seed, bar)
+        if isinstance(n_components, str):
+            best = max(_double_classes(learner, smoothings), key=lambda one: one.value).mixture
+        else:
+            best = _best_smoothing(learner, n_components, smoothings).mixture
+        if everything is not None:
+            learner = _Learner(everything, None, best.rounds + 1, seed, bar)
+            best = learner.learn(best.n_classes, best.smoothing or 1.0).mixture
+    return best
+
+
+class _Learned(NamedTuple):
+    """A mixture, and the mean log p per row (held out, else training) that selected it."""
+
+    mixture: BernoulliMixture
+    value: float
+
+
+def _double_classes(learner: _Learner, smoothings: Sequence[float]) -> Iterator[_Learned]:
+    """Yield the best mixtures of 1, 2, 4, ... classes until two in a row gain nothing."""
+    size, stale, best_value = 1, 0, -np.inf
+    while size <= min(_MAX_CLASSES, learner.rows.n_rows) and stale < 2:
+        found = _best_smoothing(learner, size, smoothings)
+        yield found
+        stale = 0 if found.value > best_value else stale + 1
+        best_value = max(best_value, found.value)
+        if size >= _MANY and len(smoothings) > 1:
+            smoothings = [found.mixture.smoothing]
+        size *= 2
+
+
+def _best_smoothing(learner: _Learner, n_classes: int, smoothings: Sequence[float]) -> _Learned:
+    """Learn a mixture with every smoothing, and with larger ones while the largest is best."""
+    found = [learner.learn(n_classes, smoothing) for smoothing in smoothings]
+    best = max(found, key=lambda one: one.value)
+    while (
+        len(found) > 1
+        and n_classes >= _FEW
+        and best is found[-1]
+        and best.mixture.smoothing < _MAX_SMOOTHING
+    ):
+        found.append(learner.learn(n_classes, best.mixture.smoothing * _SMOOTHING_STEP))
+        best = max(found, key=lambda one: one.value)
+    return best
+
+
+class _Learner:
+    """Training rows and validation rows with the settings of EM."""
+
+    def __init__(
+        self,
+        rows: Observations,
+        validation: Observations | None,
+        max_rounds: int,
+        seed: int,
+        bar: Any,
+    ) -> None:
+        # Rows that repeat are worked on once.
+        self.rows = rows.unique_rows()[0]
+        self.validation = None if validation is None else validation.unique_rows()[0]
+        self.max_rounds, self.seed, self.bar = max_rounds, seed, bar
+        self.average = independent_columns(self.rows).probability
+
+    def learn(self, n_classes: int, smoothing: float) -> _Learned:
+        """Run EM; return its last mixture, or the best one for the validation rows."""
+        blocks = _split_rows(self.rows, n_classes, fast=True)
+        mixture = self._best_start(n_classes, smoothing, blocks)
+        unseen = [] if self.validation is None else _split_rows(self.validation, n_classes, True)
+        best, best_value, before, stale = mixture, -np.inf, -np.inf, 0
+        for index in range(max(1, self.max_rounds - mixture.rounds)):
+            after, total = _em_round(mixture, blocks, self.average, smoothing)
+            value = total / self.rows.total_weight
+            try:
+                self.bar.update(1)
+            except TimeUpError:
+                break
+            if self.validation is None:
+                best, best_value = mixture, value
+                if value - before < _TOLERANCE and index:
+                    break
+            elif index % _CHECK_EVERY == 0:
+                validated = self.validation.mean(_log_probability(mixture, unseen))
+                min_gain = max(_MIN_GAIN, _MIN_RELATIVE_GAIN * abs(validated))
+                stale = 0 if validated > best_value + min_gain else stale + 1
+                if validated > best_value:
+                    best, best_value = mixture, validated
+                if stale >= _PATIENCE:
+                    break
+            mixture, before = after, value
+        return _Learned(best, best_value)
+
+    def _best_start(
+        self, n_classes: int, smoothing: float, blocks: Sequence[_Block]
+    ) -> BernoulliMixture:
+        """Return the start that is best after a few rounds; with many classes there is only one.
+
+        Two of a handful of classes may start from rows of one kind, which EM cannot undo.
+        """
+        n_starts = 1 if n_classes == 1 else max(1, min(_MAX_STARTS, _MANY // n_classes))
+        if n_starts == 1:
+            return self._start(n_classes, smoothing, 0)
+        best, best_value = None, -np.inf
+        for index in range(n_starts):
+            mixture = self._start(n_classes, smoothing, index)
+            for _ in range(min(_START_ROUNDS, self.max_rounds)):
+                mixture, value = _em_round(mixture, blocks, self.average, smoothing)
+            if value > best_value:
+                best, best_value = mixture, value
+        assert best is not None
+        return best
+
+    def _start(self, n_classes: int, smoothing: float, index: int) -> BernoulliMixture:
+        """Place classes near random rows; missing values of these rows count as average."""
+        generator = np.random.default_rng([self.seed, n_classes, *([index] if index else [])])
+        weight = self.rows.row_weights / self.rows.total_weight
+        chosen = np.sort(generator.choice(self.rows.n_rows, n_classes, p=weight))
+        own = self.rows.take(chosen).to_dense().astype(np.float64)
+        own = np.where(np.isnan(own), self.average, own)
+        probability = _OWN_SHARE * own + (1.0 - _OWN_SHARE) * self.average
+        share = np.full(n_classes, 1.0 / n_classes)
+        probability = np.clip(probability, 1.0 - MAX_PROBABILITY, MAX_PROBABILITY)
+        return BernoulliMixture(share, probability, smoothing)
+
+
+class _Block(NamedTuple):
+    """Some rows: ``ones`` and ``missing`` (n, n_visible), sparse, dense or None; weights (n,)."""
+
+    ones: Any
+    missing: Any
+    weight: FloatArray
+
+
+class _Logs(NamedTuple):
+    """Log odds and log of one minus the probability (n_visible, n_classes); log p of no ones."""
+
+    odds: FloatArray
+    off: FloatArray
+    all_off: FloatArray
+
+
+def _split_rows(rows: Observations, n_classes: int, fast: bool = False) -> list[_Block]:
+    """Split rows into blocks whose responsibilities fit into a cache; ``fast``: see above."""
+    step = max(1, _BLOCK // n_classes, int(_MIN_ROWS_PER_COLUMN * rows.n_visible))
+    single = fast and rows.n_rows * n_classes >= _SINGLE_PRECISION
+    dtype, blocks = np.float32 if single else np.float64, []
+    for begin in range(0, rows.n_rows, step):
+        part = rows.take(slice(begin, begin + step))
+        ones = part.to_csr().astype(dtype)
+        if part.n_active > _DENSE * part.n_rows * part.n_visible:
+            ones = ones.toarray()
+        missing = part.missing_csr().astype(dtype) if part.n_missing else None
+        blocks.append(_Block(ones, missing, part.row_weights))
+    return blocks
+
+
+def _map_blocks(function: Callable[[_Block], _Value], blocks: Sequence[_Block]) -> list[_Value]:
+    """Apply a function to all blocks on several threads; results keep the order of the blocks."""
+    found: list[Any] = [None] * len(blocks)
+
+    def run(begin: int, end: int) -> None:
+        for index in range(begin, end):
+            found[index] = function(blocks[index])
+
+    with one_blas_thread():
+        run_blocks(run, len(blocks), resolve_threads(None), first_piece=1)
+    return found
+
+
+def _logs(mixture: BernoulliMixture, dtype: Any) -> _Logs:
+    log_on, log_off = np.log(mixture.probability), np.log1p(-mixture.probability)
+    return _Logs(
+        np.ascontiguousarray((log_on - log_off).T, dtype=dtype),
+        np.ascontiguousarray(log_off.T, dtype=dtype),
+        (log_off.sum(axis=1) + np.log(mixture.share)).astype(dtype),
+    )
+
+
+def _posterior(logs: _Logs, block: _Block) -> tuple[FloatArray, FloatArray]:
+    """Return the responsibilities (n, n_classes) and log p of the rows (n,)."""
+    joint = np.asarray(block.ones @ logs.odds)
+    joint += logs.all_off
+    if block.missing is not None:
+        joint -= block.missing @ logs.off
+    top = joint.max(axis=1, keepdims=True)
+    joint -= top
+    np.exp(joint, out=joint)
+    total = joint.sum(axis=1, keepdims=True)
+    joint /= total
+    return joint, (top.astype(np.float64) + np.log(total))[:, 0]
+
+
+def _log_probability(mixture: BernoulliMixture, blocks: Sequence[_Block]) -> FloatArray:
+    logs = _logs(mixture, blocks[0].ones.dtype)
+    return np.concatenate(_map_blocks(lambda block: _posterior(logs, block)[1], blocks))
+
+
+def _em_round(
+    mixture: BernoulliMixture, blocks: Sequence[_Block], average: FloatArray, smoothing: float
+) -> tuple[BernoulliMixture, float]:
+    """Return the mixture after one round of EM, and log p of the rows before the round."""
+    logs = _logs(mixture, blocks[0].ones.dtype)
+
+    def expect(block: _Block) -> tuple[float, FloatArray, FloatArray, FloatArray | None]:
+        belongs, log_p = _posterior(logs, block)
+        belongs *= block.weight[:, None].astype(belongs.dtype)
+        missing = None if block.missing is None else block.missing.T @ belongs
+        size = belongs.sum(axis=0, dtype=np.float64)
+        return float(log_p @ block.weight), size, block.ones.T @ belongs, missing
+
+    value, size = 0.0, np.zeros(mixture.n_classes)
+    on, seen = np.zeros_like(mixture.probability), np.zeros_like(mixture.probability)
+    for block_value, block_size, block_on, missing in _map_blocks(expect, blocks):
+        value += block_value
+        size += block_size
+        on += block_on.T
+        if missing is not None:
+            seen -= missing.T
+    seen += size[:, None]
+    # Rows differ above all in how many ones they have, so pseudo-rows follow their class: their
+    # odds are the average odds times the square root of how much fuller the rows of the class are.
+    fuller = ((on.sum(axis=1) + average.sum()) / (seen @ average + average.sum()))[:, None] ** 0.5
+    pseudo = fuller * average / (1.0 - average + fuller * average)
+    probability = (on + smoothing * pseudo) / (seen + smoothing)
+    share = size + min(smoothing, _MAX_SHARE_SMOOTHING)
+    share /= share.sum()
+    probability = np.clip(probability, 1.0 - MAX_PROBABILITY, MAX_PROBABILITY)
+    return BernoulliMixture(share, probability, smoothing, mixture.rounds + 1), value
+
+
+# ---------------------------------------------------------------------------------------------
+# Chow-Liu tree
+# ---------------------------------------------------------------------------------------------
+
+_TREE_BLOCK = 4096
+"""Rows whose messages are passed at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChowLiuTree:
+    """A tree of columns: every column depends on its parent only.
+
+    Attributes
+    ----------
+    parent : (n_visible,) index of the parent of each column, -1 for the root.
+    order : (n_visible,) indices of the columns, every parent before its children.
+    probability : (n_visible, 2) probability of each column if its parent is off and if it is on;
+        both are the same for the root.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> tree = nor.baselines.ChowLiuTree(
+    ...     np.array([-1, 0]), np.array([0, 1]), np.array([[0.5, 0.5], [0.1, 0.9]])
+    ... )
+    >>> np.exp(tree.log_probability(np.array([[1, 1], [np.nan, 1]]))).round(2)
+    array([0.45, 0.5 ])
+    """
+
+    parent: LongArray
+    order: LongArray
+    probability: FloatArray
+
+    def log_probability(self, X: Any) -> FloatArray:
+        """Return the log-probability of every row (n_rows,); missing values are summed out."""
+        rows = Observations.of(X, n_visible=len(self.parent))
+        parts = [
+            self._pass_messages(rows.take(slice(begin, begin + _TREE_BLOCK)))
+            for begin in range(0, rows.n_rows, _TREE_BLOCK)
+        ]
+        return np.concatenate(parts)
+
+    def _pass_messages(self, rows: Observations) -> FloatArray:
+        """Sum out columns from the leaves to the root."""
+        values = rows.to_dense().astype(np.float64).T
+        log_on, log_off = np.log(self.probability), np.log1p(-self.probability)
+        # Messages to each column: log-probability of what is below it (n, 2), if off and if on.
+        below: dict[int, FloatArray] = {}
+        result = np.zeros(rows.n_rows)
+        for column in self.order[::-1].tolist():
+            belief = below.pop(column, np.zeros((rows.n_rows, 2)))
+            belief[values[column] == 1.0, 0] = -np.inf
+            belief[values[column] == 0.0, 1] = -np.inf
+            off = belief[:, :1] + log_off[column]
+            message = np.logaddexp(off, belief[:, 1:] + log_on[column])
+            if self.parent[column] < 0:
+                result += message[:, 0]
+            elif (above := int(self.parent[column])) in below:
+                below[above] += message
+            else:
+                below[above] = message
+        return result
+
+
+def chow_liu(X: Any, *, smoothing: float = 0.1) -> ChowLiuTree:
+    """Learn the tree over the columns that gives the rows the largest likelihood.
+
+    It is the spanning tree with the largest sum of mutual information between neighbors (Chow and
+    Liu 1968). Counting takes memory and time quadratic in the number of columns.
+
+    Parameters
+    ----------
+    X : binary data (n_rows, n_visible) in any form that `Observations.of` takes. A row of weight w
+        counts as w rows. With missing values, each pair of columns is counted in the rows in which
+        both are known.
+    smoothing : pseudo-rows added to each of the four cells of a pair of columns.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.array([[1, 1, 0], [1, 1, 1], [0, 0, 0], [0, 0, 1]])
+    >>> nor.baselines.chow_liu(X).parent.tolist()
+    [-1, 0, 0]
+    """
+    POSITIVE.check("smoothing", smoothing)
+    rows = Observations.of(X)
+    weight, n_visible = rows.row_weights, rows.n_visible
+    ones = rows.to_csr().astype(np.float64)
+    on, total = np.tile(ones.T @ weight, (n_visible, 1)).T, rows.total_weight
+    both, seen = _weighted_product(ones, weight, ones), np.full((n_visible, n_visible), total)
+    if rows.n_missing:
+        missing = rows.missing_csr().astype(np.float64)
+        on = on - _weighted_product(ones, weight, missing)
+        absent = missing.T @ weight
+        seen = seen - absent[:, None] - absent + _weighted_product(missing, weight, missing)
+    counts = np.empty((2, 2, n_visible, n_visible))  # [value of i, value of j, i, j]
+    counts[1, 1], counts[1, 0], counts[0, 1] = both, on - both, on.T - both
+    counts[0, 0] = seen - both - counts[1, 0] - counts[0, 1]
+    counts += smoothing
+    joint = counts / counts.sum(axis=(0, 1))
+    independent = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    information = (joint * np.log(joint / independent)).sum(axis=(0, 1))
+    # SciPy reads zero as "no edge"; a constant shift of all edges changes no tree.
+    edges = minimum_spanning_tree(-(information + 1.0) * ~np.eye(n_visible, dtype=bool))
+    order, above = breadth_first_order(edges, 0, directed=False)
+    parent = np.where(above < 0, -1, above).astype(np.int64)
+    child = np.arange(n_visible)
+    given = counts[:, :, child, parent]
+    probability = (given[1] / given.sum(axis=0)).T
+    probability[0] = counts[1, :, 0, 0].sum() / counts[:, :, 0, 0].sum()  # the root
+    return ChowLiuTree(parent, order.astype(np.int64), probability)
+
+
+def _weighted_product(left: Any, weight: FloatArray, right: Any) -> FloatArray:
+    """Return ``left.T @ diag(weight) @ right`` of sparse matrices as a dense array."""
+    return np.asarray((left.multiply(weight[:, None]).tocsr().T @ right).toarray())

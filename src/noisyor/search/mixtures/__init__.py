@@ -1,1 +1,0 @@
-"""Mixtures of Bernoulli products: one, averages of several, and networks that start from them."""
