@@ -343,7 +343,7 @@ def pruning() -> dict[str, Any]:
 @call
 def mixture() -> dict[str, Any]:
     X = table(200)
-    found = nor.search.learn_mixture(X[:150], 4, smoothing=1.0, max_rounds=40, seed=1)
+    found = nor.baselines.learn_mixture(X[:150], 4, smoothing=1.0, max_rounds=40, seed=1)
     log_p = found.log_probability(X[150:])
     return {"share": found.share, "probability": found.probability, "log_p": log_p}
 
