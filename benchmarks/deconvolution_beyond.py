@@ -15,11 +15,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import _root  # noqa: F401
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
-from noisyor import datasets
 from noisyor.data.observations import Observations
-from noisyor.experiments.deconvolution import FEATURE_SHAPE, N_COMPONENTS, TRAIN_SHARE
 from noisyor.metrics import (
     features_iou,
     reconstruct_images,
@@ -27,6 +26,8 @@ from noisyor.metrics import (
     threshold_features,
 )
 from noisyor.model.graph import Network
+from reproduction import datasets
+from reproduction.deconvolution import FEATURE_SHAPE, N_COMPONENTS, TRAIN_SHARE
 
 
 def scores(network: Network, rows: Observations, true: Any) -> dict[str, float]:

@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 
+import _root  # noqa: F401
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _sceptics import errors, greedy_memberships, ten_lines, thirty_lines
-from noisyor.datasets.bmf import generate_bmf
-from noisyor.experiments.results.paper import paper_cells
+from noisyor.datasets.synthetic import generate_bmf
 from noisyor.metrics import factorization_error
+from reproduction.paper import paper_cells
 
 SIZES = [(n, n * share // 5) for n in (100, 200, 400) for share in (1, 2, 3)]
 SEEDS = {100: (900, 901, 902, 903, 904), 200: (900, 901, 902), 400: (900,)}

@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
+import _root  # noqa: F401
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
-from noisyor.datasets.bmf import generate_bmf
+from noisyor.datasets.synthetic import generate_bmf
 from noisyor.engines.registry import get_engine
-from noisyor.experiments.bmf import PROTOCOL
-from noisyor.experiments.one_layer import NOISE_PROBABILITY
 from noisyor.learning.train import StepInfo, train
 from noisyor.metrics import factorization_error
+from reproduction.bmf import PROTOCOL
+from reproduction.one_layer import NOISE_PROBABILITY
 
 N, R = 100, 40
 SEEDS = (0, 1, 2)

@@ -24,8 +24,9 @@ import numpy as np
 import scipy
 import scipy.sparse as sp
 
-from noisyor import datasets
+import _root  # noqa: F401
 from noisyor.model.cooccurrence import layered
+from reproduction import datasets
 
 PAPER_EDGES = {"tiny20": None, "imdb": 91_234}
 LAYERS = {"tiny20": 3, "imdb": 5}

@@ -31,7 +31,7 @@ import numpy.typing as npt
 import noisyor as nor
 from noisyor._util.atomic import write_atomically
 from noisyor.data.observations import Observations
-from noisyor.datasets.bmf import generate_bmf
+from noisyor.datasets.synthetic import generate_bmf
 from noisyor.engines.contract import EngineLike, Evidence, MeanFieldResult, WarmState
 from noisyor.engines.numba.engine import Prepared
 from noisyor.engines.registry import get_engine

@@ -18,14 +18,15 @@ from typing import Any
 
 import numpy as np
 
+import _root  # noqa: F401
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _sceptics import counted_parameters, thirty_lines
-from noisyor import datasets
 from noisyor.data.observations import Observations
-from noisyor.experiments.overparam import COMPONENTS, DATASETS, TRAIN_SHARE
-from noisyor.experiments.results.paper import paper_cells
 from noisyor.metrics import recovered_parameters
+from reproduction import datasets
+from reproduction.overparam import COMPONENTS, DATASETS, TRAIN_SHARE
+from reproduction.paper import paper_cells
 
 
 def run(name: str, n_components: int, seed: int) -> dict[str, Any]:

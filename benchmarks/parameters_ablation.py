@@ -18,16 +18,17 @@ from typing import Any
 
 import numpy as np
 
+import _root  # noqa: F401
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
-from noisyor import datasets
 from noisyor.data.observations import Observations
-from noisyor.datasets.bmf import generate_bmf
-from noisyor.experiments.overparam import TRAIN_SHARE
+from noisyor.datasets.synthetic import generate_bmf
 from noisyor.metrics import factorization_error, recovered_parameters
 from noisyor.model.graph import Network
 from noisyor.search import factor_start as warm_start
 from noisyor.search.factors import FoundFactors, search_factors
+from reproduction import datasets
+from reproduction.overparam import TRAIN_SHARE
 
 FLIPPED, FLIPS = "10 % flipped", 0.1
 OVPM = ("PLNT", "IMG-FLIP")

@@ -8,7 +8,7 @@ minutes of CPLEX for each instance; k-greedy is the heuristic that they compare 
 `search_factors(objective="errors")` at its default settings with seeds 0, 1, …; the median over the
 seeds is what counts. CPU seconds are those of the search, after kernels were compiled.
 
-The files are looked for as `noisyor.datasets.fetch` does. Every run is written to the JSON file as
+The files are found by `reproduction.datasets.fetch`. Every run is written to the JSON file as
 soon as it is finished and not run again.
 """
 
@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import _root  # noqa: F401
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
-from noisyor.datasets import fetch
+from reproduction.datasets import fetch
 
 RANKS = (2, 5, 10)
 SOURCE = (

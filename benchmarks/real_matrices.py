@@ -25,14 +25,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+import _root  # noqa: F401
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _problems import data_directory
 from _sceptics import grecond, ten_lines, thirty_lines
-from noisyor.datasets import load_tiny20
 from noisyor.metrics import factorization_error, independent_score
 from noisyor.search.cover import Cover, Matrix
 from noisyor.search.factor_start import start_from_factors
+from reproduction.datasets import load_tiny20
 
 CASES = [
     *(("zoo", causes, seed) for causes in (4, 8) for seed in range(10)),

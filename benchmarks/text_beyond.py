@@ -18,14 +18,12 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import _root  # noqa: F401
 from _measure import Machine, earlier, idea_arguments, write
 from _problems import use_data
-from noisyor import datasets
 from noisyor.data.observations import Observations
 from noisyor.data.vocabulary import TextData, vectorize
-from noisyor.datasets.download import data_folder
 from noisyor.engines.registry import get_engine
-from noisyor.experiments.text import LOADERS
 from noisyor.inference.evaluate import evaluate
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
@@ -34,6 +32,9 @@ from noisyor.metrics import independent_score
 from noisyor.model.cooccurrence import layered
 from noisyor.model.graph import Network
 from noisyor.search.count_start import start_from_counts
+from reproduction import datasets
+from reproduction.datasets.download import data_folder
+from reproduction.text import LOADERS
 
 KEPT_SHARE = 0.9
 NEWSGROUPS, NEWSGROUPS_FILE = "20 newsgroups", "20newsgroups_bydate.jsonl.xz"

@@ -20,9 +20,9 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import _root  # noqa: F401
 from _measure import Machine, earlier, idea_arguments, write
 from _problems import use_data
-from noisyor import datasets
 from noisyor.data.observations import Observations
 from noisyor.engines.registry import get_engine
 from noisyor.inference.evaluate import evaluate
@@ -35,6 +35,7 @@ from noisyor.metrics import independent_score
 from noisyor.model.cooccurrence import layered
 from noisyor.model.graph import Network
 from noisyor.search.count_start import start_from_counts
+from reproduction import datasets
 
 TRAIN_SHARE, KEPT_SHARE = 0.7, 0.9
 N_INDEPENDENT = 10  # splits whose hardness is measured, as many as the paper has

@@ -2,7 +2,7 @@
 
     python benchmarks/tiny20_graph.py [--data DIR] --json results/tiny20_graph.json
 
-`noisyor reproduce tiny20` makes the graph from the training rows, the authors' software from all of
+The reproduction makes the graph from the training rows, the authors' software from all of
 them. Here the hybrid of the paper's protocol (1,000 updates of max-product in the two-stage order,
 500 of mean field, start paper-3) is trained with a graph from all rows, on the first splits;
 everything else is as in ``results/tiny20/runs``, whose numbers stand beside it. Splits that the
@@ -15,12 +15,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import _root  # noqa: F401
 import noisyor as nor
 from _measure import Machine, arguments, earlier, write
 from _problems import use_data
-from noisyor.experiments.records import find_runs
-from noisyor.experiments.tiny20 import PROTOCOL, TRAIN_SHARE
 from noisyor.learning.phases import Phase, train_phases
+from reproduction import datasets
+from reproduction.record import find_runs
+from reproduction.tiny20 import PROTOCOL, TRAIN_SHARE
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 STOP = 1e-4
@@ -31,7 +33,7 @@ PHASES = [
 
 
 def bounds(network: nor.Network, rows: nor.Observations, last: str) -> dict[str, float]:
-    """Mean bounds of the test rows, as `noisyor reproduce` takes them after a phase."""
+    """Mean bounds of the test rows, as the reproduction takes them after a phase."""
     mean_field = nor.MeanField(keep_q=False).posterior(network, rows)
     assert mean_field.elbo_vi is not None
     mode = PHASES[0].method.bounds(network, rows).elbo if last == "mp" else mean_field.log_joint
@@ -84,7 +86,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, nargs="+", default=[0, 1, 2])
     options = parser.parse_args()
     use_data(options.data)
-    rows = nor.Observations.of(nor.datasets.load_tiny20().observations)
+    rows = nor.Observations.of(datasets.load_tiny20().observations)
     machine, content = Machine(), earlier(options.json, {"machine": {}, "splits": {}})
     for split in options.splits:
         if str(split) not in content["splits"]:

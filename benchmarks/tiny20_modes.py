@@ -1,4 +1,4 @@
-"""Does Elbo^MP on tiny20 depend on how the mode is found? Networks of `noisyor reproduce` say.
+"""Does Elbo^MP on tiny20 depend on how the mode is found? Networks of the reproduction say.
 
     python benchmarks/tiny20_modes.py [--data DIR] --json results/tiny20_modes.json
 
@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
+import _root  # noqa: F401
 import noisyor as nor
 from _measure import Machine, arguments, earlier, write
 from _problems import use_data
-from noisyor.experiments import experiment
-from noisyor.experiments.arrays import unpack
-from noisyor.experiments.records import find_runs
-from noisyor.experiments.results.comparison import is_reproduction
-from noisyor.experiments.tiny20 import TRAIN_SHARE
+from reproduction import datasets, experiment
+from reproduction.arrays import unpack
+from reproduction.comparison import is_reproduction
+from reproduction.record import find_runs
+from reproduction.tiny20 import TRAIN_SHARE
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 WAYS = {
@@ -77,7 +78,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the data files, else NOISYOR_DATA")
     options = parser.parse_args()
     use_data(options.data)
-    rows = nor.Observations.of(nor.datasets.load_tiny20().observations)
+    rows = nor.Observations.of(datasets.load_tiny20().observations)
     machine, about = Machine(), experiment("tiny20")
     content = earlier(options.json, {"machine": {}, "networks": {}})
     for run in find_runs(RESULTS, "tiny20"):

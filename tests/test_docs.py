@@ -70,7 +70,7 @@ def test_commands_print_what_the_page_says(tmp_path, monkeypatch, capsys):
 
 def test_every_command_and_format_is_on_the_page():
     text = COMMAND_LINE.read_text("utf-8")
-    others = {"demo", "reproduce", "figures", "reproduce-report"}
+    others = {"demo"}
     for command in set(_cli.commands) - others:
         assert f"| `{command} " in text
     endings = {"text": ".txt", "folder": "folder of `.txt`", "images": "folder of `.png`"}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisyor.data.observations import Observations
-from noisyor.datasets.deconvolution import generate_deconvolution, true_features
+from noisyor.datasets.synthetic import generate_deconvolution, true_features
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.metrics import (
     confidence_of_mean,

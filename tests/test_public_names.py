@@ -61,12 +61,11 @@ NEEDS_EXAMPLE = [
     )
 ]
 
-SLOW = {"load_imdb", "load_arxiv_abstracts"}  # more than ten seconds
 READS_DATA = {
     name
     for space, name in NEEDS_EXAMPLE
     if space == "noisyor.datasets" and (name.startswith("load_") or name == "fetch")
-} - {"load_documents"}  # of a file that its example writes
+}
 
 
 class Runner(doctest.DocTestRunner):
@@ -142,8 +141,6 @@ def test_the_example_of_a_name_runs(space, name, tmp_path, monkeypatch, request)
     headed = "Examples\n--------\n>>>" in inspect.getdoc(thing)
     assert headed, f"{space}.{name}: without the heading the reference shows its example as prose"
     if reads_data:
-        if name in SLOW:
-            pytest.skip("takes more than ten seconds; run in tests/datasets")
         request.getfixturevalue("local_data")
     runner = Runner(reads_data)
     for case in cases:

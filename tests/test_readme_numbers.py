@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from noisyor.experiments import NAMES, experiment
-from noisyor.experiments.records import find_runs
-from noisyor.experiments.results.comparison import entries, judged
-from noisyor.experiments.results.judgement import TOO_FEW
-from noisyor.experiments.results.paper import paper_cells
+from reproduction import NAMES, experiment
+from reproduction.comparison import entries, judged
+from reproduction.judgement import TOO_FEW
+from reproduction.paper import paper_cells
+from reproduction.record import find_runs
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")

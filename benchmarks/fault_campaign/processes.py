@@ -150,8 +150,11 @@ def _joblib(expected: bytes, folder: Path) -> str:
 
 def _jobs_killed(seed: int, folder: Path) -> str:
     """A sweep in two processes is killed; they end with it."""
-    arguments = "reproduce bmf --size 12,3 --init paper-3 --seeds 0-3 --steps 3000 --jobs 2 --quiet"
-    process = subprocess.Popen([*_COMMAND, *arguments.split(), "--out", str(folder / "out")])
+    arguments = "run bmf --size 12,3 --init paper-3 --seeds 0-3 --steps 3000 --jobs 2 --quiet"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "reproduction", *arguments.split(), "--out", str(folder / "out")],
+        cwd=Path(__file__).resolve().parents[2],
+    )
     time.sleep(float(np.random.default_rng(seed).uniform(0.5, 8.0)))
     started = _descendants(process.pid)
     process.kill()

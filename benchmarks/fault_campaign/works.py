@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
+import _root  # noqa: F401
 import noisyor as nor
 from fault_campaign.case import Loss
 from noisyor.cli.main import main
 from noisyor.engines.registry import get_engine
 from noisyor.learning.state import TrainingResult
+from reproduction.__main__ import main as reproduction
 
 Work = Callable[[Path], str]
 """Works in a folder, goes on from what is there, and returns its result as text."""
@@ -39,11 +41,13 @@ def network() -> nor.Network:
     return nor.initialize(nor.bipartite(10, 3), noise="uniform")
 
 
-def command(*arguments: str, allowed: tuple[int, ...] = (0,)) -> tuple[int, str]:
+def command(
+    *arguments: str, allowed: tuple[int, ...] = (0,), program: Callable[[list[str]], int] = main
+) -> tuple[int, str]:
     """Run a command; more than one line on stderr, or another code, is a loss."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-        code = main(list(arguments))
+        code = program(list(arguments))
     text = said.getvalue()
     if code not in allowed:
         raise Loss(f"noisyor {arguments[0]} ended with code {code}: {text.strip()[-300:]}")
@@ -123,11 +127,12 @@ def fit(folder: Path) -> str:
 
 
 def sweep(folder: Path) -> str:
-    """`noisyor reproduce` of two small runs."""
+    """`python -m reproduction run` for two small runs."""
     command(
-        *("reproduce", "bmf", "--size", "12,3", "--init", "paper-3", "--seeds", "0-1"),
+        *("run", "bmf", "--size", "12,3", "--init", "paper-3", "--seeds", "0-1"),
         *("--steps", "40", "--threads", "1", "--validation-seeds", "0", "--quiet"),
         *("--out", str(folder / "out")),
+        program=reproduction,
     )
     runs = json.loads((folder / "out" / "results.json").read_text())["runs"]
     return json.dumps([run["metrics"] for run in runs])

@@ -23,12 +23,20 @@ def test_every_public_name_exists(package):
 def test_names_that_others_rely_on():
     from noisyor.data import RowSource, open_rows, vectorize, write_rows
     from noisyor.data.observations import Observations
-    from noisyor.datasets import load_documents, load_imdb
-    from noisyor.tables import FORMATS, ReadOptions, Table
+    from noisyor.datasets import generate_bmf
+    from noisyor.tables import FORMATS, ReadOptions, Table, load_documents
     from noisyor.tables.read import read_table
 
-    names = (Observations, RowSource, open_rows, vectorize, write_rows, load_documents, load_imdb)
-    assert all(map(callable, (*names, ReadOptions, Table, read_table)))
+    names = (
+        Observations,
+        RowSource,
+        open_rows,
+        vectorize,
+        write_rows,
+        load_documents,
+        generate_bmf,
+    )
+    assert all(map(callable, (*names, load_documents, ReadOptions, Table, read_table)))
     assert "csv" in FORMATS
 
 

@@ -11,8 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import noisyor as nor
-from noisyor.datasets import load_zoo
 from noisyor.errors import InvalidDataError, InvalidSettingError
+from reproduction.datasets import load_zoo
 
 
 def test_rows_are_reconstructed_from_their_causes(X):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor.datasets.deconvolution import generate_deconvolution, true_features
+from noisyor.datasets.synthetic import generate_deconvolution, true_features
 from noisyor.engines.noise import combine, logistic
 from noisyor.engines.numpy.joint_max_product import infer_jointly
 from noisyor.engines.registry import get_engine

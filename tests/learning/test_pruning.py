@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import noisyor as nor
-from noisyor.datasets.bmf import generate_bmf
+from noisyor.datasets.synthetic import generate_bmf
 from noisyor.inference.exact import hidden_configurations, log_joint_table
 from noisyor.learning.pruning import leave_one_out_gain, prune_hidden
 from noisyor.search.factor_start import is_determined_by_counts, start_from_factors

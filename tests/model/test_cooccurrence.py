@@ -8,10 +8,10 @@ import scipy.sparse as sp
 
 import noisyor.model.cooccurrence as module
 from noisyor.data.observations import Observations
-from noisyor.datasets import load_tiny20
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.model.cooccurrence import layer_sizes, layered
 from noisyor.model.graph import Network
+from reproduction.datasets import load_tiny20
 
 
 def topics(n_rows: int, n_visible: int, seed: int, density: float = 0.15) -> np.ndarray:

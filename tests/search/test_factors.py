@@ -10,7 +10,7 @@ from sklearn.decomposition import NMF
 
 import noisyor as nor
 from noisyor.data.observations import Observations
-from noisyor.datasets.bmf import generate_bmf
+from noisyor.datasets.synthetic import generate_bmf
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.metrics import factorization_error

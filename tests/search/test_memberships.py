@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from noisyor.datasets.bmf import generate_bmf
+from noisyor.datasets.synthetic import generate_bmf
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError
 from noisyor.search import memberships

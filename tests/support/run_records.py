@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noisyor.experiments.records import RUN_FORMAT
+from reproduction.record import RUN_FORMAT
 
 SETTINGS = {
     "mp": {"mp": {"schedule": "collapsed", "tolerance": 1e-3}},

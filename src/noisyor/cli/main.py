@@ -13,7 +13,6 @@ import click
 from noisyor._version import __version__
 from noisyor.cli.demo import demo
 from noisyor.cli.diagnose import diagnose
-from noisyor.cli.experiments import figures, reproduce, reproduce_report
 from noisyor.cli.explain import explain
 from noisyor.cli.fitting.command import fit, resume
 from noisyor.cli.impute import impute
@@ -98,6 +97,5 @@ def _cli(context: click.Context) -> None:
 for _command in (
     *(demo, fit, resume, explain, impute, evaluate, sample, report, serve, export, info),
     diagnose,
-    *(reproduce, figures, reproduce_report),
 ):
     _cli.add_command(_command)

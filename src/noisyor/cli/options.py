@@ -38,7 +38,6 @@ __all__ = [
     "printable",
     "quiet_option",
     "reading_options",
-    "results_argument",
     "seed_option",
     "steps_option",
     "threads_option",
@@ -67,7 +66,6 @@ PATH = _PathType(path_type=Path)
 model_argument = click.argument("model", type=PATH, metavar="MODEL")
 data_argument = click.argument("data", type=PATH, metavar="DATA")
 optional_data_argument = click.argument("data", type=PATH, metavar="[DATA]", required=False)
-results_argument = click.argument("results", type=PATH, metavar="RESULTS")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 

@@ -1,14 +1,12 @@
-"""Data to learn from: one module per data set or family.
+"""Generate data whose true causes are known, and load the annotations of the HPO.
 
     import noisyor as nor
 
-    posts = nor.datasets.load_tiny20()
-    reviews = nor.datasets.load_imdb()
-    own = nor.data.vectorize(nor.datasets.load_documents("reports.csv", text_field="body"))
+    matrix = nor.datasets.generate_bmf(n=100, r=20)
+    images = nor.datasets.generate_deconvolution(n_images=100)
 
-Files are taken from the folder that the environment variable ``NOISYOR_DATA`` names, else from the
-cache, else downloaded into it. The public names are listed in ``__init__.pyi`` and imported on
-first use.
+The public names are listed in ``__init__.pyi`` and imported on first use. The data sets of the
+paper are loaded by ``reproduction.datasets``, from a clone of the repository.
 """
 
 import lazy_loader as lazy

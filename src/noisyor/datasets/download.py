@@ -80,8 +80,8 @@ def fetch(name: str, progress: bool | None = None) -> Path:
     Examples
     --------
     >>> import noisyor as nor
-    >>> nor.datasets.fetch("conv_problem.npz").name
-    'conv_problem.npz'
+    >>> nor.datasets.fetch("hp.obo").name.startswith("hp.obo")
+    True
     """
     found = find(name)
     if found is not None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from noisyor._util.validation import check_choice
 from noisyor._version import __version__
-from noisyor.datasets.deconvolution import DeconvolutionData, generate_deconvolution
+from noisyor.datasets.synthetic import DeconvolutionData, generate_deconvolution
 from noisyor.engines.contract import Engine, EngineLike
 from noisyor.engines.registry import get_engine
 from noisyor.inference.explain import explain

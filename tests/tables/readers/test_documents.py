@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from table_examples import DOCUMENTS, rows_of, written
 
-from noisyor.datasets import iterate_documents, load_documents
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError
+from noisyor.tables import iterate_documents, load_documents
 
 TEXTS = ["one", "two, with a comma", 'three "quoted"', "four\nlines", "été 漢\u2028字", ""]
 PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}

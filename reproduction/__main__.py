@@ -1,0 +1,329 @@
+"""Reproduce the paper: ``python -m reproduction run tiny20``, ``page`` and ``figures``.
+
+Every error is one line on stderr and an exit code, never a traceback.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+
+from noisyor._util.atomic import write_atomically
+from noisyor.errors import InvalidSettingError, NoisyOrError, SweepError
+from noisyor.learning.initialize import Noise
+from reproduction import NAMES, experiment, runner
+from reproduction.comparison import build_summary, entries
+from reproduction.figures import write_figures
+from reproduction.page import document
+from reproduction.protocol import Choice
+from reproduction.record import check_replaceable, find_runs, to_text
+from reproduction.terminal import table_text
+
+__all__ = ["main"]
+
+RESULTS = Path("results")
+_METHODS = ("mp", "vi", "local-vi", "hybrid", "pmp", "mp-two-stage", "hybrid-two-stage")
+_FLAGS = {
+    "datasets": "--dataset",
+    "sizes": "--size",
+    "n_components": "--components",
+    "jobs": "--jobs",
+    "damping": "--damping",
+    "tolerance": "--tolerance",
+}
+_MAX_SEEDS = 10_000
+_PATH = click.Path(path_type=Path)
+_FAILED = 2
+_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; ``arguments`` default to those of the process."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
+        try:
+            _cli.main(
+                None if arguments is None else list(arguments),
+                prog_name="python -m reproduction",
+                standalone_mode=False,
+            )
+        except (click.Abort, KeyboardInterrupt):
+            _say("interrupted")
+            return _INTERRUPTED
+        except click.ClickException as error:
+            return _fail(error.format_message())
+        except NoisyOrError as error:
+            return _fail(str(error))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            return _fail(reason if error.filename is None else f"{error.filename}: {reason}")
+    return 0
+
+
+def _say(message: str) -> None:
+    click.echo(f"reproduction: {' '.join(message.split())}", err=True)
+
+
+def _fail(message: str) -> int:
+    _say(f"error: {message}")
+    return _FAILED
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def _cli() -> None:
+    """Reproduce the paper's experiments from a clone of the repository."""
+
+
+@_cli.command()
+@click.argument("name", metavar="EXPERIMENT", type=click.Choice(NAMES))
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    type=click.Choice(_METHODS),
+    help="Repeatable. By default max-product with the messages in the paper's order.",
+)
+@click.option(
+    "--dataset",
+    "datasets",
+    multiple=True,
+    metavar="NAME",
+    help="Repeatable, for text and overparam. By default all of the paper's.",
+)
+@click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="N,R",
+    help="Repeatable, for bmf: rows and causes. By default the paper's nine.",
+)
+@click.option(
+    "--components",
+    multiple=True,
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="Repeatable, for overparam: number of causes. By default 8, 10, 16, 32.",
+)
+@click.option(
+    "--seeds", default="0-9", show_default=True, metavar="LIST", help="Such as 0-9 or 0,3,5."
+)
+@click.option(
+    "--init",
+    "inits",
+    multiple=True,
+    metavar="NAME",
+    help="Repeatable: paper-1 .. paper-4. By default the paper's list.",
+)
+@click.option(
+    "--noise",
+    "noises",
+    multiple=True,
+    type=click.Choice(("gaussian", "wide-gaussian", "uniform")),
+    help="Repeatable, for bmf, overparam and deconvolution: noise at the start. gaussian, the "
+    "default, is N(0, 0.1) of the paper's text with 0.1 as the standard deviation, wide-gaussian "
+    "with 0.1 as the variance, uniform that of the authors' software.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Updates, instead of the paper's number.",
+)
+@click.option(
+    "--tolerance",
+    type=float,
+    metavar="X",
+    help="At which the inference of a row stops, in the last phase; by default the method's own.",
+)
+@click.option("--damping", type=float, metavar="X", help="Of max-product.  [default: 0.5]")
+@click.option(
+    "--validation-seeds",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Seeds with which the start is chosen on held-out training rows; 0 for none.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Number of processes.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads of each run; by default the cores divided by the jobs.",
+)
+@click.option(
+    "--out", type=_PATH, metavar="DIR", help="Folder for the runs.  [default: results/EXPERIMENT]"
+)
+@click.option(
+    "--json", "record", type=_PATH, metavar="FILE", help="Also write all results as JSON."
+)
+@click.option(
+    "--resume/--no-resume",
+    default=True,
+    show_default=True,
+    help="Skip finished runs, or repeat them.",
+)
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def run(
+    name: str,
+    methods: tuple[str, ...],
+    datasets: tuple[str, ...],
+    sizes: tuple[str, ...],
+    components: tuple[int, ...],
+    seeds: str,
+    inits: tuple[str, ...],
+    noises: tuple[Noise, ...],
+    steps: int | None,
+    tolerance: float | None,
+    damping: float | None,
+    validation_seeds: int,
+    jobs: int,
+    threads: int | None,
+    out: Path | None,
+    record: Path | None,
+    resume: bool,
+    quiet: bool,
+) -> None:
+    """Run an experiment of the paper and print its numbers beside the paper's.
+
+    EXPERIMENT is tiny20, text, bmf, overparam or deconvolution. Every finished run is a file in
+    DIR/runs; give the same command again to continue a sweep that was stopped.
+    """
+
+    about = experiment(name)
+    choice = Choice(datasets, sizes, components)
+    with _flags_in_errors():
+        specs = about.specs(
+            *(methods, choice, inits, _seeds(seeds), steps, validation_seeds),
+            noises=noises,
+            tolerance=tolerance,
+            damping=damping,
+        )
+    out = out or RESULTS / name
+    for path in filter(None, (out / "results.json", record)):
+        check_replaceable(path, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+    sweep = runner.Sweep(specs, out, resume, jobs, threads, False if quiet else None)
+    if not quiet:
+        click.echo(f"{about.title}: {len(specs)} runs, results in {out}", err=True)
+
+    def collect() -> list[dict[str, Any]]:
+        """Write what is finished, also after an interrupt."""
+        runs = find_runs(out, name)
+        result = to_text(build_summary(about, runs)).encode()
+        for path in filter(None, (out / "results.json", record)):
+            write_atomically(path, result)
+        return runs
+
+    try:
+        with _flags_in_errors():
+            runner.run_sweep(sweep)
+    except KeyboardInterrupt:
+        collect()
+        _say(f"finished runs and checkpoints are in {out}; give the same command again to continue")
+        raise
+    runs = collect()
+    if not quiet:
+        asked = {(spec.case, spec.method, spec.steps) for spec in specs}
+        lines = [
+            line
+            for line in entries(about, runs)
+            if (line.group.case, line.group.method, line.group.steps) in asked
+        ]
+        click.echo(_printable(table_text(lines)))
+
+
+@contextmanager
+def _flags_in_errors() -> Iterator[None]:
+    """Replace parameter names in errors by the flags that set them."""
+    try:
+        yield
+    except (InvalidSettingError, SweepError) as error:
+        words = re.compile("|".join(rf"\b{name}\b" for name in _FLAGS))
+        raise type(error)(words.sub(lambda match: _FLAGS[match[0]], str(error))) from error
+
+
+def _seeds(text: str) -> list[int]:
+    """Parse a list of seeds such as ``0-9`` or ``0,3,5-7``."""
+    ranges = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:-\s*([0-9]{1,18})\s*)?", part)
+        found = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
+        if not found:
+            raise InvalidSettingError(f"--seeds is a list such as 0-9 or 0,3,5, got {text!r}")
+        if len(found) > _MAX_SEEDS:
+            raise InvalidSettingError(f"--seeds: more than {_MAX_SEEDS:,} seeds in {text!r}")
+        ranges.append(found)
+    return list(dict.fromkeys(chain.from_iterable(ranges)))
+
+
+def _printable(text: str) -> str:
+    """Replace the characters that the terminal's encoding does not have."""
+    encoding = sys.stdout.encoding or "ascii"
+    try:
+        return text.encode(encoding).decode(encoding)
+    except UnicodeEncodeError:
+        return text.replace("–", "-").encode(encoding, "replace").decode(encoding)
+
+
+_results_option = click.option(
+    "--results", type=_PATH, metavar="DIR", default=RESULTS, help="Folder with the runs."
+)
+
+
+@_cli.command()
+@_results_option
+@click.option(
+    "--out",
+    type=_PATH,
+    metavar="DIR",
+    default=RESULTS / "figures",
+    help="Folder for the pictures.  [default: results/figures]",
+)
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def figures(results: Path, out: Path, quiet: bool) -> None:
+    """Draw the paper's figures from the recorded runs, as PNG and SVG."""
+    written = write_figures(find_runs(results), out)
+    if not quiet:
+        for path in written:
+            click.echo(str(path))
+
+
+@_cli.command()
+@_results_option
+@click.option(
+    "--out",
+    type=_PATH,
+    metavar="FILE",
+    default=Path("docs") / "reproduction.md",
+    help="The page.  [default: docs/reproduction.md]",
+)
+def page(results: Path, out: Path) -> None:
+    """Write the page that sets all recorded runs beside the paper's numbers."""
+    text = document(results)
+    if (
+        out.exists()
+        and out.read_bytes()[:100].partition(b"\n")[0] != text.encode().partition(b"\n")[0]
+    ):
+        raise InvalidSettingError(f"{out} exists and is another page; choose another name")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, text.encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

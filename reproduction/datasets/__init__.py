@@ -1,0 +1,42 @@
+"""Load the paper's data sets and a few more for the benchmarks: one module per family.
+
+Files are taken from the folder that the environment variable ``NOISYOR_DATA`` names, else from the
+cache, else downloaded into the cache.
+"""
+
+from reproduction.datasets.deconvolution import DeconvolutionProblem, load_deconvolution
+from reproduction.datasets.download import data_folder, fetch
+from reproduction.datasets.matrices import MatrixData, load_plants, load_zoo
+from reproduction.datasets.overparam import OVPM_NAMES, OvpmData, load_ovpm
+from reproduction.datasets.text import (
+    load_ag_news,
+    load_ag_news_partial,
+    load_arxiv_abstracts,
+    load_big_patent,
+    load_imdb,
+    load_scientific_papers,
+    load_yelp,
+)
+from reproduction.datasets.tiny20 import Tiny20Data, load_tiny20
+
+__all__ = [
+    "OVPM_NAMES",
+    "DeconvolutionProblem",
+    "MatrixData",
+    "OvpmData",
+    "Tiny20Data",
+    "data_folder",
+    "fetch",
+    "load_ag_news",
+    "load_ag_news_partial",
+    "load_arxiv_abstracts",
+    "load_big_patent",
+    "load_deconvolution",
+    "load_imdb",
+    "load_ovpm",
+    "load_plants",
+    "load_scientific_papers",
+    "load_tiny20",
+    "load_yelp",
+    "load_zoo",
+]

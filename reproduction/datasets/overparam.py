@@ -1,0 +1,176 @@
+"""Overparametrisation: seven data sets drawn from noisy-OR networks of eight causes (or sixteen).
+
+They come as ``.npz`` files or in the original layout of text files, with the same numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor._util.array_file import read_arrays
+from noisyor._util.arrays import FloatArray
+from noisyor._util.compression import existing, members, reading
+from noisyor.data.observations import Observations
+from noisyor.errors import InvalidDataError, InvalidSettingError
+from reproduction.datasets.download import fetch, find
+from reproduction.datasets.registry import ovpm_originals
+
+__all__ = ["OVPM_NAMES", "OvpmData", "load_ovpm"]
+
+OVPM_NAMES = ("IMG", "PLNT", "UNIF", "CON8", "CON24", "IMG-FLIP", "IMG-UNIF")
+"""The seven data sets."""
+
+_N_CAUSES = 8
+_ARRAYS = ("samples", "weights", "priors", "noise")
+_ARCHIVE = "overparam_noisyor_datasets_raw.tar.xz"
+
+
+@dataclass(frozen=True, eq=False)
+class OvpmData:
+    """Samples, and the causes to be recovered from them.
+
+    Attributes
+    ----------
+    name : of the data set.
+    observations : (10000, D) samples in the order of the file.
+    failure : (8, D) probability that a visible stays off when one cause is on and nothing else;
+        1 where there is no edge.
+    prior : (8,) probability of each cause.
+    noise_failure : (D,) probability that a visible stays off when no cause is on.
+    image_shape : (8, 8) if the visibles are pixels, row by row; else None.
+
+    IMG-FLIP and IMG-UNIF are not drawn from this network alone: some columns were flipped, and
+    eight more causes were active. The eight here are those to be recovered.
+    """
+
+    name: str
+    observations: Observations
+    failure: FloatArray
+    prior: FloatArray
+    noise_failure: FloatArray
+    image_shape: tuple[int, int] | None
+
+
+def load_ovpm(name: str, source: str | os.PathLike[str] | None = None) -> OvpmData:
+    """Read one of the seven data sets.
+
+    Parameters
+    ----------
+    name : one of `OVPM_NAMES`.
+    source : the ``.npz`` file of the data set, or the original layout
+        ``name/{samples,true_params}/...`` in a folder or an archive; without it the data are
+        looked for in every form, or downloaded in the original layout.
+    """
+    if name not in OVPM_NAMES:
+        raise InvalidSettingError(f"name is one of {', '.join(OVPM_NAMES)}, got {name!r}")
+    if source is not None:
+        path = existing(source)
+        if path.suffix == ".npz":
+            return _data(name, read_arrays(path, _ARRAYS), path)
+        return _data(name, _from_layout(name, path), path)
+    if copy := find(f"ovpm_{name}.npz"):
+        return _data(name, read_arrays(copy, _ARRAYS), copy)
+    if copy := find(_ARCHIVE):
+        return _data(name, _from_layout(name, copy), copy)
+    files = [fetch(file) for file in ovpm_originals(name)]
+    arrays = {}
+    for key, file in zip(_ARRAYS, files, strict=True):
+        arrays[key] = _PARSERS[key](file.read_bytes(), file)
+    return _data(name, arrays, files[0].parent.parent)
+
+
+def _data(name: str, arrays: dict[str, npt.NDArray[Any]], path: Path) -> OvpmData:
+    samples = arrays["samples"]
+    if samples.ndim != 2:
+        raise InvalidDataError(f"{path}: samples has shape {samples.shape}, expected a matrix")
+    n, width = samples.shape
+    for key, shape in (
+        ("weights", (_N_CAUSES, width)),
+        ("priors", (_N_CAUSES,)),
+        ("noise", (width,)),
+    ):
+        values = arrays[key]
+        if values.shape != shape:
+            raise InvalidDataError(f"{path}: {key} has shape {values.shape}, expected {shape}")
+        if not ((values >= 0) & (values <= 1)).all():
+            raise InvalidDataError(f"{path}: {key} holds values that are no probabilities")
+    image_shape = None if name == "PLNT" else (8, 8)
+    if image_shape is not None:
+        if width != 64:
+            raise InvalidDataError(f"{path}: {width} columns are no image of 8 x 8 pixels")
+        samples = samples.reshape(n, *image_shape)
+    failure, prior, noise = (arrays[key].astype(np.float64) for key in _ARRAYS[1:])
+    return OvpmData(name, Observations.of(samples), failure, prior, noise, image_shape)
+
+
+# ---- the original layout
+
+
+def _from_layout(name: str, path: Path) -> dict[str, npt.NDArray[Any]]:
+    # Notes of checksums may lie beside the samples.
+    pattern = re.compile(
+        rf"(?:^|/){re.escape(name)}/"
+        r"(?:(samples)/[^/]+(?<!\.sha256)|true_params/(weights|priors|noise)\.txt)$"
+    )
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    with reading(path):
+        for file, stream in members(path, lambda file: pattern.search(file) is not None):
+            match = pattern.search(file)
+            assert match is not None
+            key = match[1] or match[2]
+            where = f"{path}, {file}"
+            if key in arrays:
+                raise InvalidDataError(f"{where}: a second file of {key}")
+            arrays[key] = _PARSERS[key](stream.read(), where)
+    missing = [key for key in _ARRAYS if key not in arrays]
+    if missing:
+        raise InvalidDataError(f"{path} has no {missing[0]} of {name}")
+    return arrays
+
+
+def _counted(content: bytes, where: object) -> npt.NDArray[Any]:
+    """Values one a line, after a first line with their number."""
+    values = _numbers(content, where)
+    if values.shape[1] != 1 or values[0, 0] != len(values) - 1:
+        raise InvalidDataError(f"{where}: line 1 is not the number of values that follow")
+    result: npt.NDArray[Any] = values[1:, 0]
+    return result
+
+
+def _numbers(content: bytes, where: object) -> npt.NDArray[Any]:
+    """A matrix written as lines of numbers with blanks or tabs between them."""
+    lines = content.decode("ascii", "replace").splitlines()
+    rows = [fields for line in lines if (fields := line.split())]
+    if not rows:
+        raise InvalidDataError(f"{where} is empty")
+    width = len(rows[0])
+    try:
+        if all(len(row) == width for row in rows):
+            return np.array(rows, dtype=np.float64)
+    except ValueError:
+        pass
+    number = next(k for k, line in enumerate(lines, 1) if line.split() and not _is_row(line, width))
+    raise InvalidDataError(f"{where}, line {number}: expected {width} numbers")
+
+
+def _is_row(line: str, width: int) -> bool:
+    try:
+        return len([float(field) for field in line.split()]) == width
+    except ValueError:
+        return False
+
+
+_PARSERS: dict[str, Callable[[bytes, object], npt.NDArray[Any]]] = {
+    "samples": _numbers,
+    "weights": _numbers,
+    "priors": _counted,
+    "noise": _counted,
+}

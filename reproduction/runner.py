@@ -1,0 +1,242 @@
+"""Do the runs of a sweep: one after another or in several processes, resumable at any moment.
+
+Every finished run is a file of its own, written in one step, so a stop loses nothing but the time
+since the last checkpoint of the runs that were under way.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import wait as wait_for_any
+from pathlib import Path
+from typing import Any
+
+from noisyor._util.locks import locked
+from noisyor._util.progress import progress_bar
+from noisyor.engines.registry import get_engine
+from noisyor.engines.threads import resolve_threads
+from noisyor.errors import SweepError
+from reproduction import experiment
+from reproduction.protocol import Context, RunSpec, StopRequested
+from reproduction.record import read_run, run_path, run_record, write_run
+
+__all__ = ["Sweep", "run_sweep"]
+
+_GRACE_SECONDS = 60.0  # for runs under way to write a checkpoint after an interrupt
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Runs to do and how.
+
+    Attributes
+    ----------
+    specs : the runs, in this order.
+    out : folder; records go to ``out/runs``, checkpoints to ``out/checkpoints``.
+    resume : leave out the runs that are finished.
+    jobs : number of processes; 1 works in this one.
+    threads : threads of each run; None shares the cores among the jobs.
+    progress : show a progress bar; None shows it on a terminal only.
+    """
+
+    specs: Sequence[RunSpec]
+    out: Path
+    resume: bool = True
+    jobs: int = 1
+    threads: int | None = None
+    progress: bool | None = None
+
+    @property
+    def threads_per_run(self) -> int:
+        """Threads of each run."""
+        if self.threads is not None:
+            return resolve_threads(self.threads)
+        return max(1, resolve_threads(None) // self.jobs)
+
+
+def run_sweep(sweep: Sweep) -> int:
+    """Do all runs that are left; returns their number.
+
+    Raises
+    ------
+    KeyboardInterrupt : on an interrupt, after the runs under way have written their checkpoints.
+    InvalidSettingError : another process does a sweep in the same folder.
+    """
+    sweep.out.mkdir(parents=True, exist_ok=True)
+    with locked(sweep.out, "python -m reproduction run"):
+        return _run_alone(sweep)
+
+
+def _run_alone(sweep: Sweep) -> int:
+    for folder in (sweep.out / "runs", _checkpoints(sweep.out)):
+        folder.mkdir(parents=True, exist_ok=True)
+    left = [spec for spec in sweep.specs if not (sweep.resume and _is_finished(sweep.out, spec))]
+    if not sweep.resume:
+        for spec in left:
+            _remove_checkpoints(sweep.out, spec)
+    with progress_bar(len(sweep.specs), "reproduce", "runs", sweep.progress) as bar:
+        bar.update(len(sweep.specs) - len(left))
+        if sweep.jobs == 1:
+            _run_here(sweep, left, bar)
+        elif left:
+            _run_in_processes(sweep, left, bar)
+    _remove_if_empty(_checkpoints(sweep.out))
+    return len(left)
+
+
+def execute(spec: RunSpec, out: Path, n_threads: int, on_step: Callable[[int, int], None]) -> str:
+    """Do one run and write its record; returns the name."""
+    began = time.perf_counter()
+    context = Context(get_engine(n_threads=n_threads), _checkpoints(out), on_step)
+    outcome = experiment(spec.experiment).run(spec, context)
+    record = run_record(spec, outcome, context, time.perf_counter() - began)
+    write_run(out, spec, record)
+    _remove_checkpoints(out, spec)
+    return spec.name
+
+
+def _run_here(sweep: Sweep, specs: Sequence[RunSpec], bar: Any) -> None:
+    for spec in specs:
+
+        def show(done: int, total: int, spec: RunSpec = spec) -> None:
+            if not bar.disable and (done % max(1, total // 100) == 0):
+                percent = 100 * done // max(1, total)
+                bar.set_postfix_str(f"{spec.name} {percent} %", refresh=False)
+                bar.update(0)
+
+        with _termination_as_interrupt():
+            execute(spec, sweep.out, sweep.threads_per_run, show)
+        bar.update(1)
+
+
+def _run_in_processes(sweep: Sweep, specs: Sequence[RunSpec], bar: Any) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    stop = spawn.Event()
+    pool = ProcessPoolExecutor(
+        min(sweep.jobs, len(specs)), spawn, initializer=_start_worker, initargs=(stop,)
+    )
+    waiting = iter(specs)
+    running: set[Future[str]] = set()
+    try:
+        with _termination_as_interrupt():
+            while True:
+                while len(running) < sweep.jobs and (spec := next(waiting, None)) is not None:
+                    running.add(pool.submit(_work, spec, sweep.out, sweep.threads_per_run))
+                if not running:
+                    break
+                # a limited wait, so that an interrupt is noticed on every system
+                done, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+                    bar.update(1)
+                if not bar.disable:
+                    bar.refresh()  # the clock goes on
+    except BrokenProcessPool as error:
+        raise SweepError(
+            "a process ended unexpectedly, perhaps for lack of memory; finished runs are kept: "
+            "run the same sweep again with fewer jobs"
+        ) from error
+    finally:
+        stop.set()
+        _finish(pool, running)
+
+
+def _finish(pool: ProcessPoolExecutor, running: set[Future[str]]) -> None:
+    """Let runs under way write their checkpoints, then end the processes."""
+    workers = list((pool._processes or {}).values())
+    with _interrupts_ignored():
+        wait(running, timeout=_GRACE_SECONDS)
+        unfinished = any(not future.done() for future in running)
+        pool.shutdown(wait=not unfinished, cancel_futures=True)
+        if unfinished:  # inference without steps in between: its result is lost, nothing else
+            for worker in workers:
+                worker.kill()
+
+
+# ---- in the worker processes
+
+_stop: Any = None
+
+
+def _start_worker(stop: Any) -> None:
+    global _stop
+    _stop = stop
+    for number in (signal.SIGINT, signal.SIGTERM):  # may be sent to the whole group of processes
+        signal.signal(number, signal.SIG_IGN)  # the parent decides, and says so by the event
+    threading.Thread(target=_watch, daemon=True).start()
+
+
+def _watch() -> None:
+    """End with the parent, even if it was killed: files are whole at any moment."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait_for_any([parent.sentinel])  # a pipe that the system closes when the parent ends
+    os._exit(1)
+
+
+def _work(spec: RunSpec, out: Path, n_threads: int) -> str:
+    def check(done: int, total: int) -> None:
+        if _stop.is_set():
+            raise StopRequested
+
+    return execute(spec, out, n_threads, check)
+
+
+# ---- small things
+
+
+def _is_finished(out: Path, spec: RunSpec) -> bool:
+    path = run_path(out, spec)
+    return path.exists() and bool(read_run(path))
+
+
+def _checkpoints(out: Path) -> Path:
+    return out / "checkpoints"
+
+
+def _remove_checkpoints(out: Path, spec: RunSpec) -> None:
+    for path in _checkpoints(out).glob(f"{spec.name}.[0-9].safetensors"):
+        path.unlink(missing_ok=True)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+@contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """A polite request to end (SIGTERM) is treated like Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

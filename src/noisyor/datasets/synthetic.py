@@ -1,0 +1,173 @@
+"""Generators of binary data whose true causes are known: Boolean products and stamped images.
+
+Both follow the recipes of the paper's experiments (Boolean matrix factorization and blind
+deconvolution).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor._util.arrays import BinaryArray
+from noisyor._util.validation import check_seed, is_finite, is_whole
+from noisyor.errors import InvalidSettingError
+from noisyor.model.boolean import boolean_convolution
+
+__all__ = [
+    "BmfData",
+    "DeconvolutionData",
+    "generate_bmf",
+    "generate_deconvolution",
+    "true_features",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class BmfData:
+    """Two matrices with one common factor, all of 0 and 1.
+
+    Attributes
+    ----------
+    train, test : (n, n), ``1[U V >= 1]``.
+    U_train, U_test : (n, r), which features a row has.
+    V : (r, n), the features.
+    p_uv : probability of a one in the factors.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> data = nor.datasets.generate_bmf(n=6, r=2)
+    >>> bool((nor.model.boolean_product(data.U_train, data.V) == data.train).all())
+    True
+    """
+
+    train: BinaryArray
+    test: BinaryArray
+    U_train: BinaryArray
+    U_test: BinaryArray
+    V: BinaryArray
+    p_uv: float
+
+
+def generate_bmf(n: int, r: int, seed: int = 0, p_x: float = 0.25) -> BmfData:
+    """Draw the factors and multiply them.
+
+    One generator draws U_test, U_train and V, in this order.
+
+    Parameters
+    ----------
+    n : number of rows and of columns.
+    r : number of features.
+    seed : of the generator.
+    p_x : probability of a one in the product.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> data = nor.datasets.generate_bmf(n=6, r=2)
+    >>> data.train.shape, data.U_train.shape, data.V.shape
+    ((6, 6), (6, 2), (2, 6))
+    """
+    for name, value in (("n", n), ("r", r)):
+        if not is_whole(value) or value < 1:
+            raise InvalidSettingError(f"{name} is a positive whole number, got {value!r}")
+    if not is_finite(p_x) or not 0 < p_x < 1:
+        raise InvalidSettingError(f"p_x lies strictly between 0 and 1, got {p_x!r}")
+    p_uv = float(np.sqrt(1.0 - (1.0 - p_x) ** (1.0 / r)))
+    generator = np.random.default_rng(check_seed(seed))
+    U_test, U_train, V = (
+        (generator.random(shape) < p_uv).astype(np.uint8) for shape in ((n, r), (n, r), (r, n))
+    )
+    return BmfData(_product(U_train, V), _product(U_test, V), U_train, U_test, V, p_uv)
+
+
+def _product(U: BinaryArray, V: BinaryArray) -> BinaryArray:
+    # Sums of ones: in floating point only whether they are zero matters, and that is exact.
+    return (U.astype(np.float32) @ V.astype(np.float32) > 0).astype(np.uint8)
+
+
+ACTIVATION_PROBABILITY = 0.01
+"""Probability of a feature at a position."""
+
+_POSITIONS = (10, 10)
+_MORE_THAN = 2  # images with this many stamps or fewer are left out
+_BLOCK = 128  # images drawn at once; part of the recipe, since it fixes the order of the draws
+
+_SHAPES = (
+    ("#####", "#...#", "#...#", "#...#", "#####"),  # square
+    ("..#..", "..#..", "#####", "..#..", "..#.."),  # plus
+    ("..#..", ".#.#.", ".#.#.", "#...#", "#####"),  # triangle
+    ("..#..", ".#.#.", "#...#", ".#.#.", "..#.."),  # diamond
+)
+
+
+@dataclass(frozen=True, eq=False)
+class DeconvolutionData:
+    """Images with the shapes and positions that generated them.
+
+    Attributes
+    ----------
+    images : (n_images, 14, 14) uint8.
+    features : (4, 5, 5) uint8, the shapes: square, plus, triangle, diamond.
+    states : (n_images, 4, 10, 10) uint8, 1 where a shape's top left corner lies.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> data = nor.datasets.generate_deconvolution(n_images=3)
+    >>> images = nor.model.boolean_convolution(data.states, data.features)
+    >>> bool((images == data.images).all())
+    True
+    """
+
+    images: BinaryArray
+    features: BinaryArray
+    states: BinaryArray
+
+
+def true_features() -> BinaryArray:
+    """Return the four shapes, uint8 (4, 5, 5): square, plus, triangle, diamond.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> nor.datasets.true_features().sum(axis=(1, 2)).tolist()  # pixels of each shape
+    [16, 9, 12, 8]
+    """
+    return np.array(
+        [[[pixel == "#" for pixel in row] for row in shape] for shape in _SHAPES]
+    ).astype(np.uint8)
+
+
+def generate_deconvolution(n_images: int = 100, seed: int = 0) -> DeconvolutionData:
+    """Draw images of 14 x 14 pixels, about 23 % of them on, each with more than two stamps.
+
+    Every shape lies at each of 10 x 10 positions with probability 0.01, independently; images
+    with two stamps or fewer are drawn again. Fewer images of one seed are the first of more.
+
+    Parameters
+    ----------
+    n_images : number of images.
+    seed : of the draws; independent of other uses of the same seed in this library.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> data = nor.datasets.generate_deconvolution(n_images=3)
+    >>> data.images.shape, data.states.shape
+    ((3, 14, 14), (3, 4, 10, 10))
+    """
+    if not is_whole(n_images) or n_images < 1:
+        raise InvalidSettingError(f"n_images is a positive whole number, got {n_images!r}")
+    own_stream = np.random.SeedSequence(check_seed(seed)).spawn(1)[0]
+    generator = np.random.default_rng(own_stream)
+    features = true_features()
+    kept: list[npt.NDArray[np.bool_]] = []
+    while sum(map(len, kept)) < n_images:
+        block = generator.random((_BLOCK, len(features), *_POSITIONS)) < ACTIVATION_PROBABILITY
+        kept.append(block[block.sum(axis=(1, 2, 3)) > _MORE_THAN])
+    states = np.concatenate(kept)[:n_images].astype(np.uint8)
+    return DeconvolutionData(boolean_convolution(states, features), features, states)

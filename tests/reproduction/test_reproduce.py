@@ -1,0 +1,362 @@
+"""Every experiment from end to end, on small data and with few steps."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from noisyor._util.locks import locked
+from reproduction import experiment
+from reproduction.__main__ import main
+from reproduction.protocol import RunSpec
+from reproduction.record import find_runs
+from reproduction.runner import Sweep, run_sweep
+
+COMMAND = [sys.executable, "-m", "reproduction"]
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def reproduce(*arguments: str) -> dict:
+    """Run the command quietly and return what it wrote."""
+    record = f"{arguments[0]}.json"
+    assert main(["run", *arguments, "--json", record, "--threads", "1", "--quiet"]) == 0
+    return json.loads(Path(record).read_text())
+
+
+def metrics_of(result: dict) -> dict:
+    return {(r["method"], r["case"], r["init"], r["seed"]): r["metrics"] for r in result["runs"]}
+
+
+def check_schema(result: dict, names: set[str]) -> None:
+    assert set(result) == {"experiment", "runs", "summary", "paper"}
+    assert result["runs"]
+    for run in result["runs"]:
+        assert {"seed", "init", "method", "metrics", "seconds", "environment"} <= set(run)
+        assert {"total", "update_median"} <= set(run["seconds"])
+        assert run["seconds"]["total"] > 0
+        assert names <= set(run["metrics"])
+        assert all(np.isfinite(value) for value in run["metrics"].values())
+    for line in result["summary"]:
+        assert {"mean", "standard_error", "paper_mean", "difference", "verdict"} <= set(line)
+
+
+@pytest.mark.usefixtures("small_data")
+class TestEveryExperiment:
+    def test_deconvolution(self, capsys):
+        arguments = ["deconvolution", "--steps", "4", "--seeds", "0-1", "--init", "paper-3"]
+        result = reproduce(*arguments)
+        names = {"test_elbo", "test_elbo_mp", "test_re_pct", "features_iou"}
+        check_schema(result, names | {"trivial_elbo", "trivial_re_pct", "validation_elbo"})
+        assert json.loads(Path("results/deconvolution/results.json").read_text()) == result
+        # the same command again does nothing and prints the table
+        before = {p: p.stat().st_mtime_ns for p in Path("results").rglob("runs/*.json")}
+        assert main(["run", *arguments]) == 0
+        assert "test RE" in capsys.readouterr().out
+        assert before == {p: p.stat().st_mtime_ns for p in Path("results").rglob("runs/*.json")}
+
+    def test_overparam(self):
+        result = reproduce(
+            *("overparam", "--dataset", "IMG", "--dataset", "PLNT", "--components", "8"),
+            *("--steps", "3", "--seeds", "2", "--validation-seeds", "0"),
+        )
+        check_schema(result, {"recovered", "full_recovery_pct", "test_elbo", "trivial_recovered"})
+        assert {run["init"] for run in result["runs"]} == {"paper-3", "paper-4"}
+        assert all("validation_elbo" not in run["metrics"] for run in result["runs"])
+
+    def test_bmf(self):
+        result = reproduce(
+            "bmf", "--size", "12,3", "--steps", "3", "--seeds", "0", "--init=paper-1"
+        )
+        check_schema(result, {"test_elbo", "test_re_pct", "trivial_re_pct", "validation_elbo"})
+
+    def test_bmf_learns(self):
+        result = reproduce(
+            *("bmf", "--size", "40,2", "--steps", "1500", "--seeds", "0", "--init=paper-3"),
+            *("--validation-seeds", "0"),
+        )
+        metrics = result["runs"][0]["metrics"]
+        assert metrics["test_elbo"] > metrics["trivial_elbo"]
+        assert metrics["test_re_pct"] < metrics["trivial_re_pct"]
+
+    @pytest.mark.parametrize(
+        "arguments", [["bmf", "--size", "12,3", "--seeds", "0"], ["deconvolution", "--seeds", "0"]]
+    )
+    def test_joint_max_product(self, arguments):
+        result = reproduce(*arguments, "--method", "pmp", "--steps", "5")
+        check_schema(result, {"test_re_pct", "test_re_pct_mode", "trivial_re_pct"})
+        assert len(result["runs"]) == (1 if arguments[0] == "bmf" else 2)
+        assert all(run["seconds"]["update_median"] is None for run in result["runs"])
+
+    def test_the_papers_order_of_messages(self):
+        common = ("--size", "30,6", "--steps", "300", "--seeds", "0", "--init=paper-3")
+        methods = ("--method", "mp", "--method", "mp-two-stage", "--validation-seeds", "0")
+        result = reproduce("bmf", *common, *methods)
+        ours = {run["method"]: run["metrics"]["test_elbo"] for run in result["runs"]}
+        assert ours["mp"] != ours["mp-two-stage"]
+        schedules = {
+            json.loads(path.read_text())["settings"]["mp"]["schedule"]
+            for path in Path("results/bmf/runs").glob("*.json")
+        }
+        assert schedules == {"collapsed", "two-stage"}
+
+    @pytest.mark.parametrize("method", ["mp", "vi", "local-vi", "hybrid", "hybrid-two-stage"])
+    def test_tiny20(self, method):
+        result = reproduce(
+            *("tiny20", "--method", method, "--steps", "3", "--seeds", "0", "--init", "paper-2")
+        )
+        names = {"test_elbo", "test_elbo_mp", "test_elbo_vi", "validation_elbo", "trivial_elbo"}
+        check_schema(result, names)
+        metrics = result["runs"][0]["metrics"]
+        assert metrics["test_elbo"] == max(metrics["test_elbo_mp"], metrics["test_elbo_vi"])
+        assert ("mp_phase_test_elbo" in metrics) == method.startswith("hybrid")
+        if method.startswith("hybrid"):
+            first_phase = method.replace("hybrid", "mp")
+            assert {line["method"] for line in result["summary"]} == {first_phase, method}
+
+    @pytest.mark.parametrize("method", ["mp", "local-vi", "hybrid"])
+    def test_text(self, method):
+        result = reproduce(
+            *("text", "--dataset", "IMDB", "--method", method, "--steps", "10", "--seeds", "0"),
+            *("--init", "paper-2", "--validation-seeds", "0"),
+        )
+        check_schema(result, {"test_elbo", "test_elbo_mp", "test_elbo_vi", "trivial_elbo"})
+
+    def test_variational_factorisation_and_deconvolution(self):
+        common = ("--method", "vi", "--steps", "2", "--seeds", "0", "--init", "paper-2")
+        for arguments in (("bmf", "--size", "12,3"), ("deconvolution",)):
+            result = reproduce(*arguments, *common)
+            check_schema(result, {"test_elbo", "test_elbo_vi", "test_elbo_mp", "test_re_pct"})
+
+    def test_the_same_seed_gives_the_same_numbers(self):
+        arguments = ["overparam", "--dataset=CON8", "--components=9", "--steps=5", "--seeds=0"]
+        first = reproduce(*arguments)
+        again = reproduce(*arguments, "--no-resume")
+        assert metrics_of(first) == metrics_of(again)
+
+    def test_page_and_figures_from_the_runs(self, capsys, monkeypatch):
+        short = replace(experiment("deconvolution"), steps=lambda method: 3)
+        monkeypatch.setattr("reproduction.deconvolution.EXPERIMENT", short)
+        reproduce("deconvolution", "--seeds", "0", "--init=paper-3")
+        assert main(["page", "--results", "results", "--out", "docs/page.md"]) == 0
+        page = Path("docs/page.md").read_text()
+        assert "| BD | mp, 3 | two-stage, gaussian, stop 0.001 | paper-3 (1 of 4 run) | 0 |" in page
+        assert "-43.12 (1.36)" in page
+        assert "mp on BD: 39 of 40 runs" in page
+        assert main(["page", "--results", "results", "--out", "docs/page.md"]) == 0
+        assert main(["figures", "--results", "results", "--out", "pictures"]) == 0
+        written = capsys.readouterr().out.split()
+        assert len(written) == 8
+        assert all(Path(path).stat().st_size for path in written)
+
+    def test_files_of_others_are_not_replaced(self, capsys):
+        Path("mine.md").write_text("# Mine")
+        Path("mine.json").write_text('{"experiment": "bmf"}')
+        Path("empty").mkdir()
+        assert main(["page", "--results", "empty", "--out", "mine.md"]) == 2
+        assert main(["run", "deconvolution", "--json", "mine.json"]) == 2
+        assert capsys.readouterr().err.count("\n") == 2
+        assert Path("mine.md").read_text() == "# Mine"
+
+    def test_run_files_are_small(self):
+        reproduce("overparam", "--dataset=IMG", "--components=32", "--steps=1", "--seeds=0")
+        sizes = [path.stat().st_size for path in Path("results").rglob("runs/*.json")]
+        assert max(sizes) < 100_000
+
+
+@pytest.mark.usefixtures("small_data")
+class TestInterruption:
+    SPEC = RunSpec("overparam", "mp", "IMG,8", "paper-3", 0, 60)
+
+    def test_an_interrupted_run_goes_on_from_its_checkpoint(self, monkeypatch):
+        run_sweep(Sweep([self.SPEC], Path("whole"), threads=1, progress=False))
+        steps: list[int] = []
+
+        def stop_at_forty(done, total):
+            steps.append(done)
+            if done == 40 and len(steps) == 40:
+                raise KeyboardInterrupt
+
+        from reproduction import runner
+
+        execute = runner.execute
+        monkeypatch.setattr(
+            runner, "execute", lambda spec, out, n, _: execute(spec, out, n, stop_at_forty)
+        )
+        sweep = Sweep([self.SPEC], Path("broken"), threads=1, progress=False)
+        with pytest.raises(KeyboardInterrupt):
+            run_sweep(sweep)
+        assert not list(Path("broken/runs").iterdir())
+        assert len(list(Path("broken/checkpoints").iterdir())) == 1
+        run_sweep(sweep)
+        assert steps == [*range(1, 41), *range(41, 61)]
+        assert not Path("broken/checkpoints").exists()
+        (whole,), (broken,) = find_runs(Path("whole")), find_runs(Path("broken"))
+        assert whole["metrics"] == broken["metrics"]
+        assert whole["arrays"] == broken["arrays"]
+
+    def test_a_damaged_checkpoint_only_costs_time(self):
+        Path("out/checkpoints").mkdir(parents=True)
+        Path(f"out/checkpoints/{self.SPEC.name}.0.safetensors").write_bytes(b"rubbish")
+        run_sweep(Sweep([self.SPEC], Path("out"), threads=1, progress=False))
+        assert len(find_runs(Path("out"))) == 1
+
+    def test_a_damaged_record_is_named(self, capsys):
+        reproduce("overparam", "--dataset=IMG", "--components=8", "--steps=1", "--seeds=0")
+        path = next(Path("results/overparam/runs").iterdir())
+        path.write_text(path.read_text()[:50])
+        arguments = ["overparam", "--dataset=IMG", "--components=8", "--steps=1", "--seeds=0"]
+        assert main(["run", *arguments, "--quiet"]) == 2
+        error = capsys.readouterr().err
+        assert str(path) in error
+        assert error.count("\n") == 1
+
+
+SWEEP = [
+    "run",
+    "bmf",
+    "--size",
+    "12,3",
+    "--init",
+    "paper-3",
+    "--threads",
+    "1",
+    "--out",
+    "out",
+    "--validation-seeds",
+    "0",
+]
+
+
+def sweep_process(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *SWEEP, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        start_new_session=True,
+    )
+
+
+def wait_for_a_record() -> None:
+    for _ in range(2400):
+        if any(Path("out/runs").glob("*.json")):
+            return
+        time.sleep(0.05)
+    pytest.fail("no run was finished")
+
+
+def children_of(process: int) -> list[int]:
+    """Numbers of the processes that a process has started, none where the system does not tell."""
+    try:
+        return [
+            int(n) for n in Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        ]
+    except OSError:
+        return []
+
+
+def wait_until_gone(processes: list[int]) -> None:
+    for _ in range(600):
+        if not any(Path(f"/proc/{number}").exists() for number in processes):
+            return
+        time.sleep(0.05)
+    pytest.fail("processes live on without their parent")
+
+
+@pytest.fixture(scope="module")
+def _compiled(tmp_path_factory):
+    """Kernels are in the cache, so that processes start at once."""
+    out = tmp_path_factory.mktemp("compiled")
+    spec = RunSpec("bmf", "mp", "12,3", "paper-3", 0, 1)
+    run_sweep(Sweep([spec], out, threads=1, progress=False))
+
+
+def test_two_sweeps_in_one_folder_name_each_other(capsys):
+    Path("out").mkdir()
+    with locked(Path("out"), "python -m reproduction run"):
+        assert main(["run", "bmf", "--steps", "1", "--out", "out", "--quiet"]) == 2
+    error = capsys.readouterr().err
+    assert f"out is in use: process {os.getpid()} (python -m reproduction run) works on it" in error
+    assert error.count("\n") == 1
+    assert not list(Path("out").iterdir())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ")
+@pytest.mark.usefixtures("_compiled")
+class TestProcesses:
+    @pytest.mark.long
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+    def test_stop_in_two_processes_and_go_on(self, number, capsys):
+        arguments = ("--seeds", "0-2", "--steps", "700")
+        process = sweep_process(*arguments, "--jobs", "2")
+        try:
+            wait_for_a_record()
+            workers = children_of(process.pid)
+            if number == signal.SIGTERM:  # as service managers do
+                os.killpg(process.pid, number)
+            else:
+                process.send_signal(number)
+            _, errors = process.communicate(timeout=120)
+        finally:
+            process.kill()
+        wait_until_gone(workers)
+        before = {path: path.read_bytes() for path in Path("out/runs").glob("*.json")}
+        assert before
+        if number != signal.SIGKILL and process.returncode != 0:
+            assert process.returncode == 130
+            assert "to continue" in errors
+            assert json.loads(Path("out/results.json").read_text())["runs"]
+            assert "Traceback" not in errors
+        assert main([*SWEEP, *arguments]) == 0  # here: starting processes takes most of the time
+        assert "test Elbo" in capsys.readouterr().out
+        assert len(list(Path("out/runs").glob("*.json"))) == 3
+        for path, content in before.items():
+            assert path.read_bytes() == content
+        assert not Path("out/checkpoints").exists()
+
+    def test_processes_and_threads_do_not_change_the_numbers(self):
+        process = sweep_process("--seeds", "0-1", "--steps", "20", "--jobs", "2", "--quiet")
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0
+        assert errors == ""
+        here = reproduce(
+            *("bmf", "--size", "12,3", "--init", "paper-3", "--seeds", "0-1", "--steps", "20"),
+            *("--validation-seeds", "0"),
+        )
+        there = json.loads(Path("out/results.json").read_text())
+        assert metrics_of(here) == metrics_of(there)
+
+    def test_an_error_in_a_process_is_one_line(self):
+        Path("data").mkdir()
+        Path("data/ovpm_IMG.npz").write_bytes(b"rubbish")
+        arguments = "overparam --dataset IMG --components 8 --seeds 0-1 --jobs 2 --steps 1 --quiet"
+        done = subprocess.run(
+            [*COMMAND, "run", *arguments.split()],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**ENVIRONMENT, "NOISYOR_DATA": "data"},
+        )
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert "ovpm_IMG.npz" in done.stderr
+        assert not list(Path("results/overparam/runs").iterdir())
