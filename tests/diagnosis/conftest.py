@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor.datasets.hpo import HpoData
 
 FINDINGS = ["fever", "cough", "sneezing", "rash", "wheezing", "red eyes"]
 
@@ -37,20 +36,4 @@ def deep() -> nor.Network:
         failure_probability=random.uniform(0.1, 0.6, 11),
         prior_probability=random.uniform(0.05, 0.3, 5),
         noise_probability=0.02,
-    )
-
-
-@pytest.fixture
-def annotations():
-    findings = ["HP:1", "HP:2", "HP:3"]
-    rows = nor.Observations.from_indices([[0, 1], [1, 2], [2]], 3, column_names=findings)
-    names = ("flu", "measles", "nothing")
-    return HpoData("2025", rows, ("D:1", "D:2", "D:3"), names, np.array([0.8, np.nan, 1.0, 0.5, 0]))
-
-
-@pytest.fixture
-def network(annotations):
-    names = {"HP:1": "Cough", "HP:2": "Fever"}
-    return nor.diagnosis.disease_network(
-        annotations, finding_names=names, prior_probability=[0.1, 0.02, 0.5]
     )

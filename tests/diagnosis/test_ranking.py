@@ -128,3 +128,15 @@ class TestWork:
     def test_an_unknown_method(self, clinic):
         with pytest.raises(InvalidSettingError, match="method must be"):
             differential(clinic, row([0]), method="guess")
+
+
+def test_findings_by_name(clinic):
+    result = nor.diagnosis.diagnose(clinic, ["Fever"], ["cough"])
+    expected = enumerate_posterior(clinic, row([0], [1])).marginals[0]
+    np.testing.assert_allclose(result.probability, expected, atol=1e-9)
+    with pytest.raises(InvalidDataError, match=r"'Feaver'.*did you mean 'fever'"):
+        nor.diagnosis.diagnose(clinic, ["Feaver"])
+    with pytest.raises(InvalidDataError, match="both present and absent"):
+        nor.diagnosis.diagnose(clinic, ["Fever"], ["fever"])
+    with pytest.raises(InvalidDataError, match="list of names"):
+        nor.diagnosis.diagnose(clinic, "Fever")

@@ -7,12 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from rare_diseases import write_annotations, write_ontology
 from report_examples import NASTY, QUOTES
 from server import ServerInThread
 
 import noisyor as nor
-from noisyor.diagnosis import build_disease_model, save_disease_model
 
 FINDINGS = ["fever", "cough", "sneezing", "rash", "wheezing", "red eyes", NASTY, QUOTES]
 
@@ -24,7 +22,6 @@ class Models(NamedTuple):
     topics: Path
     image: Path
     alternatives: Path
-    diseases: Path
 
 
 @pytest.fixture(scope="session")
@@ -71,11 +68,6 @@ def models(tmp_path_factory) -> Models:
     ):
         found[name] = folder / f"{name}.safetensors"
         nor.save_network(found[name], network, metadata={"kind": kind})
-    found["diseases"] = folder / "diseases.safetensors"
-    model = build_disease_model(
-        write_annotations(folder / "small.hpoa"), write_ontology(folder / "hp.obo"), cached=False
-    )
-    save_disease_model(found["diseases"], model)
     return Models(**found)
 
 

@@ -7,11 +7,11 @@ import json
 import pytest
 from report_examples import NASTY
 
-from noisyor.errors import InvalidDataError, ModelFileError
+from noisyor.errors import ModelFileError
 from noisyor.serve.run import load_subject
 from noisyor.serve.subjects import Findings, matches
 
-KINDS = ("clinic", "topics", "image", "alternatives", "diseases")
+KINDS = ("clinic", "topics", "image", "alternatives")
 
 
 @pytest.fixture(scope="module")
@@ -79,19 +79,6 @@ def test_an_image_shows_what_every_pixel_will_be(subjects):
 def test_causes_without_names_get_some(subjects):
     causes = subjects["topics"].explain(Findings((0,), ()), 5)["causes"]
     assert any(": goal, team" in cause["name"] for cause in causes)
-
-
-def test_diseases_are_found_by_synonyms_and_say_what_they_are_not(subjects):
-    diseases = subjects["diseases"]
-    assert "Not a medical device" in diseases.about()["notice"]
-    assert diseases.complete("11 too", 3) == [
-        {"id": "HP:0000011", "name": "Fever", "hint": "11 too"}
-    ]
-    assert diseases.complete("", 3) == []
-    answer = diseases.explain(Findings((diseases.find("HP:0000030"),), ()), 2)
-    assert answer["causes"][0]["name"] == "Measles"
-    with pytest.raises(InvalidDataError, match="names or identifiers"):
-        diseases.find(3)
 
 
 def test_completion_prefers_whole_names_then_beginnings(subjects):

@@ -12,7 +12,6 @@ import click
 
 from noisyor._version import __version__
 from noisyor.cli.demo import demo
-from noisyor.cli.diagnose import diagnose
 from noisyor.cli.explain import explain
 from noisyor.cli.fitting.command import fit, resume
 from noisyor.cli.impute import impute
@@ -95,7 +94,16 @@ def _cli(context: click.Context) -> None:
 
 
 for _command in (
-    *(demo, fit, resume, explain, impute, evaluate, sample, report, serve, export, info),
-    diagnose,
+    demo,
+    fit,
+    resume,
+    explain,
+    impute,
+    evaluate,
+    sample,
+    report,
+    serve,
+    export,
+    info,
 ):
     _cli.add_command(_command)

@@ -26,7 +26,6 @@ __all__ = ["serve"]
 def serve(model: Path, port: int, opened: bool) -> None:
     """Show MODEL on a page to play with: type findings, see causes at once.
 
-    MODEL is a model file of any kind, that of rare diseases included (noisyor diagnose --model).
     The page completes names, and shows the likely causes, what each explains, what else is likely,
     what would change, and what to ask next. Programs ask the same questions in JSON: see /api.
 
@@ -37,6 +36,7 @@ def serve(model: Path, port: int, opened: bool) -> None:
       noisyor serve zoo.safetensors --open
       noisyor serve topics.safetensors --port 0
     """
+    from noisyor.serve.run import load_subject
     from noisyor.serve.run import serve as run
 
     def ready(address: str) -> None:
@@ -44,4 +44,4 @@ def serve(model: Path, port: int, opened: bool) -> None:
         if opened:
             webbrowser.open(address)
 
-    run(model, port, ready)
+    run(lambda: load_subject(model), port, ready)

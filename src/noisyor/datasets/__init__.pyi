@@ -1,7 +1,4 @@
 from .download import fetch as fetch
-from .hpo import HpoData as HpoData
-from .hpo import HpoStatement as HpoStatement
-from .hpo import load_hpo as load_hpo
 from .synthetic import BmfData as BmfData
 from .synthetic import DeconvolutionData as DeconvolutionData
 from .synthetic import generate_bmf as generate_bmf

@@ -1,4 +1,4 @@
-"""Ranked causes in words, who explains what, what if, diseases."""
+"""Ranked causes in words, who explains what, what if."""
 
 import lazy_loader as lazy
 

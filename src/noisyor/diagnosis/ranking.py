@@ -6,6 +6,7 @@ sampling; every result says which.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.diagnosis.attribution import attribute_findings
 from noisyor.diagnosis.belief import Belief, RankingMethod, believe
-from noisyor.diagnosis.findings import present_findings
+from noisyor.diagnosis.findings import find_visibles, present_findings
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
 from noisyor.model.forward import prior_marginals
@@ -24,7 +25,7 @@ from noisyor.model.graph import Network
 from noisyor.model.labels import hidden_label, visible_label
 from noisyor.model.subnetwork import Subnetwork, relevant_subnetwork
 
-__all__ = ["Cause", "Differential", "ExplainedFinding", "differential", "rank_causes"]
+__all__ = ["Cause", "Differential", "ExplainedFinding", "diagnose", "differential", "rank_causes"]
 
 _WEIGHT_OF_BEST = 0.01  # so that causes of the best explanation always have something to explain
 _FAINT = 0.05
@@ -145,6 +146,44 @@ def differential(
         raise InvalidDataError(f"a differential is of one row, got {row.n_rows}")
     part = relevant_subnetwork(network, row)
     return rank_causes(network, part, believe(part, method, n_samples, seed, engine), top=top)
+
+
+def diagnose(
+    network: Network,
+    present: Iterable[str | int],
+    absent: Iterable[str | int] = (),
+    *,
+    top: int = 10,
+    n_samples: int = 32,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+) -> Differential:
+    """Rank the causes of findings given by name; all other findings are unknown.
+
+    Parameters
+    ----------
+    network : causes and findings.
+    present, absent : findings by name or number. An unknown name raises `InvalidDataError` with
+        the most similar ones.
+    top : number of causes to describe.
+    n_samples : sampling chains.
+    seed : key of the samples.
+    engine : as in `explain`.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.from_edges(
+    ...     2, 2, [("flu", "fever"), ("cold", "cough")], failure_probability=0.1,
+    ...     visible_names=["fever", "cough"], hidden_names=["flu", "cold"])
+    >>> result = nor.diagnosis.diagnose(network, present=["Fever"], absent=["cough"])
+    >>> [(cause.name, round(cause.probability, 2)) for cause in result.causes]
+    [('flu', 0.91), ('cold', 0.01)]
+    """
+    row = Observations.from_evidence(
+        network.n_visible, find_visibles(network, present), find_visibles(network, absent)
+    )
+    return differential(network, row, top=top, n_samples=n_samples, seed=seed, engine=engine)
 
 
 def rank_causes(

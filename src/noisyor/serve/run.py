@@ -21,12 +21,12 @@ LOOPBACK = "127.0.0.1"
 _WAITING = 512  # connections
 
 
-def serve(path: Path, port: int, ready: Callable[[str], None]) -> None:
-    """Answer for a model file on a port of this machine until Ctrl-C.
+def serve(load: Callable[[], Subject], port: int, ready: Callable[[str], None]) -> None:
+    """Answer for a model on a port of this machine until Ctrl-C.
 
     Parameters
     ----------
-    path : the model file.
+    load : returns the model, for example `load_subject` of a file; called once the port is free.
     port : to listen on; 0 for any that is free.
     ready : told the address as soon as requests are answered.
     """
@@ -38,21 +38,16 @@ def serve(path: Path, port: int, ready: Callable[[str], None]) -> None:
     # Requests run beside each other; threads of the matrix library would only wait for each other.
     with closing(listen(port)) as door, threadpool_limits(1):
         address = f"http://{LOOPBACK}:{door.getsockname()[1]}/"
-        server = make_server(make_app(load_subject(path)), lambda: ready(address))
+        server = make_server(make_app(load()), lambda: ready(address))
         with suppress(KeyboardInterrupt):  # that is how it ends
             server.run(sockets=[door])
 
 
 def load_subject(path: Path) -> Subject:
-    """The model of a file, of any kind that noisyor writes."""
-    from noisyor.diagnosis.hpo.model_file import FORMAT, load_disease_model
-    from noisyor.io.sealed_file import format_of
+    """Load the network of a model file."""
     from noisyor.report.inputs import read_model
-    from noisyor.serve.diseases import DiseaseSubject
     from noisyor.serve.networks import NetworkSubject
 
-    if format_of(path) == FORMAT:
-        return DiseaseSubject(load_disease_model(path), path.name)
     return NetworkSubject(read_model(path))
 
 

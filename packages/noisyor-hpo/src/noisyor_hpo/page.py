@@ -1,0 +1,115 @@
+"""Diagnoses of patients as one HTML file to look at: no network, nothing else needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jinja2
+
+from noisyor._util.paths import check_folder, check_target, make_folder, write_text
+from noisyor_hpo import __version__
+from noisyor_hpo.phenopackets import Patient
+from noisyor_hpo.questions import NextFinding
+from noisyor_hpo.ranking import DiseaseFinding, DiseaseRanking, RankedDisease
+
+__all__ = ["DISCLAIMER", "Case", "check_diagnosis_page", "diagnosis_page", "write_diagnosis_page"]
+
+GENERATOR = "noisyor-hpo"
+"""Mark by which a page of ours is recognised."""
+
+_SHOWN = 12  # findings of a disease that are listed
+
+DISCLAIMER = (
+    "This is a calculation from published annotations of rare diseases, and it can be wrong. It "
+    "must not be used to diagnose or treat anybody: ask a physician."
+)
+"""What a diagnosis by this program is not."""
+
+
+class Case(NamedTuple):
+    """One patient, names of terms and diseases by identifier, and what was found."""
+
+    patient: Patient
+    names: dict[str, str]
+    ranking: DiseaseRanking
+    questions: tuple[NextFinding, ...]
+
+    @property
+    def rest(self) -> float | None:
+        """Probability of all diseases that are not listed; None if there may be several."""
+        if self.ranking.prior != "one":
+            return None
+        return max(0.0, 1.0 - sum(disease.probability for disease in self.ranking.diseases))
+
+    def through(self, finding: DiseaseFinding) -> str:
+        """By which other term a disease has a finding, in words; "" if by the finding itself."""
+        if not finding.own:
+            return "by related diseases"
+        return "" if finding.by == finding.term else f"by {self.names[finding.by]}"
+
+    def unexplained(self, disease: RankedDisease) -> list[str]:
+        """Names of the findings that are present and that a disease does not explain."""
+        explained = {finding.term for finding in disease.explains}
+        return [self.names[term] for term in self.patient.present if term not in explained]
+
+
+def check_diagnosis_page(out: Path, *, force: bool = False) -> None:
+    """Refuse a place that cannot be written, before any work; an earlier page may be replaced."""
+    check_target(out, (lambda _: True) if force else _is_page, "a diagnosis")
+    check_folder(out.parent)
+
+
+def write_diagnosis_page(
+    out: Path, cases: Sequence[Case], about: Sequence[tuple[str, str]]
+) -> None:
+    """Write the page of some patients; see `diagnosis_page`."""
+    page = diagnosis_page(cases, about)
+    make_folder(out.parent)
+    write_text(out, page)
+
+
+def diagnosis_page(cases: Sequence[Case], about: Sequence[tuple[str, str]]) -> str:
+    """The page as HTML.
+
+    Parameters
+    ----------
+    cases : one patient or several.
+    about : names and values of what the probabilities rest on: versions, assumptions.
+    """
+    templates = jinja2.Environment(
+        # The page shares the base style sheet with the reports of noisyor.
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader("noisyor_hpo"), jinja2.PackageLoader("noisyor.report")]
+        ),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["percent"] = percent
+    html: str = templates.get_template("diagnosis.html").render(
+        generator=f"{GENERATOR} {__version__}",
+        version=__version__,
+        disclaimer=DISCLAIMER,
+        cases=cases,
+        about=about,
+        shown=_SHOWN,
+    )
+    return html
+
+
+def percent(share: float) -> str:
+    """A probability in percent, with a decimal where whole numbers say little."""
+    if share < 0.0005:
+        return "<\u00a00.1\u00a0%" if share > 0 else "0\u00a0%"
+    if share > 0.9995:
+        return ">\u00a099.9\u00a0%" if share < 1 else "100\u00a0%"
+    digits = 0 if 0.095 <= share <= 0.905 else 1
+    return f"{100 * share:.{digits}f}\u00a0%"
+
+
+def _is_page(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return f'name="generator" content="{GENERATOR} '.encode() in stream.read(2000)

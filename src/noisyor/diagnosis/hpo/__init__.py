@@ -1,1 +1,0 @@
-"""Diseases, the ontology of findings and a patient: a noisy-OR network and what it says."""
