@@ -19,7 +19,7 @@ import numpy as np
 from _measure import Machine, arguments, significant, write
 from _sceptics import errors
 from noisyor.datasets.synthetic import generate_bmf
-from noisyor.inference.joint_max_product import JointMaxProduct, factorize
+from noisyor.inference.joint import JointMaxProduct, factorize
 from noisyor.search.cover import Cover, Matrix
 from noisyor.search.factors import search_factors
 from noisyor.search.moves import prune, refine

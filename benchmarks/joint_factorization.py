@@ -30,7 +30,7 @@ from _measure import Machine, arguments, significant, write
 from _problems import data_directory
 from noisyor.data.observations import Observations
 from noisyor.engines.numpy.joint_max_product import infer_jointly
-from noisyor.inference.joint_max_product import (
+from noisyor.inference.joint import (
     CERTAIN,
     Factorization,
     JointMaxProduct,

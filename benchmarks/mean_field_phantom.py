@@ -35,8 +35,7 @@ from noisyor.datasets.synthetic import generate_bmf
 from noisyor.engines.contract import EngineLike, Evidence, MeanFieldResult, WarmState
 from noisyor.engines.numba.engine import Prepared
 from noisyor.engines.registry import get_engine
-from noisyor.inference.method import BatchGradient, Bounds
-from noisyor.inference.posterior import Posterior
+from noisyor.inference.method import BatchGradient, Bounds, Posterior
 from noisyor.metrics import (
     factorization_error,
     features_iou,

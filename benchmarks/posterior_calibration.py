@@ -25,7 +25,7 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
-from noisyor.inference.marginals import METHODS, MarginalMethod
+from noisyor.inference.sampling import METHODS, MarginalMethod
 from noisyor.model.graph import Network
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))

@@ -16,7 +16,7 @@ from noisyor import datasets
 from noisyor._util.arrays import BinaryArray
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.joint_max_product import Factorization, factorize
+from noisyor.inference.joint import Factorization, factorize
 from noisyor.metrics import factorization_error, reconstruction_error
 from noisyor.model.builders import bipartite
 from noisyor.model.graph import Network

@@ -13,7 +13,7 @@ import numpy as np
 
 from noisyor._util.arrays import BinaryArray
 from noisyor.data.observations import Observations
-from noisyor.inference.joint_max_product import Factorization, deconvolve
+from noisyor.inference.joint import Factorization, deconvolve
 from noisyor.metrics import (
     features_iou,
     reconstruct_images,

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray
 from noisyor.data.observations import Observations
-from noisyor.inference.explain import explain
-from noisyor.inference.joint_max_product import Factorization, JointMaxProduct
+from noisyor.inference.evaluate import explain
+from noisyor.inference.joint import Factorization, JointMaxProduct
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.initialize import Noise, initialize

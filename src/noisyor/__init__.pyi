@@ -22,12 +22,12 @@ from .estimators.models import BooleanMatrixFactorization as BooleanMatrixFactor
 from .estimators.models import NoisyOrNetwork as NoisyOrNetwork
 from .estimators.topics import TopicModel as TopicModel
 from .inference.evaluate import evaluate as evaluate
-from .inference.evidence import estimate_evidence as estimate_evidence
-from .inference.evidence import evidence_bound as evidence_bound
-from .inference.explain import explain as explain
-from .inference.marginals import marginals as marginals
+from .inference.evaluate import explain as explain
 from .inference.max_product import MaxProduct as MaxProduct
 from .inference.mean_field import MeanField as MeanField
+from .inference.sampling import estimate_evidence as estimate_evidence
+from .inference.sampling import evidence_bound as evidence_bound
+from .inference.sampling import marginals as marginals
 from .io.model_file import load_network as load_network
 from .io.model_file import save_network as save_network
 from .learning.initialize import initialize as initialize

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
+from noisyor._util.numerics import standard_error_of_mean
 from noisyor._util.sparse import dense_of
 from noisyor.baselines import independent_columns
 from noisyor.data.observations import Observations
@@ -307,8 +308,7 @@ def confidence_of_mean(values: npt.ArrayLike) -> float:
     >>> round(nor.metrics.confidence_of_mean([1.0, 2.0, 3.0]), 3)
     1.132
     """
-    runs = np.asarray(values, dtype=np.float64)
-    return _Z95 * float(runs.std(ddof=1) / np.sqrt(runs.size)) if runs.size > 1 else float("nan")
+    return _Z95 * standard_error_of_mean(np.asarray(values, dtype=np.float64))
 
 
 def confidence_of_share(percent: float, n_runs: int) -> float:

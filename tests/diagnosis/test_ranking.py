@@ -49,16 +49,6 @@ class TestProbabilities:
         tolerance = 0.02 if method == "chains" else 0.15
         np.testing.assert_allclose(found.probability, exact.probability, atol=tolerance)
 
-    def test_alternatives_have_fewer_combinations(self):
-        """At most one of three, and one that is independent: eight, not sixteen."""
-        network = nor.bipartite(
-            4, 4, failure_probability=0.3, prior_probability=0.2, alternatives=[0, 0, 0, -1]
-        )
-        found = differential(network, row([0, 1], n_visible=4))
-        assert found.method == "exact: all 8 combinations of 4 causes"
-        expected = enumerate_posterior(network, row([0, 1], n_visible=4)).marginals[0]
-        np.testing.assert_allclose(found.probability, expected)
-
     def test_too_many_causes_to_enumerate(self):
         wide = nor.bipartite(3, 30, failure_probability=0.5)
         evidence = row([0], n_visible=3)

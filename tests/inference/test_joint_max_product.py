@@ -11,7 +11,7 @@ from noisyor.engines.noise import combine, logistic
 from noisyor.engines.numpy.joint_max_product import infer_jointly
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
-from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve, factorize
+from noisyor.inference.joint import JointMaxProduct, deconvolve, factorize
 from noisyor.metrics import features_iou, reconstruction_error
 from noisyor.model.boolean import boolean_convolution
 

@@ -3,22 +3,19 @@
 import numpy as np
 import pytest
 from random_networks import random_network
-from sets import with_sets
 
 import noisyor as nor
-from noisyor.inference import exact, log_probability, weighted
+from noisyor.inference import log_probability, sampling
 
 
 @pytest.fixture
 def sampled(monkeypatch):
     """No network is small enough to be enumerated."""
-    monkeypatch.setattr(weighted, "_MAX_CONFIGURATIONS", 1)
-    monkeypatch.setattr(exact, "_MAX_CELLS", 0)
+    monkeypatch.setattr(sampling, "_MAX_CONFIGURATIONS", 1)
 
 
 def problem(seed):
     network = random_network(seed, max_hidden=8, max_visible=10)
-    network = with_sets(network, seed) if seed % 2 else network
     x = nor.sample(network, 6, seed).visible.toarray().astype(float)
     x[:, 0] = np.nan
     return network, x, nor.inference.enumerate_posterior(network, x).log_likelihood

@@ -7,7 +7,7 @@ from random_networks import random_network, random_rows
 import noisyor as nor
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.marginals import METHODS
+from noisyor.inference.sampling import METHODS
 
 
 def problems(n=12, **options):

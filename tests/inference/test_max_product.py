@@ -65,7 +65,7 @@ def test_blocks_of_rows_do_not_change_anything(monkeypatch):
     x = random_rows(network, 8, n_rows=50)
     method = nor.MaxProduct(temperature=1.0)
     whole = nor.explain(network, x, method, seed=4)
-    monkeypatch.setattr("noisyor.inference.posterior.BLOCK_BYTES", 7 * network.n_hidden)
+    monkeypatch.setattr("noisyor.inference.method.BLOCK_BYTES", 7 * network.n_hidden)
     blocks = nor.explain(network, x, method, seed=4)
     np.testing.assert_array_equal(whole.states.toarray(), blocks.states.toarray())
     np.testing.assert_array_equal(whole.log_joint, blocks.log_joint)

@@ -9,17 +9,15 @@ from noisyor import (
     MaxProduct,
     MeanField,
     bipartite,
-    evaluate,
     explain,
     initialize,
-    marginals,
     train,
 )
 from noisyor.data.observations import Observations
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.exact import enumerate_posterior
-from noisyor.inference.objective import log_joint
+from noisyor.inference.max_product import log_joint
 
 
 @pytest.mark.parametrize("name", ["numpy", "numba"])
@@ -143,17 +141,3 @@ def test_settings_name_everything_that_matters():
         "warm_start": False,
     }
     assert method == MeanField(local=True, tolerance=1e-3, r_update="newton")
-
-
-def test_sets_of_alternatives_are_refused():
-    network, rows = bipartite(2, 3, alternatives=[0, 0, -1]), Observations.of(np.eye(2))
-    method = MeanField()
-    for ask in (
-        lambda: method.posterior(network, rows),
-        lambda: method.bounds(network, rows),
-        lambda: method.gradient(network, rows, seed=0, step=0),
-        lambda: marginals(network, rows, "mean-field"),
-    ):
-        with pytest.raises(InvalidSettingError, match="1 set of alternatives; use MaxProduct"):
-            ask()
-    assert evaluate(network, rows).elbo_vi is None  # the default leaves mean-field out

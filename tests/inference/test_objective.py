@@ -86,14 +86,3 @@ def test_states_are_checked():
         nor.inference.log_joint(network, np.zeros((1, 3)), np.zeros((1, 3)))
     with pytest.raises(InvalidDataError, match="0 or 1"):
         nor.inference.log_joint(network, np.full((1, 2), 2), np.zeros((1, 3)))
-
-
-def test_states_with_two_alternatives_on_are_refused():
-    network, rows = nor.bipartite(2, 3, alternatives=[0, -1, 0]), np.eye(2)
-    for function in (
-        lambda states: nor.inference.log_joint(network, states, rows),
-        lambda states: nor.inference.elbo_mp_gradient(network, rows, states),
-    ):
-        function([[1, 1, 0], [0, 1, 1]])
-        with pytest.raises(InvalidDataError, match="at most one node is on, but states of row 1"):
-            function([[1, 1, 0], [1, 1, 1]])

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 from random_networks import random_network, random_rows
 
 import noisyor as nor
-from noisyor.inference.posterior import concatenate
+from noisyor.inference.method import concatenate
 
 
 @pytest.fixture

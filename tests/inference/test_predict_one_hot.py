@@ -9,7 +9,7 @@ import pytest
 
 import noisyor as nor
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.predict import predict_visible
+from noisyor.inference.sampling import predict_visible
 
 GROUPS = [range(3), range(4, 6)]
 

@@ -30,6 +30,24 @@ def logistic_function(log_odds: npt.ArrayLike) -> FloatArray:
     return np.where(a < 0, rest / (1.0 + rest), 1.0 / (1.0 + rest))
 
 
+def standard_error_of_mean(values: FloatArray, weights: FloatArray | None = None) -> float:
+    """Return the standard error of the mean of values (n,); NaN for a single row.
+
+    ``weights`` (n,) say how many rows each value stands for, None for one each: a row of weight w
+    counts as w rows with the same value.
+
+    >>> standard_error_of_mean(np.array([1.0, 3.0]))
+    1.0
+    """
+    weight = np.ones(len(values)) if weights is None else weights
+    n_rows = weight.sum()
+    if n_rows <= 1:
+        return float("nan")
+    mean = weight @ values / n_rows
+    variance = weight @ (values - mean) ** 2 / (n_rows - 1)
+    return float(np.sqrt(variance / n_rows))
+
+
 def entropy_bits(probability: FloatArray) -> FloatArray:
     """Entropy of yes or no, in bits."""
     inside = np.clip(probability, 1e-12, 1.0 - 1e-12)

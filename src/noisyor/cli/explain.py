@@ -196,7 +196,7 @@ def _others(
     network: Network, row: Observations, top: int, seed: int, engine: Any
 ) -> list[tuple[str, float]]:
     """The unobserved columns that are most likely present, with their probability."""
-    from noisyor.inference.predict import predict_visible
+    from noisyor.inference.sampling import predict_visible
     from noisyor.model.labels import visible_label
 
     unknown = row.missing_columns[row.missing_ptr[0] : row.missing_ptr[1]]

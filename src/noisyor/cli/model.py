@@ -65,9 +65,9 @@ def evaluate(
     """
     from noisyor.inference.evaluate import Score
     from noisyor.inference.evaluate import evaluate as bounds
-    from noisyor.inference.likelihood import log_probability
     from noisyor.inference.max_product import MaxProduct, method_for
     from noisyor.inference.mean_field import MeanField
+    from noisyor.inference.sampling import log_probability
     from noisyor.io.model_file import load_model
     from noisyor.metrics import independent_score
 

@@ -21,7 +21,7 @@ from noisyor._version import __version__
 from noisyor.datasets.synthetic import DeconvolutionData, generate_deconvolution
 from noisyor.engines.contract import Engine, EngineLike
 from noisyor.engines.registry import get_engine
-from noisyor.inference.explain import explain
+from noisyor.inference.evaluate import explain
 from noisyor.inference.max_product import MaxProduct
 from noisyor.learning.initialize import initialize
 from noisyor.learning.recipes.features import learn_features

@@ -15,15 +15,13 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.evidence import find_starts
 from noisyor.inference.exact import (
     MAX_HIDDEN,
     check_possible,
-    configurations_of,
+    hidden_configurations,
     log_joint_table,
-    n_configurations,
 )
-from noisyor.inference.marginals import marginals
+from noisyor.inference.sampling import find_starts, marginals
 from noisyor.model.subnetwork import Subnetwork
 
 __all__ = ["Belief", "RankingMethod", "believe", "enumerable"]
@@ -75,19 +73,19 @@ def believe(
 
 def enumerable(part: Subnetwork, max_cells: int = _MAX_CELLS) -> bool:
     """Whether it is cheap to enumerate: few causes, and a table of at most so many cells."""
-    n_states = n_configurations(part.network)
+    n_states = 1 << part.network.n_hidden
     return n_states <= 2**_MAX_ENUMERATED and part.network.n_nodes * n_states <= max_cells
 
 
 def _enumerated(part: Subnetwork) -> Belief:
     """Exact probabilities, and the most likely configurations."""
-    n_hidden, n_states = len(part.hidden), n_configurations(part.network)
+    n_hidden, n_states = len(part.hidden), 1 << part.network.n_hidden
     if n_states > 2**MAX_HIDDEN:
         raise InvalidSettingError(
             f"{n_hidden} causes bear on what was observed, at most {MAX_HIDDEN} can be enumerated; "
             "take another method"
         )
-    states = configurations_of(part.network)
+    states = hidden_configurations(part.network.n_hidden)
     values = part.row.to_dense().astype(np.float64)
     log_p = log_joint_table(part.network, states, values)[0]
     check_possible(log_p.max(keepdims=True))

@@ -29,12 +29,11 @@ from noisyor.inference.evaluate import (
     EvaluationResult,
     chosen_methods,
     evaluation_of,
+    hidden_evidence,
 )
-from noisyor.inference.explain import hidden_evidence
-from noisyor.inference.marginals import METHODS, MarginalMethod, Marginals
-from noisyor.inference.max_product import MaxProduct
-from noisyor.inference.method import Bounds, Method
-from noisyor.inference.posterior import Posterior, concatenate
+from noisyor.inference.max_product import MaxProduct, method_for
+from noisyor.inference.method import Bounds, Method, Posterior, concatenate
+from noisyor.inference.sampling import METHODS, MarginalMethod, Marginals
 from noisyor.model.graph import Network
 
 __all__ = ["evaluate", "explain", "marginals", "mean_bound"]
@@ -83,7 +82,7 @@ def explain(
     >>> parts.n_rows, [file.name for file in parts.files]
     (8, ['part-00000000.parquet'])
     """
-    chosen = MaxProduct(polish=20) if method is None else method
+    chosen = method_for(network) if method is None else method
     clamp = hidden_evidence(network, _for_all(hidden), 0)
     cluster = OnCluster(engine, exact, timeout)
     with session(
@@ -181,7 +180,7 @@ def evaluate(
     >>> len(score.elbo_mp.per_row)
     8
     """
-    chosen = chosen_methods(network, methods)
+    chosen = chosen_methods(methods)
     cluster = OnCluster(engine, exact, timeout)
     with session(client, network, rows, cluster, method=chosen[0]) as opened:
         found = _gathered(opened, bound_rows, progress, methods=chosen)

@@ -20,9 +20,8 @@ from noisyor.distributed.chunks import Item, Reader
 from noisyor.engines.contract import EngineLike
 from noisyor.engines.reduction import ROWS_OF_BLOCK, TreeSum, tree_sum
 from noisyor.errors import ClusterError
-from noisyor.inference.marginals import marginals
-from noisyor.inference.method import Method
-from noisyor.inference.posterior import Posterior
+from noisyor.inference.method import Method, Posterior
+from noisyor.inference.sampling import marginals
 from noisyor.learning.checkpoint import rows_identity
 from noisyor.model.graph import Network
 

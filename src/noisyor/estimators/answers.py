@@ -19,13 +19,11 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import Engine
 from noisyor.errors import InvalidDataError
 from noisyor.estimators.rows import with_sample_weight
-from noisyor.inference.explain import explain
-from noisyor.inference.likelihood import log_probability
+from noisyor.inference.evaluate import explain
 from noisyor.inference.max_product import POLISH, MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
-from noisyor.inference.method import Method
-from noisyor.inference.posterior import Posterior
-from noisyor.inference.predict import predict_visible
+from noisyor.inference.method import Method, Posterior
+from noisyor.inference.sampling import log_probability, predict_visible
 from noisyor.model.forward import visible_probability
 from noisyor.model.graph import Network
 from noisyor.model.labels import hidden_names

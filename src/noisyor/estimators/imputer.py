@@ -20,7 +20,7 @@ from noisyor.errors import InvalidSettingError
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.estimators.models import BooleanMatrixFactorization
 from noisyor.estimators.rows import read_rows, with_numbers
-from noisyor.inference.predict import predict_visible
+from noisyor.inference.sampling import predict_visible
 
 __all__ = ["NoisyOrImputer"]
 

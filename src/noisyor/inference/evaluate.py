@@ -1,4 +1,4 @@
-"""How well a network predicts: bounds on the log-likelihood of test rows."""
+"""Explain rows by any method, and bound the log-likelihood of test rows."""
 
 from __future__ import annotations
 
@@ -7,15 +7,105 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
+from noisyor._util.numerics import standard_error_of_mean
+from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import EngineLike
-from noisyor.errors import InvalidSettingError
+from noisyor.engines.contract import FREE, EngineLike
+from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
-from noisyor.inference.method import Bounds, Method
+from noisyor.inference.method import Bounds, Method, Posterior
 from noisyor.model.graph import Network
+
+# ---- explanations
+
+
+def explain(
+    network: Network,
+    X: Any,
+    method: Method | None = None,
+    *,
+    hidden: Mapping[str | int, int] | npt.ArrayLike | None = None,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+    progress: bool | None = False,
+) -> Posterior:
+    """Most likely causes of each row.
+
+    Parameters
+    ----------
+    network : the network.
+    X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
+    method : how to infer; default `method_for` the network: the mode, polished, in networks of
+        several layers among the ancestors of the visibles that are on.
+    hidden : evidence on hidden nodes: a mapping from name or index to 0 or 1 that holds for all
+        rows, or an array (n_rows, n_hidden) of 0, 1 and NaN for not observed.
+    seed : key of the noise when the temperature is positive. The noise of a row depends on
+        (seed, row id, node) alone, so results do not depend on the order or grouping of rows.
+    engine : ``"auto"``, a name, or an engine such as ``NumbaEngine(n_threads=2)``.
+    progress : show a progress bar; None shows it on a terminal only.
+
+    Returns
+    -------
+    Posterior with one explanation per row and sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> posterior = nor.explain(network, rows)
+    >>> posterior.states.toarray()
+    array([[1, 0],
+           [0, 1]], dtype=uint8)
+    """
+    method = method_for(network) if method is None else method
+    observations = Observations.of(X, n_visible=network.n_visible)
+    return method.posterior(
+        network,
+        observations,
+        seed=check_seed(seed),
+        clamp=hidden_evidence(network, hidden, observations.n_rows),
+        engine=engine,
+        progress=progress,
+    )
+
+
+def hidden_evidence(network: Network, hidden: Any, n_rows: int) -> npt.NDArray[np.uint8] | None:
+    """Evidence on hidden nodes as 0, 1 or unobserved, (n_rows or 1, n_hidden); None for none."""
+    if hidden is None:
+        return None
+    if isinstance(hidden, Mapping):
+        clamp = np.full((1, network.n_hidden), FREE, dtype=np.uint8)
+        for name, value in hidden.items():
+            if value not in (0, 1):
+                raise InvalidDataError(f"hidden node {name!r} can be set to 0 or 1, not {value!r}")
+            clamp[0, network.hidden_index(name)] = value
+        return clamp
+    values = np.asarray(hidden, dtype=np.float64)
+    if values.shape != (n_rows, network.n_hidden):
+        raise InvalidDataError(
+            f"evidence on hidden nodes must have shape ({n_rows}, {network.n_hidden}), "
+            f"got {values.shape}"
+        )
+    unknown = np.isnan(values)
+    bad = ~(unknown | (values == 0) | (values == 1))
+    if bad.any():
+        row, column = (int(place[0]) for place in np.nonzero(bad))
+        raise InvalidDataError(
+            f"evidence on hidden nodes, row {row}, node {column}: expected 0, 1 or NaN, "
+            f"got {values[row, column]}"
+        )
+    return np.where(unknown, FREE, np.nan_to_num(values)).astype(np.uint8)
+
+
+# ---- bounds on the log-likelihood
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +136,7 @@ class Score:
     @property
     def standard_error(self) -> float:
         """Standard error of the mean, from the spread of the rows."""
-        weights = np.ones(len(self.per_row)) if self.weights is None else self.weights
-        n_rows = weights.sum()
-        if n_rows <= 1:
-            return float("nan")
-        variance = weights @ (self.per_row - self.mean) ** 2 / (n_rows - 1)
-        return float(np.sqrt(variance / n_rows))
+        return standard_error_of_mean(self.per_row, self.weights)
 
     def __str__(self) -> str:
         return f"{self.mean:.4f} ± {self.standard_error:.4f}"
@@ -134,9 +219,7 @@ def evaluate(
     methods : one `Method` or several with different names; default `MaxProduct` and `MeanField`, as
         in the paper: the mode by message passing at temperature zero, and full mean-field. For
         large sparse data take ``(MaxProduct(ancestors_only=True), MeanField(local=True))``. A
-        `MaxProduct` with a temperature is used at temperature zero. A network with sets of
-        alternatives has no mean-field bound, and messages alone often end at the wrong one of
-        them: its default is the polished mode, as in `explain`.
+        `MaxProduct` with a temperature is used at temperature zero.
     engine : ``"auto"``, a name, or an engine such as ``NumbaEngine(n_threads=2)``.
     progress : show a progress bar; None shows it on a terminal only.
 
@@ -155,7 +238,7 @@ def evaluate(
     >>> nor.evaluate(network, rows)
     EvaluationResult(rows=2, elbo_mp=-1.73..., elbo_vi=-1.69...)
     """
-    chosen = chosen_methods(network, methods)
+    chosen = chosen_methods(methods)
     observations = Observations.of(X, n_visible=network.n_visible)
     bounds = [
         method.bounds(network, observations, engine=engine, progress=progress) for method in chosen
@@ -180,10 +263,10 @@ def evaluation_of(
     return EvaluationResult(of_mode.mode, averaging.elbo, averaging.mode, scores)
 
 
-def chosen_methods(network: Network, methods: Method | Sequence[Method] | None) -> list[Method]:
+def chosen_methods(methods: Method | Sequence[Method] | None) -> list[Method]:
     """The methods asked for, or the default ones; their names differ."""
     if methods is None:
-        return [method_for(network)] if network.sets else [MaxProduct(), MeanField()]
+        return [MaxProduct(), MeanField()]
     given = list(methods) if isinstance(methods, Sequence) else [methods]
     if not given:
         raise InvalidSettingError("methods is empty: give MaxProduct(), MeanField() or both")

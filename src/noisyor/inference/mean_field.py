@@ -20,9 +20,14 @@ from noisyor._util.validation import (
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, MeanFieldOptions, WarmState
 from noisyor.engines.registry import Runner
-from noisyor.errors import InvalidSettingError
-from noisyor.inference.method import BatchGradient, Bounds
-from noisyor.inference.posterior import Posterior, concatenate, of_distinct, row_blocks
+from noisyor.inference.method import (
+    BatchGradient,
+    Bounds,
+    Posterior,
+    concatenate,
+    of_distinct,
+    row_blocks,
+)
 from noisyor.model.graph import Network
 
 _R_SHARE = 0.01
@@ -37,8 +42,7 @@ class MeanField:
     The posterior of a row is approximated by independent probabilities q, one for each cause. The
     bound on ``log p(x)`` also depends on Jensen weights r, one for each edge into a node that may
     be on. Both start afresh for every row, q at 1/2 and r proportional to theta, and are improved
-    in turn; no update lowers the bound. Networks with sets of alternatives are refused, since their
-    causes are not independent.
+    in turn; no update lowers the bound.
 
     Parameters
     ----------
@@ -120,7 +124,6 @@ class MeanField:
         ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``. The result is the same for any
         ``seed``. Rows that repeat are inferred once.
         """
-        _check_independent(network)
         runner = Runner(engine, network)
 
         def infer(some: Observations) -> Posterior:
@@ -140,7 +143,6 @@ class MeanField:
         engine: EngineLike = "auto",
     ) -> BatchGradient:
         """Sum over rows of Elbo^VI at the inferred (q, r), and its gradient."""
-        _check_independent(network)
         solver, prepared = Runner(engine, network).on("mean_field_gradient")
         total, kept = solver.mean_field_gradient(
             prepared,
@@ -200,14 +202,4 @@ class MeanField:
             tolerance=-1.0 if self.tolerance is None else float(self.tolerance),
             r_tolerance=float(r_tolerance),
             newton=newton,
-        )
-
-
-def _check_independent(network: Network) -> None:
-    """Refuse sets of alternatives: q would have to be a distribution over the nodes of a set."""
-    if network.sets:
-        raise InvalidSettingError(
-            "mean-field inference takes causes to be independent, but this network has "
-            f"{network.sets.n_sets} set{'s' * (network.sets.n_sets > 1)} of alternatives; "
-            "use MaxProduct, or marginals for probabilities"
         )

@@ -1,14 +1,27 @@
-"""The protocol of an inference method: all that training, explaining and evaluating ask of one."""
+"""The protocol of an inference method, and what it returns.
+
+Training, explaining and evaluating ask nothing else of a method. Many rows are inferred in blocks,
+so that memory stays bounded and progress can be shown.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
 from noisyor._util.arrays import BinaryArray, FloatArray
+from noisyor._util.progress import progress_bar
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, GradientSum, WarmState
-from noisyor.inference.posterior import Posterior
 from noisyor.model.graph import Network
+
+BLOCK_BYTES = 32 * 2**20
+"""Size of the dense arrays of one block."""
 
 
 class Gradient(NamedTuple):
@@ -132,3 +145,172 @@ class Method(Protocol):
     def settings(self) -> dict[str, object]:
         """Everything that determines the method's results, for records and checkpoints."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Binary explanations of a batch of rows.
+
+    With several samples per row, line ``row * n_samples + sample`` belongs to that row and sample.
+
+    Attributes
+    ----------
+    states : sparse (n_rows * n_samples, n_hidden) uint8, the causes that are on.
+    log_joint : (n_rows * n_samples,) exact ``log p(h, x)``, unobserved visibles summed out.
+    iterations : (n_rows * n_samples,) rounds of message passing that were run.
+    residual : (n_rows * n_samples,) largest change that a message still asked for at the end.
+    converged : (n_rows * n_samples,) whether that was below the tolerance.
+    n_samples : number of explanations per row.
+    beliefs : (n_rows * n_samples, n_hidden) float32 log-odds of the max-marginals, or None if they
+        were not asked for. Nodes that were left out as non-ancestors have -1e30.
+    q : (n_rows, n_hidden) mean-field probabilities of the causes, or None if another method was
+        used or they were not kept. With them come rounds in ``iterations`` and, in ``residual``,
+        what the last round added to the bound.
+    elbo_vi : (n_rows,) the mean-field bound on ``log p(x)``, or None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> posterior = nor.explain(network, rows)
+    >>> posterior.active(1)
+    array([1], dtype=int32)
+    """
+
+    states: sp.csr_array
+    log_joint: npt.NDArray[np.float64]
+    iterations: npt.NDArray[np.int32]
+    residual: npt.NDArray[np.float32]
+    converged: npt.NDArray[np.bool_]
+    n_samples: int = 1
+    beliefs: npt.NDArray[np.float32] | None = None
+    q: npt.NDArray[np.float64] | None = None
+    elbo_vi: npt.NDArray[np.float64] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of observations explained."""
+        return int(self.states.shape[0]) // self.n_samples
+
+    @property
+    def n_hidden(self) -> int:
+        """Number of hidden nodes."""
+        return int(self.states.shape[1])
+
+    def sample(self, number: int) -> sp.csr_array:
+        """States of one sample for every row, sparse (n_rows, n_hidden)."""
+        if not 0 <= number < self.n_samples:
+            raise IndexError(f"there are {self.n_samples} samples per row, no number {number}")
+        return self.states[number :: self.n_samples]
+
+    def marginals(self) -> sp.csr_array:
+        """Share of the samples in which each cause is on, sparse (n_rows, n_hidden) float64.
+
+        Of a mean-field posterior that kept them, the probabilities q.
+        """
+        if self.q is not None:
+            return sp.csr_array(self.q)
+        lines = np.arange(self.states.shape[0])
+        average = sp.csr_array(
+            (np.full(len(lines), 1.0 / self.n_samples), (lines // self.n_samples, lines)),
+            shape=(self.n_rows, len(lines)),
+        )
+        return sp.csr_array(average @ self.states.astype(np.float64))
+
+    def best(self) -> sp.csr_array:
+        """For every row the sample with the largest ``log p(h, x)``, sparse (n_rows, n_hidden)."""
+        choice = self.log_joint.reshape(self.n_rows, self.n_samples).argmax(axis=1)
+        return self.states[np.arange(self.n_rows) * self.n_samples + choice]
+
+    def active(self, row: int, sample: int = 0) -> npt.NDArray[np.int32]:
+        """Indices of the causes that are on in one explanation."""
+        line = row * self.n_samples + sample
+        indices = self.states.indices[self.states.indptr[line] : self.states.indptr[line + 1]]
+        return np.asarray(indices, dtype=np.int32)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Posterior:
+        """The explanations of some rows, in the order given; rows may repeat."""
+        lines = (rows[:, None] * self.n_samples + np.arange(self.n_samples)).ravel()
+        return Posterior(
+            states=self.states[lines],
+            log_joint=self.log_joint[lines],
+            iterations=self.iterations[lines],
+            residual=self.residual[lines],
+            converged=self.converged[lines],
+            n_samples=self.n_samples,
+            beliefs=None if self.beliefs is None else self.beliefs[lines],
+            q=None if self.q is None else self.q[rows],
+            elbo_vi=None if self.elbo_vi is None else self.elbo_vi[rows],
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Posterior(rows={self.n_rows}, samples={self.n_samples}, hidden={self.n_hidden}, "
+            f"mean log p(h, x)={self.log_joint.mean():.4f}, "
+            f"converged={100 * self.converged.mean():.1f} %)"
+        )
+
+
+def of_distinct(
+    infer: Callable[[Observations], Posterior],
+    observations: Observations,
+    clamp: BinaryArray | None,
+) -> Posterior:
+    """What ``infer`` finds for the rows, asked only once about rows that are the same.
+
+    For methods whose result does not depend on row ids. Where every row has evidence on hidden
+    nodes of its own, all rows are asked about.
+    """
+    distinct, numbers = observations, None
+    if clamp is None or len(clamp) == 1:
+        distinct, numbers = observations.unique_rows()
+    found = infer(distinct)
+    return found if numbers is None or distinct is observations else found.take(numbers)
+
+
+def concatenate(parts: Sequence[Posterior]) -> Posterior:
+    """One posterior from those of consecutive blocks of rows."""
+    if len(parts) == 1:
+        return parts[0]
+    beliefs = [part.beliefs for part in parts if part.beliefs is not None]
+    q = [part.q for part in parts if part.q is not None]
+    elbo_vi = [part.elbo_vi for part in parts if part.elbo_vi is not None]
+    return Posterior(
+        states=sp.csr_array(sp.vstack([part.states for part in parts], format="csr")),
+        log_joint=np.concatenate([part.log_joint for part in parts]),
+        iterations=np.concatenate([part.iterations for part in parts]),
+        residual=np.concatenate([part.residual for part in parts]),
+        converged=np.concatenate([part.converged for part in parts]),
+        n_samples=parts[0].n_samples,
+        beliefs=np.concatenate(beliefs) if beliefs else None,
+        q=np.concatenate(q) if q else None,
+        elbo_vi=np.concatenate(elbo_vi) if elbo_vi else None,
+    )
+
+
+def row_blocks(
+    observations: Observations,
+    clamp: BinaryArray | None,
+    row_bytes: int,
+    progress: bool | None,
+    *,
+    task: str = "explain",
+    max_rows: int | None = None,
+) -> Iterator[tuple[Observations, BinaryArray | None]]:
+    """Consecutive blocks of rows that take ``row_bytes`` each, and the evidence on hidden nodes.
+
+    ``clamp`` (n_rows or 1, n_hidden) or None. A progress bar named ``task`` counts the rows of the
+    blocks that the caller has done with.
+    """
+    size = max(1, BLOCK_BYTES // max(1, row_bytes))
+    size = size if max_rows is None else min(size, max_rows)
+    with progress_bar(observations.n_rows, task, "rows", progress) as bar:
+        for begin in range(0, observations.n_rows, size):
+            where = slice(begin, min(begin + size, observations.n_rows))
+            fixed = clamp if clamp is None or len(clamp) == 1 else clamp[where]
+            yield observations.take(where), fixed
+            bar.update(where.stop - where.start)

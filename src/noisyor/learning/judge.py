@@ -12,8 +12,8 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.evaluate import Score
-from noisyor.inference.likelihood import LogProbability, log_probability
 from noisyor.inference.max_product import method_for
+from noisyor.inference.sampling import LogProbability, log_probability
 from noisyor.metrics import independent_score
 from noisyor.model.graph import Network
 

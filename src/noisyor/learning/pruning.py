@@ -15,8 +15,7 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import TimeUpError
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
-from noisyor.inference.max_product import MaxProduct
-from noisyor.inference.objective import log_joint
+from noisyor.inference.max_product import MaxProduct, log_joint
 from noisyor.model.builders import bipartite
 from noisyor.model.graph import Network
 from noisyor.search.restarts import sample_rows

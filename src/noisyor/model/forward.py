@@ -138,7 +138,7 @@ def sample(network: Network, n_rows: int, seed: int = 0) -> Sample:
 
 
 def visible_probability(network: Network, states: Any) -> FloatArray:
-    """Probability of every visible node given the hidden states, dense (n_rows, n_visible).
+    """Return the probability of every visible node given the hidden states, (n_rows, n_visible).
 
     Parameters
     ----------
@@ -152,13 +152,20 @@ def visible_probability(network: Network, states: Any) -> FloatArray:
     >>> nor.model.visible_probability(network, [[0], [1]]).round(2).tolist()
     [[0.1, 0.1], [0.82, 0.55]]
     """
+    return probability_from_theta(total_parameter(network, states))
+
+
+def total_parameter(network: Network, states: Any) -> FloatArray:
+    """Return the total parameter B of every visible, leak and active parents, (n_rows, n_visible).
+
+    ``states`` (n_rows, n_hidden) of 0 and 1, dense or sparse; the node is off with ``exp(-B)``.
+    """
     dense = dense_of(states)
     if dense.ndim != 2 or dense.shape[1] != network.n_hidden:
         raise InvalidDataError(
             f"states must have shape (n_rows, {network.n_hidden}), got {dense.shape}"
         )
-    totals = _totals(network, edge_matrix(network), dense.astype(np.uint8), visible=True)
-    return probability_from_theta(totals)
+    return _totals(network, edge_matrix(network), dense.astype(np.uint8), visible=True)
 
 
 def _totals(

@@ -9,7 +9,7 @@ import numpy as np
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.inference.evaluate import Score
-from noisyor.inference.likelihood import LogProbability, log_probability
+from noisyor.inference.sampling import LogProbability, log_probability
 from noisyor.io.provenance import metrics_of, training_curve
 from noisyor.model.graph import Network
 from noisyor.report.explorer import visible_names

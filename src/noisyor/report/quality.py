@@ -11,7 +11,7 @@ import numpy.typing as npt
 from noisyor._util.arrays import BoolArray, FloatArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
-from noisyor.inference.explain import explain
+from noisyor.inference.evaluate import explain
 from noisyor.inference.max_product import method_for
 from noisyor.metrics import independent_score
 from noisyor.model.forward import visible_probability

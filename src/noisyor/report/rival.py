@@ -16,7 +16,7 @@ from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.evaluate import Score
-from noisyor.inference.evidence import estimate_evidence
+from noisyor.inference.sampling import estimate_evidence
 from noisyor.learning.judge import hold_out
 from noisyor.model.graph import Network
 from noisyor.report.inputs import Model

@@ -13,7 +13,7 @@ from noisyor._util.progress import Job
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, NoiseKey
 from noisyor.engines.threads import one_blas_thread
-from noisyor.inference.joint_max_product import JointMaxProduct, factorize
+from noisyor.inference.joint import JointMaxProduct, factorize
 from noisyor.search.cover import Cover, Matrix, Objective
 from noisyor.search.moves import combine, merge, prune, reduce_errors, refine
 from noisyor.search.restarts import draw_rows, sample_rows

@@ -22,7 +22,7 @@ from noisyor._util.validation import COUNT, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
-from noisyor.inference.joint_max_product import JointMaxProduct, deconvolve
+from noisyor.inference.joint import JointMaxProduct, deconvolve
 from noisyor.model.layout import state_shape
 from noisyor.search.cover import ErrorRates, Matrix
 from noisyor.search.placements import ImageProblem, PatchCover, anchor_top_left, prune_patches

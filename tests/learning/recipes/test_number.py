@@ -35,11 +35,13 @@ def test_the_fewest_within_one_error_of_the_best_are_taken():
     judges = Observations.of(np.zeros((4, 2), dtype=np.uint8))
     spread = np.array([1.0, -1.0, 1.0, -1.0])
     best = np.full(4, -2.0)
-    scores = {8: best, 4: best - 0.4 + spread, 2: best - 0.6 + spread, 1: best - 3.0 + spread}
+    scores = {8: best, 4: best - 0.4 + spread, 2: best - 0.7 + spread, 1: best - 3.0 + spread}
     poor = np.full(4, -12.0)
-    choice = number.fewest(scores, poor, judges)  # the error of each difference is 1 / 2
+    choice = number.fewest(scores, poor, judges)  # each difference has the error 1 / sqrt(3)
     assert choice.n_components == 4
-    assert [one["error"] for one in choice.candidates] == [0.5, 0.5, 0.5, 0.0]
+    error = 1 / np.sqrt(3)
+    errors = [one["error"] for one in choice.candidates]
+    np.testing.assert_allclose(errors, [error, error, error, 0.0])
     sure = {8: best, 2: best - 0.29, 1: best - 0.31}  # three hundredths of the gain are 0.3
     assert number.fewest(sure, poor, judges).n_components == 2
     assert number.fewest(sure, best, judges).n_components == 1

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
+from noisyor._util.numerics import standard_error_of_mean
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
-from noisyor.inference.likelihood import log_probability
+from noisyor.inference.sampling import log_probability
 from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.judge import hold_out
 from noisyor.learning.pruning import keep_best
@@ -151,6 +152,4 @@ def fewest(scores: dict[int, FloatArray], independent: FloatArray, judges: Obser
 
 def mean_and_error(rows: Observations, values: FloatArray) -> tuple[float, float]:
     """Mean over rows, and its standard error."""
-    weight, mean = rows.row_weights, rows.mean(values)
-    error = np.sqrt((weight * (values - mean) ** 2).sum()) / weight.sum()
-    return mean, float(error)
+    return rows.mean(values), standard_error_of_mean(values, rows.row_weights)

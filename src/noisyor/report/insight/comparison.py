@@ -12,12 +12,13 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from noisyor._util.arrays import FloatArray, LongArray
+from noisyor._util.numerics import standard_error_of_mean
 from noisyor._util.paths import check_folder, make_folder, write_text
 from noisyor._version import __version__
 from noisyor.diagnosis.attribution import attribute_findings
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
-from noisyor.inference.evidence import evidence_bound
+from noisyor.inference.sampling import evidence_bound
 from noisyor.model.forward import prior_marginals
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.report.explorer import cause_names, reach_of
@@ -133,7 +134,7 @@ def comparison_page(first: Side, second: Side) -> tuple[str, dict[str, Any]]:
     gain = None
     if first.bound is not None and second.bound is not None:
         change = second.bound - first.bound
-        error = float(change.std(ddof=1) / np.sqrt(len(change))) if len(change) > 1 else 0.0
+        error = standard_error_of_mean(change) if len(change) > 1 else 0.0
         gain = (float(change.mean()), error)
         summary["bound"] = [float(first.bound.mean()), float(second.bound.mean())]
         summary["gain"], summary["gain_error"] = gain

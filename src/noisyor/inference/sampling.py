@@ -1,0 +1,983 @@
+"""Posterior quantities beyond the mode: log p of rows, marginals of causes, predictions.
+
+Two ways around enumeration, both exact where the hidden states are few. `explore_configurations`
+collects a set of likely configurations of each row and estimates by annealed importance sampling
+what the set leaves out: bounds on and estimates of ``log p(x)``, and marginals of causes.
+`weighted_states` collects states by Gibbs sampling and weighs them by their exact probability:
+predictions of visible nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.special import logsumexp
+
+from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
+from noisyor._util.numerics import log_one_minus_exp
+from noisyor._util.validation import check_choice, check_count, check_seed
+from noisyor.data.observations import Observations
+from noisyor.engines.contract import (
+    AnnealingOptions,
+    AnnealingResult,
+    EngineLike,
+    Evidence,
+    NoiseKey,
+)
+from noisyor.engines.noise import combine, mix, uniform
+from noisyor.engines.registry import Runner
+from noisyor.errors import InvalidSettingError
+from noisyor.inference.evaluate import Score, explain, hidden_evidence
+from noisyor.inference.exact import hidden_configurations, log_joint_table
+from noisyor.inference.max_product import POLISH, MaxProduct
+from noisyor.inference.mean_field import MeanField
+from noisyor.inference.method import Posterior, row_blocks
+from noisyor.model.forward import total_parameter
+from noisyor.model.graph import Network
+
+Clamp = npt.NDArray[np.uint8] | None
+MarginalMethod = Literal["chains", "set", "weighted", "samples", "mean-field"]
+METHODS: tuple[MarginalMethod, ...] = ("chains", "set", "weighted", "samples", "mean-field")
+PredictionMethod = Literal["auto", "exact", "samples"]
+
+_MAX_CONFIGURATIONS = 2**14
+_MAX_CELLS = 2**21
+"""Configurations, and configurations times visible nodes, up to which a network is enumerated."""
+
+_BLOCK_ROWS = 256
+_BLOCK_BYTES = 64 * 2**20
+"""Rows that are sampled at a time, and the size of their dense arrays."""
+
+_N_STAY = 4
+"""Sweeps at the posterior of each chain of `estimate_evidence`."""
+
+_EFFORT: dict[str, Any] = {"n_samples": 8, "n_expansions": 16, "n_chains": 8, "n_steps": 16}
+_EFFORT_IF_LARGE: dict[str, Any] = {"n_samples": 4, "n_expansions": 8, "n_chains": 4, "n_steps": 16}
+_LARGE = 5000
+"""Edges from which a network is large: one to three milliseconds a row below, a dozen above."""
+
+_N_CHAINS = 8
+"""Gibbs chains of a row for `predict_visible`."""
+
+_COLLECT, _SETTLE = 8, 2
+"""Sweeps of the first phase, and sweeps of the second before its draws count."""
+
+_LEAST = 1e-9
+"""Least noise and least failure of sampled networks: every row has a probability then, and chains
+mix; dividing by the probability of an entry takes it out again."""
+
+_LEAST_IF_EXACT = 1e-100
+"""Least noise where states are enumerated: as good as none, but its logarithm is finite."""
+
+_MOST_TOTAL = 600.0
+"""Largest total parameter whose exponential, and its inverse, are normal numbers."""
+
+_NEGLIGIBLE = 1e-13
+"""Least mass of a state that is looked at."""
+
+_BLOCK_CELLS = 2**21
+
+
+# ---- sets of likely configurations, and chains outside them
+
+
+class Starts(NamedTuple):
+    """Where exploring starts: the polished mode of every row, and posterior samples or None."""
+
+    mode: Posterior
+    samples: Posterior | None
+
+    def states(self) -> npt.NDArray[np.uint8]:
+        """Mode and samples of each row in turn, (n_rows * (1 + n_samples), n_hidden)."""
+        found = [self.mode] if self.samples is None else [self.mode, self.samples]
+        n_hidden = self.mode.n_hidden
+        by_row = [part.states.toarray().reshape(part.n_rows, -1, n_hidden) for part in found]
+        starts = np.concatenate(by_row, axis=1).reshape(-1, n_hidden)
+        return np.ascontiguousarray(starts, dtype=np.uint8)
+
+
+def find_starts(
+    network: Network,
+    observations: Observations,
+    n_samples: int,
+    *,
+    method: MaxProduct | None = None,
+    clamp: Clamp = None,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+) -> Starts:
+    """The polished mode and posterior samples of every row: one max-product run for each.
+
+    ``clamp`` is evidence on hidden nodes as in `MaxProduct.posterior`.
+    """
+    method = MaxProduct() if method is None else method
+    mode = replace(method.at_test_time(), polish=max(method.polish, POLISH))
+    found = mode.posterior(network, observations, clamp=clamp, engine=engine)
+    if not n_samples:
+        return Starts(found, None)
+    sampler = replace(method, temperature=1.0, n_samples=n_samples, keep_beliefs=False)
+    drawn = sampler.posterior(network, observations, seed=seed, clamp=clamp, engine=engine)
+    return Starts(found, drawn)
+
+
+def explore_configurations(
+    network: Network,
+    observations: Observations,
+    *,
+    n_samples: int = 16,
+    n_expansions: int,
+    n_chains: int = 0,
+    n_steps: int = 1,
+    n_stay: int = 1,
+    method: MaxProduct | None = None,
+    hidden: Any = None,
+    with_probability: bool = False,
+    starts: Starts | None = None,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+    progress: bool | None = False,
+) -> AnnealingResult:
+    """Sets of likely configurations of every row, and chains outside them.
+
+    ``starts`` are those of `find_starts` for all rows, if they are at hand; ``n_samples`` and
+    ``method`` then have no effect.
+    """
+    check_count("n_samples", n_samples, 0)
+    check_count("n_expansions", n_expansions, 0)
+    check_count("n_steps", n_steps, 1)
+    if n_chains != 0:
+        check_count("n_chains", n_chains, 2)
+    key = NoiseKey(check_seed(seed))
+    clamp = hidden_evidence(network, hidden, observations.n_rows)
+    runner = Runner(engine, network)
+    annealer, prepared = runner.on("anneal")
+    options = AnnealingOptions(int(n_expansions), int(n_chains), int(n_steps), int(n_stay))
+    given = None
+    if starts is not None:
+        given = starts.states().reshape(observations.n_rows, -1, network.n_hidden)
+    row_bytes, done, parts = network.n_hidden * (1 + n_samples), 0, []
+    for rows, fixed in row_blocks(
+        observations, clamp, row_bytes, progress, task="explore", max_rows=_BLOCK_ROWS
+    ):
+        if given is None:
+            found = find_starts(
+                network, rows, n_samples, method=method, clamp=fixed, seed=key.seed, engine=engine
+            )
+            states = found.states()
+        else:
+            states = given[done : done + rows.n_rows].reshape(-1, network.n_hidden)
+        done += rows.n_rows
+        evidence = Evidence.of(network, rows, fixed)
+        parts.append(
+            annealer.anneal(
+                prepared, evidence, states, options, key, with_probability=with_probability
+            )
+        )
+    return AnnealingResult(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+# ---- log p of rows
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceBound(Score):
+    """A lower bound on ``log p(x)`` from a set of configurations of the causes.
+
+    ``per_row`` (n_rows,), ``mean`` and ``standard_error`` as in `Score`; ``n_configurations``
+    (n_rows,) size of each row's set. Causes that are independent of all others given the row are
+    summed out and not counted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisyor.inference import EvidenceBound
+    >>> EvidenceBound(np.array([-2.0, -4.0]), np.array([8, 8])).mean
+    -3.0
+    """
+
+    n_configurations: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceEstimate(Score):
+    """An estimate of ``log p(x)``; not a bound.
+
+    ``per_row`` (n_rows,), ``mean`` and ``standard_error`` (spread of the rows) as in `Score`;
+    ``error`` (n_rows,) standard error of each row's estimate, from the spread of its chains.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisyor.inference import EvidenceEstimate
+    >>> EvidenceEstimate(np.array([-2.0, -4.0]), np.array([0.3, 0.4])).mean_error
+    0.25
+    """
+
+    error: FloatArray
+
+    @property
+    def mean_error(self) -> float:
+        """Standard error of ``mean`` as an estimate for these very rows."""
+        weights = np.ones(len(self.error)) if self.weights is None else self.weights
+        return float(np.sqrt(((weights * self.error) ** 2).sum()) / weights.sum())
+
+
+def evidence_bound(
+    network: Network,
+    X: Any,
+    *,
+    n_samples: int = 16,
+    n_expansions: int = 32,
+    method: MaxProduct | None = None,
+    hidden: Any = None,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+    progress: bool | None = False,
+) -> EvidenceBound:
+    """Lower bound ``log sum_{h in S} p(h, x)`` on the log-likelihood of every row.
+
+    S holds the polished mode, samples of perturb-and-max-product, and all single flips of the
+    ``n_expansions`` most likely members found so far. The bound is at least Elbo^MP at the same
+    mode, never falls as ``n_expansions`` grows, and is exact once S holds everything.
+
+    Parameters
+    ----------
+    network : the network.
+    X : observations in any form that `Observations.of` takes; unobserved visibles are summed out.
+    n_samples : posterior samples in S.
+    n_expansions : members whose single flips are added to S.
+    method : settings of max-product; temperature and number of samples are not used.
+    hidden : evidence on hidden nodes as in `explain`; the bound is then on ``log p(x, hidden)``.
+    seed : key of the samples.
+    engine : as in `explain`.
+    progress : show a progress bar; None shows it on a terminal only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> bound = nor.evidence_bound(network, rows[:1])
+    >>> bound.n_configurations  # all there are: the bound is exact
+    array([4])
+    """
+    observations = Observations.of(X, n_visible=network.n_visible)
+    run: dict[str, Any] = {"hidden": hidden, "seed": seed, "engine": engine, "progress": progress}
+    size: dict[str, Any] = {"n_samples": n_samples, "n_expansions": n_expansions}
+    found = explore_configurations(network, observations, method=method, **size, **run)
+    return EvidenceBound(found.log_sum, found.size, weights=observations.weights)
+
+
+def estimate_evidence(
+    network: Network,
+    X: Any,
+    *,
+    n_chains: int = 32,
+    n_steps: int = 32,
+    n_expansions: int = 16,
+    hidden: Any = None,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+    progress: bool | None = False,
+) -> EvidenceEstimate:
+    """Estimate ``log p(x)`` of every row by annealed importance sampling, with standard errors.
+
+    Each chain starts from independent causes with the probabilities that a small set of likely
+    configurations gives them, and passes to the posterior by Gibbs sweeps. The average weight of
+    the chains is an unbiased estimate of ``p(x)``.
+
+    Parameters
+    ----------
+    network : the network.
+    X : observations in any form that `Observations.of` takes; unobserved visibles are summed out.
+    n_chains : independent chains per row, at least 2; the error falls with their square root.
+    n_steps : sweeps of each chain; more of them make the weights more even.
+    n_expansions, hidden, seed, engine, progress : as in `evidence_bound`; with evidence on hidden
+        nodes the estimate is of ``log p(x, hidden)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> estimate = nor.estimate_evidence(network, rows[:1])
+    >>> round(estimate.mean, 2)
+    -1.74
+    """
+    observations = Observations.of(X, n_visible=network.n_visible)
+    run: dict[str, Any] = {"hidden": hidden, "seed": seed, "engine": engine, "progress": progress}
+    chains: dict[str, Any] = {"n_chains": n_chains, "n_steps": n_steps, "n_stay": _N_STAY}
+    found = explore_configurations(
+        network, observations, n_expansions=n_expansions, **chains, **run
+    )
+    return EvidenceEstimate(found.log_evidence, found.log_error, weights=observations.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class LogProbability(EvidenceEstimate):
+    """``log p`` of rows, in nats; exact, or an estimate.
+
+    ``per_row``, ``mean`` and ``standard_error`` as in `Score`, ``error`` and ``mean_error`` as in
+    `EvidenceEstimate`, zero if exact; ``bound`` (n_rows,) what a set of explanations guarantees;
+    ``exact`` whether all hidden states were enumerated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisyor.inference import LogProbability
+    >>> one = LogProbability(np.array([-2.0]), np.zeros(1), np.array([-2.5]), False)
+    >>> one.mean, one.bound_mean
+    (-2.0, -2.5)
+    """
+
+    bound: FloatArray
+    exact: bool
+
+    @property
+    def bound_mean(self) -> float:
+        """Mean of the bound over rows."""
+        return float(np.average(self.bound, weights=self.weights))
+
+
+def log_probability(
+    network: Network,
+    X: Any,
+    *,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+    progress: bool | None = False,
+) -> LogProbability:
+    """``log p`` of every row: exact if the hidden states are few, else an estimate.
+
+    Rows that are the same get the same value, whatever rows are beside them. Unobserved visibles
+    are summed out.
+
+    Parameters
+    ----------
+    network : the network.
+    X : rows in any form that `Observations.of` takes.
+    seed : key of the samples; those of a row depend on the seed and on what the row holds.
+    engine : as in `explain`.
+    progress : show a progress bar; None shows it on a terminal only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> found = nor.inference.log_probability(network, np.array([[1, 1, 0], [0, 0, 1]]))
+    >>> found.exact, found.per_row.round(2)
+    (True, array([-1.74, -1.66]))
+    """
+    seed = check_seed(seed)
+    observations = Observations.of(X, n_visible=network.n_visible)
+    rows, numbers = observations.unique_rows()
+    exact = few_configurations(network)
+    if exact:
+        states = hidden_configurations(network.n_hidden)
+        blocks = row_blocks(rows, None, 8 * len(states), progress, task="enumerate")
+        tables = (
+            log_joint_table(network, states, some.to_dense().astype(float)) for some, _ in blocks
+        )
+        value = np.concatenate([logsumexp(table, axis=1) for table in tables])[numbers]
+        error, bound = np.zeros(len(value)), value
+    else:
+        found = explore_configurations(
+            network,
+            Observations.of(rows.with_weights(None), row_ids=content_ids(rows)),
+            **(_EFFORT if network.n_edges < _LARGE else _EFFORT_IF_LARGE),
+            seed=seed,
+            engine=engine,
+            progress=progress,
+        )
+        parts = (found.log_evidence, found.log_error, found.log_sum)
+        value, error, bound = (part[numbers] for part in parts)
+    return LogProbability(value, error, bound, exact, weights=observations.weights)
+
+
+# ---- probabilities of causes
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """Posterior probabilities of the causes of every row.
+
+    Attributes
+    ----------
+    probability : (n_rows, n_hidden) that each cause is on, given the row.
+    error : (n_rows, n_hidden) standard error from the finite number of samples; NaN where the
+        method gives none. Zero for causes that are independent of all others given the row,
+        whose probability is exact.
+    method : how they were estimated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisyor.inference import Marginals
+    >>> Marginals(np.array([[0.2, 0.9]]), np.zeros((1, 2)), "set").ranked()
+    array([1, 0])
+    """
+
+    probability: FloatArray
+    error: FloatArray
+    method: MarginalMethod
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.probability)
+
+    def ranked(self, row: int = 0, n: int | None = None) -> npt.NDArray[np.int64]:
+        """Causes of a row by falling probability, the n first of them."""
+        order = np.argsort(-self.probability[row], kind="stable")
+        return order[:n]
+
+
+def marginals(
+    network: Network,
+    X: Any,
+    method: MarginalMethod = "chains",
+    *,
+    n_samples: int = 64,
+    hidden: Any = None,
+    starts: Starts | None = None,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+    progress: bool | None = False,
+) -> Marginals:
+    """Posterior probability of each cause, for every row.
+
+    Parameters
+    ----------
+    network : the network.
+    X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
+    method : ``"chains"``: exact weights on a set of likely configurations, and chains of annealed
+        importance sampling for what lies outside; the most accurate, with calibrated errors.
+        ``"set"``: the set alone; fast, no errors. ``"samples"``: share of perturb-and-max-product
+        samples with the cause on; biased. ``"weighted"``: the distinct ones of those samples,
+        weighted by ``p(h, x)``. ``"mean-field"``: q, fast, over-confident.
+    n_samples : chains, samples, and for ``"chains"`` and ``"set"`` also the number of members
+        whose single flips are added.
+    hidden : evidence on hidden nodes as in `explain`.
+    starts : mode and samples of the rows from `find_starts`, if they are at hand; they are found
+        here by default. ``"samples"`` takes its shares from them.
+    seed : key of the samples; those of a row depend on (seed, row id) alone.
+    engine : as in `explain`.
+    progress : show a progress bar; None shows it on a terminal only.
+
+    Returns
+    -------
+    Marginals with dense arrays (n_rows, n_hidden).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> nor.marginals(network, np.array([[1, 1, np.nan]])).probability.round(2)
+    array([[1. , 0.3]])
+    """
+    check_choice("method", method, METHODS)
+    check_count("n_samples", n_samples, 2)
+    observations = Observations.of(X, n_visible=network.n_visible)
+    common: dict[str, Any] = {"seed": seed, "engine": engine, "progress": progress}
+    if method == "samples":
+        drawn = None if starts is None else starts.samples
+        if drawn is None:
+            sampler = MaxProduct(temperature=1.0, n_samples=n_samples)
+            drawn = explain(network, observations, sampler, hidden=hidden, **common)
+        probability, n_samples = drawn.marginals().toarray(), drawn.n_samples
+        return Marginals(probability, np.sqrt(probability * (1 - probability) / n_samples), method)
+    if method == "mean-field":
+        q = explain(network, observations, MeanField(), hidden=hidden, **common).q
+        assert q is not None
+        return Marginals(q, np.full_like(q, np.nan), method)
+    settings: dict[str, Any] = {
+        "chains": {"n_expansions": n_samples, "n_chains": n_samples, "n_steps": 16, "n_stay": 8},
+        "set": {"n_expansions": n_samples},
+        "weighted": {"n_expansions": 0, "n_samples": n_samples},
+    }[method]
+    found = explore_configurations(
+        network,
+        observations,
+        hidden=hidden,
+        with_probability=True,
+        starts=starts,
+        **settings,
+        **common,
+    )
+    error = found.error if method == "chains" else np.full_like(found.error, np.nan)
+    return Marginals(found.probability, error, method)
+
+
+# ---- the posterior as states with masses
+#
+# Small networks are enumerated. For others, Gibbs chains collect states in a first phase. The exact
+# ``p(h, x)`` divides the posterior among these states, so that it does not matter how long a chain
+# stayed where. Chains of a second phase start from them and estimate how much lies outside.
+
+
+class WeightedStates(NamedTuple):
+    """States of the causes, and how much of the posterior of some rows each stands for.
+
+    ``rows`` the rows; ``states`` (n_states, n_hidden); ``mass`` (n_rows, n_states), dense or
+    sparse, sums to one in every row; ``log_mass`` (n_rows, n_states) its logarithm where all states
+    were enumerated, else None.
+    """
+
+    rows: Observations
+    states: BinaryArray
+    mass: Any
+    log_mass: FloatArray | None = None
+
+    def average(self, values: FloatArray) -> FloatArray:
+        """Posterior means (n_rows, m) of values (n_states, m)."""
+        return np.asarray(self.mass @ values)
+
+
+def few_configurations(network: Network) -> bool:
+    """Tell whether a network has few enough hidden states to enumerate them for many rows."""
+    most = min(_MAX_CONFIGURATIONS, _MAX_CELLS / network.n_visible)
+    return network.n_hidden <= math.log2(most)
+
+
+def _possible(network: Network, exact: bool) -> Network:
+    """Return the network with so little noise that every row has a probability.
+
+    Where states are sampled, failures have a least probability as well.
+    """
+    theta, noise = np.array(network.theta), network.leak_param[: network.n_visible]
+    theta[noise] = np.maximum(theta[noise], _LEAST_IF_EXACT if exact else _LEAST)
+    if not exact:
+        theta[network.param] = np.minimum(theta[network.param], -np.log(_LEAST))
+    return network.with_theta(theta)
+
+
+def content_ids(rows: Observations) -> LongArray:
+    """A number of each row (n_rows,) that its ones and its unobserved entries determine.
+
+    As row ids they make draws the same for rows that are the same, wherever they stand.
+    """
+    ids = np.zeros(rows.n_rows, dtype=np.uint64)
+    for ptr, columns, first in (
+        (rows.ptr, rows.columns, 1),
+        (rows.missing_ptr, rows.missing_columns, 1 + rows.n_visible),
+    ):
+        line = np.repeat(np.arange(rows.n_rows), np.diff(ptr))
+        entries = columns[ptr[0] : ptr[-1]].astype(np.int64) + first
+        np.add.at(ids, line, mix(entries))  # the sum does not depend on the order, and may overflow
+    return ids.view(np.int64)
+
+
+def weighted_states(
+    network: Network,
+    observations: Observations,
+    clamp: npt.NDArray[np.uint8] | None,
+    *,
+    n_chains: int,
+    n_sweeps: int,
+    enumerate_all: bool,
+    seed: int,
+    engine: EngineLike,
+    progress: bool | None,
+) -> Iterator[WeightedStates]:
+    """The posterior of every row, in blocks of rows.
+
+    Parameters
+    ----------
+    clamp : evidence on hidden nodes, (n_rows or 1, n_hidden) or None.
+    n_chains, n_sweeps : chains of a row, and draws of each that count.
+    enumerate_all : take all configurations, with their exact masses.
+    """
+    if enumerate_all:
+        yield from _enumerated(network, observations, clamp, progress)
+        return
+    sampler = _Sampler(network, n_chains, n_sweeps, seed, engine)
+    lines = n_chains * (_COLLECT + n_sweeps)
+    row_bytes = lines * (network.n_hidden + 8 * network.n_visible)
+    most = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // row_bytes))
+    for rows, fixed in row_blocks(observations, clamp, 1, progress, task="sample", max_rows=most):
+        yield sampler.sample(rows, fixed)
+
+
+def _enumerated(
+    network: Network,
+    observations: Observations,
+    clamp: npt.NDArray[np.uint8] | None,
+    progress: bool | None,
+) -> Iterator[WeightedStates]:
+    states = hidden_configurations(network.n_hidden)
+    row_bytes = 16 * len(states)
+    for rows, fixed in row_blocks(observations, clamp, row_bytes, progress, task="enumerate"):
+        table = log_joint_table(network, states, rows.to_dense().astype(np.float64))
+        if fixed is not None:
+            against = (fixed == 0).astype(float) @ states.T + (fixed == 1) @ (1.0 - states.T)
+            table = np.where(against > 0, -np.inf, table)
+        table -= table.max(axis=1, keepdims=True)
+        mass = np.exp(table)
+        yield WeightedStates(rows, states, mass / mass.sum(axis=1, keepdims=True), table)
+
+
+class _Sampler:
+    """Chains of Gibbs sweeps on one network."""
+
+    def __init__(
+        self, network: Network, n_chains: int, n_sweeps: int, seed: int, engine: EngineLike
+    ) -> None:
+        self.network, self.n_chains, self.n_sweeps = network, n_chains, n_sweeps
+        self.seed, self.engine, self.runner = seed, engine, Runner(engine, network)
+
+    def sample(self, rows: Observations, clamp: npt.NDArray[np.uint8] | None) -> WeightedStates:
+        """States that chains of these rows went through, with their masses."""
+        n_rows, n_chains = rows.n_rows, self.n_chains
+        chain = np.tile(np.arange(n_chains), n_rows)
+        row_of = np.repeat(np.arange(n_rows), n_chains)
+        ids = combine(rows.row_ids[row_of], chain).astype(np.int64)
+        chains = Observations.of(rows.take(row_of), row_ids=ids)
+        fixed = clamp if clamp is None or len(clamp) == 1 else clamp[row_of]
+        evidence = Evidence.of(self.network, chains, fixed)
+
+        states = find_starts(
+            self.network, rows, n_chains - 1, clamp=clamp, seed=self.seed, engine=self.engine
+        ).states()
+        seen = [states]
+        for step in range(_COLLECT):
+            states = self._sweep(evidence, states, step)
+            seen.append(states)
+        found = np.concatenate(seen)
+        found_row = np.tile(row_of, len(seen))
+        found, found_row, _ = _distinct(found, found_row)
+        # Without a cause: what a row would be left with if one of its entries were not there.
+        n_active = found.sum(axis=1, dtype=np.int64)
+        found = np.concatenate([found, _with_one_off(found)])
+        found_row = np.concatenate([found_row, np.repeat(found_row, n_active)])
+        found, found_row, _ = _distinct(found, found_row)
+        mass = self._masses(rows, clamp, found, found_row)
+
+        first = uniform(combine(combine(self.seed, rows.row_ids), n_chains))
+        place = row_of + (first[row_of] + chain) / n_chains  # systematic, n_chains of each row
+        chosen = np.searchsorted(np.cumsum(mass), place)
+        states = found[np.minimum(chosen, len(found) - 1)]
+        drawn = []
+        for step in range(_SETTLE + self.n_sweeps):
+            states = self._sweep(evidence, states, _COLLECT + step)
+            if step >= _SETTLE:
+                drawn.append(states)
+        return self._combined(rows, found, found_row, mass, np.concatenate(drawn), row_of)
+
+    def _sweep(self, evidence: Evidence, states: BinaryArray, step: int) -> BinaryArray:
+        engine, prepared = self.runner.on("gibbs_sweep")
+        return engine.gibbs_sweep(prepared, evidence, states, NoiseKey(self.seed, step)).states
+
+    def _masses(
+        self,
+        rows: Observations,
+        clamp: npt.NDArray[np.uint8] | None,
+        states: BinaryArray,
+        row_of: LongArray,
+    ) -> FloatArray:
+        """How a posterior that has only these states is divided among them, by row."""
+        engine, prepared = self.runner.on("log_joint")
+        value = engine.log_joint(prepared, Evidence.of(self.network, rows.take(row_of)), states)
+        if clamp is not None:
+            known = clamp[row_of] if len(clamp) > 1 else clamp
+            value = np.where(((known < 2) & (known != states)).any(axis=1), -np.inf, value)
+        begin = np.searchsorted(row_of, np.arange(rows.n_rows))
+        mass = np.exp(value - np.maximum.reduceat(value, begin)[row_of])
+        return np.asarray(mass / np.add.reduceat(mass, begin)[row_of])
+
+    def _combined(
+        self,
+        rows: Observations,
+        found: BinaryArray,
+        found_row: LongArray,
+        mass: FloatArray,
+        drawn: BinaryArray,
+        row_of: LongArray,
+    ) -> WeightedStates:
+        """The share of the draws that is outside of what was found goes to these draws."""
+        n_rows, n_found = rows.n_rows, len(found)
+        drawn_row = np.tile(row_of, self.n_sweeps)
+        states, _, number = _distinct(
+            np.concatenate([found, drawn]), np.concatenate([found_row, drawn_row])
+        )
+        known = np.zeros(len(states), dtype=np.bool_)
+        known[number[:n_found]] = True
+        outside = ~known[number[n_found:]]
+        n_drawn = self.n_chains * self.n_sweeps
+        inside_share = 1.0 - np.bincount(drawn_row[outside], minlength=n_rows) / n_drawn
+        kept = np.flatnonzero(mass > _NEGLIGIBLE)
+        value = np.concatenate(
+            [
+                mass[kept] * inside_share[found_row[kept]],
+                np.full(int(outside.sum()), 1.0 / n_drawn),
+            ]
+        )
+        column = np.concatenate([number[kept], number[n_found:][outside]])
+        at = np.concatenate([found_row[kept], drawn_row[outside]])
+        used, column = np.unique(column, return_inverse=True)
+        masses = sp.csr_array((value, (at, column)), shape=(n_rows, len(used)))
+        return WeightedStates(rows, states[used], masses)
+
+
+def _with_one_off(states: BinaryArray) -> BinaryArray:
+    """Every state (n, n_hidden) once for each of its active causes, without that cause."""
+    line, cause = np.nonzero(states)
+    result = states[line]
+    result[np.arange(len(line)), cause] = 0
+    return result
+
+
+def _distinct(states: BinaryArray, row_of: LongArray) -> tuple[BinaryArray, LongArray, LongArray]:
+    """Distinct pairs of row and state, sorted by row, and the number of each given one."""
+    key = np.concatenate(
+        [row_of.astype(">u4").view(np.uint8).reshape(-1, 4), np.packbits(states, axis=1)], axis=1
+    )
+    packed = np.ascontiguousarray(key).view(np.dtype((np.void, key.shape[1]))).ravel()
+    _, first, number = np.unique(packed, return_index=True, return_inverse=True)
+    return states[first], row_of[first], number
+
+
+# ---- probabilities of findings
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Probabilities of the visible nodes of every row.
+
+    Attributes
+    ----------
+    probability : (n_rows, n_visible) that the node is on, given all *other* observed nodes of the
+        row. An unobserved node has nothing of its own to leave out.
+    hidden : (n_rows, n_hidden) probability of every hidden node, given the whole row.
+    exact : whether all hidden states were enumerated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisyor.inference import Prediction
+    >>> Prediction(np.array([[0.2, 0.9]]), np.zeros((1, 1)), True).exact
+    True
+    """
+
+    probability: FloatArray
+    hidden: FloatArray
+    exact: bool
+
+
+def predict_visible(
+    network: Network,
+    X: Any,
+    method: PredictionMethod = "auto",
+    *,
+    observed: Literal["left-out", "kept"] = "left-out",
+    one_hot: Sequence[Sequence[int]] = (),
+    n_samples: int = 192,
+    hidden: Any = None,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+    progress: bool | None = False,
+) -> Prediction:
+    """Probability of every visible node given what else is observed, averaged over the causes.
+
+    Parameters
+    ----------
+    network : the network.
+    X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
+    method : ``"exact"`` enumerates all hidden states, ``"samples"`` draws them by Gibbs sampling
+        and weighs those that recur by their exact probability; ``"auto"`` enumerates where that is
+        cheap.
+    observed : what is given for an observed entry: ``"left-out"``, its probability as if it alone
+        were unobserved, or ``"kept"``, the 0 or 1 that it is, which takes less time.
+    one_hot : groups of columns of which exactly one is on, such as the answers to one question; see
+        `noisyor.data.find_one_hot`. Only with ``observed="kept"``.
+    n_samples : draws of every row, in eight chains.
+    hidden : evidence on hidden nodes as in `explain`.
+    seed : key of the samples; those of a row depend on the seed and on what the row holds.
+    engine : as in `explain`.
+    progress : show a progress bar; None shows it on a terminal only.
+
+    Returns
+    -------
+    Prediction with dense arrays (n_rows, n_visible).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
+    ... )
+    >>> row = np.array([[1, np.nan, np.nan]])
+    >>> nor.inference.predict_visible(network, row).probability.round(2)
+    array([[0.28, 0.88, 0.28]])
+    """
+    check_choice("method", method, ("auto", "exact", "samples"))
+    check_choice("observed", observed, ("left-out", "kept"))
+    check_count("n_samples", n_samples, _N_CHAINS)
+    groups = [np.asarray(group, dtype=np.int64) for group in one_hot]
+    if groups and observed != "kept":
+        raise InvalidSettingError('one_hot needs observed="kept"')
+    observations = Observations.of(X, n_visible=network.n_visible)
+    exact = method == "exact" or (method == "auto" and few_configurations(network))
+    clamp = hidden_evidence(network, hidden, observations.n_rows)
+    rows, numbers = observations, np.arange(observations.n_rows)
+    if clamp is None or len(clamp) == 1:
+        rows, numbers = observations.unique_rows()
+    rows = Observations.of(rows.with_weights(None), row_ids=content_ids(rows))
+    network = _possible(network, exact)
+    parts, total, before = [], np.empty(0), None
+    for found in weighted_states(
+        network,
+        rows,
+        clamp,
+        n_chains=_N_CHAINS,
+        n_sweeps=-(-int(n_samples) // _N_CHAINS),
+        enumerate_all=exact,
+        seed=check_seed(seed),
+        engine=engine,
+        progress=progress,
+    ):
+        if found.states is not before:
+            before, total = found.states, total_parameter(network, found.states)
+        if groups:
+            found = _given_one_hot(found, total, groups)
+        parts.append(_predicted(found, total, observed == "left-out", groups))
+    of_visible, of_hidden = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return Prediction(of_visible[numbers], of_hidden[numbers], exact)
+
+
+def _predicted(
+    found: WeightedStates, total: FloatArray, leave_out: bool, groups: list[LongArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Probabilities of the visible and of the hidden nodes of some rows.
+
+    ``total`` (n_states, n_visible) is the total parameter B of every visible node in each state.
+    """
+    chance = -np.expm1(-total)
+    probability, given = found.average(chance), found.rows.to_dense().astype(np.float64)
+    for group in groups:
+        probability[:, group] = _answers(found, total, group)
+    if leave_out:
+        without = _left_out if total.max() <= _MOST_TOTAL else _left_out_by_logarithms
+        left_out = without(found, total, given)
+    else:
+        left_out = given
+    probability = np.where(np.isnan(given), probability, left_out)
+    return np.asarray(probability), found.average(found.states.astype(np.float64))
+
+
+def _left_out(found: WeightedStates, total: FloatArray, given: FloatArray) -> FloatArray:
+    """Probability of every node as if it alone were unobserved, (n_rows, n_visible).
+
+    A state counts for a row without one of its entries as much as it does for the row, divided by
+    the probability that it gives to this entry: ``1 - exp(-B)`` if the node is on, else
+    ``exp(-B)``.
+    """
+    capped = np.minimum(total, _MOST_TOTAL)
+    if_off = found.average(np.expm1(capped)) / found.average(np.exp(capped))
+    if_on = 1.0 / found.average(-1.0 / np.expm1(-total))
+    return np.where(given == 1, if_on, if_off)
+
+
+def _left_out_by_logarithms(
+    found: WeightedStates, total: FloatArray, given: FloatArray
+) -> FloatArray:
+    """As `_left_out`, for parameters whose exponentials are no normal numbers; it takes longer."""
+    log_mass = found.log_mass
+    if log_mass is None:  # sampled states: those without mass are unknown anyway
+        return _left_out(found, total, given)
+    result, log_on = np.zeros(given.shape), log_one_minus_exp(total)
+    for row, column in np.argwhere(~np.isnan(given)):
+        own = log_on[:, column] if given[row, column] == 1 else -total[:, column]
+        without = log_mass[row] - own
+        on = without + log_on[:, column]
+        result[row, column] = np.exp(logsumexp(on) - logsumexp(without))
+    return result
+
+
+# ---- columns of which exactly one is on
+#
+# A network does not know that columns answer one question. Its posterior, given that each question
+# has exactly one answer, follows from the one it has: a state of the causes counts as much more as
+# it makes that likely, and given the causes the answer is one of the columns that are still open.
+
+
+def _given_one_hot(
+    found: WeightedStates, total: FloatArray, groups: Sequence[LongArray]
+) -> WeightedStates:
+    """The posterior of some rows given that exactly one column of each group is on.
+
+    ``total`` (n_states, n_visible) as in `_predicted`. Observed entries stay as they are, even if
+    more than one of a group is on.
+    """
+    mass = sp.coo_array(found.mass)
+    kept = mass.data > _NEGLIGIBLE
+    row, state, log_mass = mass.coords[0][kept], mass.coords[1][kept], np.log(mass.data[kept])
+    for group in groups:
+        is_open, answered = _open(found, group)
+        log_off, odds = -total[:, group], _odds(total[:, group])
+        some: BoolArray = np.asarray(is_open.any(axis=1))
+        concerned = np.flatnonzero(some[row])
+        for block in _blocks(concerned, len(group)):
+            r, s = row[block], state[block]
+            log_mass[block] += (is_open[r] * log_off[s]).sum(axis=1)
+            any_on = np.log(np.maximum((is_open[r] * odds[s]).sum(axis=1), np.finfo(float).tiny))
+            log_mass[block] += np.where(answered[r], 0.0, any_on)
+    top = np.full(mass.shape[0], -np.inf)
+    np.maximum.at(top, row, log_mass)
+    weight = np.exp(log_mass - top[row])
+    weight /= np.bincount(row, weight, minlength=mass.shape[0])[row]
+    return found._replace(mass=sp.csr_array((weight, (row, state)), shape=mass.shape))
+
+
+def _answers(found: WeightedStates, total: FloatArray, group: LongArray) -> FloatArray:
+    """(n_rows, n_group) probability of each column of a group, for those that are unobserved.
+
+    ``found`` as `_given_one_hot` returns it.
+    """
+    mass = sp.coo_array(found.mass)
+    (row, state), n_rows = mass.coords, mass.shape[0]
+    is_open, answered = _open(found, group)
+    odds, result = _odds(total[:, group]), np.zeros((n_rows, len(group)))
+    concerned = np.flatnonzero((is_open.any(axis=1) & ~answered)[row])
+    for block in _blocks(concerned, len(group)):
+        r, s = row[block], state[block]
+        share = is_open[r] * odds[s]
+        share *= (mass.data[block] / share.sum(axis=1))[:, None]
+        to_row = sp.csr_array((np.ones(len(r)), (r, np.arange(len(r)))), shape=(n_rows, len(r)))
+        result += to_row @ share
+    return result
+
+
+def _open(found: WeightedStates, group: LongArray) -> tuple[BoolArray, BoolArray]:
+    """Unobserved entries of a group (n_rows, n_group), and rows where one is known to be on."""
+    given = found.rows.to_dense()[:, group]
+    return np.asarray(np.isnan(given)), np.asarray((given == 1).any(axis=1))
+
+
+def _odds(total: FloatArray) -> FloatArray:
+    return np.asarray(np.expm1(np.minimum(total, _MOST_TOTAL)))
+
+
+def _blocks(places: LongArray, width: int) -> Iterator[LongArray]:
+    step = max(1, _BLOCK_CELLS // width)
+    for begin in range(0, len(places), step):
+        yield places[begin : begin + step]
