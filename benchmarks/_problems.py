@@ -1,8 +1,14 @@
-"""The problems that the benchmarks measure: the paper's data, networks and settings."""
+"""The problems that the benchmarks measure: the paper's data, networks and settings.
+
+Only public names of the package are used here, at the top of this module: ``against_commit.py``
+builds the same problems with the package of another commit.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,10 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import noisyor as nor
-from graph_generation import load_imdb, load_tiny20
-from noisyor.data.observations import Observations
-from noisyor.model.cooccurrence import layered
-from noisyor.model.graph import Network
+from noisyor import Network, Observations
 
 BMF_SIZES = [(100, 20), (200, 120), (400, 80), (400, 240)]
 BMF_BATCH = 20
@@ -120,31 +123,73 @@ def bmf_near_truth(n: int, r: int) -> Problem:
 
 
 def bmf(n: int, r: int) -> Problem:
-    network = nor.bipartite(n, r, prior="shared", fixed=("noise",))
-    return Problem(
-        nor.initialize(network, "paper-3", noise="uniform"),
-        Observations.of(bmf_data(n, r).X),
-        nor.MaxProduct(temperature=1.0),
-        BMF_BATCH,
-        1e-3,
-    )
+    """Boolean matrix factorization with r hidden nodes."""
+    return _bmf_of(Observations.of(bmf_data(n, r).X), r)
 
 
 def blind_deconvolution(data: Path) -> Problem:
+    return _blind_deconvolution_of(load_rows("blind deconvolution", data))
+
+
+def tiny20(data: Path) -> Problem:
+    return _tiny20_of(load_rows("tiny20", data))
+
+
+def imdb(data: Path) -> Problem:
+    return _imdb_of(load_rows("imdb", data))
+
+
+def load_rows(name: str, data: Path | None) -> Observations:
+    """Load or draw the training rows of a problem of ``BUILDERS``."""
+    if name.startswith("bmf"):
+        n, r = next(size for size in BMF_SIZES if name == bmf_name(*size))
+        return Observations.of(bmf_data(n, r).X)
+    assert data is not None
+    use_data(data)
+    if name == "imdb":
+        return Observations.of(nor.datasets.load_imdb().train)
+    if name == "tiny20":
+        return load_tiny20(data).split(0.7, seed=0)[0]
     with np.load(data / "conv_problem.npz") as archive:
-        rows = Observations.of(archive["X"]).split(0.8, seed=0)[0]
+        return Observations.of(archive["X"]).split(0.8, seed=0)[0]
+
+
+def load_tiny20(data: Path) -> Observations:
+    """Load all rows of the 100-word newsgroup data."""
+    use_data(data)
+    return Observations.of(nor.datasets.load_tiny20().observations)
+
+
+def bmf_name(n: int, r: int) -> str:
+    return f"bmf n={n} r={r}"
+
+
+def _bmf_of(rows: Observations, r: int) -> Problem:
+    network = nor.bipartite(rows.n_visible, r, prior="shared", fixed=("noise",))
+    network = nor.initialize(network, "paper-3", noise="uniform")
+    return Problem(network, rows, nor.MaxProduct(temperature=1.0), BMF_BATCH, 1e-3)
+
+
+def _blind_deconvolution_of(rows: Observations) -> Problem:
     network = nor.convolutional((14, 14), 5, (6, 6), fixed=("noise",))
     network = nor.initialize(network, "paper-3", noise="uniform")
     return Problem(network, rows, nor.MaxProduct(temperature=1.0), rows.n_rows, 0.01)
 
 
-def tiny20(data: Path) -> Problem:
-    rows = Observations.of(load_tiny20(data)).split(0.7, seed=0)[0]
-    network = nor.initialize(layered(rows, n_layers=3), "paper-3")
+def _tiny20_of(rows: Observations) -> Problem:
+    network = nor.initialize(nor.layered(rows, n_layers=3), "paper-3")
     return Problem(network, rows, nor.MaxProduct(), rows.n_rows, 0.01)
 
 
-def imdb(data: Path) -> Problem:
-    rows = Observations.of(load_imdb(data))
-    network = nor.initialize(layered(rows, n_layers=5), "paper-3")
+def _imdb_of(rows: Observations) -> Problem:
+    network = nor.initialize(nor.layered(rows, n_layers=5), "paper-3")
     return Problem(network, rows, nor.MaxProduct(ancestors_only=True), 128, 3e-4)
+
+
+BUILDERS: dict[str, Callable[[Observations], Problem]] = {
+    **{bmf_name(n, r): partial(_bmf_of, r=r) for n, r in BMF_SIZES},
+    "blind deconvolution": _blind_deconvolution_of,
+    "tiny20": _tiny20_of,
+    "imdb": _imdb_of,
+}
+"""How to build a problem from its training rows."""

@@ -24,8 +24,7 @@ import numpy as np
 
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
-from _problems import bmf, bmf_data, bmf_near_truth, data_directory, tiny20
-from graph_generation import load_tiny20
+from _problems import bmf, bmf_data, bmf_near_truth, data_directory, load_tiny20, tiny20
 from noisyor.data.observations import Observations
 from noisyor.model.graph import Network
 from posterior_calibration import problems
@@ -89,7 +88,7 @@ def training(data: Path | None) -> Iterator[dict[str, Any]]:
             (f"BMF n=100 r=20, seed {seed}", bmf(100, 20), bmf_test_rows(100, 20), 3000, 20)
         )
     if data is not None:
-        test = Observations.of(load_tiny20(data)).split(0.7, seed=0)[1].take(slice(0, 1000))
+        test = load_tiny20(data).split(0.7, seed=0)[1].take(slice(0, 1000))
         cases.append(("tiny20", tiny20(data), test, 400, 512))
     for number, (name, problem, test, steps, batch) in enumerate(cases):
         sample = nor.MaxProduct(temperature=1.0)
@@ -142,7 +141,7 @@ def main() -> None:
         ("BMF n=400 r=240, near truth", bmf_near_truth(400, 240).network, bmf_test_rows(400, 240)),
     ]
     if data is not None:
-        test = Observations.of(load_tiny20(data)).split(0.7, seed=0)[1].take(slice(0, ROWS))
+        test = load_tiny20(data).split(0.7, seed=0)[1].take(slice(0, ROWS))
         cases.append(("tiny20, trained", tiny20(data).trained(150).network, test))
     for name, network, rows in cases:
         rows = rows.take(slice(0, 40)) if "400" in name else rows
