@@ -1,8 +1,7 @@
-"""Measures one source tree for ``against_commit.py``: started with its ``src`` and ``benchmarks``.
+"""Measures one source tree for ``against_commit.py``, which starts it with that tree's ``src``.
 
-Problems come from the tree's own ``update_time.py`` and ``_problems.py``. What differs between
-trees is in `_kernel` and `_stepper`: each tries today's interface, then the one before the engines
-had a contract.
+Public names of the package alone are used, so that modules may differ between the trees. A variant
+that a tree cannot run is answered with its error.
 """
 
 from __future__ import annotations
@@ -17,96 +16,99 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+
+sys.path.append(str(Path(__file__).parent))  # the problems; the package is that of PYTHONPATH
 
 import noisyor as nor
-from _problems import bmf_near_truth
-from update_time import CASES, WARM_UP
+from _problems import BUILDERS, Problem
 
-Case = Callable[[], float]
-
-
-def _kernel(n: int, r: int) -> Case:
-    """The engine's side of ``against_c.py``: 100 iterations on 20 rows, one thread."""
-    problem = bmf_near_truth(n, r)
-    network, batch = problem.network, problem.batches()[0]
-    method = replace(problem.method, temperature=0.0, tolerance=0.0)
-    try:
-        from _inference import BatchInference
-    except ImportError:
-        from noisyor.engines.numba import engine
-
-        prepared = engine.PreparedNetwork(network)
-        options = method._options(0)
-        return lambda: float(engine.infer(prepared, batch, options).log_joint.mean())
-    inference = BatchInference(network, batch, method)
-    return lambda: float(inference()[1].mean())
+Variant = Callable[[], float]
+"""Does the work once and returns a number to compare between the trees."""
 
 
-def _stepper() -> tuple[Any, Callable[[int], dict[str, Any]]]:
-    """The module of training, and the option of its `step` that sets the threads."""
-    try:
-        from noisyor import learning
-        from noisyor.engines.registry import get_engine
-    except ImportError:
-        from noisyor import training
+def variants_of(message: dict[str, Any]) -> dict[str, Variant]:
+    """Build a problem from the rows in a file, and what is measured on it.
 
-        return training, lambda n_threads: {"n_threads": n_threads}
-    return learning, lambda n_threads: {"engine": get_engine("numba", n_threads=n_threads)}
-
-
-def _updates(name: str, data: Path, theta: Path) -> dict[str, Case]:
-    """All variants of a problem of ``update_time.py``, from the parameters in a file.
-
-    The tree that is asked first trains them and writes the file, so that both do the same work.
+    The tree that is asked first trains the parameters and writes them to a file, so that both
+    trees start from the same ones.
     """
-    training, threads = _stepper()
-    case = CASES[name]
-    problem = case.build(data)
+    rows = nor.Observations.of(sp.csr_array(sp.load_npz(message["rows"])))
+    problem, theta = BUILDERS[message["problem"]](rows), Path(message["theta"])
     if not theta.exists():
-        np.save(theta, problem.trained(WARM_UP).network.theta)
-    trained = problem.network.with_theta(np.load(theta))
-    start, batches = training.init(trained)._replace(step=WARM_UP), problem.batches()
-    methods = {"early stop": problem.method}
-    if case.forced:
-        methods = {"100 iterations": replace(problem.method, tolerance=0.0), **methods}
+        np.save(theta, problem.trained(message["warm_up"]).network.theta)
+    network = problem.network.with_theta(np.load(theta))
+    start = nor.learning.init(network)._replace(step=message["warm_up"])
+    batches, n_updates = problem.batches(), message["updates"]
 
-    def updates(method: nor.MaxProduct, n_threads: int) -> float:
-        state, value, options = start, 0.0, threads(n_threads)
-        for _ in range(case.updates):
-            state, value = training.step(
-                state,
-                trained,
-                batches[state.step % len(batches)],
-                method,
-                learning_rate=problem.learning_rate,
-                seed=0,
-                **options,
+    def updates(method: Any, n_threads: int) -> float:
+        state, value = start, 0.0
+        engine = nor.engines.get_engine("numba", n_threads=n_threads)
+        for _ in range(n_updates):
+            batch = batches[state.step % len(batches)]
+            rate = problem.learning_rate
+            state, value = nor.learning.step(
+                state, network, batch, method, learning_rate=rate, seed=0, engine=engine
             )
         return value
 
+    methods: dict[str, Any] = {"early stop": problem.method}
+    if message["forced"]:
+        methods = {"100 iterations": replace(problem.method, tolerance=0.0), **methods}
+    methods |= {
+        f"authors' order, {name}": replace(method, schedule="two-stage")
+        for name, method in methods.items()
+    }
+    if message["mean_field"]:
+        methods["mean field"] = nor.MeanField(local=problem.method.ancestors_only)
     return {
-        f"{variant}, {n_threads} thread{'s' * (n_threads > 1)}": partial(updates, method, n_threads)
-        for variant, method in methods.items()
+        f"{name}, {n_threads} thread{'s' * (n_threads > 1)}": partial(updates, method, n_threads)
+        for name, method in methods.items()
         for n_threads in (2, 1)
+    } | (_others(problem, network) if message["others"] else {})
+
+
+def _others(problem: Problem, network: nor.Network) -> dict[str, Variant]:
+    """Further calls on a small problem, each of which enters kernels of its own."""
+    rows, few = problem.rows, problem.rows.take(slice(0, 10))
+
+    def gibbs() -> float:
+        return float(nor.learning.learn_by_gibbs(network, rows, sweeps=20, seed=0).theta.sum())
+
+    def factors() -> float:
+        fit = nor.learn_factors(rows, 20, n_restarts=2, steps=0, seed=0, progress=False)
+        return float(fit.network.theta.sum())
+
+    return {
+        "explain": lambda: float(nor.explain(network, rows, nor.MaxProduct()).log_joint.mean()),
+        "evaluate": lambda: nor.evaluate(network, rows, nor.MaxProduct()).elbo_mp.mean,
+        "marginals": lambda: float(nor.marginals(network, few, "chains").probability.sum()),
+        "evidence bound": lambda: nor.evidence_bound(network, few).mean,
+        "Gibbs EM": gibbs,
+        "learn factors": factors,
     }
 
 
+def run(variant: Variant) -> dict[str, Any]:
+    began, began_cpu = time.perf_counter(), time.process_time()
+    try:
+        value = variant()
+    except Exception as error:  # of an interface that this tree does not have
+        return {"error": f"{type(error).__name__}: {error}"}
+    cpu, wall = time.process_time() - began_cpu, time.perf_counter() - began
+    return {"wall_ms": wall * 1e3, "cpu_ms": cpu * 1e3, "value": value}
+
+
 def main() -> None:
-    cases: dict[str, Case] = {}
+    variants: dict[str, Variant] = {}
     for line in sys.stdin:
         message = json.loads(line)
         answer: dict[str, Any]
-        if message["command"] == "kernel":
-            cases = {"kernel": _kernel(*message["size"])}
-            answer = {"variants": list(cases)}
-        elif message["command"] == "updates":
-            cases = _updates(message["case"], Path(message["data"]), Path(message["theta"]))
-            answer = {"variants": list(cases), "updates": CASES[message["case"]].updates}
+        if message["command"] == "build":
+            variants = variants_of(message)
+            answer = {"variants": list(variants)}
         elif message["command"] == "run":
-            began, began_cpu = time.perf_counter(), time.process_time()
-            value = cases[message["variant"]]()
-            cpu, wall = time.process_time() - began_cpu, time.perf_counter() - began
-            answer = {"wall_ms": wall * 1e3, "cpu_ms": cpu * 1e3, "value": value}
+            answer = run(variants[message["variant"]])
         else:
             answer = {"source": str(Path(nor.__file__).parent.parent)}
         print(json.dumps(answer), flush=True)

@@ -1,6 +1,6 @@
 """The problems that the benchmarks measure: the paper's data, networks and settings.
 
-Only public names of the package are used here, at the top of this module: ``against_commit.py``
+Only public names of the package are used at the top of this module: ``against_commit.py``
 builds the same problems with the package of another commit.
 """
 
@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -145,9 +145,9 @@ def load_rows(name: str, data: Path | None) -> Observations:
         n, r = next(size for size in BMF_SIZES if name == bmf_name(*size))
         return Observations.of(bmf_data(n, r).X)
     assert data is not None
-    use_data(data)
     if name == "imdb":
-        return Observations.of(nor.datasets.load_imdb().train)
+        use_data(data)
+        return _datasets().load_imdb().train
     if name == "tiny20":
         return load_tiny20(data).split(0.7, seed=0)[0]
     with np.load(data / "conv_problem.npz") as archive:
@@ -157,7 +157,15 @@ def load_rows(name: str, data: Path | None) -> Observations:
 def load_tiny20(data: Path) -> Observations:
     """Load all rows of the 100-word newsgroup data."""
     use_data(data)
-    return Observations.of(nor.datasets.load_tiny20().observations)
+    return _datasets().load_tiny20().observations
+
+
+def _datasets() -> Any:
+    """Import the paper's data, which the package of another commit need not know."""
+    import _root  # noqa: F401
+    from reproduction import datasets
+
+    return datasets
 
 
 def bmf_name(n: int, r: int) -> str:

@@ -1,59 +1,194 @@
 """Is this source tree as fast as another one? Both run side by side, in turns.
 
-    python benchmarks/against_commit.py --baseline OTHER/src [--data DIR] \\
+    python benchmarks/against_commit.py --baseline OTHER [--data DIR] [--only NAME ...] \\
         [--json results/against_commit.json]
 
-The kernels of ``against_c.py`` and the updates of ``update_time.py``, in a process of its own for
-either tree. Rounds alternate between the two processes; a ratio is that of one round, so what
-disturbs the machine for a while disturbs both sides of it. Ratios are this tree to the baseline,
-medians over the rounds: below 1 this tree is faster. The baseline needs its ``benchmarks`` folder
-beside its ``src``, for example a ``git worktree`` of the other commit. Both start from the same
-parameters, and the bounds that they reach are compared.
+OTHER is the folder of another commit, for example a ``git worktree``. Two kinds of work:
+
+* the updates of ``update_time.py``, and some other calls on the smallest of its problems, in one
+  process for each tree. Rounds alternate between the two processes, and a ratio is that of one
+  round, so that what disturbs the machine for a while disturbs both sides. Both trees have the
+  same rows and start from the same parameters; the values that they compute are compared;
+* ``demo`` and ``fit``: the commands ``noisyor demo`` and ``noisyor fit examples/animals.csv``
+  with eight components. Each run has an empty folder for compiled kernels (*cold*) and is
+  repeated with the kernels that it compiled (*warm*).
+
+Ratios are this tree to the baseline, medians over the rounds, of wall time and of CPU time: below 1
+this tree is faster.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
+import time
+import tomllib
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import scipy.sparse as sp
+
 from _measure import Machine, Timing, arguments, in_rounds, significant, summary, write
-from _problems import BMF_SIZES, data_directory
+from _problems import BMF_SIZES, bmf_name, data_directory, load_rows
 from _worker import Worker
-from update_time import CASES
+from update_time import CASES, WARM_UP
 
+ROOT = Path(__file__).resolve().parents[1]
 TREES = ("baseline", "current")
-KERNEL_RUNS = 3
-"""A kernel takes milliseconds: its turn is several calls, as in ``against_c.py``."""
+SMALLEST = bmf_name(*BMF_SIZES[0])
+COMMANDS = {
+    "demo": ["demo"],
+    "fit": [
+        *("fit", str(ROOT / "examples" / "animals.csv"), "--id-column", "animal"),
+        *("--drop", "class", "--components", "8", "--out", "animals.safetensors"),
+    ],
+}
 
 
-def start(source: Path) -> Worker:
-    """A process that measures the tree of a ``src`` folder."""
-    source = source.resolve()
-    benchmarks = source.parent / "benchmarks"
-    for needed in (source / "noisyor", benchmarks / "update_time.py"):
-        if not needed.exists():
-            raise SystemExit(f"{needed} does not exist")
-    script = Path(__file__).with_name("_commit_worker.py")
+# ---- updates and other calls
+
+
+def start(tree: Path) -> Worker:
+    """Start a process that measures the package of a tree."""
+    source = tree / "src"
+    if not (source / "noisyor").is_dir():
+        raise SystemExit(f"{source / 'noisyor'} does not exist")
     worker = Worker(
-        [sys.executable, "-P", "-W", "ignore", str(script)],  # -P: not the benchmarks beside it
+        [sys.executable, "-W", "ignore", str(Path(__file__).with_name("_commit_worker.py"))],
         {"command": "source"},
-        {**os.environ, "PYTHONPATH": os.pathsep.join([str(source), str(benchmarks)])},
+        {**os.environ, "PYTHONPATH": str(source)},
     )
     if Path(worker.first["source"]) != source:
         raise SystemExit(f"the process measures {worker.first['source']}, not {source}")
     return worker
 
 
-def commit_of(source: Path) -> str | None:
-    """The commit of a tree, marked if files were changed since."""
+def compare(
+    workers: dict[str, Worker], variant: str, updates: int, rounds: int, quiet: float | None
+) -> dict[str, Any]:
+    """Measure one variant in both trees; times of updates are per update."""
+    values: dict[str, float] = {}
+    for tree in TREES:  # this also compiles
+        answer = workers[tree].ask({"command": "run", "variant": variant})
+        if "error" in answer:
+            return {"skipped": f"{tree}: {answer['error']}"}
+
+    def turn(tree: str) -> Timing:
+        answer = workers[tree].ask({"command": "run", "variant": variant})
+        values[tree] = answer["value"]
+        return Timing(answer["wall_ms"] / updates, answer["cpu_ms"] / updates)
+
+    cases = {tree: partial(turn, tree) for tree in TREES}
+    used, share = in_rounds(cases, rounds, quiet=quiet)
+    return {
+        **ratios(used),
+        **{tree: summary(used, tree, share) for tree in TREES},
+        "difference_of_values": abs(values["current"] - values["baseline"]),
+    }
+
+
+def ratios(rounds: list[dict[str, Timing]]) -> dict[str, float]:
+    """Median over rounds of the time of this tree divided by that of the baseline."""
+
+    def ratio(field: str) -> float:
+        pairs = [
+            (getattr(one["current"], field), getattr(one["baseline"], field)) for one in rounds
+        ]
+        return significant(median(new / old for new, old in pairs))
+
+    return {"ratio_of_wall_time": ratio("wall_ms"), "ratio_of_cpu_time": ratio("cpu_ms")}
+
+
+def measure(
+    workers: dict[str, Worker], message: dict[str, Any], rounds: int, quiet: float | None
+) -> dict[str, Any]:
+    """Measure all variants of one problem."""
+    built = {tree: workers[tree].ask(message) for tree in reversed(TREES)}  # this tree trains
+    found = {}
+    for variant in built["current"]["variants"]:
+        n_updates = message["updates"] if "thread" in variant else 1
+        found[variant] = compare(workers, variant, n_updates, rounds, quiet)
+    return found
+
+
+def problem_message(name: str, data: Path | None, folder: Path) -> dict[str, Any] | None:
+    """Write the rows of a problem and say what to measure; None if its data are not there."""
+    case = CASES[name]
+    if case.file is not None and (data is None or not (data / case.file).exists()):
+        print(f"{name}: skipped, {case.file} not found, give --data DIR")
+        return None
+    sp.save_npz(folder / "rows.npz", load_rows(name, data).to_csr())
+    return {
+        "command": "build",
+        "problem": name,
+        "rows": str(folder / "rows.npz"),
+        "theta": str(folder / "theta.npy"),
+        "warm_up": WARM_UP,
+        "updates": case.updates,
+        "forced": case.forced,
+        "mean_field": name in (SMALLEST, "imdb"),
+        "others": name == SMALLEST,
+    }
+
+
+# ---- commands
+
+
+def run_command(tree: Path, command: list[str], folder: Path) -> Timing:
+    """Run a command of a tree in a new folder beside that of its compiled kernels."""
+    scripts = tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    module, function = scripts["noisyor"].split(":")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(tree / "src"),
+        "NUMBA_CACHE_DIR": str(folder / "kernels"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
+    code = f"import sys; from {module} import {function}; sys.exit({function}())"
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *command],
+        cwd=tempfile.mkdtemp(dir=folder),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if ended.returncode:
+        raise SystemExit(f"{tree}: noisyor {' '.join(command)}:\n{ended.stderr[-2000:]}")
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Timing(wall * 1e3, cpu * 1e3)
+
+
+def measure_command(trees: dict[str, Path], command: list[str], rounds: int) -> dict[str, Any]:
+    """Measure a command without and with compiled kernels, in rounds."""
+    times: dict[str, list[dict[str, Timing]]] = {"cold": [], "warm": []}
+    for _ in range(rounds):
+        for used in times.values():
+            used.append({})
+        for name, tree in trees.items():
+            with tempfile.TemporaryDirectory() as folder:
+                for used in times.values():
+                    used[-1][name] = run_command(tree, command, Path(folder))
+    return {
+        kind: {**ratios(used), **{tree: summary(used, tree, 0.0) for tree in TREES}}
+        for kind, used in times.items()
+    }
+
+
+# ---- all
+
+
+def commit_of(tree: Path) -> str | None:
+    """Name the commit of a tree, marked if files were changed since."""
     found = subprocess.run(
-        ["git", "-C", str(source), "describe", "--always", "--dirty"],
+        ["git", "-C", str(tree), "describe", "--always", "--dirty"],
         capture_output=True,
         text=True,
         check=False,
@@ -61,85 +196,51 @@ def commit_of(source: Path) -> str | None:
     return found.stdout.strip() or None
 
 
-def compare(
-    workers: dict[str, Worker], variant: str, updates: int, rounds: int, quiet: float | None
-) -> dict[str, Any]:
-    """Times of one variant in both trees; those of updates are per update."""
-    values: dict[str, float] = {}
-
-    def turn(tree: str) -> Timing:
-        answer = workers[tree].ask({"command": "run", "variant": variant})
-        values[tree] = answer["value"]
-        return Timing(answer["wall_ms"] / updates, answer["cpu_ms"] / updates)
-
-    repeat = KERNEL_RUNS if variant == "kernel" else 1
-    cases = {tree: partial(turn, tree) for tree in TREES}
-    used, share = in_rounds(cases, rounds, repeat, quiet)
-
-    def ratio(field: str) -> float:
-        pairs = ((getattr(t["current"], field), getattr(t["baseline"], field)) for t in used)
-        return significant(median(new / old for new, old in pairs))
-
-    return {
-        "ratio_of_wall_time": ratio("wall_ms"),
-        "ratio_of_cpu_time": ratio("cpu_ms"),
-        **{tree: summary(used, tree, share) for tree in TREES},
-        "difference_of_bounds": abs(values["current"] - values["baseline"]),
-    }
-
-
-def measure(
-    workers: dict[str, Worker], message: dict[str, Any], rounds: int, quiet: float | None
-) -> dict[str, Any]:
-    """All variants of one problem."""
-    told = {tree: workers[tree].ask(message) for tree in reversed(TREES)}  # this tree trains
-    variants = told["current"]["variants"]
-    if told["baseline"]["variants"] != variants:
-        raise SystemExit(f"the trees measure different variants: {told}")
-    updates = told["current"].get("updates", 1)
-    return {name: compare(workers, name, updates, rounds, quiet) for name in variants}
-
-
-def problems(data: Path | None, directory: Path) -> dict[str, dict[str, Any]]:
-    """What to ask the processes for, by the name of the problem."""
-    messages: dict[str, dict[str, Any]] = {
-        f"kernel n={n} r={r}": {"command": "kernel", "size": [n, r]} for n, r in BMF_SIZES
-    }
-    for number, (name, case) in enumerate(CASES.items()):
-        if case.file is not None and (data is None or not (data / case.file).exists()):
-            print(f"{name}: skipped, {case.file} not found, give --data DIR")
+def show(name: str, variants: dict[str, Any]) -> None:
+    for variant, row in variants.items():
+        if "skipped" in row:
+            print(f"{name}, {variant}: skipped, {row['skipped']}", flush=True)
             continue
-        theta = directory / f"{number}.npy"
-        messages[name] = {"command": "updates", "case": name, "theta": str(theta)}
-        messages[name]["data"] = "" if data is None else str(data.resolve())
-    return messages
+        old, new = row["baseline"], row["current"]
+        difference = row.get("difference_of_values")
+        print(
+            f"{row['ratio_of_wall_time']:6.3f} x wall  {old['wall_ms']:10.3f} -> "
+            f"{new['wall_ms']:10.3f} ms   {row['ratio_of_cpu_time']:6.3f} x CPU  "
+            f"{old['cpu_ms']:10.3f} -> {new['cpu_ms']:10.3f} ms   {name}, {variant}"
+            + ("" if difference is None else f"   values differ by {difference:.1e}"),
+            flush=True,
+        )
 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--baseline", type=Path, required=True, help="the other tree's src folder")
+    parser.add_argument("--baseline", type=Path, required=True, help="folder of the other tree")
     parser.add_argument("--data", type=Path, help="directory of the data files")
-    parser.add_argument("--only", nargs="*", help="start of the names of the problems to run")
+    parser.add_argument(
+        "--only", nargs="*", help=f"start of the names to run: {', '.join([*COMMANDS, *CASES])}"
+    )
+    parser.add_argument("--command-rounds", type=int, default=3, help="rounds of the commands")
     given = parser.parse_args()
     data, machine = data_directory(given.data), Machine()
-    sources = {"baseline": given.baseline, "current": Path(__file__).parent.parent / "src"}
-    workers = {tree: start(source) for tree, source in sources.items()}
+    trees = {"baseline": given.baseline.resolve(), "current": ROOT}
+    chosen = [
+        name for name in [*CASES, *COMMANDS] if not given.only or name.startswith(tuple(given.only))
+    ]
+    workers = {name: start(tree) for name, tree in trees.items()}
     results: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as directory:
-        for name, message in problems(data, Path(directory)).items():
-            if given.only and not name.startswith(tuple(given.only)):
-                continue
-            results[name] = measure(workers, message, given.rounds, given.quiet)
-            for variant, row in results[name].items():
-                print(
-                    f"{row['ratio_of_wall_time']:6.3f} x wall {row['ratio_of_cpu_time']:6.3f} x "
-                    f"CPU   {row['baseline']['wall_ms']:9.3f} -> {row['current']['wall_ms']:9.3f} "
-                    f"ms   {name}, {variant}   bounds differ by {row['difference_of_bounds']:.1e}",
-                    flush=True,
-                )
+    for name in chosen:
+        if name in COMMANDS:
+            results[name] = measure_command(trees, COMMANDS[name], given.command_rounds)
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                message = problem_message(name, data and data.resolve(), Path(folder))
+                if message is None:
+                    continue
+                results[name] = measure(workers, message, given.rounds, given.quiet)
+        show(name, results[name])
     for worker in workers.values():
         worker.close()
-    commits = {tree: commit_of(source) for tree, source in sources.items()}
+    commits = {name: commit_of(tree) for name, tree in trees.items()}
     write(given.json, {"machine": machine.describe(), "commits": commits, "cases": results})
 
 
