@@ -147,7 +147,8 @@ def load_rows(name: str, data: Path | None) -> Observations:
     assert data is not None
     if name == "imdb":
         use_data(data)
-        return _datasets().load_imdb().train
+        rows: Observations = _datasets().load_imdb().train
+        return rows
     if name == "tiny20":
         return load_tiny20(data).split(0.7, seed=0)[0]
     with np.load(data / "conv_problem.npz") as archive:
@@ -157,7 +158,8 @@ def load_rows(name: str, data: Path | None) -> Observations:
 def load_tiny20(data: Path) -> Observations:
     """Load all rows of the 100-word newsgroup data."""
     use_data(data)
-    return _datasets().load_tiny20().observations
+    rows: Observations = _datasets().load_tiny20().observations
+    return rows
 
 
 def _datasets() -> Any:

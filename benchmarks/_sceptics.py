@@ -33,7 +33,7 @@ def ten_lines(X: npt.ArrayLike, r: int, seed: int = 0) -> Bits:
         model = NMF(min(r, *np.shape(X)), init="nndsvda", max_iter=500, random_state=seed)
         W = model.fit_transform(np.asarray(X, dtype=float))
     scale = np.sqrt(np.maximum(model.components_.max(1), 1e-12) / np.maximum(W.max(0), 1e-12))
-    return (model.components_ / scale[:, None] >= 0.5).astype(np.float32)
+    return np.asarray(model.components_ / scale[:, None] >= 0.5, dtype=np.float32)
 
 
 def thirty_lines(X: npt.ArrayLike, r: int, seed: int = 0, rounds: int = 60) -> Bits:
@@ -88,7 +88,8 @@ def grecond(X: npt.ArrayLike, r: int) -> Bits:
     column with which it covers most ones that are not covered yet, while that makes it better.
     """
     X = np.asarray(X, dtype=np.float32)
-    left, factors = X.copy(), []
+    left = X.copy()
+    factors: list[npt.NDArray[np.bool_]] = []
     while len(factors) < r and left.any():
         rows, factor, value = np.ones(len(X), dtype=bool), np.zeros(X.shape[1], dtype=bool), 0.0
         while True:

@@ -65,7 +65,7 @@ class CKernel:
         self.belief = np.zeros((rows.n_rows, width), dtype=np.float32)
         self.iterations = np.zeros(rows.n_rows, dtype=np.int32)
         longest = int(np.diff(rows.ptr).max())
-        arrays = {
+        arrays: dict[str, npt.NDArray[Any]] = {
             "ptr": np.ascontiguousarray(rows.ptr, dtype=np.int64),
             "columns": np.ascontiguousarray(rows.columns, dtype=np.int32),
             "log_odds": _padded(np.log(np.expm1(theta)), width, NEVER),

@@ -93,7 +93,7 @@ def main() -> None:
     machine = Machine()
     engines: dict[str, Engine] = {
         "numba": get_engine("numba", n_threads=1),
-        "warp": WarpEngine(n_threads=1, device=given.device),
+        "warp": WarpEngine(n_threads=1, device=given.device),  # type: ignore[abstract]
     }
     clock = "cpu_ms" if given.device == "cpu" else "wall_ms"
     results: dict[str, Any] = {}

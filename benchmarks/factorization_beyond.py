@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -83,7 +84,7 @@ def size_case(n: int, r: int, seed: int) -> dict[str, Any]:
 
 
 def disturbed_case(
-    seed: int, flips: float = 0.0, missing: float = 0.0, causes: int | str = 40
+    seed: int, flips: float = 0.0, missing: float = 0.0, causes: int | Literal["auto"] = 40
 ) -> dict[str, Any]:
     """n=200 r=40 with flipped or missing entries, or another number of causes asked for."""
     data = generate_bmf(200, 40, seed)
@@ -115,17 +116,13 @@ def cases() -> dict[str, Callable[[], dict[str, Any]]]:
     result: dict[str, Callable[[], dict[str, Any]]] = {}
     for n, r in SIZES:
         for seed in SEEDS[n]:
-            result[f"n={n} r={r} seed={seed}"] = lambda n=n, r=r, seed=seed: size_case(n, r, seed)
+            result[f"n={n} r={r} seed={seed}"] = partial(size_case, n, r, seed)
     for seed in SEEDS[200]:
         for flips in (0.01, 0.05, 0.1):
-            result[f"flips={flips} seed={seed}"] = lambda seed=seed, flips=flips: disturbed_case(
-                seed, flips=flips
-            )
-        result[f"missing=0.3 seed={seed}"] = lambda seed=seed: disturbed_case(seed, missing=0.3)
-        result[f"60 causes asked for seed={seed}"] = lambda seed=seed: disturbed_case(
-            seed, causes=60
-        )
-        result[f"auto seed={seed}"] = lambda seed=seed: disturbed_case(seed, causes="auto")
+            result[f"flips={flips} seed={seed}"] = partial(disturbed_case, seed, flips=flips)
+        result[f"missing=0.3 seed={seed}"] = partial(disturbed_case, seed, missing=0.3)
+        result[f"60 causes asked for seed={seed}"] = partial(disturbed_case, seed, causes=60)
+        result[f"auto seed={seed}"] = partial(disturbed_case, seed, causes="auto")
     return result
 
 

@@ -21,7 +21,8 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor.datasets.synthetic import generate_bmf
 from noisyor.engines.registry import get_engine
-from noisyor.learning.train import StepInfo, train
+from noisyor.learning import StepInfo
+from noisyor.learning.train import train
 from noisyor.metrics import factorization_error
 from reproduction.bmf import PROTOCOL
 from reproduction.one_layer import NOISE_PROBABILITY

@@ -46,7 +46,7 @@ def measure(name: str, matrix: Path, data: Path) -> dict[str, object]:
     seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     levels = network.hidden_levels.max() - network.hidden_levels
-    with_leaks = network.n_edges + network.n_nodes
+    with_leaks, of_paper = network.n_edges + network.n_nodes, PAPER_EDGES[name]
     per_child = np.diff(network.child_ptr)
     return {
         "rows": X.shape[0],
@@ -55,8 +55,8 @@ def measure(name: str, matrix: Path, data: Path) -> dict[str, object]:
         "edges": network.n_edges,
         "edges_with_leaks": with_leaks,
         "nodes_with_own_cluster_appended": int((per_child == 6).sum()),
-        "paper_edges_with_leaks": PAPER_EDGES[name],
-        "ratio_to_paper": PAPER_EDGES[name] and with_leaks / PAPER_EDGES[name],
+        "paper_edges_with_leaks": of_paper,
+        "ratio_to_paper": of_paper and with_leaks / of_paper,
         "seconds": round(seconds, 3),
         "cpu_seconds": round(cpu, 3),
         "peak_memory_mb_before": round(before / 1024),

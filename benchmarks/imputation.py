@@ -201,7 +201,7 @@ def mixture(train: Array, valid: Array, given: Array) -> Array:
         smoothing=chosen.smoothing,
         max_rounds=max(1, chosen.rounds),
     )
-    return np.asarray(found.classes(given) @ found.probability)
+    return np.asarray(found.responsibilities(given) @ found.probability)
 
 
 def noisyor(train: Array, valid: Array, given: Array) -> Array:

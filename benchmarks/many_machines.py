@@ -125,7 +125,7 @@ def bits(options: Any) -> dict[str, Any]:
 
 
 def overhead(options: Any) -> dict[str, Any]:
-    training.add_up_gradient = timed  # type: ignore[assignment]
+    setattr(training, "add_up_gradient", timed)  # noqa: B010
     results: dict[str, Any] = {"columns": N_VISIBLE, "hidden": N_HIDDEN}
     with stored(100_000, 10_000) as many, stored(8192, 8192) as few:
         results["ones_a_row"] = round(sum(rows.n_active for rows in many) / many.n_rows, 1)
@@ -259,6 +259,7 @@ def kills(options: Any) -> dict[str, Any]:
         client = machines.client
         expected = nd.train(client, model, rows, steps=steps).network.theta.tobytes()
         causes = nd.explain(client, model, rows)
+        assert isinstance(causes, nor.inference.Posterior)
         stop = threading.Event()
 
         def killer() -> None:
@@ -280,6 +281,7 @@ def kills(options: Any) -> dict[str, Any]:
             learned = nd.train(client, model, rows, steps=steps).network
             same_training.append(learned.theta.tobytes() == expected)
             parts = nd.explain(client, model, rows, out=folder / str(len(same_training)))
+            assert isinstance(parts, nd.Parts)
             same_explaining.append(_same_causes(parts, causes))
             print(len(log), "killed", flush=True)
         stop.set()
@@ -356,6 +358,7 @@ def explain_child(scheduler: str, folder: Path, chunk: int) -> None:
     rows = nor.data.open_rows(folder / "rows", chunk_rows=chunk)
     with Client(scheduler_file=scheduler) as client:
         parts = nd.explain(client, network(), rows, nor.MaxProduct(), out=folder / "causes")
+    assert isinstance(parts, nd.Parts)
     print(json.dumps({"parts_that_were_there": parts.n_resumed}))
 
 

@@ -68,6 +68,7 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
     """Times of all variants of a case from one trained state, and what they lose of the bound."""
     methods, batches = methods_of(case, problem), problem.batches()
     stop = methods["stop"]
+    assert isinstance(stop, nor.MeanField)
     trained = nor.train(
         problem.network,
         problem.rows,
@@ -146,7 +147,7 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
 
 def lost(network: Network, batch: Any, methods: dict[str, Any]) -> dict[str, Any]:
     """What each mean-field variant loses of the published bound, and its rounds."""
-    posteriors = {
+    posteriors: dict[str, Any] = {
         name: nor.explain(network, batch, method)
         for name, method in methods.items()
         if isinstance(method, nor.MeanField)

@@ -26,6 +26,7 @@ from noisyor.datasets.synthetic import generate_bmf
 from noisyor.metrics import factorization_error, recovered_parameters
 from noisyor.model.graph import Network
 from noisyor.search import factor_start as warm_start
+from noisyor.search.cover import PRIOR_ROWS
 from noisyor.search.factors import FoundFactors, search_factors
 from reproduction import datasets
 from reproduction.overparam import TRAIN_SHARE
@@ -46,7 +47,7 @@ def counted_alone(rows: Observations, found: FoundFactors) -> Network:
     """Every edge by its own count, the rate of all edges weighing two rows."""
     network = counted(rows, found)
     zeros, total = warm_start.edge_counts(found)
-    weight = warm_start.PRIOR_ROWS
+    weight = PRIOR_ROWS
     share = (zeros + weight * found.rates.false_negative) / (total + weight)
     failure = np.where(found.factors == 1, np.clip(share, 1e-5, 0.9), network.failure_probability)
     return nor.bipartite(

@@ -19,6 +19,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,7 +89,8 @@ def pybmf(python: str, method: str, train: Bits, causes: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
         np.savez(source, X=train)
-        command = [python, "-W", "ignore", str(worker), method, str(causes), source, target]
+        command = [python, "-W", "ignore", str(worker), method, str(causes)]
+        command += [str(source), str(target)]
         subprocess.run(command, check=True)
         with np.load(target) as archive:
             return {
@@ -181,7 +183,7 @@ def pending(data: Path, python: str | None) -> Iterator[tuple[str, Callable[[], 
                 continue
             yield (
                 f"{name} K={causes} seed={seed}: {method}",
-                lambda m=method, p=parts, k=causes, s=seed: run(m, p, k, s, python),
+                partial(run, method, parts, causes, seed, python),
             )
 
 

@@ -16,7 +16,7 @@ import json
 import lzma
 import time
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import _root  # noqa: F401
 from _measure import Machine, earlier, idea_arguments, write
@@ -50,10 +50,10 @@ class Arm:
     what: str
     mp_steps: int = 100
     vi_steps: int = 0
-    step_on: str = "log"
+    step_on: Literal["theta", "log"] = "log"
     learning_rate: float = 0.05
     final_share: float = 0.1
-    graph: dict[str, int] = field(default_factory=lambda: {"n_layers": 3})
+    graph: dict[str, Any] = field(default_factory=lambda: {"n_layers": 3})
 
 
 ARMS = {
@@ -74,9 +74,10 @@ TESTED = ("default", "mean-field")
 
 def load(dataset: str, words: int | None) -> TextData:
     """A data set of the paper or a substitute, or 20 newsgroups from the data folder."""
-    options = {} if words is None else {"max_words": words}
+    options: dict[str, Any] = {} if words is None else {"max_words": words}
     if dataset != NEWSGROUPS:
-        return getattr(datasets, LOADERS[dataset])(**options)
+        loaded: TextData = getattr(datasets, LOADERS[dataset])(**options)
+        return loaded
     folder = data_folder()
     if folder is None or not (folder / NEWSGROUPS_FILE).exists():
         raise SystemExit(f"{NEWSGROUPS_FILE} is not in the folder of --data or NOISYOR_DATA")

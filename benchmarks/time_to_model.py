@@ -99,7 +99,7 @@ def case(options: list[str], place: Path, rounds: int, folder: Path, cold: bool)
     model, page = folder / "model.safetensors", folder / "page.html"
     fit = ["fit", str(place), *options[1:], "--out", str(model), "--force", "--json"]
     report = ["report", str(model), str(place), "--out", str(page), "--force", "--quiet"]
-    runs = {"fit": [], "report": []}
+    runs: dict[str, list[Any]] = {"fit": [], "report": []}
     for number in range(rounds + 1):  # the first makes sure that kernels are there
         for name, command in (("fit", fit), ("report", report)):
             seconds, printed = timed(command)

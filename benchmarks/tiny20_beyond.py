@@ -58,7 +58,7 @@ class Arm:
     final_learning_rate: float | None = 2e-3
     smoothing: float = 1.0
     noise: bool = False
-    graph: dict[str, int] = field(default_factory=dict)
+    graph: dict[str, Any] = field(default_factory=dict)
 
 
 ARMS = {
@@ -108,8 +108,8 @@ def learned(arm: Arm, rows: Observations, threads: int) -> Network:
     if arm.init == "data":
         network = start_from_counts(network, rows)
     elif arm.init == "sampling":
-        method = MeanField(tolerance=1e-4)
-        network = start_by_sampling(network, rows, method, engine=engine, progress=False)
+        sampler = MeanField(tolerance=1e-4)
+        network = start_by_sampling(network, rows, sampler, engine=engine, progress=False)
     else:
         network = initialize(network, arm.init, noise="uniform" if arm.noise else "none")
     phases = ((MaxProduct(polish=3), arm.mp_steps), (MeanField(tolerance=1e-4), arm.steps))

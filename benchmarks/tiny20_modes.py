@@ -45,8 +45,8 @@ def network_of(stored: dict[str, Any]) -> nor.Network:
         len(levels),
         ptr,
         parent,
-        np.arange(n_edges),
-        n_edges + np.arange(n_nodes),
+        np.arange(n_edges, dtype=np.int32),
+        n_edges + np.arange(n_nodes, dtype=np.int32),
         np.concatenate([theta, leak]),
         np.ones(n_edges + n_nodes, dtype=np.bool_),
     )

@@ -120,7 +120,8 @@ def diversity(topics: Topics) -> float:
 
 
 def by_weight(weights: Matrix, n: int = WORDS) -> Topics:
-    return np.argsort(-weights, axis=1, kind="stable")[:, :n].tolist()
+    order: Topics = np.argsort(-weights, axis=1, kind="stable")[:, :n].tolist()
+    return order
 
 
 def by_gain(weights: Matrix, counts: Matrix) -> Topics:

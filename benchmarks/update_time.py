@@ -136,7 +136,12 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
     }
 
 
-def _parts(network, batch, method, state) -> tuple[dict[str, Callable[[], object]], float]:
+def _parts(
+    network: Network,
+    batch: nor.Observations,
+    method: nor.MaxProduct,
+    state: nor.learning.TrainingState,
+) -> tuple[dict[str, Callable[[], object]], float]:
     """The parts of an update on two threads, and the mean number of iterations."""
     inference = BatchInference(network, batch, method, n_threads=2, step=state.step)
     found = inference.max_product()
@@ -182,13 +187,10 @@ def in_own_process(name: str, data: Path, rounds: int, quiet: float | None) -> d
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "problem"
-        for step in (
-            partial(_build_to_file, name, data),
-            partial(_measure_file, name, rounds, quiet),
-        ):
-            with ProcessPoolExecutor(1, mp_context=spawn) as process:
-                result = process.submit(step, file).result()
-    return result
+        with ProcessPoolExecutor(1, mp_context=spawn) as process:
+            process.submit(_build_to_file, name, data, file).result()
+        with ProcessPoolExecutor(1, mp_context=spawn) as process:
+            return process.submit(_measure_file, name, rounds, quiet, file).result()
 
 
 def main() -> None:
@@ -196,13 +198,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="directory of the data files")
     parser.add_argument("--only", nargs="*", help="start of the names of the cases to run")
     given = parser.parse_args()
-    data = data_directory(given.data)
+    data = data_directory(given.data) or Path()
     machine = Machine()
     results: dict[str, Any] = {}
     for name, case in CASES.items():
         if given.only and not name.startswith(tuple(given.only)):
             continue
-        if case.file is not None and (data is None or not (data / case.file).exists()):
+        if case.file is not None and not (data / case.file).exists():
             results[name] = {"skipped": f"{case.file} not found, give --data DIR"}
             print(f"{name}: skipped, {case.file} not found")
             continue

@@ -92,7 +92,7 @@ def _killed(work: Work, known: _Measured, seed: int, in_write: bool, folder: Pat
     for _ in range(int(random.integers(1, 4))):
         last, where, torn = (
             int(random.integers(known.n_writes)),
-            random.integers(3),
+            int(random.integers(3)),
             random.random(),
         )
         worker = os.fork()

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def twice(x):
 def cases(n: int, seed: int) -> Iterator[tuple[Case, Attempt]]:
     """``n`` attempts, of all kinds in turn."""
     expected = explained()
-    kinds = {
+    kinds: dict[str, Callable[[int], Attempt]] = {
         "prefork": lambda seed: partial(_prefork, expected, seed),
         "threads": lambda seed: partial(_threads, expected),
         "kernel cache": lambda seed: partial(_damaged_kernels, seed),
@@ -66,7 +66,8 @@ def cases(n: int, seed: int) -> Iterator[tuple[Case, Attempt]]:
 def explained(n_threads: int = 1, _: int = 0) -> bytes:
     """What every process and thread must answer."""
     found = nor.explain(network(), rows(), engine=get_engine(n_threads=n_threads), progress=False)
-    return found.states.toarray().tobytes()
+    answer: bytes = found.states.toarray().tobytes()
+    return answer
 
 
 def _answers(found: list[bytes], expected: bytes) -> str:
@@ -227,7 +228,11 @@ def _read_only(seed: int, folder: Path) -> str:
         path.chmod(0o777)
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", _IN_CONTAINER, str(folder), *_COMMAND, *chosen],
-        **{"env": environment, "cwd": folder, "capture_output": True, "text": True},
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode == _NO_CONTAINER or done.stderr.startswith("unshare:"):
         return "skipped: no mounts of its own here"
