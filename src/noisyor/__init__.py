@@ -8,8 +8,8 @@
 array([1, 1, 2, 0])
 
 What most people need is here; the rest is in the namespaces ``nor.baselines``, ``nor.data``,
-``nor.datasets``, ``nor.diagnosis``, ``nor.distributed``, ``nor.engines``, ``nor.errors``,
-``nor.estimators``, ``nor.inference``, ``nor.io``, ``nor.learning``, ``nor.metrics``,
+``nor.datasets``, ``nor.distributed``, ``nor.engines``, ``nor.errors``, ``nor.estimators``,
+``nor.explanation``, ``nor.inference``, ``nor.io``, ``nor.learning``, ``nor.metrics``,
 ``nor.model``, ``nor.report``, ``nor.search`` and ``nor.tables``. Names are listed once, in
 ``__init__.pyi``, and imported on first use.
 """

@@ -1,11 +1,11 @@
 from . import baselines as baselines
 from . import data as data
 from . import datasets as datasets
-from . import diagnosis as diagnosis
 from . import distributed as distributed
 from . import engines as engines
 from . import errors as errors
 from . import estimators as estimators
+from . import explanation as explanation
 from . import inference as inference
 from . import io as io
 from . import learning as learning

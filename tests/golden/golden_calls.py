@@ -521,8 +521,8 @@ def deconvolve_jointly() -> dict[str, Any]:
 @call
 def ranked_causes() -> dict[str, Any]:
     network, row = sharp_network(), nor.Observations.of(with_gaps(table())[3:4])
-    ranking = nor.diagnosis.differential(network, row, method="exact")
-    asked = nor.diagnosis.interview(network, row, method="exact")
+    ranking = nor.explanation.rank_causes(network, row, method="exact")
+    asked = nor.explanation.next_question(network, row, method="exact")
     return {
         "causes": [(cause.index, cause.probability, cause.base) for cause in ranking.causes],
         "questions": [(one.index, one.gain, one.probability) for one in asked.questions],
@@ -534,7 +534,7 @@ def ranked_causes() -> dict[str, Any]:
 def attribution() -> dict[str, Any]:
     network, X = deep_network(), table(15, 18, 5)
     states = nor.explain(network, X, nor.MaxProduct(temperature=0.0)).states
-    found = nor.diagnosis.attribute_findings(network, X, states)
+    found = nor.explanation.attribute_findings(network, X, states)
     return {"leak": found.leak, "own": found.own.toarray(), "above": found.above.toarray()}
 
 

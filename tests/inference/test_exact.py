@@ -47,4 +47,4 @@ def test_a_row_that_is_impossible(network):
         enumerate_posterior(never, np.array([[0, 0, 0, 0], [1, 0, 0, 0]]))
     row = nor.Observations.of(np.array([[1, 0, 0, 0]]))
     with pytest.raises(InvalidDataError, match="row 0 has probability 0"):
-        nor.diagnosis.differential(never, row, method="exact")
+        nor.explanation.rank_causes(never, row, method="exact")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor.diagnosis.attribution import attribute_findings
+from noisyor.explanation.attribution import attribute_findings
 from noisyor.model.labels import hidden_names
 from noisyor.report.explorer import Caps, cause_names, explorer_data, reach_of
 from noisyor.report.quality import explain_rows

@@ -9,7 +9,7 @@ file ``hp.obo``, findings are shown by name.
 import sys
 
 import noisyor_hpo
-from noisyor.diagnosis import Differential, diagnose
+from noisyor.explanation import CauseRanking, named_evidence, rank_causes
 
 PRESENT = {
     "HP:0001166": "Arachnodactyly",
@@ -29,12 +29,15 @@ def main(ontology: str | None = None) -> None:
     network = noisyor_hpo.disease_network(noisyor_hpo.read_annotations(), finding_names=names)
     print(f"{network.n_hidden:,} diseases, {network.n_visible:,} findings")
     present, absent = ([names[term] for term in terms] for terms in (PRESENT, ABSENT))
-    show("Three findings", diagnose(network, present, absent, top=5))
+    show("Three findings", rank_causes(network, named_evidence(network, present, absent), top=5))
     more = [*present, names.get(ANEURYSM, ANEURYSM)]
-    show("... and aortic root aneurysm", diagnose(network, more, absent, top=5))
+    show(
+        "... and aortic root aneurysm",
+        rank_causes(network, named_evidence(network, more, absent), top=5),
+    )
 
 
-def show(title: str, result: Differential) -> None:
+def show(title: str, result: CauseRanking) -> None:
     """Print ranked causes with their probabilities, errors and explained findings."""
     print(f"\n{title} ({result.method})")
     for cause in result.causes:

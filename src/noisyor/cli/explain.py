@@ -26,8 +26,8 @@ from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
     from noisyor.data.observations import Observations
-    from noisyor.diagnosis.counterfactual import Counterfactual
-    from noisyor.diagnosis.ranking import Differential
+    from noisyor.explanation.counterfactual import Counterfactual
+    from noisyor.explanation.ranking import CauseRanking
     from noisyor.io.model_file import SavedModel
     from noisyor.model.graph import Network
 
@@ -109,9 +109,8 @@ def explain(
     if data is None and rows is not None:
         raise InvalidSettingError("--rows chooses rows of DATA, and there is no DATA")
 
-    from noisyor.diagnosis.counterfactual import what_if as suppose
-    from noisyor.diagnosis.findings import find_visible
-    from noisyor.diagnosis.ranking import differential
+    from noisyor.explanation.counterfactual import what_if as suppose
+    from noisyor.explanation.ranking import find_visible, rank_causes
     from noisyor.io.model_file import load_model
 
     saved = load_model(model)
@@ -131,7 +130,7 @@ def explain(
     records, found = [], False
     for number, label in enumerate(labels):
         row = chosen.take([number])
-        result = differential(network, row, **options)
+        result = rank_causes(network, row, **options)
         others = _others(network, row, top, seed, options["engine"])
         changes = [
             change
@@ -152,7 +151,7 @@ def explain(
 
 def _evidence(network: Network, observe: tuple[str, ...], absent: tuple[str, ...]) -> Observations:
     from noisyor.data.observations import Observations
-    from noisyor.diagnosis.findings import find_visible
+    from noisyor.explanation.ranking import find_visible
 
     def indices(texts: tuple[str, ...]) -> list[int]:
         names = network.visible_names or ()
@@ -223,7 +222,7 @@ def _text(
     network: Network,
     label: str,
     row: Observations,
-    result: Differential,
+    result: CauseRanking,
     others: list[tuple[str, float]],
     changes: list[Counterfactual],
 ) -> list[str]:
@@ -268,7 +267,7 @@ def _record(
     network: Network,
     label: str,
     row: Observations,
-    result: Differential,
+    result: CauseRanking,
     others: list[tuple[str, float]],
     changes: list[Counterfactual],
 ) -> dict[str, Any]:

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.kinds import Kind
-from noisyor.diagnosis.attribution import Chains
-from noisyor.diagnosis.outlook import Interviewer
+from noisyor.explanation.attribution import Chains
+from noisyor.explanation.interview import Interview
 from noisyor.model.graph import Network
 from noisyor.model.labels import hidden_names, visible_label
 from noisyor.report.health import rank_within, success_matrix
@@ -174,7 +174,7 @@ def _usual(network: Network, explained: ExplainedRows | None) -> list[float]:
         seen = explained.observations
         known = seen.n_rows - np.bincount(seen.missing_columns, minlength=seen.n_visible)
         return _rounded(seen.column_counts() / np.maximum(known, 1))
-    return _rounded(Interviewer(network).base)
+    return _rounded(Interview(network).base)
 
 
 def _kept_edges(

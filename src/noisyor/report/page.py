@@ -15,9 +15,9 @@ from noisyor._util.paths import (
     write_text,
 )
 from noisyor._version import __version__
-from noisyor.diagnosis.attribution import attribute_findings
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
+from noisyor.explanation.attribution import attribute_findings
 from noisyor.io.provenance import metrics_of
 from noisyor.report.explorer import (
     Caps,

@@ -9,10 +9,10 @@ import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
-from noisyor.diagnosis.counterfactual import cause_shifts
-from noisyor.diagnosis.findings import find_visible
-from noisyor.diagnosis.outlook import Interview, Interviewer
 from noisyor.engines.registry import get_engine
+from noisyor.explanation.counterfactual import cause_shifts
+from noisyor.explanation.interview import Interview, NextQuestion
+from noisyor.explanation.ranking import find_visible
 from noisyor.model.labels import hidden_names, visible_label
 from noisyor.report.inputs import Model
 from noisyor.report.words import headline, words_of
@@ -34,14 +34,14 @@ class NetworkSubject:
         self.model, self.network = model, network
         # Requests run beside each other; each of them takes one thread.
         engine = get_engine("auto", n_threads=1)
-        self._interviewer = Interviewer(network, n_samples=_CHAINS, engine=engine)
+        self._interview = Interview(network, n_samples=_CHAINS, engine=engine)
         self._names = [visible_label(network, i) for i in range(network.n_visible)]
         self._folded = [name.casefold() for name in self._names]
         self._remembered = lru_cache(REMEMBERED)(self._ask)
         self._remembered_chances = lru_cache(REMEMBERED)(self._chances)
         # The first answer loads compiled code; nobody should wait for that.
-        common = Findings((int(np.argmax(self._interviewer.base)),), ())
-        self._interviewer.ask(self._row(common), method="sweeps")
+        common = Findings((int(np.argmax(self._interview.base)),), ())
+        self._interview.next_question(self._row(common), method="sweeps")
 
     def about(self) -> Answer:
         """What the model is."""
@@ -64,25 +64,24 @@ class NetworkSubject:
 
     def find(self, finding: str | int) -> int:
         """Number of a finding."""
-        if isinstance(finding, str):
-            return find_visible(self.network, finding)
-        return self.network.visible_index(finding)
+        return find_visible(self.network, finding)
 
     def complete(self, text: str, limit: int) -> list[Answer]:
         """Findings whose names hold a text."""
         return [
             {**self._named(i), "hint": ""}
-            for i in matches(self._folded, text, limit, self._interviewer.base)
+            for i in matches(self._folded, text, limit, self._interview.base)
         ]
 
     def explain(self, findings: Findings, top: int) -> Answer:
         """Causes, likely findings and questions."""
         found = self._remembered(findings)
+        ranking = found.ranking
         return {
             "present": [self._named(i) for i in findings.present],
             "absent": [self._named(i) for i in findings.absent],
-            "method": found.method,
-            "exact": found.exact,
+            "method": ranking.method,
+            "exact": ranking.exact,
             "causes": [
                 {
                     "id": cause.index,
@@ -95,9 +94,9 @@ class NetworkSubject:
                     ],
                     "against": [],
                 }
-                for cause in found.causes[:top]
+                for cause in ranking.causes[:top]
             ],
-            "unexplained": list(found.unexplained),
+            "unexplained": list(ranking.unexplained),
             "likely": [
                 {**self._named(one.index), "probability": one.probability, "base": one.base}
                 for one in found.likely[:top]
@@ -144,11 +143,11 @@ class NetworkSubject:
             )
         return {"finding": self._named(finding), "now": now, "changes": changes}
 
-    def _ask(self, findings: Findings) -> Interview:
-        return self._interviewer.ask(self._row(findings), top=MOST_LISTED)
+    def _ask(self, findings: Findings) -> NextQuestion:
+        return self._interview.next_question(self._row(findings), top=MOST_LISTED)
 
     def _chances(self, findings: Findings) -> FloatArray:
-        return self._interviewer.probability(self._row(findings))
+        return self._interview.cause_probability(self._row(findings))
 
     def _row(self, findings: Findings) -> Observations:
         return Observations.from_evidence(

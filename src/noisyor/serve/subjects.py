@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from noisyor.diagnosis.findings import FindingState
+from noisyor.explanation.ranking import FindingState
 
 __all__ = ["MOST_LISTED", "REMEMBERED", "Answer", "Findings", "Subject", "matches"]
 

@@ -36,7 +36,7 @@ class RunnerOptions:
     Attributes
     ----------
     annotations, ontology : files as in `noisyor diagnose`; relative ones are in the input folder.
-    prior : as in `noisyor.diagnosis.rank_diseases`.
+    prior : as in `noisyor_hpo.rank_diseases`.
     omim_only : rank the diseases of OMIM only.
     top : diseases to hand over for each patient. PhEval looks each of them up in a table of many
         thousand rows, so that all of them would take minutes.

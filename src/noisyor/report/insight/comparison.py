@@ -15,9 +15,9 @@ from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.numerics import standard_error_of_mean
 from noisyor._util.paths import check_folder, make_folder, write_text
 from noisyor._version import __version__
-from noisyor.diagnosis.attribution import attribute_findings
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
+from noisyor.explanation.attribution import attribute_findings
 from noisyor.inference.sampling import evidence_bound
 from noisyor.model.forward import prior_marginals
 from noisyor.model.layout import ConvolutionalLayout

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from noisyor.diagnosis.attribution import Chains
+from noisyor.explanation.attribution import Chains
 from noisyor.model.forward import prior_marginals
 from noisyor.model.graph import Network
 from noisyor.model.labels import one_of

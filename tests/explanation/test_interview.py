@@ -8,9 +8,9 @@ from random_networks import random_network
 
 import noisyor as nor
 from noisyor.data.observations import Observations
-from noisyor.diagnosis.findings import with_finding
-from noisyor.diagnosis.outlook import interview
 from noisyor.errors import InvalidDataError
+from noisyor.explanation.interview import next_question
+from noisyor.explanation.ranking import with_finding
 from noisyor.inference.exact import enumerate_posterior, hidden_configurations, log_joint_table
 from noisyor.model.forward import visible_probability
 
@@ -57,8 +57,8 @@ def test_chances_are_those_of_enumeration_where_unknown_causes_have_no_parents(s
             noise_probability=0.05,
         )
     row = evidence_of(network, seed)
-    found = interview(network, row, top=network.n_visible)
-    assert found.exact
+    found = next_question(network, row, top=network.n_visible)
+    assert found.ranking.exact
     assert found.likely
     for finding in found.likely:
         assert finding.probability == pytest.approx(chance_of(network, row, finding.index))
@@ -68,15 +68,15 @@ def test_chances_are_those_of_enumeration_where_unknown_causes_have_no_parents(s
     assert chances == sorted(chances, reverse=True)
 
 
-def test_layers_come_close(deep):
+def test_two_layers_come_close(deep):
     row = Observations.from_evidence(6, [0], [4])
-    for finding in interview(deep, row).likely:
+    for finding in next_question(deep, row).likely:
         assert finding.probability == pytest.approx(chance_of(deep, row, finding.index), abs=0.01)
 
 
 def test_the_best_question_is_that_of_enumeration(clinic):
     row = Observations.from_evidence(6, [0, 1])
-    questions = interview(clinic, row).questions
+    questions = next_question(clinic, row).questions
     expected = {i: gain_of(clinic, row, i) for i in (2, 3, 4, 5)}
     assert questions[0].index == max(expected, key=expected.__getitem__)
     # Every cause has a finding above, so that all causes are asked about.
@@ -89,16 +89,16 @@ def test_the_best_question_is_that_of_enumeration(clinic):
 
 
 def test_nothing_known(clinic):
-    found = interview(clinic, Observations.from_evidence(6))
-    assert [cause.name for cause in found.causes] == ["cold", "flu", "asthma", "measles"]
-    assert all(cause.probability == cause.base for cause in found.causes)
+    found = next_question(clinic, Observations.from_evidence(6))
+    assert [cause.name for cause in found.ranking.causes] == ["cold", "flu", "asthma", "measles"]
+    assert all(cause.probability == cause.base for cause in found.ranking.causes)
     assert found.likely[0].name == "fever"
     gain = gain_of(clinic, Observations.from_evidence(6), found.questions[0].index)
     assert found.questions[0].gain == pytest.approx(gain, rel=0.35)
 
 
 def test_known_findings_are_neither_likely_nor_asked_for(clinic):
-    found = interview(clinic, Observations.from_evidence(6, [0], [3]))
+    found = next_question(clinic, Observations.from_evidence(6, [0], [3]))
     assert {0, 3}.isdisjoint(finding.index for finding in found.likely)
     assert {0, 3}.isdisjoint(question.index for question in found.questions)
     assert found.visible[[0, 3]].tolist() == [1.0, 0.0]
@@ -106,11 +106,11 @@ def test_known_findings_are_neither_likely_nor_asked_for(clinic):
 
 def test_a_finding_without_causes_is_left_unexplained():
     network = nor.from_edges(2, 1, [(0, 0)], noise_probability=0.1)
-    found = interview(network, Observations.from_evidence(2, [1]))
-    assert found.unexplained == ("column 1",)
-    assert found.causes[0].probability == found.causes[0].base
+    found = next_question(network, Observations.from_evidence(2, [1]))
+    assert found.ranking.unexplained == ("column 1",)
+    assert found.ranking.causes[0].probability == found.ranking.causes[0].base
 
 
 def test_one_row_at_a_time(clinic):
-    with pytest.raises(InvalidDataError, match="about one row, got 2"):
-        interview(clinic, Observations.of(np.zeros((2, 6))))
+    with pytest.raises(InvalidDataError, match="one row at a time, got 2"):
+        next_question(clinic, Observations.of(np.zeros((2, 6))))

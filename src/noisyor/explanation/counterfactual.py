@@ -1,4 +1,4 @@
-"""What if: how the probabilities of the causes shift if one finding were known otherwise."""
+"""Counterfactuals: how the posterior of the causes shifts if one finding had another state."""
 
 from __future__ import annotations
 
@@ -8,36 +8,38 @@ import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
-from noisyor.diagnosis.belief import RankingMethod
-from noisyor.diagnosis.findings import (
+from noisyor.engines.contract import EngineLike
+from noisyor.explanation.ranking import (
+    CauseRanking,
     FindingState,
+    RankingMethod,
+    find_visible,
     present_findings,
+    rank_causes,
     state_of_finding,
     with_finding,
 )
-from noisyor.diagnosis.ranking import Differential, differential
-from noisyor.engines.contract import EngineLike
 from noisyor.model.graph import Network
 from noisyor.model.labels import hidden_label, visible_label
 
 __all__ = ["CauseShift", "Counterfactual", "cause_shifts", "what_if"]
 
-_SMALLEST_SHIFT = 0.01
-_FAINT_THETA = 0.05
+_MIN_SHIFT = 0.01
+_MIN_THETA = 0.05
 
 
 @dataclass(frozen=True)
 class CauseShift:
     """A cause whose probability shifts.
 
-    ``explained_away_by`` names a cause that explains it away, or is "".
+    ``explained_away_by`` is the name of the cause that explains it away, or "".
 
     Examples
     --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
     >>> row = nor.Observations.from_evidence(2, present=[0])
-    >>> present, absent = nor.diagnosis.what_if(network, row, 1)
+    >>> present, absent = nor.explanation.what_if(network, row, 1)
     >>> shift = absent.shifts[0]
     >>> shift.name, shift.after < shift.before
     ('cause 0', True)
@@ -52,14 +54,14 @@ class CauseShift:
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """What happens to the causes if one finding were known otherwise.
+    """The causes whose probabilities shift if one finding had another state.
 
     Examples
     --------
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
     >>> row = nor.Observations.from_evidence(2, present=[0])
-    >>> present, absent = nor.diagnosis.what_if(network, row, 1)
+    >>> present, absent = nor.explanation.what_if(network, row, 1)
     >>> absent.finding, absent.before, absent.after
     ('column 1', 'unknown', 'absent')
     """
@@ -73,9 +75,9 @@ class Counterfactual:
 def what_if(
     network: Network,
     row: Observations,
-    finding: int,
+    finding: str | int,
     *,
-    before: Differential | None = None,
+    before: CauseRanking | None = None,
     max_causes: int = 8,
     top: int = 10,
     method: RankingMethod = "auto",
@@ -83,18 +85,17 @@ def what_if(
     seed: int = 0,
     engine: EngineLike = "auto",
 ) -> list[Counterfactual]:
-    """What the causes of a row would be if one finding were known otherwise.
+    """Compute how the causes of a row would shift if one finding had another state.
 
-    A finding that is not known is supposed present and absent; one that is known is forgotten, and
-    supposed the other way round.
+    Each of the two other states among present, absent and unknown is tried.
 
     Parameters
     ----------
-    network, row : as in `differential`.
-    finding : index of a visible node.
-    before : the differential of the row, if it is at hand.
+    network, row : as in `rank_causes`.
+    finding : name or index of a visible node.
+    before : ranking of the row, if it is already known.
     max_causes : number of causes to list.
-    top, method, n_samples, seed, engine : as in `differential`.
+    top, method, n_samples, seed, engine : as in `rank_causes`.
 
     Examples
     --------
@@ -102,13 +103,13 @@ def what_if(
     >>> network = nor.bipartite(
     ...     2, 2, failure_probability=[[0.1, 0.99], [0.1, 0.1]], prior_probability=[0.2, 0.05])
     >>> row = nor.Observations.from_evidence(2, present=[0])
-    >>> present, absent = nor.diagnosis.what_if(network, row, 1)
+    >>> present, absent = nor.explanation.what_if(network, row, 1)
     >>> [(shift.name, shift.explained_away_by) for shift in present.shifts]
     [('cause 1', ''), ('cause 0', 'cause 1')]
     """
 
-    def ranked(evidence: Observations) -> Differential:
-        return differential(
+    def ranked(evidence: Observations) -> CauseRanking:
+        return rank_causes(
             network,
             evidence,
             top=top,
@@ -120,18 +121,19 @@ def what_if(
 
     if before is None:
         before = ranked(row)
-    now = state_of_finding(row, finding)
+    index = find_visible(network, finding)
+    now = state_of_finding(row, index)
     every: tuple[FindingState, ...] = ("unknown", "present", "absent")
     found = []
     for after in every:
         if after == now:
             continue
-        other = ranked(with_finding(row, finding, after))
-        rivalry = after == "present"  # a finding that is forgotten explains nothing away
+        other = ranked(with_finding(row, index, after))
+        rivalry = after == "present"  # only a present finding can explain causes away
         shifts = cause_shifts(
             network, row, before.probability, other.probability, max_causes, rivalry
         )
-        found.append(Counterfactual(visible_label(network, finding), now, after, shifts))
+        found.append(Counterfactual(visible_label(network, index), now, after, shifts))
     return found
 
 
@@ -143,14 +145,14 @@ def cause_shifts(
     max_causes: int = 8,
     rivalry: bool = False,
 ) -> tuple[CauseShift, ...]:
-    """Causes whose probability (n_hidden,) shifts, the largest shift first.
+    """List the causes whose probability (n_hidden,) shifts, the largest shift first.
 
-    With ``rivalry``, causes that fall are said to be explained away by one that rises and can bring
-    about the same present findings of the row.
+    With ``rivalry``, a cause that falls is explained away by the cause that rises most and can
+    cause one of the same present findings of the row.
     """
     change = after - before
     order = np.argsort(-np.abs(change), kind="stable")[:max_causes]
-    order = order[np.abs(change[order]) >= _SMALLEST_SHIFT]
+    order = order[np.abs(change[order]) >= _MIN_SHIFT]
     reach = {int(k): _findings_below(network, row, int(k)) for k in order}
     result = []
     for k in order.tolist():
@@ -164,7 +166,7 @@ def cause_shifts(
 
 
 def _findings_below(network: Network, row: Observations, cause: int) -> set[int]:
-    """Present findings that a cause can bring about, itself or through others."""
+    """Return the present findings that a cause can switch on, directly or through others."""
     present = set(present_findings(row).tolist())
     ptr, edges = network.outgoing
     found: set[int] = set()
@@ -172,7 +174,7 @@ def _findings_below(network: Network, row: Observations, cause: int) -> set[int]
     while waiting:
         k = waiting.pop()
         for edge in edges[ptr[k] : ptr[k + 1]].tolist():
-            if network.theta[network.param[edge]] < _FAINT_THETA:
+            if network.theta[network.param[edge]] < _MIN_THETA:
                 continue
             child = int(network.edge_child[edge])
             if child in present:

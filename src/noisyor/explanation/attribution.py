@@ -1,9 +1,9 @@
-"""Who explains what: how much of each active visible node is due to each hidden node.
+"""Attribute active visible nodes to the hidden nodes that explain them.
 
 In a configuration of hidden states an active node is due to its active parents and to its leak in
 proportion to theta: with parents of theta 2 and 1 and a leak of theta 1, half of it is due to the
 first parent. What is due to a hidden node is passed on to that node's own parents in the same way.
-This is the one definition; explanations of a row and reports of many rows both use it.
+Explanations of one row and reports of many rows both use this definition.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from noisyor.model.graph import Network
 __all__ = ["Attribution", "Chains", "attribute_findings"]
 
 _BLOCK_EDGES = 4_000_000
-_NOBODY = -1
+_NONE = -1
 
 
 class Chains(NamedTuple):
     """The hidden nodes that explain each cell, one entry per cell and hidden node.
 
-    ``row``, ``visible``, ``hidden`` (n_entries,), sorted by row and visible; ``direct`` tells
-    whether the hidden node is the visible's own parent, not one further up. ``unexplained``
-    (n_rows,) counts the active visibles of each row that are left to noise.
+    ``row``, ``visible``, ``hidden`` (n_entries,), sorted by row and visible; ``direct`` says
+    whether the hidden node is a parent of the visible node rather than a further ancestor.
+    ``unexplained`` (n_rows,) counts the active visible nodes of each row that are due to noise.
 
     >>> import numpy as np
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 1, failure_probability=0.1)
-    >>> found = nor.diagnosis.attribute_findings(network, np.ones((1, 2)), np.ones((1, 1)))
+    >>> found = nor.explanation.attribute_findings(network, np.ones((1, 2)), np.ones((1, 1)))
     >>> found.chains().explained_share
     1.0
     """
@@ -50,7 +50,7 @@ class Chains(NamedTuple):
 
     @property
     def explained_share(self) -> float:
-        """Share of the active visibles that have a cause, NaN if none is active."""
+        """Share of the active visible nodes that have a cause; NaN if none is active."""
         caused = int(self.direct.sum())
         total = caused + int(self.unexplained.sum())
         return caused / total if total else float("nan")
@@ -75,7 +75,7 @@ class Attribution:
     >>> import numpy as np
     >>> import noisyor as nor
     >>> network = nor.bipartite(2, 1, failure_probability=0.1)
-    >>> found = nor.diagnosis.attribute_findings(network, np.eye(2), np.ones((2, 1)))
+    >>> found = nor.explanation.attribute_findings(network, np.eye(2), np.ones((2, 1)))
     >>> found.row.tolist(), found.visible.tolist()
     ([0, 1], [0, 1])
     """
@@ -92,7 +92,7 @@ class Attribution:
     n_hidden: int
 
     def shares(self) -> sp.csr_array:
-        """Share of each cell due to each hidden node, by itself or through others.
+        """Return the share of each cell due to each hidden node, directly or through others.
 
         Sparse (n_cells, n_hidden). A hidden node takes credit for what its children explain, so
         only shares within one layer, with those of the leaks, add up to one.
@@ -108,20 +108,20 @@ class Attribution:
         )
 
     def chains(self) -> Chains:
-        """The cause of each cell, and the cause of that cause, to the top.
+        """Return the cause of each cell, the cause of that cause, and so on to the roots.
 
         The cause of a node is the parent with the largest share, unless the share of the leak is
-        at least as large; of equal shares that of the lower number counts.
+        at least as large. Among equal shares the parent with the lower index is taken.
         """
         cause, further = _largest(self.own, self.leak), _largest(self.above, self.active_leak)
-        unexplained = np.bincount(self.row[cause == _NOBODY], minlength=self.n_rows)
-        cell, parts = np.flatnonzero(cause != _NOBODY), []
+        unexplained = np.bincount(self.row[cause == _NONE], minlength=self.n_rows)
+        cell, parts = np.flatnonzero(cause != _NONE), []
         direct = True
         while len(cell):
-            place = cause[cell]
-            parts.append((cell, self.active_hidden[place], np.full(len(cell), direct)))
-            cause[cell], direct = further[place], False
-            cell = cell[cause[cell] != _NOBODY]
+            active = cause[cell]
+            parts.append((cell, self.active_hidden[active], np.full(len(cell), direct)))
+            cause[cell], direct = further[active], False
+            cell = cell[cause[cell] != _NONE]
         if not parts:
             empty = np.empty(0, dtype=np.int64)
             return Chains(empty, empty, empty, np.empty(0, dtype=np.bool_), unexplained)
@@ -132,7 +132,7 @@ class Attribution:
 
 
 def attribute_findings(network: Network, X: Any, states: Any) -> Attribution:
-    """Shares of all active visible nodes, given the hidden states of each row.
+    """Attribute all active visible nodes, given the hidden states of each row.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def attribute_findings(network: Network, X: Any, states: Any) -> Attribution:
     >>> import noisyor as nor
     >>> network = nor.bipartite(
     ...     1, 2, failure_probability=[[0.25], [0.5]], noise_probability=0.5)
-    >>> found = nor.diagnosis.attribute_findings(network, np.array([[1]]), [[1, 1]])
+    >>> found = nor.explanation.attribute_findings(network, np.array([[1]]), [[1, 1]])
     >>> found.shares().toarray().round(2).tolist(), found.leak.round(2).tolist()
     ([[0.5, 0.25]], [0.25])
     >>> found.chains().hidden.tolist()
@@ -185,10 +185,10 @@ def attribute_findings(network: Network, X: Any, states: Any) -> Attribution:
 def _due(
     network: Network, row: LongArray, node: LongArray, keys: LongArray
 ) -> tuple[sp.csr_array, FloatArray]:
-    """Shares of active nodes due to their active parents, sparse (n, n_active), and their leaks."""
+    """Return the shares of active nodes due to active parents, sparse (n, n_active), and leaks."""
     begin, end = network.child_ptr[node], network.child_ptr[node + 1]
     ends = np.cumsum(end - begin)
-    theta, place, counts = [], [], []
+    theta, active, counts = [], [], []
     first = 0
     while first < len(row):  # dense networks have far more edges than active ones
         budget = (ends[first - 1] if first else 0) + _BLOCK_EDGES
@@ -196,27 +196,27 @@ def _due(
         block = slice(first, last)
         found = _active_edges(network, row[block], begin[block], end[block], keys)
         theta.append(network.theta[network.param[found.edge]])
-        place.append(found.place)
+        active.append(found.active)
         counts.append(found.counts)
         first = last
     n_active = len(keys)
     ptr = np.r_[0, np.cumsum(np.concatenate(counts))] if counts else np.zeros(1, np.int64)
     parts = sp.csr_array(
-        (_joined(theta, np.float64), _joined(place, np.int64), ptr), shape=(len(row), n_active)
+        (_joined(theta, np.float64), _joined(active, np.int64), ptr), shape=(len(row), n_active)
     )
     leak = network.theta[network.leak_param[node]]
     whole = leak + np.asarray(parts.sum(axis=1)).ravel()
-    # A node without any theta cannot be on; its leak takes the blame.
+    # A node without any theta cannot be on; it is attributed to its leak.
     scale = np.divide(1.0, whole, out=np.zeros_like(whole), where=whole > 0)
     parts.data *= np.repeat(scale, np.diff(parts.indptr))
     return parts, np.where(whole > 0, leak * scale, 1.0)
 
 
 class _ActiveEdges(NamedTuple):
-    """Edges from active parents, node by node: the edge, the parent's place, and their number."""
+    """Edges from active parents, node by node: edge, index of the active parent, and counts."""
 
     edge: LongArray
-    place: LongArray
+    active: LongArray
     counts: LongArray
 
 
@@ -227,16 +227,16 @@ def _active_edges(
     entry = np.repeat(np.arange(len(row)), counts)
     edge = np.arange(counts.sum()) + np.repeat(begin - np.cumsum(counts) + counts, counts)
     wanted = row[entry] * network.n_hidden + network.parent[edge]
-    place = np.searchsorted(keys, wanted)
-    active = np.zeros(len(wanted), dtype=np.bool_)
-    inside = place < len(keys)
-    active[inside] = keys[place[inside]] == wanted[inside]
-    return _ActiveEdges(edge[active], place[active], np.bincount(entry[active], minlength=len(row)))
+    index = np.searchsorted(keys, wanted)
+    found = np.zeros(len(wanted), dtype=np.bool_)
+    inside = index < len(keys)
+    found[inside] = keys[index[inside]] == wanted[inside]
+    return _ActiveEdges(edge[found], index[found], np.bincount(entry[found], minlength=len(row)))
 
 
 def _largest(shares: sp.csr_array, leak: FloatArray) -> LongArray:
-    """Column of the largest share in each row, or nobody if that of the leak is as large."""
-    result = np.full(shares.shape[0], _NOBODY, dtype=np.int64)
+    """Return the column of the largest share of each row, or -1 if the leak's is as large."""
+    result = np.full(shares.shape[0], _NONE, dtype=np.int64)
     entry = np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr))
     order = np.lexsort((-shares.indices, shares.data, entry))  # the last of each row is the largest
     last = np.flatnonzero(np.diff(entry[order], append=shares.shape[0]))

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from random_networks import random_network
 
 import noisyor as nor
-from noisyor.diagnosis import attribution
-from noisyor.diagnosis.attribution import attribute_findings
-from noisyor.diagnosis.ranking import differential
 from noisyor.errors import InvalidDataError
+from noisyor.explanation import attribution
+from noisyor.explanation.attribution import attribute_findings
+from noisyor.explanation.ranking import rank_causes
 from noisyor.report.inputs import Model, Rows
 from noisyor.report.page import model_page
 
@@ -136,7 +136,7 @@ def test_states_of_another_shape():
 
 
 def test_the_report_and_the_explanation_of_a_row_agree():
-    """Two causes share a finding; page and differential put it down to the same one."""
+    """Two causes share a finding; page and rank_causes put it down to the same one."""
     network = nor.bipartite(
         4,
         2,
@@ -145,7 +145,7 @@ def test_the_report_and_the_explanation_of_a_row_agree():
         noise_probability=1e-4,
     )
     rows = nor.Observations.of(np.ones((1, 4)))
-    found = differential(network, rows)
+    found = rank_causes(network, rows)
     assert found.best == (0, 1)
     share = np.zeros((2, 4))
     for cause in found.causes:

@@ -1,8 +1,7 @@
 import pytest
 
 from noisyor.data.observations import Observations
-from noisyor.diagnosis.counterfactual import what_if
-from noisyor.diagnosis.findings import find_visible
+from noisyor.explanation.counterfactual import what_if
 from noisyor.inference.exact import enumerate_posterior
 
 
@@ -11,7 +10,7 @@ def row(present=(), absent=(), n_visible=6) -> Observations:
 
 
 def test_explaining_away(clinic):
-    present, absent = what_if(clinic, row([0, 1]), find_visible(clinic, "rash"))
+    present, absent = what_if(clinic, row([0, 1]), "rash")
     assert (present.before, present.after) == ("unknown", "present")
     assert (absent.before, absent.after) == ("unknown", "absent")
     shifts = {shift.name: shift for shift in present.shifts}

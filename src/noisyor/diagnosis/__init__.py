@@ -1,5 +1,0 @@
-"""Ranked causes in words, who explains what, what if."""
-
-import lazy_loader as lazy
-
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -1,0 +1,16 @@
+from .attribution import Attribution as Attribution
+from .attribution import attribute_findings as attribute_findings
+from .counterfactual import CauseShift as CauseShift
+from .counterfactual import Counterfactual as Counterfactual
+from .counterfactual import what_if as what_if
+from .interview import Interview as Interview
+from .interview import LikelyFinding as LikelyFinding
+from .interview import NextQuestion as NextQuestion
+from .interview import Question as Question
+from .interview import next_question as next_question
+from .ranking import Cause as Cause
+from .ranking import CauseRanking as CauseRanking
+from .ranking import ExplainedFinding as ExplainedFinding
+from .ranking import find_visible as find_visible
+from .ranking import named_evidence as named_evidence
+from .ranking import rank_causes as rank_causes

@@ -1,0 +1,509 @@
+"""Rank the causes of one row by their posterior probability, with what each of them explains.
+
+Only causes above something observed matter, so the row is reduced to a subnetwork first. Its
+posterior is enumerated where that is cheap and estimated by sampling elsewhere; every result says
+which. Observed and unobserved visible nodes are called findings: a finding is present, absent or
+unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from noisyor._util.arrays import BinaryArray, FloatArray, LongArray
+from noisyor._util.validation import check_choice, check_count, check_seed
+from noisyor.data.columns import suggest
+from noisyor.data.observations import Observations
+from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
+from noisyor.engines.registry import Runner
+from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.explanation.attribution import attribute_findings
+from noisyor.inference.exact import (
+    MAX_HIDDEN,
+    check_possible,
+    hidden_configurations,
+    log_joint_table,
+)
+from noisyor.inference.sampling import find_starts, marginals
+from noisyor.model.forward import prior_marginals
+from noisyor.model.graph import Network
+from noisyor.model.labels import hidden_label, visible_label
+from noisyor.model.subnetwork import Subnetwork, relevant_subnetwork
+
+__all__ = [
+    "Cause",
+    "CausePosterior",
+    "CauseRanking",
+    "ExplainedFinding",
+    "FindingState",
+    "RankingMethod",
+    "cause_posterior",
+    "describe_causes",
+    "find_visible",
+    "is_enumerable",
+    "named_evidence",
+    "present_findings",
+    "rank_causes",
+    "state_of_finding",
+    "with_finding",
+]
+
+FindingState = Literal["present", "absent", "unknown"]
+RankingMethod = Literal["auto", "exact", "chains", "samples", "sweeps"]
+_METHODS: tuple[RankingMethod, ...] = ("auto", "exact", "chains", "samples", "sweeps")
+_METHOD_NAMES = {
+    "chains": "sampling chains, with standard errors",
+    "samples": "perturb-and-max-product samples",
+}
+
+_MAX_ENUMERATED_CAUSES = 14
+_MAX_TABLE_CELLS = 4_000_000
+_MAX_WEIGHTED_STATES = 200
+_N_STARTS = 16  # explanations that chains start from, and that findings are attributed by
+_BURN_IN_SWEEPS = 4
+_N_KEPT_SWEEPS, _THINNING = 4, 2  # consecutive sweeps are strongly correlated
+_WEIGHT_OF_BEST = 0.01  # so that causes of the best explanation always explain something
+_MIN_SHARE = 0.05  # smaller shares of a finding are not listed
+
+
+@dataclass(frozen=True)
+class ExplainedFinding:
+    """A present finding, and the share of it that is due to a cause when that cause is on.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
+    >>> row = nor.Observations.from_evidence(2, present=[0])
+    >>> cause = nor.explanation.rank_causes(network, row).causes[0]
+    >>> [(item.name, item.share > 0.9) for item in cause.explains]
+    [('column 0', True)]
+    """
+
+    index: int
+    name: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause of a row.
+
+    Attributes
+    ----------
+    index, name : hidden node.
+    probability : posterior given the row.
+    error : standard error of the probability, 0 if exact, None if unknown.
+    base : probability when nothing is observed.
+    in_best : whether the cause belongs to the most likely explanation.
+    explains : present findings, the largest share first.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
+    >>> row = nor.Observations.from_evidence(2, present=[0])
+    >>> cause = nor.explanation.rank_causes(network, row).causes[0]
+    >>> cause.name, round(cause.base, 2), round(cause.probability, 2)
+    ('cause 0', 0.1, 0.91)
+    """
+
+    index: int
+    name: str
+    probability: float
+    error: float | None
+    base: float
+    in_best: bool
+    explains: tuple[ExplainedFinding, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CauseRanking:
+    """The ranked causes of one row.
+
+    Attributes
+    ----------
+    causes : causes above something observed, the most probable first.
+    best : indices of the causes in the single most likely explanation.
+    log_joint : ``log p(best, row)``, with causes above nothing observed summed out.
+    unexplained : names of present findings that are mostly due to noise.
+    method : description of how the probabilities were computed.
+    exact : whether the probabilities are exact.
+    probability : (n_hidden,) posterior of every cause.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
+    >>> row = nor.Observations.from_evidence(2, present=[0])
+    >>> result = nor.explanation.rank_causes(network, row)
+    >>> result.best, result.method
+    ((0,), 'exact: all 2 combinations of 1 cause')
+    """
+
+    causes: tuple[Cause, ...]
+    best: tuple[int, ...]
+    log_joint: float
+    unexplained: tuple[str, ...]
+    method: str
+    exact: bool
+    probability: FloatArray
+
+
+def rank_causes(
+    network: Network,
+    row: Observations,
+    *,
+    top: int = 10,
+    method: RankingMethod = "auto",
+    n_samples: int = 64,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+) -> CauseRanking:
+    """Rank the causes of one row, the most likely first.
+
+    Parameters
+    ----------
+    network : the network.
+    row : one row, for example of `named_evidence`; unobserved visible nodes are summed out.
+    top : number of causes to describe.
+    method : ``"exact"`` enumerates the causes above what was observed; ``"chains"`` and
+        ``"samples"`` are the methods of `marginals`; ``"sweeps"`` are Gibbs sweeps, the fastest and
+        least accurate; ``"auto"`` enumerates where that is cheap and runs chains elsewhere.
+    n_samples : number of chains or samples.
+    seed, engine : as in `explain`.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(
+    ...     2, 2, failure_probability=[[0.1, 0.99], [0.1, 0.1]], prior_probability=[0.2, 0.05])
+    >>> result = nor.explanation.rank_causes(network, nor.Observations.from_evidence(2, [0], [1]))
+    >>> [(cause.name, round(cause.probability, 2)) for cause in result.causes]
+    [('cause 0', 0.94), ('cause 1', 0.03)]
+    """
+    if row.n_rows != 1:
+        raise InvalidDataError(f"causes are ranked for one row at a time, got {row.n_rows}")
+    part = relevant_subnetwork(network, row)
+    posterior = cause_posterior(part, method, n_samples, seed, engine)
+    return describe_causes(network, part, posterior, top=top)
+
+
+# ---- findings by name, and their state in a row
+
+
+def find_visible(network: Network, finding: str | int) -> int:
+    """Return the index of a visible node given by name or number.
+
+    Names are matched without case if that is unambiguous. Nodes without names are found as
+    ``"column 3"``, or ``"pixel 2,5"`` in an image.
+
+    Raises
+    ------
+    InvalidDataError : there is no such node; the message lists similar names.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, visible_names=["Fever", "Cough"])
+    >>> nor.explanation.find_visible(network, "cough")
+    1
+    """
+    if not isinstance(finding, str):
+        return network.visible_index(finding)
+    names = network.visible_names
+    if names is not None:
+        if finding in names:
+            return names.index(finding)
+        folded = [k for k, name in enumerate(names) if name.casefold() == finding.casefold()]
+        if len(folded) == 1:
+            return folded[0]
+    pixel = re.fullmatch(r"pixel (\d{1,9}),(\d{1,9})", finding)
+    if names is None and pixel and len(network.visible_shape) == 2:
+        row, column = int(pixel[1]), int(pixel[2])
+        if row < network.visible_shape[0] and column < network.visible_shape[1]:
+            return row * network.visible_shape[1] + column
+    number = finding.removeprefix("column ")
+    if number.isdecimal() and int(number) < network.n_visible:
+        return int(number)
+    if names is None:
+        raise InvalidDataError(
+            f"no finding {finding!r}: the columns of this model have no names, give their numbers "
+            f"0 to {network.n_visible - 1}"
+        )
+    raise InvalidDataError(f"no finding {finding!r} in this model{suggest(finding, names)}")
+
+
+def named_evidence(
+    network: Network, present: Iterable[str | int], absent: Iterable[str | int] = ()
+) -> Observations:
+    """Build a row of findings given by name or number; all other findings are unknown.
+
+    Parameters
+    ----------
+    network : supplies the names, see `find_visible`.
+    present, absent : findings.
+
+    Returns
+    -------
+    Observations (1, n_visible).
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(3, 1, visible_names=["fever", "cough", "rash"])
+    >>> nor.explanation.named_evidence(network, ["Fever"], ["rash"]).to_dense().tolist()
+    [[1.0, nan, 0.0]]
+    """
+    for findings in (present, absent):
+        if isinstance(findings, str):
+            raise InvalidDataError(f"findings are a list of names, got the text {findings!r}")
+    return Observations.from_evidence(
+        network.n_visible,
+        [find_visible(network, finding) for finding in present],
+        [find_visible(network, finding) for finding in absent],
+    )
+
+
+def present_findings(row: Observations) -> npt.NDArray[np.int32]:
+    """Return the indices of the visible nodes that are on in one row."""
+    return row.columns[row.ptr[0] : row.ptr[1]]
+
+
+def state_of_finding(row: Observations, finding: int) -> FindingState:
+    """Return whether a finding is present, absent or unknown in one row."""
+    if finding in present_findings(row):
+        return "present"
+    return "unknown" if finding in _unknown_findings(row) else "absent"
+
+
+def with_finding(row: Observations, finding: int, state: FindingState) -> Observations:
+    """Return the row with the state of one finding replaced."""
+    ones = set(present_findings(row).tolist()) - {finding}
+    missing = set(_unknown_findings(row).tolist()) - {finding}
+    if state == "present":
+        ones |= {finding}
+    elif state == "unknown":
+        missing |= {finding}
+    return Observations.from_indices(
+        [sorted(ones)], row.n_visible, missing=[sorted(missing)], row_ids=row.row_ids
+    )
+
+
+def _unknown_findings(row: Observations) -> npt.NDArray[np.int32]:
+    return row.missing_columns[row.missing_ptr[0] : row.missing_ptr[1]]
+
+
+# ---- the posterior of the causes
+
+
+class CausePosterior(NamedTuple):
+    """Posterior of the hidden nodes of a subnetwork.
+
+    ``probability`` and ``error`` (n_hidden,), NaN where there is none; ``best`` (n_hidden,) is the
+    most likely configuration and ``log_joint`` its log p(h, x); ``states`` (n, n_hidden) are likely
+    configurations with ``weights`` (n,) that sum to one.
+    """
+
+    probability: FloatArray
+    error: FloatArray
+    best: BinaryArray
+    log_joint: float
+    states: BinaryArray
+    weights: FloatArray
+    method: str
+    exact: bool
+
+
+def cause_posterior(
+    part: Subnetwork, method: RankingMethod, n_samples: int, seed: int, engine: EngineLike
+) -> CausePosterior:
+    """Compute the posterior of the hidden nodes of a subnetwork; see `rank_causes` for methods."""
+    check_choice("method", method, _METHODS)
+    if is_enumerable(part) if method == "auto" else method == "exact":
+        return _enumerate(part)
+    if method == "sweeps":
+        return _sweep(part, n_samples, seed, engine)
+    return _sample(part, method, n_samples, seed, engine)
+
+
+def is_enumerable(part: Subnetwork, max_cells: int = _MAX_TABLE_CELLS) -> bool:
+    """Return whether the table of all configurations is small, at most ``max_cells`` entries."""
+    n_states = 1 << part.network.n_hidden
+    return n_states <= 2**_MAX_ENUMERATED_CAUSES and part.network.n_nodes * n_states <= max_cells
+
+
+def _enumerate(part: Subnetwork) -> CausePosterior:
+    """Compute exact probabilities, and keep the most likely configurations."""
+    n_hidden, n_states = len(part.hidden), 1 << part.network.n_hidden
+    if n_states > 2**MAX_HIDDEN:
+        raise InvalidSettingError(
+            f"{n_hidden} causes bear on what was observed, at most {MAX_HIDDEN} can be enumerated; "
+            "take another method"
+        )
+    states = hidden_configurations(part.network.n_hidden)
+    values = part.row.to_dense().astype(np.float64)
+    log_p = log_joint_table(part.network, states, values)[0]
+    check_possible(log_p.max(keepdims=True))
+    weight = np.exp(log_p - log_p.max())
+    weight /= weight.sum()
+    likely = np.argsort(-weight, kind="stable")[:_MAX_WEIGHTED_STATES]
+    return CausePosterior(
+        probability=weight @ states,
+        error=np.zeros(n_hidden),
+        best=states[likely[0]].astype(np.uint8),
+        log_joint=float(log_p[likely[0]]),
+        states=states[likely].astype(np.uint8),
+        weights=weight[likely] / weight[likely].sum(),
+        method=f"exact: all {n_states:,} combinations of {n_hidden} cause{'s' * (n_hidden > 1)}",
+        exact=True,
+    )
+
+
+def _sample(
+    part: Subnetwork, method: RankingMethod, n_samples: int, seed: int, engine: EngineLike
+) -> CausePosterior:
+    """Estimate probabilities, and draw perturb-and-max-product samples of equal weight.
+
+    Max-product runs twice, for the mode and for the samples. Chains start from both.
+    """
+    by_samples = method == "samples"
+    n_drawn = n_samples if by_samples else _N_STARTS
+    starts = find_starts(part.network, part.row, n_drawn, seed=seed, engine=engine)
+    found = marginals(
+        part.network,
+        part.row,
+        "samples" if by_samples else "chains",
+        n_samples=n_samples,
+        starts=starts,
+        seed=seed,
+        engine=engine,
+    )
+    states = starts.states()
+    return CausePosterior(
+        probability=found.probability[0],
+        error=found.error[0],
+        best=states[0],
+        log_joint=float(starts.mode.log_joint[0]),
+        states=states[1:],
+        weights=np.full(n_drawn, 1.0 / n_drawn),
+        method=f"estimated: {n_samples} {_METHOD_NAMES[found.method]}",
+        exact=False,
+    )
+
+
+def _sweep(part: Subnetwork, n_chains: int, seed: int, engine: EngineLike) -> CausePosterior:
+    """Run Gibbs sweeps of chains that start from perturb-and-max-product samples.
+
+    Errors come from the spread of the independent chains. A mode that all of them missed does not
+    show in the errors.
+    """
+    check_count("n_samples", n_chains, 2)
+    network, key = part.network, check_seed(seed)
+    n_starts = min(n_chains, _N_STARTS)
+    starts = find_starts(network, part.row, n_starts, seed=seed, engine=engine)
+    first = starts.states()
+    states = np.ascontiguousarray(first[1 + np.arange(n_chains) % n_starts])
+    rows = Observations.of(part.row.take([0] * n_chains), row_ids=np.arange(n_chains))
+    evidence = Evidence.of(network, rows)
+    sweeper, prepared = Runner(engine, network).on("gibbs_sweep")
+    kept = []
+    for number in range(_BURN_IN_SWEEPS + _THINNING * _N_KEPT_SWEEPS):
+        states = sweeper.gibbs_sweep(prepared, evidence, states, NoiseKey(key, number)).states
+        if number >= _BURN_IN_SWEEPS and (number - _BURN_IN_SWEEPS + 1) % _THINNING == 0:
+            kept.append(states)
+    drawn = np.stack(kept)
+    of_chain = drawn.mean(axis=0)  # (n_chains, n_hidden)
+    distinct, count = np.unique(drawn.reshape(-1, drawn.shape[2]), axis=0, return_counts=True)
+    return CausePosterior(
+        probability=of_chain.mean(axis=0),
+        error=of_chain.std(axis=0, ddof=1) / np.sqrt(n_chains),
+        best=first[0],
+        log_joint=float(starts.mode.log_joint[0]),
+        states=distinct,
+        weights=count / count.sum(),
+        method=f"estimated: {_N_KEPT_SWEEPS} sweeps of {n_chains} chains, with standard errors",
+        exact=False,
+    )
+
+
+# ---- causes in words
+
+
+def describe_causes(
+    network: Network, part: Subnetwork, posterior: CausePosterior, *, top: int = 10
+) -> CauseRanking:
+    """Rank the causes of a subnetwork by their posterior, with names and explained findings."""
+    shares = _average_shares(part, posterior)
+    best = part.hidden[np.flatnonzero(posterior.best)].tolist()
+    base = prior_marginals(network)
+    causes = tuple(
+        Cause(
+            index=int(part.hidden[k]),
+            name=hidden_label(network, int(part.hidden[k])),
+            probability=float(posterior.probability[k]),
+            error=None if np.isnan(posterior.error[k]) else float(posterior.error[k]),
+            base=float(base[part.hidden[k]]),
+            in_best=int(part.hidden[k]) in best,
+            explains=_explained(network, shares, int(k)),
+        )
+        for k in np.argsort(-posterior.probability, kind="stable")[:top]
+    )
+    return CauseRanking(
+        causes=causes,
+        best=tuple(best),
+        log_joint=posterior.log_joint,
+        unexplained=tuple(
+            visible_label(network, i)
+            for i, share in zip(shares.visible.tolist(), shares.leak, strict=True)
+            if share > 0.5
+        ),
+        method=posterior.method,
+        exact=posterior.exact,
+        probability=prior_marginals(network, part.hidden, posterior.probability),
+    )
+
+
+class _Shares(NamedTuple):
+    """Shares of the present findings, averaged over the configurations of a posterior.
+
+    ``visible`` (n_present,) of the whole network; ``of_hidden`` sparse (n_hidden, n_present) due to
+    each hidden node of the subnetwork when it is on; ``leak`` (n_present,) due to noise.
+    """
+
+    visible: LongArray
+    of_hidden: sp.csr_array
+    leak: FloatArray
+
+
+def _average_shares(part: Subnetwork, posterior: CausePosterior) -> _Shares:
+    states = np.concatenate([posterior.states, posterior.best[None]])
+    weights = np.append(posterior.weights, _WEIGHT_OF_BEST)
+    found = attribute_findings(part.network, part.row.take([0] * len(states)), states)
+    present = present_findings(part.row)
+    finding = np.tile(np.arange(len(present)), len(states))  # of each cell, row by row
+    average = sp.csr_array(
+        (weights[found.row], (finding, np.arange(len(finding)))),
+        shape=(len(present), len(finding)),
+    )
+    total = (average @ found.shares()).T.tocsr()
+    on = np.maximum(weights @ states, np.finfo(np.float64).tiny)  # weights may underflow to 0
+    total.data /= np.repeat(on, np.diff(total.indptr))
+    return _Shares(part.visible[present], total, average @ found.leak / weights.sum())
+
+
+def _explained(network: Network, shares: _Shares, hidden: int) -> tuple[ExplainedFinding, ...]:
+    part = slice(*shares.of_hidden.indptr[hidden : hidden + 2])
+    visible, share = shares.visible[shares.of_hidden.indices[part]], shares.of_hidden.data[part]
+    return tuple(
+        ExplainedFinding(int(visible[i]), visible_label(network, int(visible[i])), float(share[i]))
+        for i in np.lexsort((visible, -share))
+        if share[i] >= _MIN_SHARE
+    )
