@@ -10,8 +10,8 @@ many parents as the node with most, and those that do not exist are on, with par
 Jensen weight 1e-5. ``--variant correct`` is the library's mean-field. All else is the paper's
 protocol: 40,000 steps of 20 rows at rate 1e-3, or 3,000 full-batch steps at 0.01.
 
-Each run goes to a JSON file of its own in ``--json`` as soon as it is finished, and is not run
-again if that file exists; a run that was interrupted goes on where it was. With several seeds, or
+Each run is added to the JSON file ``--json`` as soon as it is finished, and is not run again if
+the file holds it; a run that was interrupted goes on where it was. With several seeds, or
 without ``--variant``, runs follow one another. ``phantom_elbo_vi`` is the bound that the padded
 software would print for the learned parameters, ``elbo_vi`` the true one.
 """
@@ -203,14 +203,19 @@ def _error(task: Task, network: Network, states: npt.NDArray[np.uint8]) -> float
     return reconstruction_error(reconstruct_images(network, states), task.test)
 
 
+def runs_of(file: Path) -> dict[str, Any]:
+    """The runs that a file holds, by name."""
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return found
+
+
 def run(given: argparse.Namespace, variant: str, seed: int) -> None:
-    """One run, unless its file is there."""
+    """One run, unless the file holds it."""
     size = f"n{given.n}-r{given.r}" if given.problem == "bmf" else "14x14"
-    name = f"phantom-{given.problem}-{size}-{variant}-{given.init}-seed{seed}"
     steps_note = "" if given.steps is None else f"-{given.steps}steps"
-    file = given.json / f"{name}{steps_note}.json"
-    if file.exists():
-        print(f"{file.name}: there already")
+    name = f"{given.problem}-{size}-{variant}-{given.init}-seed{seed}{steps_note}"
+    if name in runs_of(given.json):
+        print(f"{name}: there already")
         return
     task = (
         bmf_task(given.n, given.r, given.init, seed)
@@ -220,7 +225,6 @@ def run(given: argparse.Namespace, variant: str, seed: int) -> None:
     steps = task.steps if given.steps is None else given.steps
     schedule = nor.MeanField(tolerance=given.tolerance)
     method = PhantomMeanField(schedule) if variant == "phantom" else schedule
-    given.json.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     course: list[dict[str, float]] = []
 
@@ -230,7 +234,7 @@ def run(given: argparse.Namespace, variant: str, seed: int) -> None:
             course.append({"step": info.state.step, "train_bound": info.elbo, **point})
             print(f"{name} step {info.state.step}: {json.dumps(point)}", flush=True)
 
-    checkpoint = given.json / f".{name}{steps_note}.checkpoint"
+    checkpoint = given.json.with_name(f".phantom-{name}.checkpoint")
     result = nor.train(
         task.network,
         task.train,
@@ -260,9 +264,10 @@ def run(given: argparse.Namespace, variant: str, seed: int) -> None:
         "test": scores(task, result.network, nor.MeanField()),
         "course": course,
     }
-    write_atomically(file, (json.dumps(content, indent=2) + "\n").encode())
+    runs = runs_of(given.json) | {name: content}
+    write_atomically(given.json, (json.dumps(runs, indent=1) + "\n").encode())
     checkpoint.unlink(missing_ok=True)
-    print(f"{file.name}: {json.dumps(content['test'])}", flush=True)
+    print(f"{name}: {json.dumps(content['test'])}", flush=True)
 
 
 def main() -> None:
@@ -282,7 +287,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=0, help="also score after so many steps")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--data", type=Path, help="directory of conv_problem.npz, for bd")
-    parser.add_argument("--json", type=Path, default=Path("results/phantom"), help="directory")
+    parser.add_argument("--json", type=Path, default=Path("results/phantom.json"))
     given = parser.parse_args()
     if given.problem == "bd" and given.data is None:
         parser.error("bd needs --data DIR")

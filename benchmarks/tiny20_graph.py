@@ -5,7 +5,7 @@
 The reproduction makes the graph from the training rows, the authors' software from all of
 them. Here the hybrid of the paper's protocol (1,000 updates of max-product in the two-stage order,
 500 of mean field, start paper-3) is trained with a graph from all rows, on the first splits;
-everything else is as in ``results/tiny20/runs``, whose numbers stand beside it. Splits that the
+everything else is as in the record, whose numbers stand beside it. Splits that the
 JSON file already holds are not run again.
 """
 
@@ -21,10 +21,9 @@ from _measure import Machine, arguments, earlier, write
 from _problems import use_data
 from noisyor.learning.phases import Phase, train_phases
 from reproduction import datasets
-from reproduction.record import find_runs
+from reproduction.record import FOLDER, Record
 from reproduction.tiny20 import PROTOCOL, TRAIN_SHARE
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 STOP = 1e-4
 PHASES = [
     Phase("mp", nor.MaxProduct(schedule="two-stage"), 1000),
@@ -68,7 +67,7 @@ def of_training_rows(split: int) -> dict[str, Any]:
     """The same of the run with a graph from the training rows."""
     (run,) = (
         run
-        for run in find_runs(RESULTS, "tiny20")
+        for run in Record(FOLDER).runs("tiny20")
         if (run["method"], run["init"], run["seed"], run["tolerance"])
         == ("hybrid-two-stage", "paper-3", split, STOP)
     )

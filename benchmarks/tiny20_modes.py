@@ -2,7 +2,7 @@
 
     python benchmarks/tiny20_modes.py [--data DIR] --json results/tiny20_modes.json
 
-Every network of tiny20 in ``results/tiny20/runs`` that was trained by the paper's protocol, on its
+Every network of tiny20 in the record that was trained by the paper's protocol, on its
 own test rows: log p(h, x) at ``q >= 0.5`` of full mean field, at what max-product finds in both
 orders of messages, and at the default of `explain`, polished. Run files keep parameters with two
 bytes each: the bound of mean field shows what that changes. Networks that the JSON file already
@@ -21,12 +21,10 @@ import noisyor as nor
 from _measure import Machine, arguments, earlier, write
 from _problems import use_data
 from reproduction import datasets, experiment
-from reproduction.arrays import unpack
 from reproduction.comparison import is_reproduction
-from reproduction.record import find_runs
+from reproduction.record import FOLDER, Record
 from reproduction.tiny20 import TRAIN_SHARE
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 WAYS = {
     "collapsed": nor.MaxProduct(),
     "two-stage": nor.MaxProduct(schedule="two-stage"),
@@ -37,7 +35,7 @@ WAYS = {
 def network_of(stored: dict[str, Any]) -> nor.Network:
     """The network of a run file."""
     ptr, parent, theta, leak, levels = (
-        unpack(stored[name]) for name in ("child_ptr", "parent", "theta", "leak", "levels")
+        stored[name] for name in ("child_ptr", "parent", "theta", "leak", "levels")
     )
     n_edges, n_nodes = len(parent), len(leak)
     return nor.Network(
@@ -81,7 +79,7 @@ def main() -> None:
     rows = nor.Observations.of(datasets.load_tiny20().observations)
     machine, about = Machine(), experiment("tiny20")
     content = earlier(options.json, {"machine": {}, "networks": {}})
-    for run in find_runs(RESULTS, "tiny20"):
+    for run in Record(FOLDER).runs("tiny20"):
         name = f"{run['method']} {run['init']} {run['steps']} seed {run['seed']}"
         kept = "theta" in run["arrays"] and is_reproduction(about, run) and run["part"] == "test"
         # Mean field without a stop is the same algorithm, longer: one of both is enough.

@@ -12,24 +12,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import click
 
 from noisyor._util.atomic import write_atomically
-from noisyor.errors import InvalidSettingError, NoisyOrError, SweepError
+from noisyor._util.json import to_json
+from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError, SweepError
 from noisyor.learning.initialize import Noise
 from reproduction import NAMES, experiment, runner
 from reproduction.comparison import build_summary, entries
 from reproduction.figures import write_figures
 from reproduction.page import document
 from reproduction.protocol import Choice
-from reproduction.record import check_replaceable, find_runs, to_text
+from reproduction.record import FOLDER, Record, Run, check_replaceable
 from reproduction.terminal import table_text
 
 __all__ = ["main"]
 
-RESULTS = Path("results")
 _METHODS = ("mp", "vi", "local-vi", "hybrid", "pmp", "mp-two-stage", "hybrid-two-stage")
 _FLAGS = {
     "datasets": "--dataset",
@@ -167,7 +166,11 @@ def _cli() -> None:
     help="Threads of each run; by default the cores divided by the jobs.",
 )
 @click.option(
-    "--out", type=_PATH, metavar="DIR", help="Folder for the runs.  [default: results/EXPERIMENT]"
+    "--out",
+    type=_PATH,
+    metavar="DIR",
+    default=FOLDER,
+    help="Folder with the record of runs, and for checkpoints.  [default: reproduction]",
 )
 @click.option(
     "--json", "record", type=_PATH, metavar="FILE", help="Also write all results as JSON."
@@ -194,15 +197,15 @@ def run(
     validation_seeds: int,
     jobs: int,
     threads: int | None,
-    out: Path | None,
+    out: Path,
     record: Path | None,
     resume: bool,
     quiet: bool,
 ) -> None:
     """Run an experiment of the paper and print its numbers beside the paper's.
 
-    EXPERIMENT is tiny20, text, bmf, overparam or deconvolution. Every finished run is a file in
-    DIR/runs; give the same command again to continue a sweep that was stopped.
+    EXPERIMENT is tiny20, text, bmf, overparam or deconvolution. Every finished run is added to
+    DIR/runs.jsonl; give the same command again to continue a sweep that was stopped.
     """
 
     about = experiment(name)
@@ -214,20 +217,19 @@ def run(
             tolerance=tolerance,
             damping=damping,
         )
-    out = out or RESULTS / name
-    for path in filter(None, (out / "results.json", record)):
-        check_replaceable(path, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
+    if record is not None:
+        check_replaceable(record, name)
+        record.parent.mkdir(parents=True, exist_ok=True)
     sweep = runner.Sweep(specs, out, resume, jobs, threads, False if quiet else None)
     if not quiet:
-        click.echo(f"{about.title}: {len(specs)} runs, results in {out}", err=True)
+        click.echo(f"{about.title}: {len(specs)} runs, recorded in {out}", err=True)
 
-    def collect() -> list[dict[str, Any]]:
+    def collect() -> list[Run]:
         """Write what is finished, also after an interrupt."""
-        runs = find_runs(out, name)
-        result = to_text(build_summary(about, runs)).encode()
-        for path in filter(None, (out / "results.json", record)):
-            write_atomically(path, result)
+        runs = Record(out).runs(name)
+        if record is not None:
+            summary = to_json(build_summary(about, runs), indent=1) + "\n"
+            write_atomically(record, summary.encode())
         return runs
 
     try:
@@ -281,48 +283,59 @@ def _printable(text: str) -> str:
         return text.replace("–", "-").encode(encoding, "replace").decode(encoding)
 
 
-_results_option = click.option(
-    "--results", type=_PATH, metavar="DIR", default=RESULTS, help="Folder with the runs."
+_record_option = click.option(
+    "--record",
+    type=_PATH,
+    metavar="DIR",
+    default=FOLDER,
+    help="Folder with the record of runs.  [default: reproduction]",
 )
 
 
 @_cli.command()
-@_results_option
+@_record_option
 @click.option(
     "--out",
     type=_PATH,
     metavar="DIR",
-    default=RESULTS / "figures",
-    help="Folder for the pictures.  [default: results/figures]",
+    default=FOLDER / "figures",
+    help="Folder for the pictures.  [default: reproduction/figures]",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-def figures(results: Path, out: Path, quiet: bool) -> None:
+def figures(record: Path, out: Path, quiet: bool) -> None:
     """Draw the paper's figures from the recorded runs, as PNG and SVG."""
-    written = write_figures(find_runs(results), out)
+    written = write_figures(Record(record).runs(), out)
     if not quiet:
         for path in written:
             click.echo(str(path))
 
 
 @_cli.command()
-@_results_option
+@_record_option
 @click.option(
     "--out",
     type=_PATH,
     metavar="FILE",
-    default=Path("docs") / "reproduction.md",
+    default=FOLDER.parent / "docs" / "reproduction.md",
     help="The page.  [default: docs/reproduction.md]",
 )
-def page(results: Path, out: Path) -> None:
+def page(record: Path, out: Path) -> None:
     """Write the page that sets all recorded runs beside the paper's numbers."""
-    text = document(results)
-    if (
-        out.exists()
-        and out.read_bytes()[:100].partition(b"\n")[0] != text.encode().partition(b"\n")[0]
-    ):
+    text = document(record)
+    title = text.partition("\n")[0]
+    if out.exists() and out.read_bytes()[:100].partition(b"\n")[0] != title.encode():
         raise InvalidSettingError(f"{out} exists and is another page; choose another name")
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, text.encode())
+
+
+@_cli.command()
+@_record_option
+def verify(record: Path) -> None:
+    """Compare the record with its checksums: no run may have been edited or removed."""
+    faults = Record(record).faults()
+    if faults:
+        raise InvalidDataError(f"{record}: {'; '.join(faults)}")
 
 
 if __name__ == "__main__":

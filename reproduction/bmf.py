@@ -20,7 +20,6 @@ from noisyor.inference.joint import Factorization, factorize
 from noisyor.metrics import factorization_error, reconstruction_error
 from noisyor.model.builders import bipartite
 from noisyor.model.graph import Network
-from reproduction.arrays import pack
 from reproduction.one_layer import (
     NOISE_PROBABILITY,
     NOISES,
@@ -51,7 +50,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
     test_rows = Observations.of(data.test)
 
     def verdict(wrong: float, factor: BinaryArray) -> Verdict:
-        arrays = {"factor": pack(factor), "true": pack(data.V)}
+        arrays = {"factor": factor, "true": data.V}
         return Verdict({"test_re_pct": wrong} | trivial_metrics(data.test), arrays)
 
     if spec.method == "pmp":

@@ -24,7 +24,6 @@ from noisyor.model.builders import convolutional
 from noisyor.model.graph import Network
 from noisyor.model.parameters import probability_from_theta
 from reproduction import datasets
-from reproduction.arrays import pack
 from reproduction.one_layer import (
     NOISE_PROBABILITY,
     NOISES,
@@ -79,7 +78,7 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
             "test_images": test[:_KEPT_IMAGES],
             "reconstruction": reconstruction[:_KEPT_IMAGES],
         }
-        return Verdict(metrics, {k: pack(v) for k, v in (learned | pictures).items()})
+        return Verdict(metrics, learned | pictures)
 
     if spec.method == "pmp":
         prior: dict[str, Any] = {"state_probability": ACTIVATION_PRIORS[spec.init]}

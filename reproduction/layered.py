@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from noisyor.data.observations import Observations
 from noisyor.learning.initialize import initialize
 from noisyor.metrics import independent_score
 from noisyor.model.cooccurrence import layered
 from noisyor.model.graph import Network
-from reproduction.arrays import pack
 from reproduction.protocol import MP_PHASE, Context, Outcome, RunSpec
 from reproduction.training import elbos, learn, outcome_of, phases_of, split_for
 
@@ -99,10 +100,10 @@ def run_layered(
 def _stored(network: Network) -> dict[str, Any]:
     """Graph and parameters, for the picture of the network."""
     return {
-        "child_ptr": pack(network.child_ptr),
-        "parent": pack(network.parent),
-        "theta": pack(network.theta[network.param]),
-        "leak": pack(network.theta[network.leak_param]),
-        "levels": pack(network.hidden_levels),
-        "names": list(network.visible_names or ()),
+        "child_ptr": network.child_ptr,
+        "parent": network.parent,
+        "theta": network.theta[network.param],
+        "leak": network.theta[network.leak_param],
+        "levels": network.hidden_levels,
+        "names": np.array(network.visible_names or (), dtype=np.str_),
     }

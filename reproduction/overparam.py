@@ -15,7 +15,6 @@ from noisyor.model.builders import bipartite
 from noisyor.model.graph import Network
 from noisyor.model.parameters import probability_from_theta
 from reproduction import datasets
-from reproduction.arrays import pack
 from reproduction.one_layer import (
     NOISE_PROBABILITY,
     NOISES,
@@ -63,11 +62,11 @@ def _run(spec: RunSpec, context: Context) -> Outcome:
             "trivial_recovered": float(nothing.n_recovered),
         }
         arrays = {
-            "features": pack(theta),
-            "prior": pack(prior),
-            "assigned": pack(np.where(recovery.cost <= 1.0, recovery.learned + 1, 0)),
-            "true_features": pack(-np.log(data.failure)),
-            "image_shape": list(data.image_shape or ()),
+            "features": theta,
+            "prior": prior,
+            "assigned": np.where(recovery.cost <= 1.0, recovery.learned + 1, 0),
+            "true_features": -np.log(data.failure),
+            "image_shape": np.array(data.image_shape or (), dtype=np.int64),
         }
         return Verdict(metrics, arrays)
 

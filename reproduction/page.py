@@ -1,11 +1,12 @@
 """The page that sets all runs beside the paper's numbers, one table per table of the paper.
 
-``python -m reproduction page`` writes it from the recorded runs. What a run does not state is
-shown as not recorded.
+``python -m reproduction page`` writes it from the record. What a run does not state is shown as not
+recorded.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import textwrap
 from collections import Counter
@@ -16,25 +17,31 @@ from typing import Any
 import numpy as np
 
 from reproduction import NAMES, experiment
-from reproduction.comparison import Entry, entries, is_reproduction, judged
-from reproduction.extras import extra_paragraphs
-from reproduction.judgement import (
+from reproduction.comparison import (
     EFFECT_OF_SHARE,
     LIMIT,
     TOO_FEW,
+    Entry,
     chance_beyond_limit,
+    entries,
+    is_reproduction,
+    judged,
+    order,
     runs_needed,
+    stat,
 )
+from reproduction.figures import spare_features
 from reproduction.page_text import (
     DIFFERENCES,
     INTRODUCTION,
+    NOISES,
+    SECOND_START,
     SECTIONS,
     wrapped,
 )
-from reproduction.paper import CITATION, PaperCell, paper_cells
+from reproduction.paper import CITATION, PaperCell, edges_in_paper, paper_cells
 from reproduction.protocol import Choice, Experiment, paper_method
-from reproduction.provenance_table import provenance_table
-from reproduction.record import find_runs, with_mp_phase
+from reproduction.record import FOLDER, Record, Run, with_mp_phase
 from reproduction.terminal import (
     LABELS,
     difference,
@@ -47,7 +54,7 @@ from reproduction.terminal import (
 
 __all__ = ["document"]
 
-Run = dict[str, Any]
+RESULTS = FOLDER.parent / "results"
 
 _HEAD = (
     "| case | method, steps | how | start | seeds | metric | ours | trivial | paper | diff. "
@@ -56,9 +63,15 @@ _HEAD = (
 _RULE = "| --- | --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: | --- |"
 
 
-def document(results: Path) -> str:
-    """The page, as Markdown, from all runs found in a folder."""
-    runs = find_runs(results)
+def document(record: Path = FOLDER, results: Path = RESULTS) -> str:
+    """Write the page as Markdown.
+
+    Parameters
+    ----------
+    record : folder with the record of the runs.
+    results : folder with the results of benchmarks, three of which the page quotes.
+    """
+    runs = Record(record).runs()
     tables = {name: entries(experiment(name), _of(runs, name)) for name in NAMES}
     introduction = INTRODUCTION.format(
         citation=CITATION,
@@ -274,3 +287,349 @@ def _without_counterpart(cells: Sequence[PaperCell]) -> str:
         f"<details><summary>The paper's numbers without a counterpart here ({len(cells)})"
         "</summary>\n\n" + "\n".join(rows) + "\n\n</details>"
     )
+
+
+# ---- what a section says besides its table
+
+_MAIN_START = "paper-3"
+"""The start of tiny20 that all splits were run from."""
+
+
+def extra_paragraphs(
+    name: str, runs: Sequence[Run], lines: Sequence[Entry], results: Path
+) -> list[str]:
+    """Paragraphs and small tables of the section of an experiment.
+
+    Parameters
+    ----------
+    name : of the experiment.
+    runs : its records.
+    lines : of its table.
+    results : folder with the results of benchmarks.
+    """
+    if name == "tiny20":
+        return [
+            _paired(runs),
+            _modes(results / "tiny20_modes.json"),
+            _graphs(results / "tiny20_graph.json"),
+            _other_starts(runs),
+        ]
+    if name == "text":
+        return [_edges(runs)]
+    if name == "bmf":
+        reference = _joint_reference(results / "joint_factorization.json")
+        return [*_noises(name, lines), reference]
+    if name == "overparam":
+        return [_second_start(lines), *_noises(name, lines)]
+    if name == "deconvolution":
+        return [_spare(runs)]
+    return []
+
+
+def _paired(runs: Sequence[Run]) -> str:
+    """Hybrid less mean field on the same splits, from the same start and with the same stop."""
+    found: dict[tuple[Any, ...], dict[str, float]] = {}
+    for run in runs:
+        if run["part"] == "test" and run["steps"] == 1500:
+            key = (run["tolerance"], run["init"], run["seed"])
+            found.setdefault(key, {})[run["method"]] = run["metrics"]["test_elbo"]
+    rows = []
+    for hybrid in ("hybrid-two-stage", "hybrid"):
+        for other in ("vi", "local-vi"):
+            for tolerance in dict.fromkeys(key[0] for key in found):
+                gains = [
+                    bounds[hybrid] - bounds[other]
+                    for key, bounds in found.items()
+                    if key[0] == tolerance and {hybrid, other} <= set(bounds)
+                ]
+                if gains:
+                    rows.append(_paired_row(hybrid, other, tolerance, gains))
+    if not rows:
+        return "Whether hybrid beats mean field is open: no split was run with both."
+    head = [
+        "Whether the hybrid beats mean field, on the same splits and from the same start. The "
+        f"answer is open with fewer than {runs_needed(10)} splits, and where the difference is "
+        f"within {LIMIT:g} standard errors:",
+        "",
+        "| | stop | splits | difference (standard error) | answer |",
+        "| --- | --- | ---: | ---: | --- |",
+    ]
+    return "\n".join([wrapped(head[0]), *head[1:], *rows])
+
+
+def _paired_row(hybrid: str, other: str, tolerance: float | None, gains: list[float]) -> str:
+    mean, error, n = stat(gains)
+    answer = "open"
+    if n >= runs_needed(10) and abs(mean) > LIMIT * error:
+        answer = "better" if mean > 0 else "worse"
+    stop = "none" if tolerance is None else f"{tolerance:g}"
+    value = f"{mean:+.3f} ({number(error, 3)})"
+    return f"| {hybrid} less {other} | {stop} | {n} | {value} | {answer} |"
+
+
+def _modes(path: Path) -> str:
+    """Whether the hybrid's Elbo^MP depends on how the mode is found."""
+    if not path.is_file():
+        return ""
+    networks = json.loads(path.read_text())["networks"].values()
+    found = [
+        network["log_joint"]
+        for network in networks
+        if (network["method"], network["init"]) == ("hybrid-two-stage", "paper-3")
+    ]
+    at_q, collapsed, two_stage, polished = (
+        float(np.mean([each[way] for each in found]))
+        for way in ("q >= 0.5", "collapsed", "two-stage", "polished")
+    )
+    (cell,) = (
+        cell
+        for cell in paper_cells("tiny20")
+        if (cell.method, cell.metric) == ("hybrid", "test_elbo_mp")
+    )
+    return wrapped(
+        "How the mode is found does not explain the Elbo^MP of the hybrid: over "
+        f"{len(found)} splits it is {number(at_q)} at q >= 0.5, {number(two_stage)} and "
+        f"{number(collapsed)} at what max-product finds (two-stage, collapsed), and "
+        f"{number(polished)} after single flips that raise it; the paper has {of_paper(cell)} "
+        "(`python benchmarks/tiny20_modes.py`, `results/tiny20_modes.json`)."
+    )
+
+
+def _graphs(path: Path) -> str:
+    """Whether it depends on the rows that the graph is made from."""
+    if not path.is_file():
+        return ""
+    splits = json.loads(path.read_text())["splits"]
+
+    def mean(rows: str, bound: str) -> str:
+        return number(float(np.mean([split[rows]["vi"][bound] for split in splits.values()])))
+
+    return wrapped(
+        "Nor does the graph explain it: made from all rows, as by the authors' software, the "
+        f"Elbo^MP is {mean('all rows', 'elbo_mp')} and the Elbo^VI {mean('all rows', 'elbo_vi')} "
+        f"on splits {seeds(sorted(map(int, splits)))}, where the graph of the training rows has "
+        f"{mean('training rows', 'elbo_mp')} and {mean('training rows', 'elbo_vi')} (`python "
+        "benchmarks/tiny20_graph.py`, `results/tiny20_graph.json`). It is unexplained."
+    )
+
+
+def _other_starts(runs: Sequence[Run]) -> str:
+    """What other starts gave on the splits that they were run on, less `_MAIN_START` there."""
+    found: dict[tuple[str, str], dict[int, dict[str, float]]] = {}
+    for run in with_mp_phase(runs):
+        if run["part"] == "test" and order(run) == "two-stage":
+            own = found.setdefault((paper_method(run["method"]), run["init"]), {})
+            own[run["seed"]] = run["metrics"]
+    rows, ahead = [], []
+    for (method, init), of_start in found.items():
+        main = found.get((method, _MAIN_START), {})
+        common = sorted(set(of_start) & set(main))
+        if init != _MAIN_START and common:
+            gains = [
+                float(np.mean([of_start[seed][name] - main[seed][name] for seed in common]))
+                for name in ("test_elbo", "test_elbo_mp")
+            ]
+            if gains[0] > 0.0:
+                ahead.append(f"{method} from {init}")
+            cells = " | ".join(f"{gain:+.3f}" for gain in gains)
+            rows.append(f"| {method} | {init} | {seeds(common)} | {cells} |")
+    if not rows:
+        return ""
+    about = wrapped(
+        f"Starts other than {_MAIN_START} were run to see whether they explain the Elbo^MP of the "
+        f"hybrid. What they gave, less {_MAIN_START} on the same splits; ahead there, with too few "
+        f"runs for a verdict: {', '.join(ahead) or 'none'}."
+    )
+    head = "| | start | splits | test Elbo | test Elbo^MP |\n| --- | --- | --- | ---: | ---: |"
+    return "\n".join([about, "", head, *rows])
+
+
+def _edges(runs: Sequence[Run]) -> str:
+    """Edges of our graphs beside the paper's."""
+    found = {
+        run["case"]: int(run["metrics"]["n_edges"]) for run in runs if "n_edges" in run["metrics"]
+    }
+    parts = [
+        f"{case} {count:,} (paper {edges_in_paper(case):,})"
+        for case, count in sorted(found.items())
+        if edges_in_paper(case)
+    ]
+    return wrapped(f"Edges of the graph: {'; '.join(parts)}.") if parts else ""
+
+
+def _second_start(lines: Sequence[Entry]) -> str:
+    """Recovered causes by start, of the cases that were run from both by the paper's protocol."""
+    about = experiment("overparam")
+    inits = about.inits("mp-two-stage")
+    found: dict[str, dict[str, Entry]] = {}
+    for line in lines:
+        group = line.group
+        right = group.reproduction and (group.method, group.tolerance) == ("mp-two-stage", None)
+        if right and line.metric == about.main_metric:
+            found.setdefault(group.case, {})[group.init] = line
+    rows = []
+    for case, by_init in found.items():
+        if len(by_init) == len(inits):
+            of_inits = [by_init[init] for init in inits]
+            cells = [
+                f"{with_error(line.ours.mean, line.ours.error)}, seeds {seeds(line.group.seeds)}"
+                for line in of_inits
+            ]
+            rows.append(f"| {case} | {' | '.join(cells)} | {of_paper(of_inits[0].paper)} |")
+    if not rows:
+        return ""
+    head = [f"| | {' | '.join(inits)} | paper |", "| --- |" + " --- |" * len(inits) + " ---: |"]
+    return wrapped(SECOND_START) + "\n\n" + "\n".join([*head, *rows])
+
+
+def _noises(name: str, lines: Sequence[Entry]) -> list[str]:
+    """The table of noises at the start, and what it says."""
+    about = experiment(name)
+    table = noise_table(lines, about.noises, about.main_metric)
+    return [wrapped(NOISES[name]), table] if table else []
+
+
+def _joint_reference(path: Path) -> str:
+    """Joint max-product in the paper's order, which the runner does not have."""
+    if not path.is_file():
+        return ""
+    case = json.loads(path.read_text())["cases"].get("bmf n=100 r=20, two-stage schedule")
+    errors = [run["test_re_pct"] for run in case["runs"]]
+    mean, error, n = stat(errors)
+    cell = next(c for c in paper_cells("bmf") if (c.method, c.case) == ("pmp", "100,20"))
+    return wrapped(
+        f"Joint max-product (*pmp*) in the paper's order, by a NumPy reference at 100,20: "
+        f"{with_error(mean, error)} % of the entries are wrong over {n} seeds, and the paper has "
+        f"{of_paper(cell)} (`results/joint_factorization.json`). *pmp* in the table is collapsed: "
+        "another algorithm, so it has no verdict, whatever its numbers."
+    )
+
+
+def _spare(runs: Sequence[Run]) -> str:
+    """Whether the feature that matches nothing has the lowest prior, as the paper says."""
+    found = spare_features([run for run in runs if run["part"] == "test"])
+    if not found:
+        return ""
+    lowest = sum(spare.is_lowest for spare in found)
+    return wrapped(
+        "The paper says that the spare fifth feature always has the lowest prior. That is so in "
+        f"{lowest} of our {len(found)} max-product runs, of all kinds."
+    )
+
+
+def noise_table(lines: Sequence[Entry], noises: Sequence[str], metric: str) -> str:
+    """A metric by noise, of cases that were run with several, from the best start of each.
+
+    Parameters
+    ----------
+    lines : of an experiment, see `entries`.
+    noises : the kinds, in the order of the columns.
+    metric : of the lines.
+    """
+    found: dict[str, dict[str, Entry]] = {}
+    for line in lines:
+        group = line.group
+        best = (group.method, line.metric) == ("mp-two-stage", metric) and "test" in group.chosen
+        if best and line.paper is not None and group.damping is None and group.tolerance is None:
+            found.setdefault(group.case, {})[group.noise] = line
+    rows = [
+        f"| {case} | {' | '.join(_cell(of_case.get(noise)) for noise in noises)} "
+        f"| {of_paper(next(iter(of_case.values())).paper)} |"
+        for case, of_case in found.items()
+        if len(of_case) > 1
+    ]
+    if not rows:
+        return ""
+    head = [f"| | {' | '.join(noises)} | paper |", "| --- |" + " --- |" * len(noises) + " ---: |"]
+    return "\n".join([*head, *rows])
+
+
+def _cell(line: Entry | None) -> str:
+    """Mean, standard errors from the paper, and what it was chosen from."""
+    if line is None:
+        return "–"
+    group = line.group
+    starts = f"{group.n_starts} start{'s' * (group.n_starts > 1)}"
+    return (
+        f"{number(line.ours.mean)} ({line.comparison.difference:+.1f}), {group.init} of {starts}, "
+        f"seeds {seeds(group.seeds)}"
+    )
+
+
+# ---- how the runs were made
+
+UNKNOWN = "not recorded"
+
+_MADE_HEAD = (
+    "| experiment | method | rate | batch | messages | noise | processor, threads "
+    "| noisyor, NumPy, Numba, Python | commit | runs | hours | when |"
+)
+_MADE_RULE = "| --- | --- | ---: | --- | --- | --- | --- | --- | --- | ---: | ---: | --- |"
+
+
+def provenance_table(runs: Sequence[Run]) -> str:
+    """A section with one line for all runs that were made alike."""
+    groups: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        groups.setdefault(_made(run), []).append(run)
+    if not groups:
+        return "## How the runs were made\n\nNo runs yet."
+    table = [_MADE_HEAD, _MADE_RULE]
+    for made, members in groups.items():
+        seconds = sum(_seconds(run) for run in members)
+        days = sorted({_when(run) for run in members})
+        when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+        table.append(f"| {' | '.join(made)} | {len(members)} | {seconds / 3600:.2f} | {when} |")
+    return "## How the runs were made\n\n" + _HOW_MADE + "\n\n" + "\n".join(table)
+
+
+_HOW_MADE = """\
+Rate, batch, messages and noise marked (h) were not in the file when it was written. They were
+filled in from the history of the code, where they never changed but for the noise of
+factorisations, and the file says so (`from_history`). For those files *when* is the commit that
+added them, and the commit that made them is not recorded. A hybrid run counts once; the times
+are of machines that did other work as well, so update times are measured elsewhere (README,
+`benchmarks/update_time.py`)."""
+
+
+def _made(run: Run) -> tuple[str, ...]:
+    settings, about = run["settings"], run["environment"]
+    filled = run.get("from_history", {}).get("fields", [])
+    mark = " (h)" if "settings.protocol" in filled else ""
+    if "pmp" in settings:
+        rate, batch = "–", "–"
+    else:
+        protocol = settings.get("protocol", {})
+        rate = _text(protocol.get("learning_rate", UNKNOWN)) + mark
+        size = protocol.get("batch_size", UNKNOWN)
+        batch = ("all rows" if size is None else _text(size)) + mark
+    noise = run["noise"] + (" (h)" if "noise" in filled else "")
+    versions = ", ".join(
+        _text(about.get(name, UNKNOWN)) for name in ("noisyor", "numpy", "numba", "python")
+    )
+    machine = f"{_text(about.get('cpu', UNKNOWN))}, {_text(about.get('threads', UNKNOWN))}"
+    commit = about.get("commit")
+    return (
+        run["experiment"],
+        run["method"].removesuffix("-two-stage"),
+        rate,
+        batch,
+        (order(run) or "–") + (" (h)" if "settings.mp.schedule" in filled else ""),
+        noise,
+        machine,
+        versions,
+        commit[:7] + commit[40:] if commit else UNKNOWN,
+    )
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _seconds(run: Run) -> float:
+    return float(run["seconds"]["total"] + run["seconds"].get("validation_total", 0.0))
+
+
+def _when(run: Run) -> str:
+    found = run["environment"].get("date") or run.get("from_history", {}).get("added_at")
+    return UNKNOWN if found is None else str(found)[:10]

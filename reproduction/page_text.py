@@ -9,7 +9,7 @@ __all__ = ["DIFFERENCES", "INTRODUCTION", "NOISES", "SECOND_START", "SECTIONS", 
 INTRODUCTION = """\
 # Reproduction of the paper
 
-Generated from the files in `results/` by `python -m reproduction page`; do not edit. The
+Generated from `reproduction/runs.jsonl` by `python -m reproduction page`; do not edit. The
 paper: {citation}
 
 ## What counts as the reproduction
@@ -124,17 +124,17 @@ SECTIONS = {
     "overparam": (
         "Overparametrisation",
         "Recovered causes of eight, and runs that found all. "
-        "Figures: [curves](../results/figures/overparam_curves.png), "
-        "[every run](../results/figures/overparam_runs.png), "
-        "[causes](../results/figures/overparam_features.png).",
+        "Figures: [curves](../reproduction/figures/overparam_curves.png), "
+        "[every run](../reproduction/figures/overparam_runs.png), "
+        "[causes](../reproduction/figures/overparam_features.png).",
     ),
     "deconvolution": (
         "Blind deconvolution",
         "Reconstruction, features, Elbo. Figures, each of the median run: "
-        "[the data](../results/figures/deconvolution_example.png), "
-        "[features](../results/figures/deconvolution_features.png), "
-        "[the spare feature](../results/figures/deconvolution_spare.png), "
-        "[reconstructions](../results/figures/deconvolution_reconstructions.png).",
+        "[the data](../reproduction/figures/deconvolution_example.png), "
+        "[features](../reproduction/figures/deconvolution_features.png), "
+        "[the spare feature](../reproduction/figures/deconvolution_spare.png), "
+        "[reconstructions](../reproduction/figures/deconvolution_reconstructions.png).",
     ),
 }
 """Title of each section and what its reader should know."""

@@ -113,7 +113,7 @@ class Outcome:
 
     ``metrics`` by the names of the result files; ``update_seconds`` (n_updates,) wall time of each
     update; ``earlier_seconds`` spent before an interruption; ``settings`` of the method;
-    ``arrays`` small ones for figures (`reproduction.arrays`); ``extra_seconds`` further
+    ``arrays`` small ones for figures; ``extra_seconds`` further
     timings by name.
     """
 

@@ -1,7 +1,7 @@
 """Do the runs of a sweep: one after another or in several processes, resumable at any moment.
 
-Every finished run is a file of its own, written in one step, so a stop loses nothing but the time
-since the last checkpoint of the runs that were under way.
+Every finished run is added to the record at once, so a stop loses nothing but the time since the
+last checkpoint of the runs that were under way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait as wait_for_any
 from pathlib import Path
@@ -27,7 +27,7 @@ from noisyor.engines.threads import resolve_threads
 from noisyor.errors import SweepError
 from reproduction import experiment
 from reproduction.protocol import Context, RunSpec, StopRequested
-from reproduction.record import read_run, run_path, run_record, write_run
+from reproduction.record import Record, is_recorded, recorded, run_record
 
 __all__ = ["Sweep", "run_sweep"]
 
@@ -41,7 +41,7 @@ class Sweep:
     Attributes
     ----------
     specs : the runs, in this order.
-    out : folder; records go to ``out/runs``, checkpoints to ``out/checkpoints``.
+    out : folder with the record; checkpoints go to ``out/checkpoints/EXPERIMENT``.
     resume : leave out the runs that are finished.
     jobs : number of processes; 1 works in this one.
     threads : threads of each run; None shares the cores among the jobs.
@@ -69,17 +69,21 @@ def run_sweep(sweep: Sweep) -> int:
     Raises
     ------
     KeyboardInterrupt : on an interrupt, after the runs under way have written their checkpoints.
-    InvalidSettingError : another process does a sweep in the same folder.
+    InvalidSettingError : another process runs the same experiment for the same record.
     """
     sweep.out.mkdir(parents=True, exist_ok=True)
-    with locked(sweep.out, "python -m reproduction run"):
+    with ExitStack() as locks:
+        for name in sorted({spec.experiment for spec in sweep.specs}):
+            locks.enter_context(locked(sweep.out / name, f"python -m reproduction run {name}"))
         return _run_alone(sweep)
 
 
 def _run_alone(sweep: Sweep) -> int:
-    for folder in (sweep.out / "runs", _checkpoints(sweep.out)):
+    folders = {_checkpoints(sweep.out, spec) for spec in sweep.specs}
+    for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
-    left = [spec for spec in sweep.specs if not (sweep.resume and _is_finished(sweep.out, spec))]
+    finished = recorded(Record(sweep.out).lines()) if sweep.resume else set()
+    left = [spec for spec in sweep.specs if not is_recorded(spec, finished)]
     if not sweep.resume:
         for spec in left:
             _remove_checkpoints(sweep.out, spec)
@@ -89,17 +93,18 @@ def _run_alone(sweep: Sweep) -> int:
             _run_here(sweep, left, bar)
         elif left:
             _run_in_processes(sweep, left, bar)
-    _remove_if_empty(_checkpoints(sweep.out))
+    for folder in folders:
+        with suppress(OSError):  # it holds checkpoints of other runs
+            folder.rmdir()
     return len(left)
 
 
 def execute(spec: RunSpec, out: Path, n_threads: int, on_step: Callable[[int, int], None]) -> str:
-    """Do one run and write its record; returns the name."""
+    """Do one run and add it to the record; returns its name."""
     began = time.perf_counter()
-    context = Context(get_engine(n_threads=n_threads), _checkpoints(out), on_step)
+    context = Context(get_engine(n_threads=n_threads), _checkpoints(out, spec), on_step)
     outcome = experiment(spec.experiment).run(spec, context)
-    record = run_record(spec, outcome, context, time.perf_counter() - began)
-    write_run(out, spec, record)
+    Record(out).append(run_record(spec, outcome, context, time.perf_counter() - began))
     _remove_checkpoints(out, spec)
     return spec.name
 
@@ -194,23 +199,13 @@ def _work(spec: RunSpec, out: Path, n_threads: int) -> str:
 # ---- small things
 
 
-def _is_finished(out: Path, spec: RunSpec) -> bool:
-    path = run_path(out, spec)
-    return path.exists() and bool(read_run(path))
-
-
-def _checkpoints(out: Path) -> Path:
-    return out / "checkpoints"
+def _checkpoints(out: Path, spec: RunSpec) -> Path:
+    return out / "checkpoints" / spec.experiment
 
 
 def _remove_checkpoints(out: Path, spec: RunSpec) -> None:
-    for path in _checkpoints(out).glob(f"{spec.name}.[0-9].safetensors"):
+    for path in _checkpoints(out, spec).glob(f"{spec.name}.[0-9].safetensors"):
         path.unlink(missing_ok=True)
-
-
-def _remove_if_empty(folder: Path) -> None:
-    if not any(folder.iterdir()):
-        folder.rmdir()
 
 
 @contextmanager

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from reproduction.comparison import Entry, Group, order
-from reproduction.judgement import LIMIT
+from reproduction.comparison import LIMIT, Entry, Group, order
 from reproduction.paper import PaperCell
 
 __all__ = ["LABELS", "difference", "how", "number", "of_paper", "seeds", "table_text", "with_error"]

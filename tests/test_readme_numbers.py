@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from reproduction import NAMES, experiment
-from reproduction.comparison import entries, judged
-from reproduction.judgement import TOO_FEW
+from reproduction.comparison import TOO_FEW, entries, judged
 from reproduction.paper import paper_cells
-from reproduction.record import find_runs
+from reproduction.record import FOLDER, Record
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -85,10 +84,10 @@ def test_pgmax():
         assert set(case["rows_with_the_same_states"].values()) == {20} == {case["rows"]}
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "results" / "density").glob("*[!0-9].json")))
-def test_real_data(file):
-    found = json.loads(file.read_text("utf-8"))
-    name = "IMDB, all 25,000 test reviews" if file.stem == "imdb" else file.stem
+@pytest.mark.parametrize("key", [key for key in read("density.json") if "tiny20" not in key])
+def test_real_data(key):
+    found = read("density.json")[key]
+    name = "IMDB, all 25,000 test reviews" if key == "imdb" else key
     columns, *scores = line_of(name)
     assert number(columns)[0] == found["columns"]
     names = ("independent", "Chow-Liu", "mixture", "ours")
@@ -104,8 +103,7 @@ def test_real_data(file):
 @cache
 def lines_of(name):
     """Lines of the page of reproductions of an experiment."""
-    runs = find_runs(ROOT / "results")
-    return entries(experiment(name), [run for run in runs if run["experiment"] == name])
+    return entries(experiment(name), Record(FOLDER).runs(name))
 
 
 def test_verdicts_on_the_paper():
@@ -196,8 +194,9 @@ def test_factorisation(n):
 def test_deconvolution():
     runs = read("deconvolution_beyond.json")["runs"]
     joint = [
-        json.loads(path.read_text("utf-8"))["metrics"]
-        for path in (ROOT / "results/deconvolution/runs").glob("pmp_BD_prior-1e-75_*.json")
+        run["metrics"]
+        for run in Record(FOLDER).runs("deconvolution")
+        if (run["method"], run["init"]) == ("pmp", "prior-1e-75")
     ]
     told, ours, sceptic, paper = line_of("deconvolution: features found (IOU), error")
     assert len(runs) == len(joint) == number(told)[0]
@@ -248,7 +247,7 @@ def test_overparametrisation(line, sizes, sceptic_sizes):
 
 def test_layered_networks():
     tiny20 = read("tiny20_beyond.json")["confirmation"]
-    splits = [read(f"density/tiny20-{split}.json")["methods"] for split in range(10)]
+    splits = [read("density.json")[f"tiny20-{split}"]["methods"] for split in range(10)]
     told, ours, mixture, paper = line_of("tiny20: bound on log p, layered network")
     assert len(tiny20) == number(told)[0]
     assert_printed(ours, mean(run["test"]["elbo"] for run in tiny20))
@@ -262,12 +261,12 @@ def test_layered_networks():
     (imdb,) = (run for run in read("text_beyond.json")["test"] if run["arm"] == "mean-field")
     _, ours, mixture, paper = line_of("IMDB: bound on log p, layered network")
     assert_printed(ours, imdb["elbo_vi"])
-    assert_printed(mixture, read("density/imdb.json")["methods"]["mixture"]["test"])
+    assert_printed(mixture, read("density.json")["imdb"]["methods"]["mixture"]["test"])
     assert_printed(paper, max(of_paper("text", case="IMDB", metric="test_elbo")))
 
 
 def test_density_of_tiny20():
-    splits = [read(f"density/tiny20-{split}.json")["methods"] for split in range(10)]
+    splits = [read("density.json")[f"tiny20-{split}"]["methods"] for split in range(10)]
     _, *scores, _ = line_of("tiny20, ten splits")
     for cell, method in zip(scores, ("independent", "Chow-Liu", "mixture", "ours"), strict=True):
         assert_printed(cell, mean(split[method]["test"] for split in splits))
@@ -300,9 +299,8 @@ def test_graph_generation():
 
 
 def test_the_timed_graph_is_that_of_the_runs():
-    paths = (ROOT / "results" / "text" / "runs").glob("*_IMDB_*.json")
-    runs = [json.loads(path.read_text("utf-8")) for path in paths]
-    edges = {run["metrics"]["n_edges"] for run in runs}
+    runs = Record(FOLDER).runs("text")
+    edges = {run["metrics"]["n_edges"] for run in runs if run["case"] == "IMDB"}
     assert edges == {read("graph_generation.json")["imdb"]["edges_with_leaks"]}
 
 

@@ -17,6 +17,7 @@ from noisyor.cli.main import main
 from noisyor.engines.registry import get_engine
 from noisyor.learning.state import TrainingResult
 from reproduction.__main__ import main as reproduction
+from reproduction.record import Record
 
 Work = Callable[[Path], str]
 """Works in a folder, goes on from what is there, and returns its result as text."""
@@ -134,8 +135,7 @@ def sweep(folder: Path) -> str:
         *("--out", str(folder / "out")),
         program=reproduction,
     )
-    runs = json.loads((folder / "out" / "results.json").read_text())["runs"]
-    return json.dumps([run["metrics"] for run in runs])
+    return json.dumps([run["metrics"] for run in Record(folder / "out").runs()])
 
 
 def save(folder: Path) -> str:

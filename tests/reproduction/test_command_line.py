@@ -44,7 +44,7 @@ def _elsewhere(tmp_path, monkeypatch):
     ],
 )
 def test_errors_are_one_line_and_leave_nothing(capsys, arguments, word):
-    assert main(["run", *arguments]) == 2
+    assert main(["run", *arguments, "--out", "out"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1
@@ -59,8 +59,8 @@ def test_out_is_a_file(capsys):
 
 
 @pytest.mark.parametrize("command", ["figures", "page"])
-def test_results_that_do_not_exist(capsys, command):
-    assert main([command, "--results", "nowhere"]) == 2
+def test_a_record_that_does_not_exist(capsys, command):
+    assert main([command, "--record", "nowhere"]) == 2
     assert "nowhere" in capsys.readouterr().err
 
 
@@ -69,10 +69,10 @@ def test_a_process_that_died_is_one_line_with_the_flag(capsys, monkeypatch):
         raise SweepError("a process ended unexpectedly; run the same sweep again with fewer jobs")
 
     monkeypatch.setattr("reproduction.runner.run_sweep", die)
-    assert main(["run", "bmf", "--size", "2,1", "--seeds", "0", "--quiet"]) == 2
+    assert main(["run", "bmf", "--size", "2,1", "--seeds", "0", "--quiet", "--out", "out"]) == 2
     assert "again with fewer --jobs" in capsys.readouterr().err
 
 
 def test_a_range_of_seeds_is_not_written_out(capsys):
-    assert main(["run", "bmf", "--seeds", "0-999999999999"]) == 2
+    assert main(["run", "bmf", "--seeds", "0-999999999999", "--out", "out"]) == 2
     assert "--seeds: more than 10,000 seeds" in capsys.readouterr().err

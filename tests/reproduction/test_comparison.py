@@ -5,16 +5,15 @@ import math
 import pytest
 from run_records import SETTINGS, run, scored
 
-from noisyor.errors import InvalidDataError
 from reproduction import NAMES, experiment
 from reproduction.comparison import (
+    Stat,
     build_summary,
     entries,
     groups,
     is_reproduction,
     judged,
 )
-from reproduction.judgement import Stat
 from reproduction.paper import paper_cells
 from reproduction.record import merge_runs, with_mp_phase
 from reproduction.terminal import table_text
@@ -196,10 +195,6 @@ class TestEntries:
         own = {**derived[0], "metrics": {"test_elbo": -1.0}}
         assert with_mp_phase([record, own]).count(own) == 1
         assert len(with_mp_phase([record, own])) == 2
-
-    def test_a_run_that_is_there_twice_is_an_error(self):
-        with pytest.raises(InvalidDataError, match=r"two records of the same run.*BD"):
-            merge_runs([scored(0, -41.0), scored(0, -42.0)])
 
 
 class TestPaper:

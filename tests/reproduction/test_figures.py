@@ -10,10 +10,14 @@ from run_records import SETTINGS
 from noisyor import datasets, layered
 from noisyor.errors import InvalidDataError, MissingExtraError
 from reproduction.__main__ import main
-from reproduction.arrays import pack
-from reproduction.deconvolution_figures import deconvolution_spare, spare_features
-from reproduction.drawing import median_run
-from reproduction.figures import FIGURES, picture, write_figures
+from reproduction.figures import (
+    FIGURES,
+    deconvolution_spare,
+    median_run,
+    picture,
+    spare_features,
+    write_figures,
+)
 from reproduction.layered import _stored
 
 
@@ -47,20 +51,20 @@ def runs() -> list[dict]:
             true = (generator.random((4, 5, 5)) < 0.5) | np.eye(5, dtype=bool)
             images = generator.random((20, 14, 14)) < 0.3
             arrays = {
-                "features": pack(features),
-                **({"prior": pack(np.linspace(0.1, 0.5, 5))} if method == "mp" else {}),
-                "true_features": pack(true),
-                "test_images": pack(images),
-                "reconstruction": pack(images[::-1]),
+                "features": features,
+                **({"prior": np.linspace(0.1, 0.5, 5)} if method == "mp" else {}),
+                "true_features": true,
+                "test_images": images,
+                "reconstruction": images[::-1],
             }
             metrics = {"features_iou": 0.5 + seed / 10, "test_re_pct": 3.0 + seed}
             result.append(run("deconvolution", method, "BD", seed, metrics, arrays))
         for case in ("IMG,8", "IMG,16", "PLNT,8"):
             width = 70 if case.startswith("PLNT") else 64
             arrays = {
-                "features": pack(generator.random((8, width))),
-                "true_features": pack(generator.random((8, width))),
-                "assigned": pack(np.array([1, 2, 3, 4, 5, 6, 7, 0])),
+                "features": generator.random((8, width)),
+                "true_features": generator.random((8, width)),
+                "assigned": np.array([1, 2, 3, 4, 5, 6, 7, 0]),
                 "image_shape": [] if case.startswith("PLNT") else [8, 8],
             }
             metrics = {"recovered": 7.0 + seed, "full_recovery_pct": 100.0 * seed}
@@ -99,7 +103,7 @@ def test_the_spare_feature_is_the_one_that_matches_nothing(prior, lowest):
     learned[2, 0, 0] = 5.0
     priors = np.full(5, 0.01)
     priors[2] = prior
-    arrays = {"features": pack(learned), "true_features": pack(true), "prior": pack(priors)}
+    arrays = {"features": learned, "true_features": true, "prior": priors}
     (spare,) = spare_features([run("deconvolution", "mp", "BD", 0, {}, arrays)])
     assert spare.prior == pytest.approx(prior, rel=1e-3)
     assert spare.others == pytest.approx(0.01, rel=1e-3)
@@ -128,5 +132,5 @@ def test_without_matplotlib(runs, tmp_path, monkeypatch):
 def test_command_without_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("empty").mkdir()
-    assert main(["figures", "empty"]) == 2
+    assert main(["figures", "--record", "empty"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

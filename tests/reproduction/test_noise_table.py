@@ -4,7 +4,7 @@ from run_records import run
 
 from reproduction import experiment
 from reproduction.comparison import entries
-from reproduction.noise_table import noise_table
+from reproduction.page import noise_table
 
 NOISES = experiment("bmf").noises
 

@@ -9,20 +9,19 @@ import pytest
 from run_records import run, scored
 
 from reproduction.page import document
-from reproduction.record import find_runs
+from reproduction.record import FOLDER, Record
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def page(tmp_path):
-    """A function from records to the page made from their files."""
+    """A function from runs to the page made from a record of them."""
 
-    def write(*records):
-        (tmp_path / "runs").mkdir(exist_ok=True)
-        for number, record in enumerate(records):
-            (tmp_path / "runs" / f"{number}.json").write_text(json.dumps(record))
-        return document(tmp_path)
+    def write(*runs):
+        for one in runs:
+            Record(tmp_path).append(one)
+        return document(tmp_path, tmp_path)
 
     return write
 
@@ -35,19 +34,19 @@ def line(text, *parts):
 
 def test_the_page_in_the_repository_is_made_from_its_files():
     """``python -m reproduction page`` writes it again."""
-    assert document(ROOT / "results") == (ROOT / "docs" / "reproduction.md").read_text()
+    assert document() == (ROOT / "docs" / "reproduction.md").read_text()
 
 
 def test_every_run_of_the_repository_is_on_the_page():
-    """Each file is counted once among how the runs were made; none is left out."""
+    """Each run is counted once among how the runs were made; none is left out."""
     text = (ROOT / "docs" / "reproduction.md").read_text()
     table = text.split("## How the runs were made")[1]
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
-    assert sum(int(cells[9]) for cells in rows) == len(find_runs(ROOT / "results"))
+    assert sum(int(cells[9]) for cells in rows) == len(Record(FOLDER).runs())
 
 
 def test_without_runs_everything_is_missing(tmp_path):
-    text = document(tmp_path)
+    text = document(tmp_path, tmp_path)
     assert "No runs yet." in text
     assert "mp: all 40 runs" in text
     assert "-14.34 (0.02)" in text
@@ -174,7 +173,7 @@ def test_ways_to_find_the_mode_are_compared(tmp_path):
         for seed, (init, value) in enumerate([("paper-3", -14.0), ("paper-3", -15.0), ("other", 9)])
     }
     (tmp_path / "tiny20_modes.json").write_text(json.dumps({"networks": networks}))
-    text = " ".join(document(tmp_path).split())
+    text = " ".join(document(tmp_path, tmp_path).split())
     assert "over 2 splits it is -14.50 at q >= 0.5, -16.50 and -15.50 at what max-product" in text
     assert "and -17.50 after single flips that raise it; the paper has -14.55 (0.02)" in text
 
@@ -212,6 +211,6 @@ def test_graphs_of_tiny20_are_compared(tmp_path):
         "training rows": {"vi": {name: value - 1 for name, value in bounds.items()}},
     }
     (tmp_path / "tiny20_graph.json").write_text(json.dumps({"splits": {"0": both, "1": both}}))
-    text = " ".join(document(tmp_path).split())
+    text = " ".join(document(tmp_path, tmp_path).split())
     assert "Elbo^MP is -14.50 and the Elbo^VI -14.00 on splits 0-1" in text
     assert "training rows has -15.50 and -15.00" in text

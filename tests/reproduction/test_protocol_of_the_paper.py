@@ -12,7 +12,6 @@ from noisyor.engines.registry import get_engine
 from noisyor.learning.initialize import SETTINGS, initialize
 from noisyor.model.builders import bipartite
 from reproduction import NAMES, bmf, deconvolution, experiment, overparam, text, tiny20
-from reproduction.arrays import unpack
 from reproduction.layered import run_layered
 from reproduction.one_layer import NOISES, Verdict, run_one_layer
 from reproduction.protocol import Choice, Context, RunSpec
@@ -111,7 +110,7 @@ def test_layers_start_without_noise_and_move_by_the_rate(name, tmp_path):
     spec = RunSpec(name, "mp-two-stage", name, "paper-3", 5, 1)
     protocol = replace(PROTOCOLS[name], n_layers=3, keep_network=True)
     outcome = run_layered(spec, context(tmp_path), ROWS, SOME, protocol)
-    edges, leaks = (unpack(outcome.arrays[part]) for part in ("theta", "leak"))
+    edges, leaks = (outcome.arrays[part] for part in ("theta", "leak"))
     _, rate, batch, _ = PAPER[name]
     moved = np.abs(np.concatenate([edges, leaks]) + np.log(0.9))
     resolution = 2.0**-13  # of half precision next to 0.1

@@ -18,7 +18,7 @@ from noisyor._util.locks import locked
 from reproduction import experiment
 from reproduction.__main__ import main
 from reproduction.protocol import RunSpec
-from reproduction.record import find_runs
+from reproduction.record import Record
 from reproduction.runner import Sweep, run_sweep
 
 COMMAND = [sys.executable, "-m", "reproduction"]
@@ -37,7 +37,8 @@ def _elsewhere(tmp_path, monkeypatch):
 def reproduce(*arguments: str) -> dict:
     """Run the command quietly and return what it wrote."""
     record = f"{arguments[0]}.json"
-    assert main(["run", *arguments, "--json", record, "--threads", "1", "--quiet"]) == 0
+    quiet = ("--threads", "1", "--out", "record", "--quiet")
+    assert main(["run", *arguments, "--json", record, *quiet]) == 0
     return json.loads(Path(record).read_text())
 
 
@@ -65,12 +66,11 @@ class TestEveryExperiment:
         result = reproduce(*arguments)
         names = {"test_elbo", "test_elbo_mp", "test_re_pct", "features_iou"}
         check_schema(result, names | {"trivial_elbo", "trivial_re_pct", "validation_elbo"})
-        assert json.loads(Path("results/deconvolution/results.json").read_text()) == result
         # the same command again does nothing and prints the table
-        before = {p: p.stat().st_mtime_ns for p in Path("results").rglob("runs/*.json")}
-        assert main(["run", *arguments]) == 0
+        before = Path("record/runs.jsonl").read_bytes()
+        assert main(["run", *arguments, "--out", "record"]) == 0
         assert "test RE" in capsys.readouterr().out
-        assert before == {p: p.stat().st_mtime_ns for p in Path("results").rglob("runs/*.json")}
+        assert Path("record/runs.jsonl").read_bytes() == before
 
     def test_overparam(self):
         result = reproduce(
@@ -111,10 +111,8 @@ class TestEveryExperiment:
         result = reproduce("bmf", *common, *methods)
         ours = {run["method"]: run["metrics"]["test_elbo"] for run in result["runs"]}
         assert ours["mp"] != ours["mp-two-stage"]
-        schedules = {
-            json.loads(path.read_text())["settings"]["mp"]["schedule"]
-            for path in Path("results/bmf/runs").glob("*.json")
-        }
+        runs = Record(Path("record")).lines()
+        schedules = {run["settings"]["mp"]["schedule"] for run in runs}
         assert schedules == {"collapsed", "two-stage"}
 
     @pytest.mark.parametrize("method", ["mp", "vi", "local-vi", "hybrid", "hybrid-two-stage"])
@@ -155,13 +153,13 @@ class TestEveryExperiment:
         short = replace(experiment("deconvolution"), steps=lambda method: 3)
         monkeypatch.setattr("reproduction.deconvolution.EXPERIMENT", short)
         reproduce("deconvolution", "--seeds", "0", "--init=paper-3")
-        assert main(["page", "--results", "results", "--out", "docs/page.md"]) == 0
+        assert main(["page", "--record", "record", "--out", "docs/page.md"]) == 0
         page = Path("docs/page.md").read_text()
         assert "| BD | mp, 3 | two-stage, gaussian, stop 0.001 | paper-3 (1 of 4 run) | 0 |" in page
         assert "-43.12 (1.36)" in page
         assert "mp on BD: 39 of 40 runs" in page
-        assert main(["page", "--results", "results", "--out", "docs/page.md"]) == 0
-        assert main(["figures", "--results", "results", "--out", "pictures"]) == 0
+        assert main(["page", "--record", "record", "--out", "docs/page.md"]) == 0
+        assert main(["figures", "--record", "record", "--out", "pictures"]) == 0
         written = capsys.readouterr().out.split()
         assert len(written) == 8
         assert all(Path(path).stat().st_size for path in written)
@@ -170,15 +168,10 @@ class TestEveryExperiment:
         Path("mine.md").write_text("# Mine")
         Path("mine.json").write_text('{"experiment": "bmf"}')
         Path("empty").mkdir()
-        assert main(["page", "--results", "empty", "--out", "mine.md"]) == 2
-        assert main(["run", "deconvolution", "--json", "mine.json"]) == 2
+        assert main(["page", "--record", "empty", "--out", "mine.md"]) == 2
+        assert main(["run", "deconvolution", "--json", "mine.json", "--out", "record"]) == 2
         assert capsys.readouterr().err.count("\n") == 2
         assert Path("mine.md").read_text() == "# Mine"
-
-    def test_run_files_are_small(self):
-        reproduce("overparam", "--dataset=IMG", "--components=32", "--steps=1", "--seeds=0")
-        sizes = [path.stat().st_size for path in Path("results").rglob("runs/*.json")]
-        assert max(sizes) < 100_000
 
 
 @pytest.mark.usefixtures("small_data")
@@ -203,27 +196,29 @@ class TestInterruption:
         sweep = Sweep([self.SPEC], Path("broken"), threads=1, progress=False)
         with pytest.raises(KeyboardInterrupt):
             run_sweep(sweep)
-        assert not list(Path("broken/runs").iterdir())
-        assert len(list(Path("broken/checkpoints").iterdir())) == 1
+        assert Record(Path("broken")).lines() == []
+        assert len(list(Path("broken/checkpoints/overparam").iterdir())) == 1
         run_sweep(sweep)
         assert steps == [*range(1, 41), *range(41, 61)]
-        assert not Path("broken/checkpoints").exists()
-        (whole,), (broken,) = find_runs(Path("whole")), find_runs(Path("broken"))
+        assert not list(Path("broken/checkpoints").iterdir())
+        (whole,), (broken,) = Record(Path("whole")).runs(), Record(Path("broken")).runs()
         assert whole["metrics"] == broken["metrics"]
-        assert whole["arrays"] == broken["arrays"]
+        for name, array in whole["arrays"].items():
+            np.testing.assert_array_equal(array, broken["arrays"][name])
 
     def test_a_damaged_checkpoint_only_costs_time(self):
-        Path("out/checkpoints").mkdir(parents=True)
-        Path(f"out/checkpoints/{self.SPEC.name}.0.safetensors").write_bytes(b"rubbish")
+        Path("out/checkpoints/overparam").mkdir(parents=True)
+        path = Path(f"out/checkpoints/overparam/{self.SPEC.name}.0.safetensors")
+        path.write_bytes(b"rubbish")
         run_sweep(Sweep([self.SPEC], Path("out"), threads=1, progress=False))
-        assert len(find_runs(Path("out"))) == 1
+        assert len(Record(Path("out")).runs()) == 1
 
     def test_a_damaged_record_is_named(self, capsys):
         reproduce("overparam", "--dataset=IMG", "--components=8", "--steps=1", "--seeds=0")
-        path = next(Path("results/overparam/runs").iterdir())
+        path = Path("record/runs.jsonl")
         path.write_text(path.read_text()[:50])
         arguments = ["overparam", "--dataset=IMG", "--components=8", "--steps=1", "--seeds=0"]
-        assert main(["run", *arguments, "--quiet"]) == 2
+        assert main(["run", *arguments, "--quiet", "--out", "record"]) == 2
         error = capsys.readouterr().err
         assert str(path) in error
         assert error.count("\n") == 1
@@ -258,7 +253,7 @@ def sweep_process(*arguments: str) -> subprocess.Popen[str]:
 
 def wait_for_a_record() -> None:
     for _ in range(2400):
-        if any(Path("out/runs").glob("*.json")):
+        if Path("out/runs.jsonl").exists():
             return
         time.sleep(0.05)
     pytest.fail("no run was finished")
@@ -290,12 +285,15 @@ def _compiled(tmp_path_factory):
     run_sweep(Sweep([spec], out, threads=1, progress=False))
 
 
-def test_two_sweeps_in_one_folder_name_each_other(capsys):
+def test_two_sweeps_of_one_experiment_name_each_other(capsys):
     Path("out").mkdir()
-    with locked(Path("out"), "python -m reproduction run"):
+    with locked(Path("out/bmf"), "python -m reproduction run bmf"):
         assert main(["run", "bmf", "--steps", "1", "--out", "out", "--quiet"]) == 2
     error = capsys.readouterr().err
-    assert f"out is in use: process {os.getpid()} (python -m reproduction run) works on it" in error
+    assert (
+        f"out/bmf is in use: process {os.getpid()} (python -m reproduction run bmf) works on it"
+        in error
+    )
     assert error.count("\n") == 1
     assert not list(Path("out").iterdir())
 
@@ -319,19 +317,18 @@ class TestProcesses:
         finally:
             process.kill()
         wait_until_gone(workers)
-        before = {path: path.read_bytes() for path in Path("out/runs").glob("*.json")}
+        before = Path("out/runs.jsonl").read_bytes()
         assert before
         if number != signal.SIGKILL and process.returncode != 0:
             assert process.returncode == 130
             assert "to continue" in errors
-            assert json.loads(Path("out/results.json").read_text())["runs"]
             assert "Traceback" not in errors
         assert main([*SWEEP, *arguments]) == 0  # here: starting processes takes most of the time
         assert "test Elbo" in capsys.readouterr().out
-        assert len(list(Path("out/runs").glob("*.json"))) == 3
-        for path, content in before.items():
-            assert path.read_bytes() == content
-        assert not Path("out/checkpoints").exists()
+        assert len(Record(Path("out")).runs()) == 3
+        assert Path("out/runs.jsonl").read_bytes().startswith(before)
+        assert Record(Path("out")).faults() == []
+        assert not list(Path("out/checkpoints").iterdir())
 
     def test_processes_and_threads_do_not_change_the_numbers(self):
         process = sweep_process("--seeds", "0-1", "--steps", "20", "--jobs", "2", "--quiet")
@@ -342,15 +339,14 @@ class TestProcesses:
             *("bmf", "--size", "12,3", "--init", "paper-3", "--seeds", "0-1", "--steps", "20"),
             *("--validation-seeds", "0"),
         )
-        there = json.loads(Path("out/results.json").read_text())
-        assert metrics_of(here) == metrics_of(there)
+        assert metrics_of(here) == metrics_of({"runs": Record(Path("out")).runs()})
 
     def test_an_error_in_a_process_is_one_line(self):
         Path("data").mkdir()
         Path("data/ovpm_IMG.npz").write_bytes(b"rubbish")
         arguments = "overparam --dataset IMG --components 8 --seeds 0-1 --jobs 2 --steps 1 --quiet"
         done = subprocess.run(
-            [*COMMAND, "run", *arguments.split()],
+            [*COMMAND, "run", *arguments.split(), "--out", "record"],
             capture_output=True,
             text=True,
             timeout=60,
@@ -359,4 +355,4 @@ class TestProcesses:
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
         assert "ovpm_IMG.npz" in done.stderr
-        assert not list(Path("results/overparam/runs").iterdir())
+        assert not Path("record/runs.jsonl").exists()

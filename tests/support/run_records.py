@@ -1,4 +1,4 @@
-"""Records of runs as the files hold them, for tests of tables, pages and figures."""
+"""Runs as the record holds them, for tests of tables, pages and figures."""
 
 from __future__ import annotations
 
