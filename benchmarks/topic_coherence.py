@@ -33,7 +33,7 @@ import noisyor as nor
 from noisyor.data.vocabulary import words_of
 from noisyor.model.words import Togetherness, distinctive_visibles, topic_words
 from noisyor.tables import ReadOptions
-from noisyor.tables.readers.documents import rows_of_texts
+from noisyor.tables.documents import rows_of_texts
 
 WORDS = 10
 SIZES = (20, 50)

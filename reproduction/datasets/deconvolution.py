@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.array_file import read_arrays
-from noisyor._util.arrays import BinaryArray
+from noisyor._util.arrays import BinaryArray, read_arrays
 from noisyor._util.compression import existing
 from noisyor.errors import InvalidDataError
 from reproduction.datasets.download import fetch

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.array_file import read_arrays
+from noisyor._util.arrays import read_arrays
 from noisyor._util.compression import existing, open_binary
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError

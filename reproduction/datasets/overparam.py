@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.array_file import read_arrays
-from noisyor._util.arrays import FloatArray
+from noisyor._util.arrays import FloatArray, read_arrays
 from noisyor._util.compression import existing, members, reading
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError

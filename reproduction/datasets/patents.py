@@ -15,8 +15,8 @@ from typing import IO
 
 from noisyor._util.compression import decompressed, members, reading, tar_members
 from noisyor.errors import InvalidDataError
+from noisyor.tables.jsonl import json_lines, text_of
 from noisyor.tables.lines import text_lines
-from noisyor.tables.readers.jsonl import json_lines, text_of
 
 __all__ = ["clean_description", "patent_descriptions"]
 

@@ -20,9 +20,9 @@ from noisyor._util.compression import decompressed, members, open_binary, readin
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.vocabulary import TextData, vectorize
 from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.tables.documents import iterate_documents, load_documents
+from noisyor.tables.jsonl import field_of, json_lines
 from noisyor.tables.lines import equally_wide, fields, text_lines
-from noisyor.tables.readers.jsonl import field_of, json_lines
-from noisyor.tables.texts import iterate_documents, load_documents
 from reproduction.datasets.download import fetch, find
 from reproduction.datasets.patents import patent_descriptions
 

@@ -1,7 +1,7 @@
-"""Files in archives, folders and compressed streams, read front to back and never unpacked.
+"""Open files in archives, folders and compressed streams, and report damage in one line.
 
-Compression is recognized by the first bytes, not by the name. Damage is an `InvalidDataError` in
-one line, never a file that silently ends early.
+Compression is recognized by the first bytes, not by the name. A file that ends early is an
+`InvalidDataError`, never a shorter file.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import bz2
 import errno
 import gzip
-import io
 import lzma
 import os
 import tarfile
@@ -24,9 +23,6 @@ from noisyor.errors import DatasetNotFoundError, InvalidDataError, NoisyOrError
 
 __all__ = [
     "COMPRESSIONS",
-    "MOST_UNPACKED",
-    "check_compressed",
-    "check_unpacked",
     "decompressed",
     "existing",
     "members",
@@ -52,18 +48,13 @@ COMPRESSIONS: dict[str, Compression] = {
 }
 """The compressions that are read, by the ending of a file's name."""
 
-MOST_UNPACKED = 64 * 2**20
-"""Bytes that any compressed file may hold; more only if it is not packed more than 100 times."""
-
-_DENSEST = 100
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
 _ZIP = b"PK"
 _CHUNK = 1 << 20
-_SMALL = 16 * 2**20
 
 
 def uncompressed_name(path: Path) -> str:
-    """Name of a file in small letters, without the endings of compressions."""
+    """Return the name of a file in lower case, without the endings of compressions."""
     name = path.name.lower()
     while (ending := Path(name).suffix) in COMPRESSIONS:
         name = name.removesuffix(ending)
@@ -71,7 +62,7 @@ def uncompressed_name(path: Path) -> str:
 
 
 def existing(path: str | os.PathLike[str]) -> Path:
-    """The path of a file or folder that exists."""
+    """Return the path of a file or folder that must exist."""
     found = Path(path)
     if not found.exists():
         raise DatasetNotFoundError(f"{found} does not exist")
@@ -82,13 +73,13 @@ def existing(path: str | os.PathLike[str]) -> Path:
 def reading(
     where: object, *more: type[Exception], fault: str = "damaged or incomplete"
 ) -> Iterator[None]:
-    """Anything that a damaged or incomplete file raises becomes one line that names it.
+    """Turn whatever a damaged file raises into one `InvalidDataError` that names the file.
 
     Parameters
     ----------
-    where : the file, and the place in it.
-    more : exceptions of a parser that mean damage too.
-    fault : what the line says.
+    where : the file, and the position in it.
+    more : further exceptions of a parser that mean damage.
+    fault : what the message says.
     """
     damage: tuple[type[Exception], ...] = (*_DAMAGE, *more, OSError)
     try:
@@ -96,21 +87,21 @@ def reading(
     except NoisyOrError:
         raise
     except damage as error:
-        # The system's own errors (no permission, disk gone) are not damage. EINVAL is: a damaged
-        # archive points to a place before the start of the file.
+        # Errors of the system (no permission, disk gone) are not damage. EINVAL is: a damaged
+        # archive points before the start of the file.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise InvalidDataError(f"{where}: {fault} ({reason_of(error)})") from error
 
 
 def reason_of(error: Exception) -> str:
-    """The first line of an error, or its kind if it says nothing."""
+    """Return the first line of an error, or its type if it has no text."""
     return (str(error).strip().partition("\n")[0] or type(error).__name__)[:200]
 
 
 @contextmanager
 def open_binary(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """The content of a file, unpacked if it is gzip, xz or bzip2."""
+    """Open the content of a file, unpacked if it is gzip, xz or bzip2."""
     path = existing(path)
     if path.is_dir():
         raise InvalidDataError(f"{path} is a folder, expected a file")
@@ -120,82 +111,25 @@ def open_binary(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def decompressed(raw: IO[bytes], where: object) -> Iterator[IO[bytes]]:
-    """An open buffered stream, unpacked if its first bytes are those of gzip, xz or bzip2.
-
-    A few kilobytes can unpack to gigabytes: what comes out is counted, see `check_unpacked`.
-    """
+    """Open a buffered stream, unpacked if its first bytes are those of gzip, xz or bzip2."""
     first = raw.peek(8)  # type: ignore[attr-defined]  # streams of files and members all have it
     for magic, opener in COMPRESSIONS.values():
         if first.startswith(magic):
             with opener(raw) as stream:
-                yield io.BufferedReader(_Counted(stream, raw, where), _CHUNK)
+                yield stream
             return
     yield raw
-
-
-def check_compressed(path: Path) -> None:
-    """Unpack a small compressed file once to see that it is not too large, before it is parsed.
-
-    A large one would take too long; what is unpacked of it is counted as it is read.
-    """
-    if path.stat().st_size <= _SMALL:
-        with open_binary(path) as stream:
-            if isinstance(stream, io.BufferedReader) and isinstance(stream.raw, _Counted):
-                while stream.read(_CHUNK):
-                    pass
-
-
-def check_unpacked(n_bytes: int, packed: int, where: object, allowed: int) -> None:
-    """Refuse content that is far larger than the file that it comes from.
-
-    Parameters
-    ----------
-    n_bytes : size of the content, announced or counted so far.
-    packed : size of the compressed file.
-    where : names the file in errors.
-    allowed : bytes that are no danger, however well they are packed.
-    """
-    if n_bytes > max(allowed, _DENSEST * packed):
-        raise InvalidDataError(
-            f"{where}: unpacks to {n_bytes / 2**20:,.0f} MB or more, over {_DENSEST} times its "
-            "size; if that is meant, unpack it first"
-        )
-
-
-class _Counted(io.RawIOBase):
-    """What a decompressor gives, counted."""
-
-    def __init__(self, stream: IO[bytes], raw: IO[bytes], where: object) -> None:
-        self._stream, self._raw, self._where = stream, raw, where
-        self._total = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        block = self._stream.read(len(buffer))
-        buffer[: len(block)] = block
-        self._total += len(block)
-        if self._total > MOST_UNPACKED:
-            check_unpacked(self._total, self._packed(), self._where, MOST_UNPACKED)
-        return len(block)
-
-    def _packed(self) -> int:
-        try:
-            return os.fstat(self._raw.fileno()).st_size
-        except OSError:  # a member of an archive: what was read of it so far
-            return self._raw.tell()
 
 
 def members(
     path: str | os.PathLike[str], wanted: Callable[[str], bool]
 ) -> Iterator[tuple[str, IO[bytes]]]:
-    """Some files of a folder, a tar archive (compressed or not) or a zip archive.
+    """Iterate over files of a folder, a tar archive (compressed or not) or a zip archive.
 
     Parameters
     ----------
     path : the archive, or a folder, searched with its subfolders in the order of names.
-    wanted : of the name inside, with "/" between folders, that of the outermost folder first.
+    wanted : decides by the name inside, with "/" between folders, from the outermost folder on.
 
     Yields
     ------
@@ -225,7 +159,7 @@ def members(
 def tar_members(
     raw: IO[bytes], where: object, wanted: Callable[[str], bool]
 ) -> Iterator[tuple[str, IO[bytes]]]:
-    """The same for the open stream of a tar archive, compressed or not; ``where`` names it."""
+    """Iterate over files of an open tar stream, compressed or not; ``where`` names it."""
     with reading(where), decompressed(raw, where) as stream:
         tail = _Tail(stream)
         # The tar reader's own decompression takes a cut file for one that ends there.
@@ -242,7 +176,7 @@ def tar_members(
 
 
 class _Tail:
-    """A stream that remembers the last 512 bytes that were read: zeros end a tar archive."""
+    """Remember the last 512 bytes read from a stream: zeros end a tar archive."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.stream = stream

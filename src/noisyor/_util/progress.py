@@ -124,23 +124,28 @@ Progress = bool | Job | None
 """What ``progress=`` takes."""
 
 
-def progress_bar(total: int | None, description: str, unit: str, show: Progress) -> Any:
-    """A progress bar on stderr; ``show=None`` shows it on a terminal or in a notebook only.
+def progress_bar(
+    total: int | None, description: str, unit: str, show: Progress, delay: float = 0.0
+) -> Any:
+    """Return a progress bar on stderr, which is shown after ``delay`` seconds.
 
-    Where nothing is shown there is no lock either: tqdm's is shared with all forked processes, and
-    one that is killed while it holds it would stop them all.
+    ``show=None`` shows it on a terminal or in a notebook only. Where nothing is shown there is no
+    lock either: tqdm's is shared with all forked processes, and one that is killed while it holds
+    the lock would stop them all.
     """
     if isinstance(show, Job):
         return show.phase(total, description, unit)
-    return _bar(total, description, unit, show)
+    return _bar(total, description, unit, show, delay)
 
 
-def _bar(total: int | None, description: str, unit: str, show: bool | None) -> Any:
+def _bar(
+    total: int | None, description: str, unit: str, show: bool | None, delay: float = 0.0
+) -> Any:
     if not _is_shown(show):
         return _NoBar()
     if not _is_looked_at():
         return _Lines(total, description, unit)
-    return _shown(total, description, unit)
+    return _shown(total, description, unit, delay)
 
 
 def _is_shown(show: bool | None) -> bool:
@@ -237,9 +242,10 @@ class _Clock:
         return getattr(self._bar, name)
 
 
-def _shown(total: int | None, description: str, unit: str) -> Any:
+def _shown(total: int | None, description: str, unit: str, delay: float) -> Any:
     """A tqdm with a lock of this process alone and without its monitoring thread."""
-    options = {"total": total, "desc": description, "unit": f" {unit}", "leave": False}
+    options: dict[str, Any] = {"total": total, "desc": description, "unit": f" {unit}"}
+    options |= {"leave": False, "delay": delay}
     if _is_notebook() and find_spec("ipywidgets") is not None:  # without widgets, text will do
         from tqdm.notebook import tqdm as notebook_tqdm
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import os
 import re
@@ -178,7 +179,12 @@ _READING = (
         metavar="NAME",
         help="Column or JSON field that says how many rows each one stands for.",
     ),
-    click.option("--drop", multiple=True, metavar="NAME", help="Column to leave out. Repeatable."),
+    click.option(
+        "--drop",
+        multiple=True,
+        metavar="NAME",
+        help="Column to leave out, or several between commas. Repeatable.",
+    ),
     click.option("--delimiter", metavar="C", help="Character between fields of a CSV file."),
     click.option("--encoding", metavar="NAME", help="Encoding of text files.  [default: utf-8]"),
     click.option(
@@ -255,13 +261,19 @@ def reading_options(function: Function) -> Function:
 
 
 def as_flags(message: str) -> str:
-    """A message of the library with flags in place of ``ReadOptions(name=value)``."""
+    """Return a message of the library with flags in place of ``ReadOptions(name=value)``."""
+    text = r"""(?:'[^']*'|"[^"]*")"""
 
     def flag(match: re.Match[str]) -> str:
-        name, value = match[1].replace("_", "-"), match[2].strip("'\"")
-        return f"--{name} {shlex.quote(value)}"
+        name = match[1].replace("_", "-")
+        value = ast.literal_eval(match[2]) if match[2][0] in "('\"" else match[2]
+        values = value if isinstance(value, tuple) else (value,)
+        if not any("," in one for one in values):
+            values = (",".join(values),)
+        return " ".join(f"--{name} {shlex.quote(one)}" for one in values)
 
-    return re.sub(r"""ReadOptions\((\w+)=\(?('[^']*'|"[^"]*"|[\w.]+)(?:,\))?\)""", flag, message)
+    form = rf"ReadOptions\((\w+)=(\({text}(?:, {text})*,?\)|{text}|[\w.]+)\)"
+    return re.sub(form, flag, message)
 
 
 def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:

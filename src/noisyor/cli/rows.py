@@ -20,10 +20,12 @@ __all__ = ["read_for", "row_numbers"]
 
 def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
     """DATA in the columns of a model, read as the model's own data were unless told otherwise."""
+    from noisyor.tables.options import options_like
     from noisyor.tables.read import read_table
-    from noisyor.tables.remembered import options_like
 
     table = read_table(data, options_like(saved.metadata, data, reading), saved.network)
+    for note in table.notes:
+        click.echo(f"note: {note}", err=True)
     if table.ignored:
         click.echo(
             f"note: {table.ignored:,} columns or items of {data} are not in the model", err=True

@@ -10,21 +10,28 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from noisyor._util.array_file import open_npy, read_sparse, sparse_shape
-from noisyor._util.arrays import AnyArray
+from noisyor._util.arrays import AnyArray, read_arrays
 from noisyor._util.compression import reading
-from noisyor._util.parquet_file import check_numbers, open_parquet, reading_parquet, sparse_block
 from noisyor._util.sparse import compressed_matrix
 from noisyor.data.checks import check_size, checked_names
 from noisyor.data.observations import Observations
-from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
 
-__all__ = ["RowSource", "open_rows", "write_rows"]
+__all__ = [
+    "RowSource",
+    "open_parquet",
+    "open_rows",
+    "other_columns",
+    "reading_parquet",
+    "sparse_block",
+    "write_rows",
+]
 
 PathLike = str | os.PathLike[str]
 
@@ -282,7 +289,8 @@ class _MappedRows(RowSource):
         path = self.folder / f"{name}.npy"
         if not path.exists():
             return None
-        array = open_npy(path)
+        with reading(path, Exception):
+            array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
         if array.ndim != 1 or array.dtype.kind not in kinds:
             raise InvalidDataError(
                 f"{path}: expected one axis of numbers, got {array.dtype} of shape {array.shape}"
@@ -327,7 +335,7 @@ class _NpzRows(RowSource):
 
     def __init__(self, files: list[Path]) -> None:
         self.files = files
-        shapes = [sparse_shape(file) for file in files]
+        shapes = [self._shape(file) for file in files]
         self.n_visible = shapes[0][1]
         for file, shape in zip(files, shapes, strict=True):
             if shape[1] != self.n_visible:
@@ -340,8 +348,18 @@ class _NpzRows(RowSource):
         return type(self), ([file.absolute() for file in self.files],)
 
     def read(self, number: int) -> Observations:
+        from scipy import sparse
+
         file = self.files[number]
-        return _observations(read_sparse(file), file)
+        with reading(file, Exception):
+            matrix = sparse.load_npz(file)
+        return _observations(matrix, file)
+
+    @staticmethod
+    def _shape(file: Path) -> tuple[int, int]:
+        arrays = read_arrays(file, ["shape", "indptr", "format"])
+        n_rows, n_columns = (int(size) for size in arrays["shape"])
+        return n_rows, n_columns
 
 
 class _ParquetRows(RowSource):
@@ -355,9 +373,15 @@ class _ParquetRows(RowSource):
             names = tuple(opened.schema_arrow.names)
             if self.column_names not in (None, names):
                 raise InvalidDataError(f"{file} has other columns than {files[0]}")
-            self.column_names, self.n_visible = names, len(names)
-            for name in names:
-                check_numbers(opened.schema_arrow, name, file)
+            self.column_names, self.n_visible = checked_names(names, len(names)), len(names)
+            bad = other_columns(opened.schema_arrow, range(len(names)))
+            if bad:
+                kind = opened.schema_arrow.field(bad[0]).type
+                listed = ", ".join(repr(names[k]) for k in bad[:20])
+                raise InvalidDataError(
+                    f"{file}: column {names[bad[0]]!r} has type {kind}, expected bool, integer or "
+                    f"float ({len(bad)} such columns: {listed})"
+                )
             for group in range(opened.num_row_groups):
                 self.groups.append((file, opened, group))
                 sizes.append(opened.metadata.row_group(group).num_rows)
@@ -368,10 +392,63 @@ class _ParquetRows(RowSource):
 
     def read(self, number: int) -> Observations:
         path, file, group = self.groups[number]
-        assert self.column_names is not None
         with reading_parquet(path):
-            block = sparse_block(file.read_row_group(group), self.column_names)
+            block = sparse_block(file.read_row_group(group), range(self.n_visible))
         return _observations(block, f"{path}, row group {group}", self.column_names)
+
+
+def open_parquet(path: Path) -> Any:
+    """Return the open ``pyarrow.parquet.ParquetFile``."""
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError.of(f"{path}: Parquet files need pyarrow", "parquet") from None
+    with reading_parquet(path):
+        return pyarrow.parquet.ParquetFile(path, memory_map=True)
+
+
+def reading_parquet(path: Path) -> AbstractContextManager[None]:
+    """Return a context in which whatever a damaged file raises becomes one error that names it."""
+    import pyarrow
+
+    faults = (pyarrow.ArrowException, UnicodeDecodeError, KeyError)
+    return reading(path, *faults, fault="not a Parquet file, or damaged")
+
+
+def other_columns(schema: Any, columns: Iterable[int]) -> list[int]:
+    """Return the indices of those columns of an Arrow schema that do not hold numbers."""
+    from pyarrow import types
+
+    kinds = schema.types
+    return [
+        k
+        for k in columns
+        if not (
+            types.is_boolean(kinds[k]) or types.is_integer(kinds[k]) or types.is_floating(kinds[k])
+        )
+    ]
+
+
+def sparse_block(batch: Any, columns: Sequence[int], above: float | None = None) -> Any:
+    """Return columns of an Arrow table or record batch as ``csr_array``, float64.
+
+    The shape is (n_rows, len(columns)). Null is NaN. With ``above`` numbers larger than it are 1,
+    all others 0. Only one column is dense at a time.
+    """
+    import pyarrow
+    from scipy import sparse
+
+    rows, values = [], []
+    for index in columns:  # by index: a search by name would make wide files quadratic
+        cells = batch.column(index).cast(pyarrow.float64(), safe=False)
+        column = np.asarray(cells.to_numpy(zero_copy_only=False))
+        if above is not None:
+            column = np.where(np.isnan(column), column, column > above)
+        rows.append(np.flatnonzero(column))  # NaN is not zero
+        values.append(column[rows[-1]])
+    offsets = np.repeat(np.arange(len(columns)), [len(part) for part in rows])
+    entries = (np.concatenate(values), (np.concatenate(rows), offsets))
+    return sparse.csr_array(sparse.coo_array(entries, shape=(batch.num_rows, len(columns))))
 
 
 def _observations(

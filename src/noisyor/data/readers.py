@@ -9,7 +9,7 @@ with the size of the matrix.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,26 +44,30 @@ class BlockReader(NamedTuple):
         return self._replace(masks=(*self.masks, mask))
 
 
-def _hint_for_arrays(value: float) -> str:
-    """What to do with a value that is neither 0 nor 1."""
+def _hint_for_arrays(value: float, columns: Sequence[str]) -> str:
+    """Return what to do with a value that is neither 0 nor 1."""
     if value < 0:
         return f"np.where(X == {value:g}, np.nan, X) says that {value:g} is missing"
     return "X > 0 turns counts into 0 and 1"
 
 
 def read(
-    reader: BlockReader, first_row: int = 0, hint: Callable[[float], str] = _hint_for_arrays
+    reader: BlockReader,
+    first_row: int = 0,
+    hint: Callable[[float, Sequence[str]], str] = _hint_for_arrays,
 ) -> tuple[Rows, Rows]:
-    """The ones and the unobserved entries; any other value but 0 is an error.
+    """Return the ones and the unobserved entries; any other value but 0 is an error.
 
     Parameters
     ----------
     reader : of the data.
-    first_row : number of the first row in errors, where the data are a part of more.
-    hint : what to do with a value that is neither 0 nor 1, for the error.
+    first_row : index of the first row in errors, where the data are a part of more.
+    hint : what to do, from the first value that is neither 0 nor 1 and the names of all columns
+        with such values (none if columns have no names).
     """
     n_visible, ones, missing = reader.n_visible, [], []
     n_bad, message, first_bad = 0, "", 0.0
+    bad_columns: dict[int, None] = {}
     work = reader.work + sum((mask.ptr for mask in reader.masks), np.zeros(1, np.int64))
     for start, stop in row_blocks(work):
         keys, values = reader.block(start, stop)
@@ -85,12 +89,17 @@ def read(
                 f"got {values[bad.argmax()]:.12g}"
             )
             first_bad = float(values[bad.argmax()])
-        n_bad += int(bad.sum())
+        if bad.any():
+            n_bad += int(bad.sum())
+            bad_columns.update(dict.fromkeys((keys[bad] % n_visible).tolist()))
         ones.append(Rows.from_keys(keys[one], stop - start, n_visible))
         missing.append(Rows.from_keys(hidden, stop - start, n_visible))
     if n_bad:
-        many = f"({n_bad} bad value{'s' * (n_bad > 1)} in all)"
-        raise InvalidDataError(f"{message} {many}; {hint(first_bad)}")
+        many = f"{n_bad} bad value{'s' * (n_bad > 1)} in all"
+        if len(bad_columns) > 1:
+            many += f", in {len(bad_columns)} columns"
+        names = [] if reader.names is None else [reader.names[k] for k in bad_columns]
+        raise InvalidDataError(f"{message} ({many}); {hint(first_bad, names)}")
     return Rows.joined(ones), Rows.joined(missing)
 
 

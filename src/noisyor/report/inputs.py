@@ -13,8 +13,8 @@ from noisyor.data.observations import Observations
 from noisyor.io.model_file import load_model
 from noisyor.model.graph import Network
 from noisyor.model.layout import ConvolutionalLayout
+from noisyor.tables.options import options_like
 from noisyor.tables.read import read_table
-from noisyor.tables.remembered import options_like
 
 __all__ = ["Model", "Rows", "kind_of", "read_model", "rows_for"]
 

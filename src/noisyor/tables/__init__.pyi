@@ -1,5 +1,5 @@
+from .documents import iterate_documents as iterate_documents
+from .documents import load_documents as load_documents
 from .formats import FORMATS as FORMATS
 from .options import ReadOptions as ReadOptions
 from .table import Table as Table
-from .texts import iterate_documents as iterate_documents
-from .texts import load_documents as load_documents

@@ -1,9 +1,9 @@
-"""What a cell says: 0, 1 or missing, in the words of the file; and what to do if it says else."""
+"""Values of cells: 0, 1 or missing in the words of a file, and hints for everything else."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,7 +12,16 @@ import numpy as np
 from noisyor._util.arrays import AnyArray
 from noisyor.errors import InvalidSettingError
 
-__all__ = ["MISSING", "Cells", "Truth", "cell_hint", "number_hint", "role_hint"]
+__all__ = [
+    "MISSING",
+    "Cells",
+    "Truth",
+    "cell_hint",
+    "columns_hint",
+    "drop_option",
+    "number_hint",
+    "role_hint",
+]
 
 MISSING = 2
 """Code of a missing entry in blocks of codes."""
@@ -22,7 +31,7 @@ _CODES = {
     **dict.fromkeys(("1", "1.0", "true", "yes"), 1),
     **dict.fromkeys(("", "na", "n/a", "nan", "null", "none", "?"), MISSING),
 }
-_MOST_KEPT = 100_000
+_MAX_CACHED = 100_000
 
 _PAIRS = (
     *(("y", "n"), ("t", "f"), ("+", "-"), ("on", "off"), ("present", "absent"), ("j", "n")),
@@ -30,11 +39,12 @@ _PAIRS = (
 )
 _MARKS = ("x", "✓", "✔", "*", "•", "●", "+")
 _CODES_OF_MISSING = (9.0, 88.0, 99.0, 888.0, 999.0, 9999.0)
-_FEW_VALUES = 12
+_MAX_CODES = 12
+_MAX_LISTED = 200
 
 
 class Truth(NamedTuple):
-    """Words of a file: for 1, for 0 and, besides the usual ones, for missing."""
+    """The words of a file for 1, for 0 and, besides the usual ones, for missing."""
 
     ones: frozenset[str]
     zeros: frozenset[str]
@@ -42,9 +52,9 @@ class Truth(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Truth:
-        """From ``ONES/ZEROS`` or ``ONES/ZEROS/MISSING``, words between commas.
+        """Parse ``ONES/ZEROS`` or ``ONES/ZEROS/MISSING``, each a list of words between commas.
 
-        >>> Truth.parse("x/").zeros == {""}  # nothing in a cell is 0
+        >>> Truth.parse("x/").zeros == {""}  # an empty cell is 0
         True
         >>> sorted(Truth.parse("y,yes/n/99").ones)
         ['y', 'yes']
@@ -61,13 +71,13 @@ class Truth(NamedTuple):
         return cls(ones, zeros, missing)
 
     def codes(self) -> dict[str, int]:
-        """Code of every word; the usual words for missing are among them."""
+        """Return the code of every word, with the usual words for missing."""
         usual = {word: code for word, code in _CODES.items() if code == MISSING}
         groups = ((self.missing, MISSING), (self.zeros, 0), (self.ones, 1))
         return usual | {word: code for words, code in groups for word in words}
 
     def recoded(self, values: AnyArray) -> AnyArray:
-        """Numbers as 0, 1 and NaN; what is none of the words stays as it is."""
+        """Return numbers as 0, 1 and NaN; numbers that are none of the words stay unchanged."""
         numbers = np.asarray(values, dtype=np.float64)
         result = numbers.copy()
         for word, code in self.codes().items():
@@ -95,7 +105,7 @@ def _number(word: str) -> float | None:
 
 
 class Cells(dict[str, int]):
-    """Code of a cell: 0, 1 or `MISSING`; what is no such value is a ValueError.
+    """Map the text of a cell to 0, 1 or `MISSING`; other texts raise a ValueError.
 
     Parameters
     ----------
@@ -119,12 +129,12 @@ class Cells(dict[str, int]):
 
     def __missing__(self, cell: str) -> int:
         code = self._code(_word(cell))
-        if len(self) < _MOST_KEPT:  # numbers with a threshold may all differ
+        if len(self) < _MAX_CACHED:  # numbers with a threshold may all differ
             self[cell] = code
         return code
 
     def is_value(self, cell: str) -> bool:
-        """Whether the cell is 0 or 1, or a word of the file's own for missing."""
+        """Tell whether a cell is 0 or 1, or the file's own word for missing."""
         if _CODES.get(_word(cell)) == MISSING:
             return False
         try:
@@ -146,33 +156,71 @@ class Cells(dict[str, int]):
         return MISSING if math.isnan(number) else int(number > self._above)
 
 
-# ---- what to do with other values
+# ---- hints for other values
+
+
+def drop_option(names: Sequence[str]) -> str:
+    """Return the option that leaves columns out, to be pasted."""
+    return f"ReadOptions(drop={tuple(names)!r})"
 
 
 def role_hint(name: str, what: str = "column") -> str:
-    """What to do with a column or field that does not hold 0 and 1."""
+    """Return what to do with a column or field that does not hold 0 and 1."""
     return (
         f"if this {what} names the rows, give ReadOptions(id_column={name!r}); "
-        f"if it does not matter, ReadOptions(drop=({name!r},))"
+        f"if it does not matter, {drop_option([name])}"
     )
 
 
-def number_hint(value: float) -> str:
-    """What to do with a number that is neither 0 nor 1, if nothing else is known of its column."""
+def number_hint(value: float, columns: Sequence[str] = ()) -> str:
+    """Return what to do with a number that is neither 0 nor 1.
+
+    ``columns`` are the names of all columns that hold such numbers, if they have names.
+    """
     if value < 0 or value in _CODES_OF_MISSING[3:]:
-        return f"if {value:g} says that it is missing, give ReadOptions(truth='1/0/{value:g}')"
-    return "ReadOptions(above=0) turns numbers into 0 and 1"
+        hint = f"if {value:g} says that it is missing, give ReadOptions(truth='1/0/{value:g}')"
+    else:
+        hint = "ReadOptions(above=0) turns numbers into 0 and 1"
+    return columns_hint(dict.fromkeys(columns, hint)) if columns else hint
+
+
+def columns_hint(hints: Mapping[str, str], what: str = "column") -> str:
+    """Combine the hints of all columns that do not hold 0 and 1, given by name, into one text.
+
+    Columns with the same remedy share it. All others are listed in one option to paste.
+
+    >>> columns_hint({"a": role_hint("a"), "b": role_hint("b")}).split("; ")[-1]
+    "2 columns do not hold 0 and 1, ReadOptions(drop=('a', 'b')) leaves them out"
+    """
+    if len(hints) == 1:
+        return next(iter(hints.values()))
+    own = [name for name, hint in hints.items() if repr(name) in hint]
+    shared: dict[str, list[str]] = {}
+    for name, hint in hints.items():
+        if repr(name) not in hint:
+            shared.setdefault(hint, []).append(name)
+    parts = [hints[own[0]]] if own else []
+    for hint, names in list(shared.items())[:3]:
+        few = ", ".join(map(repr, names[:3])) + " ..." * (len(names) > 3)
+        parts.append(f"for {len(names)} {what}{'s' * (len(names) > 1)} ({few}): {hint}")
+    # Words for 0 and 1 turn these columns into data, so that nothing is to be left out.
+    rest = own if own or any("truth=" in hint for hint in shared) else list(hints)
+    if len(rest) > 1:
+        first = f"the first {_MAX_LISTED} of " if len(rest) > _MAX_LISTED else ""
+        option = drop_option(rest[:_MAX_LISTED])
+        parts.append(f"{first}{len(rest)} {what}s do not hold 0 and 1, {option} leaves them out")
+    return "; ".join(parts)
 
 
 def cell_hint(name: str, values: Sequence[str], usual: bool, what: str = "column") -> str:
-    """What to do with a column that does not hold 0 and 1.
+    """Return what to do with a column that does not hold 0 and 1, by what its cells look like.
 
     Parameters
     ----------
     name : of the column.
-    values : some of its cells, the first of them the one that is wrong.
-    usual : whether cells before these were 0, 1 or missing.
-    what : a column or a field.
+    values : some of its cells.
+    usual : whether the cells before these were 0, 1 or missing.
+    what : "column" or "field".
 
     >>> cell_hint("votes", ["y", "n", "y"], usual=False)
     "ReadOptions(truth='y/n') says that 'y' is 1 and 'n' is 0"
@@ -180,7 +228,7 @@ def cell_hint(name: str, values: Sequence[str], usual: bool, what: str = "column
     known = [cell.strip() for cell in values if _CODES.get(_word(cell)) != MISSING]
     distinct = list(dict.fromkeys(known))
     numbers = [number for number in map(_number, distinct) if number is not None]
-    drop = f"ReadOptions(drop=({name!r},)) leaves the {what} out"
+    drop = f"{drop_option([name])} leaves the {what} out"
     if numbers and len(numbers) == len(distinct):
         return _hint_of_numbers(name, known, numbers, usual, drop, what)
     lower = {word.lower() for word in distinct}
@@ -206,7 +254,7 @@ def cell_hint(name: str, values: Sequence[str], usual: bool, what: str = "column
 
 
 def _as_written(distinct: list[str], *pair: str) -> list[str]:
-    """The words of a pair in the letters of the file."""
+    """Return the words of a pair in the upper or lower case of the file."""
     there = {word.lower(): word for word in distinct}
     return [there.get(word, word.upper() if distinct[0].isupper() else word) for word in pair]
 
@@ -223,6 +271,6 @@ def _hint_of_numbers(
         return f"if {odd[0]:g} says that it is missing, give ReadOptions(truth='1/0/{odd[0]:g}')"
     if set(numbers) == {1.0, 2.0} and not (usual and 0.0 in numbers):
         return "if 2 stands for 1 and 1 for 0, give ReadOptions(truth='2/1')"
-    if len(odd) > _FEW_VALUES and 0.0 not in numbers:
+    if len(odd) > _MAX_CODES and 0.0 not in numbers:
         return f"it has numbers from {odd[0]:g} to {odd[-1]:g}, none of them 0: {drop}"
     return "ReadOptions(above=0) turns numbers into 0 and 1"

@@ -1,19 +1,12 @@
 """The formats of users' files: the one table in which a new reader is entered.
 
-A format is read by a module of this package, named here and imported on first use. The module
-exports
-
-    read(path, options, columns=None) -> Table
-
-and, if the format can hold documents,
-
-    read_texts(path, options) -> iterator of (name of the document or None, text)
-
-``docs/developer/add_a_reader.md`` shows a complete one.
+``docs/developer/add_a_reader.md`` shows a complete reader. This module is imported by the command
+line at once and therefore imports no array library.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +15,7 @@ from typing import Any
 from noisyor._util.compression import open_binary, uncompressed_name
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError
 
-__all__ = ["FORMATS", "Format", "format_of", "reader_module"]
+__all__ = ["FORMATS", "Format", "format_of"]
 
 
 @dataclass(frozen=True)
@@ -31,55 +24,98 @@ class Format:
 
     Attributes
     ----------
-    description : what a file of it holds, in a few words.
-    module : of `noisyor.tables.readers`, with the function ``read``.
-    endings : of the names of its files, in small letters; compressed files have one more.
-    magic : first bytes of its files; a format without any is one of text files.
-    texts : whether it can hold documents; then the module has the function ``read_texts``.
+    description : what a file holds, in a few words.
+    reader : ``"module:function"``, imported on first use; the function is
+        ``read(path, options, columns=None) -> Table``.
+    endings : endings of file names, in lower case; compressed files have one more.
+    magic : first bytes of a file; a format without any is a text format.
+    texts : ``"module:function"`` of ``read_texts(path, options)``, an iterator of (name or None,
+        text), if the format can hold documents.
     members : ending of the files in a folder of this format; "" if the format is that of a file.
     """
 
     description: str
-    module: str
+    reader: str
     endings: tuple[str, ...] = ()
     magic: tuple[bytes, ...] = ()
-    texts: bool = False
+    texts: str = ""
     members: str = ""
 
+    def load(self, what: str = "reader") -> Callable[..., Any]:
+        """Import the function that reads a table (``"reader"``) or documents (``"texts"``)."""
+        module, _, function = getattr(self, what).partition(":")
+        found: Callable[..., Any] = getattr(import_module(module), function)
+        return found
+
+
+_DELIMITED = "noisyor.tables.delimited"
+_DOCUMENTS = "noisyor.tables.documents"
+_JSON = "noisyor.tables.jsonl"
+_ARRAYS = "noisyor.tables.arrays"
 
 FORMATS: dict[str, Format] = {
     "csv": Format(
         "0/1 columns separated by commas, semicolons or bars",
-        "delimited",
+        f"{_DELIMITED}:read",
         (".csv",),
-        texts=True,
+        texts=f"{_DELIMITED}:read_texts",
     ),
-    "tsv": Format("0/1 columns separated by tabs", "delimited", (".tsv", ".tab"), texts=True),
-    "baskets": Format("a line per row that lists its items", "baskets", (".basket", ".baskets")),
-    "pairs": Format("a line per row and item, such as user,item", "pairs", (".pairs",)),
+    "tsv": Format(
+        "0/1 columns separated by tabs",
+        f"{_DELIMITED}:read",
+        (".tsv", ".tab"),
+        texts=f"{_DELIMITED}:read_texts",
+    ),
+    "baskets": Format(
+        "a line per row that lists its items",
+        f"{_DELIMITED}:read_baskets",
+        (".basket", ".baskets"),
+    ),
+    "pairs": Format(
+        "a line per row and item, such as user,item", f"{_DELIMITED}:read_pairs", (".pairs",)
+    ),
     "jsonl": Format(
-        "a JSON object or list per line", "jsonl", (".jsonl", ".ndjson", ".json"), texts=True
+        "a JSON object or list per line",
+        f"{_JSON}:read",
+        (".jsonl", ".ndjson", ".json"),
+        texts=f"{_JSON}:read_texts",
     ),
-    "parquet": Format("0/1 columns in a Parquet file", "parquet", (".parquet", ".pq"), (b"PAR1",)),
-    "npy": Format("a NumPy matrix or stack of images", "arrays", (".npy",), (b"\x93NUMPY",)),
-    "npz": Format("NumPy arrays, or a SciPy sparse matrix", "arrays", (".npz",), (b"PK\x03\x04",)),
-    "mat": Format("a MATLAB file, version 5 to 7", "matlab", (".mat",), (b"MATLAB ", b"\x89HDF")),
-    "text": Format("a document per line", "documents", (".txt", ".text"), texts=True),
-    "images": Format("a folder of .png files of one size", "images", members=".png"),
+    "parquet": Format(
+        "0/1 columns in a Parquet file", f"{_ARRAYS}:read_parquet", (".parquet", ".pq"), (b"PAR1",)
+    ),
+    "npy": Format(
+        "a NumPy matrix or stack of images", f"{_ARRAYS}:read_npy", (".npy",), (b"\x93NUMPY",)
+    ),
+    "npz": Format(
+        "NumPy arrays, or a SciPy sparse matrix", f"{_ARRAYS}:read_npz", (".npz",), (b"PK\x03\x04",)
+    ),
+    "mat": Format(
+        "a MATLAB file, version 5 to 7",
+        f"{_ARRAYS}:read_matlab",
+        (".mat",),
+        (b"MATLAB ", b"\x89HDF"),
+    ),
+    "text": Format(
+        "a document per line",
+        f"{_DOCUMENTS}:read",
+        (".txt", ".text"),
+        texts=f"{_DOCUMENTS}:read_texts",
+    ),
+    "images": Format(
+        "a folder of .png files of one size", f"{_ARRAYS}:read_images", members=".png"
+    ),
     "folder": Format(
-        "a folder of .txt files, a document each", "documents", texts=True, members=".txt"
+        "a folder of .txt files, a document each",
+        f"{_DOCUMENTS}:read",
+        texts=f"{_DOCUMENTS}:read_texts",
+        members=".txt",
     ),
 }
 """Every format by its name."""
 
 
-def reader_module(name: str) -> Any:
-    """The module that reads a format."""
-    return import_module(f"noisyor.tables.readers.{FORMATS[name].module}")
-
-
 def format_of(path: Path, asked: str | None = None) -> str:
-    """The format that is asked for, that of the first bytes, or that of the name."""
+    """Return the format that is asked for, or find it by the first bytes, then by the name."""
     if not path.exists():
         raise DatasetNotFoundError(f"{path} does not exist")
     if path.is_dir():
@@ -112,7 +148,7 @@ def _format_of_name(path: Path) -> str:
         if ending in it.endings:
             return name
     raise InvalidSettingError(
-        f"cannot tell from its name how {path} is written; give the format, such as "
+        f"the name of {path} does not show its format; give the format, such as "
         f"ReadOptions(format='csv') for columns between commas, or {', '.join(list(FORMATS)[1:])}"
     )
 

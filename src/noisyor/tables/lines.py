@@ -1,4 +1,4 @@
-"""Lines of text files, decoded and counted, none of them longer than memory allows."""
+"""Lines and records of text files, decoded and counted."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from noisyor.tables.options import ReadOptions
 __all__ = ["equally_wide", "fields", "file_fields", "file_lines", "text_lines"]
 
 LONGEST_LINE = 32 * 2**20
-"""Bytes. Longer lines are refused: a file without line ends would be read into memory whole."""
+"""Bytes. A file without line ends would be read into memory as a whole."""
 
 LONGEST_RECORD = 16 * 2**20
 """Bytes of a record of several lines. A quote that is never closed would swallow the file."""
-
-_MOST_LINES = 1_000_000
 
 Lines = Iterable[tuple[int, str]]
 Fields = Iterator[tuple[int, list[str]]]
@@ -32,7 +30,7 @@ _QUOTED = re.compile(r'"[^"]*"?')
 
 
 def file_lines(path: Path, options: ReadOptions) -> Iterator[tuple[int, str]]:
-    """Number, from 1, and text of each line of a file with its end; it may be compressed."""
+    """Iterate over lines of a file, perhaps compressed: number from 1, and text with its end."""
     with open_binary(path) as stream:
         yield from text_lines(stream, path, options.encoding, options.encoding_errors)
 
@@ -40,7 +38,7 @@ def file_lines(path: Path, options: ReadOptions) -> Iterator[tuple[int, str]]:
 def text_lines(
     stream: IO[bytes], where: object, encoding: str = "utf-8", errors: str = "strict"
 ) -> Iterator[tuple[int, str]]:
-    """Number, from 1, and text of each line of a stream with its end.
+    """Iterate over the lines of a stream: number from 1, and text with its end.
 
     Parameters
     ----------
@@ -76,7 +74,7 @@ def text_lines(
 
 
 def file_fields(path: Path, options: ReadOptions) -> Fields:
-    """First line number and fields of each record of a CSV or TSV file, or of baskets."""
+    """Iterate over the records of a CSV or TSV file: number of the first line, and fields."""
     lines = file_lines(path, options)
     first = next(lines, None)
     if first is None:
@@ -86,9 +84,9 @@ def file_fields(path: Path, options: ReadOptions) -> Fields:
 
 
 def fields(lines: Lines, where: object, delimiter: str = ",") -> Fields:
-    """First line number and fields of each record; blank lines are left out.
+    """Iterate over records: number of the first line, and fields; blank lines are left out.
 
-    Fields between commas and the like may be quoted and then hold line ends; those between tabs
+    Fields between commas and the like may be quoted and then hold line ends. Fields between tabs
     are taken as they are.
     """
     # The library's limit is for the whole process; texts are longer than its 128 KiB.
@@ -101,7 +99,7 @@ def fields(lines: Lines, where: object, delimiter: str = ",") -> Fields:
             if not begin:
                 begin, size = number, 0
             size += len(line)
-            if number - begin > _MOST_LINES or (number > begin and size > LONGEST_RECORD):
+            if number > begin and size > LONGEST_RECORD:
                 raise InvalidDataError(
                     f"{where}, line {begin}: a quoted field goes on for {number - begin:,} lines; "
                     "is its end missing?"
@@ -127,7 +125,7 @@ def fields(lines: Lines, where: object, delimiter: str = ",") -> Fields:
 def equally_wide(
     rows: Iterable[tuple[int, list[str]]], where: object, width: int | None = None, hint: str = ""
 ) -> Fields:
-    """The same rows, all of them as wide as the first, or as ``width``; errors end in the hint."""
+    """Check that all rows are as wide as the first, or as ``width``; errors end in the hint."""
     for number, row in rows:
         if len(row) != width:
             if width is not None:
@@ -139,5 +137,5 @@ def equally_wide(
 
 
 def _most_frequent_delimiter(line: str) -> str:
-    """The most frequent of the usual delimiters outside quotes, a comma if there is none."""
+    """Return the most frequent of the usual delimiters outside quotes, a comma if there is none."""
     return max(_DELIMITERS, key=_QUOTED.sub("", line).count)

@@ -1,12 +1,15 @@
-"""How a file is to be read: everything that its name and content do not tell."""
+"""Options of reading: what the name and content of a file do not show."""
 
 from __future__ import annotations
 
 import codecs
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
+from noisyor._util.compression import uncompressed_name
 from noisyor._util.validation import (
     COUNT,
     FLAG,
@@ -17,12 +20,11 @@ from noisyor._util.validation import (
     is_finite,
     or_none,
 )
-from noisyor.errors import InvalidSettingError
+from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.tables.cells import Truth
 from noisyor.tables.formats import FORMATS
 
-__all__ = ["ReadOptions"]
-
+__all__ = ["ReadOptions", "options_like"]
 
 _RULES = {
     "header": or_none(FLAG),
@@ -69,7 +71,8 @@ class ReadOptions:
     weights : name or number of the column, or name of the JSON field, that says how many rows each
         one stands for, as in an aggregated table. Rows of weight 0 are left out.
     weights_required : whether a file without that column is an error.
-    drop : columns, JSON fields or items to leave out.
+    drop : columns, JSON fields or items to leave out; a text may list several columns between
+        commas.
     above : numbers larger than this are 1, all others 0; without it only 0 and 1 are accepted.
     truth : words for 1 and for 0, and perhaps further ones for missing, between slashes:
         ``"y/n"``, ``"2/1"``, ``"1/0/-999"``. ``"x/"`` says that a blank is 0.
@@ -138,18 +141,92 @@ class ReadOptions:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """What differs from the default, as plain JSON."""
+        """Return the options that differ from the default, as plain JSON."""
         plain = ReadOptions()
         changed = {k: v for k, v in asdict(self).items() if v != getattr(plain, k)}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in changed.items()}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> ReadOptions:
-        """Options that `to_json` wrote; anything else in the record is an error."""
+        """Build options from what `to_json` wrote; unknown names are an error."""
         known = {field.name for field in fields(cls)}
         if not isinstance(record, Mapping) or not set(record) <= known:
-            raise InvalidSettingError("the options of reading are not those of this version")
+            raise InvalidSettingError(
+                "the record has reading options that this version does not know"
+            )
         values: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in record.items()
         }
         return cls(**values)
+
+
+# ---- options that a model remembers
+
+_LAYOUT = ("format", "header", "delimiter", "variable", "transpose")
+"""Options of the layout of a file. A file of another kind has a layout of its own."""
+
+_ROLES = ("id_column", "weights", "text_field", "drop")
+"""Columns by name or index. Indices hold for the same layout only."""
+
+
+def options_like(
+    metadata: Mapping[str, Any],
+    path: str | os.PathLike[str],
+    given: Mapping[str, Any] | None = None,
+) -> ReadOptions:
+    """Return options that read a file as the data of a model were read.
+
+    The metadata of a model file may come from anyone. Nothing in them names a file to open, and
+    values that make no sense are one `ModelFileError`.
+
+    Parameters
+    ----------
+    metadata : of the model; ``reading`` is what `ReadOptions.to_json` wrote, ``data.source`` the
+        name of the file that was read.
+    path : the file to read. If the ending of its name is that of another kind of file, the options
+        of layout and column indices do not carry over.
+    given : options by name that replace those of the model. A column of ids or weights that only
+        the model asks for may be absent.
+    """
+    given = dict(given or {})
+    stored = metadata.get("reading")
+    stored = dict(stored) if isinstance(stored, Mapping) else {}
+    if not _same_kind(metadata, stored, Path(path), given):
+        stored = {
+            name: value
+            for name, value in stored.items()
+            if name not in _LAYOUT and not (name in _ROLES and _has_index(value))
+        }
+    required = {"id_required": "id_column" in given, "weights_required": "weights" in given}
+    ReadOptions.from_json(given)  # a mistake of the caller is not reported as one of the model
+    try:
+        return ReadOptions.from_json({**stored, **given, **required})
+    except InvalidSettingError as error:
+        raise ModelFileError(
+            f"how the data of the model were read makes no sense ({error})"
+        ) from error
+
+
+def _same_kind(
+    metadata: Mapping[str, Any], stored: Mapping[str, Any], path: Path, given: Mapping[str, Any]
+) -> bool:
+    """Tell whether a file is of the kind of the one that the model was learned from."""
+    ending = _ending(path)
+    usual = next((name for name, it in FORMATS.items() if ending in it.endings), None)
+    if "format" in given:
+        return bool(given["format"] == (stored.get("format") or usual))
+    data = metadata.get("data")
+    source = data.get("source") if isinstance(data, Mapping) else None
+    if not isinstance(source, str) or (usual is None and not path.is_dir()):
+        return True
+    return ending == _ending(Path(source))
+
+
+def _ending(path: Path) -> str:
+    return Path(uncompressed_name(path)).suffix
+
+
+def _has_index(value: Any) -> bool:
+    """Tell whether a role is given by the index of a column."""
+    names = value if isinstance(value, list | tuple) else [value]
+    return any(isinstance(name, str) and name.lstrip("-").isdecimal() for name in names)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
-from noisyor._util.compression import check_compressed
-from noisyor.data.columns import align
+from noisyor.data.columns import align, suggest
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.model.graph import Network
-from noisyor.tables.formats import format_of, reader_module
+from noisyor.tables.formats import FORMATS, format_of
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import Table
 
@@ -21,32 +21,40 @@ def read_table(
     path: str | os.PathLike[str],
     options: ReadOptions | None = None,
     network: Network | None = None,
+    **settings: Any,
 ) -> Table:
     """Read binary data from a user's file or folder.
 
     Parameters
     ----------
-    path : see ``FORMATS``; text files may be compressed (gzip, xz, bzip2).
-    options : what the name and content of the file do not tell.
+    path : a file or folder of one of ``FORMATS``; text files may be compressed (gzip, xz, bzip2).
+    options : what the name and content of the file do not show.
     network : a model whose columns are wanted. Columns with names are found by name; words and
         items that the model does not know are ignored.
+    settings : single options by name, such as ``above=0``; they replace those in ``options``.
 
     Examples
     --------
     >>> import noisyor as nor
     >>> with open("rows.csv", "w") as file:
-    ...     _ = file.write("fever,cough\\n1,1\\n0,1\\n")
-    >>> table = nor.read_table("rows.csv")
+    ...     _ = file.write("fever,cough\\n3,1\\n0,1\\n")
+    >>> table = nor.read_table("rows.csv", above=0)
     >>> table.observations.column_names, table.observations.n_rows
     (('fever', 'cough'), 2)
     """
     options = ReadOptions() if options is None else options
+    known = [field.name for field in fields(ReadOptions)]
+    for setting in settings:
+        if setting not in known:
+            hint = suggest(setting, known)
+            raise InvalidSettingError(f"read_table has no option {setting!r}{hint}")
+    if isinstance(settings.get("drop"), str):
+        settings["drop"] = (settings["drop"],)
+    options = replace(options, **settings)
     path = Path(path)
     name = format_of(path, options.format)
-    if path.is_file():
-        check_compressed(path)
     columns = None if network is None else network.visible_names
-    found: Table = reader_module(name).read(path, replace(options, format=name), columns)
+    found: Table = FORMATS[name].load()(path, replace(options, format=name), columns)
     table = replace(found, format=name)
     data = table.observations
     if options.weights is not None and options.weights_required and data.weights is None:
@@ -66,7 +74,7 @@ def read_table(
 
 
 def _check_zeros(table: Table, options: ReadOptions, path: Path) -> None:
-    """Ask what a blank means where nothing is 0: all that could be learned is that all is 1."""
+    """Ask what a blank means where no entry is 0: a model could only learn that all are 1."""
     data = table.observations
     if not data.n_missing or options.truth is not None or options.above is not None:
         return

@@ -1,11 +1,10 @@
-"""What reading a file gives, and how it is built: blocks of rows become `Observations`.
-
-What is not 0, 1 or missing is reported with its place.
-"""
+"""The content of a file, how it is built block by block, and the roles of its columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import reprlib
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +12,28 @@ import numpy as np
 
 from noisyor._util.arrays import BinaryArray
 from noisyor._util.csr import Rows
-from noisyor.data.checks import checked_names
+from noisyor.data.columns import require
 from noisyor.data.observations import Observations
 from noisyor.data.readers import read, reader_for
 from noisyor.errors import InvalidDataError
 from noisyor.tables.cells import MISSING, Truth, number_hint
+from noisyor.tables.options import ReadOptions
 
-__all__ = ["MOST_COLUMNS", "RowBuilder", "Table", "check_columns", "weighted_table"]
+__all__ = [
+    "MAX_COLUMNS",
+    "Roles",
+    "RowBuilder",
+    "Table",
+    "as_index",
+    "check_columns",
+    "column_index",
+    "distinct_names",
+    "weight_of",
+    "weighted_table",
+]
 
-MOST_COLUMNS = 5_000_000
-"""More are taken for damage: parameters are kept for every column."""
+MAX_COLUMNS = 5_000_000
+"""A model keeps parameters for every column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +47,7 @@ class Table:
     format : a key of ``FORMATS``; `read_table` fills it in.
     documents : whether the columns are words of texts.
     ignored : columns, or occurrences of items, that the model does not have.
+    notes : what a user should know about how the file was read, a sentence each.
 
     Examples
     --------
@@ -52,6 +64,162 @@ class Table:
     format: str = ""
     documents: bool = False
     ignored: int = 0
+    notes: tuple[str, ...] = ()
+
+
+# ---- roles of columns
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which column of a file names the rows, which has weights, and which hold data.
+
+    Attributes
+    ----------
+    names : names of all columns, or None.
+    id, weights : index of the column, or None.
+    kept : indices of the columns that hold data.
+    """
+
+    names: list[str] | None
+    id: int | None
+    weights: int | None
+    kept: list[int]
+
+    @classmethod
+    def of(
+        cls,
+        options: ReadOptions,
+        names: list[str] | None,
+        width: int,
+        where: object,
+        wanted: Sequence[str] | None = None,
+        labels: int | None = None,
+    ) -> Roles:
+        """Find the roles of columns.
+
+        Parameters
+        ----------
+        options : ``id_column``, ``weights`` and ``drop`` are used.
+        names : of the columns of the file, distinct, or None.
+        width : number of columns.
+        where : names the file in errors.
+        wanted : names of a model's columns. If given, only these are kept.
+        labels : index of a column that names the rows if the options do not give one.
+        """
+        role_of = dict.fromkeys(("id", "weights"))  # type: dict[str, int | None]
+        for role, asked, required, what in (
+            ("id", options.id_column, options.id_required, "id column"),
+            ("weights", options.weights, options.weights_required, "column of weights"),
+        ):
+            if asked is None:
+                continue
+            if not required and asked not in (names or ()):
+                index = as_index(asked, width)
+                if index is None or (names is not None and names[index] in (wanted or ())):
+                    continue
+            role_of[role] = column_index(asked, names, width, f"{where}: {what}")
+        if role_of["id"] is None:
+            role_of["id"] = labels
+        taken = set(role_of.values())
+        if wanted is not None and names is not None:
+            require(names, wanted, where)
+            chosen = set(wanted)
+            kept = [k for k, name in enumerate(names) if name in chosen and k not in taken]
+        else:
+            dropped = _dropped(options.drop, names, width, where)
+            kept = [k for k in range(width) if k not in dropped and k not in taken]
+            if not kept:
+                raise InvalidDataError(f"{where}: no column is left")
+        return cls(names, role_of["id"], role_of["weights"], kept)
+
+    @property
+    def kept_names(self) -> list[str] | None:
+        """Names of the columns that hold data."""
+        names = self.names
+        return None if names is None else [names[k] for k in self.kept]
+
+
+def _dropped(
+    drop: Sequence[str], names: list[str] | None, width: int, where: object
+) -> Container[int]:
+    """Return indices of columns to leave out; a text may list several between commas."""
+    known = {} if names is None else {name: k for k, name in enumerate(names)}
+    dropped = set()
+    for entry in drop:
+        parts = [entry] if entry in known else entry.split(",")
+        for part in parts:
+            index = known.get(part)
+            if index is None:
+                index = column_index(part.strip(), names, width, f"{where}: drop")
+            dropped.add(index)
+    return dropped
+
+
+def column_index(wanted: str, names: list[str] | None, width: int, where: str) -> int:
+    """Return the index of a column from its name, or from its number if no name is the same."""
+    if names is not None and wanted in names:
+        return names.index(wanted)
+    index = as_index(wanted, width)
+    if index is None:
+        there = f"there are {', '.join(map(repr, names[:12]))}" if names else f"{width} columns"
+        more = " ..." if names is not None and len(names) > 12 else ""
+        shown = wanted if wanted.lstrip("-").isdigit() else reprlib.repr(wanted)
+        raise InvalidDataError(f"{where}: no column {shown}; {there}{more}")
+    return index
+
+
+def as_index(text: str | None, width: int) -> int | None:
+    """Return a column number, from 0 or from -1 backwards, as an index; None if it is none."""
+    try:
+        index = int(text or "")
+    except ValueError:
+        return None
+    return index % width if -width <= index < width else None
+
+
+def distinct_names(names: Sequence[str], where: object) -> tuple[list[str], tuple[str, ...]]:
+    """Return the names with a number after those that occurred before, and a note if there are any.
+
+    >>> distinct_names(["a", "b", "a"], "rows.csv")[0]
+    ['a', 'b', 'a (2)']
+    """
+    taken, result, repeated = set(names), [], []
+    copies: dict[str, int] = {}
+    for name in names:
+        copies[name] = copies.get(name, 0) + 1
+        if copies[name] > 1:
+            repeated.append(name)
+            new = f"{name} ({copies[name]})"
+            while new in taken:
+                copies[name] += 1
+                new = f"{name} ({copies[name]})"
+            taken.add(new)
+            name = new
+        result.append(name)
+    if not repeated:
+        return result, ()
+    few = ", ".join(map(repr, list(dict.fromkeys(repeated))[:5]))
+    note = (
+        f"{where}: {len(repeated)} column names occur more than once ({few}); "
+        "a number was added to make them distinct"
+    )
+    return result, (note,)
+
+
+def weight_of(value: object, where: str) -> float:
+    """Return the weight in a cell: 0 or a positive number."""
+    try:
+        weight = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        weight = math.nan
+    if not (math.isfinite(weight) and weight >= 0) or isinstance(value, bool):
+        shown = repr(value) if len(repr(value)) <= 40 else repr(value)[:40] + "..."
+        raise InvalidDataError(f"{where}: a weight is 0 or a positive number of rows, got {shown}")
+    return weight
+
+
+# ---- building a table
 
 
 def weighted_table(
@@ -59,25 +227,30 @@ def weighted_table(
     observations: Observations,
     row_names: Sequence[str] | None,
     weights: Sequence[float] | None,
+    notes: tuple[str, ...] = (),
 ) -> Table:
-    """The rows that were read, with weights if there are any; rows of weight 0 are left out."""
+    """Return the rows with their weights, if there are any, without rows of weight 0."""
     if weights is None:
-        return Table(observations, None if row_names is None else tuple(row_names))
+        names = None if row_names is None else tuple(row_names)
+        return Table(observations, names, notes=notes)
     counted = np.flatnonzero(np.asarray(weights) > 0)
     if not len(counted):
         raise InvalidDataError(f"{where}: all rows have weight 0, none is left")
     kept = observations if len(counted) == observations.n_rows else observations.take(counted)
     names = None if row_names is None else tuple(row_names[row] for row in counted.tolist())
-    return Table(kept.with_weights(np.asarray(weights)[counted]), names)
+    try:
+        return Table(kept.with_weights(np.asarray(weights)[counted]), names, notes=notes)
+    except InvalidDataError as error:
+        raise InvalidDataError(f"{where}: {error}") from error
 
 
 class RowBuilder:
-    """Collects rows block by block, so that a dense file is never in memory as a whole.
+    """Collect rows block by block, so that a dense file is never in memory as a whole.
 
     Parameters
     ----------
     where : the file, for errors.
-    names : (n_columns,) names of the columns, or None.
+    names : (n_columns,) distinct names of the columns, or None.
     above : numbers larger than this are 1, all others 0; if None only 0 and 1 are accepted.
     truth : numbers that stand for 1, 0 and missing, see `Truth.parse`.
     """
@@ -95,13 +268,10 @@ class RowBuilder:
         self._missing: list[Rows] = []
         self._width = 0
         self.n_rows = 0
-        try:
-            self._names = None if names is None else checked_names(names, len(names))
-        except InvalidDataError as error:
-            raise InvalidDataError(f"{where}: {error}") from error
+        self._names = None if names is None else tuple(names)
 
     def add(self, block: Any) -> None:
-        """Rows of numbers, (n, ...) or a sparse matrix (n, n_columns); NaN is missing."""
+        """Add rows of numbers, (n, ...) or a sparse matrix (n, n_columns); NaN is missing."""
         if self._above is not None:
             block = _binarized(block, self._above)
         elif self._truth is not None:
@@ -114,7 +284,7 @@ class RowBuilder:
         self._append(ones, missing, reader.n_visible)
 
     def add_codes(self, codes: BinaryArray) -> None:
-        """Rows (n, n_columns) of 0, 1 and `MISSING`, which are not checked."""
+        """Add rows (n, n_columns) of 0, 1 and `MISSING`, which are not checked."""
         n_rows, width = codes.shape
         ones, missing = (
             Rows.from_keys(np.flatnonzero(codes == code), n_rows, width) for code in (1, MISSING)
@@ -122,7 +292,7 @@ class RowBuilder:
         self._append(ones, missing, width)
 
     def finish(self, shape: tuple[int, ...] = ()) -> Observations:
-        """All rows, numbered from 0; ``shape`` is that of one row if they are images."""
+        """Return all rows, numbered from 0; ``shape`` is that of one row if rows are images."""
         if not self.n_rows:
             raise InvalidDataError(f"{self._where} holds no rows")
         return Observations(
@@ -143,7 +313,7 @@ class RowBuilder:
 
 
 def _binarized(block: Any, above: float) -> Any:
-    """The same with 1 for numbers larger than the threshold and 0 for others; NaN stays."""
+    """Return 1 for numbers larger than the threshold and 0 for others; NaN stays."""
     if hasattr(block, "tocsr"):
         if above < 0:
             raise InvalidDataError("with a threshold below 0 a sparse matrix is all 1")
@@ -155,7 +325,7 @@ def _binarized(block: Any, above: float) -> Any:
 
 
 def _recoded(block: Any, truth: Truth) -> Any:
-    """The same in 0, 1 and NaN; what a sparse matrix does not store stays 0."""
+    """Return the block in 0, 1 and NaN; entries that a sparse matrix does not store stay 0."""
     if hasattr(block, "tocsr"):
         result = block.astype(np.float64)
         result.data = truth.recoded(result.data)
@@ -164,6 +334,6 @@ def _recoded(block: Any, truth: Truth) -> Any:
 
 
 def check_columns(n_columns: int, where: object) -> None:
-    """There are columns, and no more than a model can have."""
-    if not 1 <= n_columns <= MOST_COLUMNS:
-        raise InvalidDataError(f"{where}: {n_columns} columns, expected 1 to {MOST_COLUMNS:,}")
+    """Check that there are columns, and no more than a model can have."""
+    if not 1 <= n_columns <= MAX_COLUMNS:
+        raise InvalidDataError(f"{where}: {n_columns} columns, expected 1 to {MAX_COLUMNS:,}")

@@ -22,8 +22,8 @@ from noisyor._util.compression import (
 )
 from noisyor._util.json import to_json
 from noisyor.errors import InvalidDataError
+from noisyor.tables.jsonl import json_lines
 from noisyor.tables.lines import LONGEST_LINE, text_lines
-from noisyor.tables.readers.jsonl import json_lines
 from noisyor_hpo.ontology import Ontology
 
 __all__ = ["Patient", "read_phenopackets"]

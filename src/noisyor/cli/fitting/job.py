@@ -52,8 +52,8 @@ from noisyor.learning.recipes.topics import learn_topics
 from noisyor.model.labels import named_after
 from noisyor.model.words import topic_words
 from noisyor.tables import ReadOptions, Table
+from noisyor.tables.options import options_like
 from noisyor.tables.read import read_table
-from noisyor.tables.remembered import options_like
 
 __all__ = ["Fitted", "Plan", "more_steps", "read_plan", "run"]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from noisyor.errors import InvalidSettingError, NoisyOrError
 from noisyor.report.inputs import Model
+from noisyor.tables.documents import iterate_texts
 from noisyor.tables.formats import FORMATS, format_of
+from noisyor.tables.options import options_like
 from noisyor.tables.read import read_table
-from noisyor.tables.readers.documents import iterate_texts
-from noisyor.tables.remembered import options_like
 
 __all__ = ["excerpts", "labels_of"]
 

@@ -1,7 +1,8 @@
-"""Documents: texts from files, and which words of a vocabulary each contains."""
+"""Documents: texts of files and folders, and the words of a vocabulary that each contains."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,23 +14,35 @@ from noisyor.data.columns import select_columns
 from noisyor.data.observations import Observations
 from noisyor.data.vocabulary import PADDING, UNKNOWN, encode_documents, vectorize, words_of
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.tables.formats import FORMATS, format_of, reader_module
+from noisyor.tables.formats import FORMATS, format_of
 from noisyor.tables.lines import file_lines
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import Table
 
-__all__ = ["DEFAULT_FIELD", "iterate_texts", "read", "read_texts", "rows_of_texts"]
+__all__ = [
+    "TEXT_FIELD",
+    "TITLE_FIELD",
+    "iterate_documents",
+    "iterate_texts",
+    "load_documents",
+    "read",
+    "read_texts",
+    "rows_of_texts",
+]
 
-DEFAULT_FIELD = "text"
-"""Column or JSON field that is read where the options do not name one."""
+TEXT_FIELD = "text"
+"""Column or JSON field with the text of a document, unless another one is given."""
+
+TITLE_FIELD = "title"
+"""Column or JSON field that names a document, unless another one is given."""
 
 DEFAULT_VOCABULARY = 1000
 
 LONGEST_DOCUMENT = 16 * 2**20
-"""Characters. The words of a longer text would take a gigabyte."""
+"""Characters. The list of words of a longer text would take a gigabyte."""
 
 _RESERVED = (PADDING, UNKNOWN)
-# What remains of contractions when apostrophes are deleted, and is in no list of words.
+# Contractions without their apostrophes are in no list of stop words.
 _CONTRACTIONS = (
     "dont im ive id youre youve youd youll hes shes hed theyre theyve weve wed isnt arent wasnt "
     "werent doesnt didnt havent hasnt hadnt wont wouldnt cant couldnt shouldnt aint thats theres "
@@ -39,20 +52,89 @@ _CONTRACTIONS = (
 Texts = Iterator[tuple[str | None, str]]
 
 
-def iterate_texts(path: Path, options: ReadOptions) -> Iterator[str]:
-    """The documents of any file or folder that holds some, one by one.
+def load_documents(
+    path: str | os.PathLike[str],
+    text_field: str | int = "text",
+    *,
+    format: str | None = None,
+    header: bool | None = None,
+    encoding_errors: str = "strict",
+) -> list[str]:
+    """Read the texts of a file or folder, in their order there.
 
     Parameters
     ----------
-    path : a file of a format with ``texts`` in `noisyor.tables.formats`.
-    options : ``format``, ``text_field``, ``header`` and the encoding are used. They are checked
-        before the first document is asked for.
+    path : JSON lines, CSV or TSV with one document per record; plain text with one document per
+        line; or a folder whose ``.txt`` files are one document each, in the order of their names.
+        All but the folder itself may be compressed.
+    text_field : name of the JSON field or of the column, or number of the column, from 0.
+    format : of the file; recognized by its content and name if None.
+    header : whether a CSV or TSV file begins with the names of its columns; if None it does when
+        ``text_field`` is a name.
+    encoding_errors : "strict" reports bytes that are not UTF-8, "replace" reads each as U+FFFD.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> with open("mail.csv", "w") as file:
+    ...     _ = file.write("sender,body\\nAda,see you soon\\n")
+    >>> nor.tables.load_documents("mail.csv", "body")
+    ['see you soon']
+    """
+    return list(
+        iterate_documents(
+            path, text_field, format=format, header=header, encoding_errors=encoding_errors
+        )
+    )
+
+
+def iterate_documents(
+    path: str | os.PathLike[str],
+    text_field: str | int = "text",
+    *,
+    format: str | None = None,
+    header: bool | None = None,
+    encoding_errors: str = "strict",
+) -> Iterator[str]:
+    """Iterate over the texts of a file or folder without holding all of them in memory.
+
+    The parameters are those of `load_documents`.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> with open("texts.jsonl", "w") as file:
+    ...     _ = file.write('{"text": "A cat."}\\n{"text": "A dog."}\\n')
+    >>> for text in nor.tables.iterate_documents("texts.jsonl"):
+    ...     print(text)
+    A cat.
+    A dog.
+    """
+    by_name = isinstance(text_field, str)
+    if header is False and by_name:
+        raise InvalidSettingError("without a header text_field is the number of a column, from 0")
+    options = ReadOptions(
+        format=format,
+        header=by_name if header is None else header,
+        encoding_errors=encoding_errors,
+        text_field=str(text_field),
+    )
+    return iterate_texts(Path(path), options)
+
+
+def iterate_texts(path: Path, options: ReadOptions) -> Iterator[str]:
+    """Iterate over the documents of a file or folder of any format that can hold documents.
+
+    Parameters
+    ----------
+    path : a file or folder of a format with ``texts`` in `noisyor.tables.formats`.
+    options : ``format``, ``text_field``, ``header`` and the encoding are used.
     """
     asked = "folder" if path.is_dir() and options.format is None else options.format
     name = format_of(path, asked)
     if not FORMATS[name].texts:
         raise InvalidSettingError(f"{path} is of the format {name}, which holds no documents")
-    texts: Texts = reader_module(name).read_texts(path, replace(options, format=name))
+    texts: Texts = FORMATS[name].load("texts")(path, replace(options, format=name))
     return _at_least_one((text for _, text in texts), path)
 
 
@@ -66,12 +148,12 @@ def _at_least_one(texts: Iterator[str], path: Path) -> Iterator[str]:
 
 
 def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
-    """A file with a document in each line, or a folder of text files."""
+    """Read a file with a document in each line, or a folder of text files."""
     return rows_of_texts(read_texts(path, options), path, options, columns)
 
 
 def read_texts(path: Path, options: ReadOptions) -> Texts:
-    """None and text of each line, or name and text of each file of a folder, sorted by name."""
+    """Iterate over lines (None and text), or over files of a folder by name (name and text)."""
     if not path.is_dir():
         for _, line in file_lines(path, options):
             yield None, line.rstrip("\r\n")
@@ -82,7 +164,7 @@ def read_texts(path: Path, options: ReadOptions) -> Texts:
             for _, line in file_lines(file, options):
                 lines.append(line)
                 length += len(line)
-                if length > LONGEST_DOCUMENT:  # perhaps far more than the size of a packed file
+                if length > LONGEST_DOCUMENT:  # refused later, with the name of the file
                     break
             yield file.relative_to(path).as_posix(), "".join(lines)
 
@@ -93,7 +175,7 @@ def rows_of_texts(
     options: ReadOptions,
     columns: Sequence[str] | None = None,
 ) -> Table:
-    """Binary bags of words over the most frequent words, or over the words that are given.
+    """Build binary bags of words over the most frequent words, or over the words given.
 
     Parameters
     ----------

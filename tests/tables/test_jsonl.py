@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from table_examples import COLUMNS, NAMES, X, rows_of, tags, written
 
+from noisyor.tables.jsonl import read_texts
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.read import read_table
-from noisyor.tables.readers.jsonl import read_texts
 
 
 @pytest.mark.parametrize("named", [False, True])

@@ -1,4 +1,4 @@
-"""JSON lines: objects of 0/1 columns, lists of tags, or documents."""
+"""JSON lines: objects of 0/1 fields, lists of tags, or documents."""
 
 from __future__ import annotations
 
@@ -13,20 +13,16 @@ import numpy as np
 
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.tables.cells import MISSING, Cells, role_hint
-from noisyor.tables.columns import weight_of
+from noisyor.tables.cells import MISSING, Cells, columns_hint, role_hint
+from noisyor.tables.delimited import rows_of_items
+from noisyor.tables.documents import TEXT_FIELD, TITLE_FIELD, rows_of_texts
 from noisyor.tables.lines import Lines, file_lines
 from noisyor.tables.options import ReadOptions
-from noisyor.tables.readers.baskets import rows_of_items
-from noisyor.tables.readers.documents import DEFAULT_FIELD, rows_of_texts
-from noisyor.tables.table import Table, check_columns, weighted_table
+from noisyor.tables.table import Table, check_columns, weight_of, weighted_table
 
 __all__ = ["field_of", "json_lines", "read", "read_texts", "text_of"]
 
-_MOST_GAPS = 20_000_000
-
-_TITLE = "title"
-"""Field that names a document, unless another one is given."""
+_MAX_GAPS = 20_000_000
 
 _LONG_TEXT = 30
 """Words from which a field is a document, such as an abstract beside a title and tags."""
@@ -35,7 +31,7 @@ Records = Iterable[tuple[int, Any]]
 
 
 def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
-    """Objects, tags or documents: the first line tells which.
+    """Read objects, tags or documents; the first line shows which.
 
     ``columns`` are the fields, tags or words that are wanted; all if None.
     """
@@ -52,7 +48,7 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     field = options.text_field
     if isinstance(record, dict):
         if field is None:
-            field = _telling_field(record)
+            field = _main_field(record)
         if field is None:
             return _objects(everything, path, options, columns)
         record = field_of(record, field, path, number)
@@ -67,10 +63,10 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     return rows_of_texts(_texts(everything, field, path, options), path, options, columns)
 
 
-def _telling_field(record: dict[str, Any]) -> str | None:
-    """The field that a file is about, if it is plain: ``text``, the only long text, or a list."""
-    if isinstance(record.get(DEFAULT_FIELD), str):
-        return DEFAULT_FIELD
+def _main_field(record: dict[str, Any]) -> str | None:
+    """Return the field that a file is about: ``text``, the only long text, or the only list."""
+    if isinstance(record.get(TEXT_FIELD), str):
+        return TEXT_FIELD
     texts = [key for key, value in record.items() if isinstance(value, str) and _is_long(value)]
     lists = [key for key, value in record.items() if isinstance(value, list)]
     for fields in (texts, lists):
@@ -84,20 +80,20 @@ def _is_long(text: str) -> bool:
 
 
 def read_texts(path: Path, options: ReadOptions) -> Iterator[tuple[str | None, str]]:
-    """Name and text of each document; every line is an object with the field."""
+    """Iterate over documents: name and text; every line is an object with the field."""
     records = json_lines(file_lines(path, options), path)
     first = next(records, None)
     if first is None:
         return iter(())
     field = options.text_field
     if field is None and isinstance(first[1], dict):
-        field = _telling_field(first[1])
-    field = DEFAULT_FIELD if field is None else field
+        field = _main_field(first[1])
+    field = TEXT_FIELD if field is None else field
     return _texts(itertools.chain([first], records), field, path, options)
 
 
 def json_lines(lines: Lines, where: object) -> Iterator[tuple[int, Any]]:
-    """Line number and value of each line that is not blank."""
+    """Iterate over lines that are not blank: number and value."""
     for number, line in lines:
         if line.isspace():
             continue
@@ -116,7 +112,7 @@ def json_lines(lines: Lines, where: object) -> Iterator[tuple[int, Any]]:
 def text_of(
     record: Any, field: str | None, where: object, number: int, errors: str = "strict"
 ) -> str:
-    """The text in a field of a record, or the record itself if the field is None.
+    """Return the text in a field of a record, or the record itself if the field is None.
 
     ``errors`` is "strict" or "replace", see `noisyor.tables.ReadOptions.encoding_errors`.
     """
@@ -140,7 +136,7 @@ def text_of(
 
 
 def field_of(record: Any, field: str, where: object, number: int) -> Any:
-    """The value of a field of the object in a line."""
+    """Return the value of a field of the object in a line."""
     if not isinstance(record, dict):
         raise InvalidDataError(
             f"{where}, line {number}: a JSON object with the field {field!r} is expected, "
@@ -163,12 +159,12 @@ def _name(record: Any, options: ReadOptions, path: Path, number: int) -> str | N
 def _texts(
     records: Records, field: str | None, path: Path, options: ReadOptions
 ) -> Iterator[tuple[str | None, str]]:
-    """Name and text of each document."""
+    """Iterate over documents: name and text."""
     for number, record in records:
         text = text_of(record, field, path, number, options.encoding_errors)
         name = _name(record, options, path, number)
-        if name is None and isinstance(record, dict) and field != _TITLE:
-            title = record.get(_TITLE)
+        if name is None and isinstance(record, dict) and field != TITLE_FIELD:
+            title = record.get(TITLE_FIELD)
             name = title if isinstance(title, str) and title.strip() else None
         yield name, text
 
@@ -176,7 +172,7 @@ def _texts(
 def _tags(
     records: Records, field: str | None, path: Path, options: ReadOptions
 ) -> Iterator[tuple[str | None, list[str]]]:
-    """Name and tags of each line."""
+    """Iterate over lines: name and tags."""
     for number, record in records:
         tags = record if field is None else field_of(record, field, path, number)
         if not isinstance(tags, list) or not all(
@@ -189,10 +185,10 @@ def _tags(
 def _objects(
     records: Records, path: Path, options: ReadOptions, columns: Sequence[str] | None
 ) -> Table:
-    """Objects whose fields are 0 or 1; null is missing.
+    """Read objects whose fields are 0 or 1; null is missing.
 
-    A field that a line does not have is missing too, unless the file never says 0: then only what
-    is there was written down, and the rest is 0. A null is missing in either case.
+    A field that a line does not have is missing too, unless the file has no 0 at all: then only
+    ones were written down, and the rest is 0. A null is missing in either case.
     """
     column_of: dict[str, int] = {}
     ones: list[list[int]] = []
@@ -215,10 +211,12 @@ def _objects(
             weight = field_of(record, options.weights, path, number)
             weights.append(weight_of(weight, f"{path}, line {number}"))
         known: tuple[list[int], list[int], list[int]] = ([], [], [])
-        for key, value in record.items():
-            if key not in skip and (wanted is None or key in wanted):
-                code = _code(value, cells, path, number, key)
-                known[code].append(column_of.setdefault(key, len(column_of)))
+        used = [key for key in record if key not in skip and (wanted is None or key in wanted)]
+        try:
+            for key in used:
+                known[_code(record[key], cells)].append(column_of.setdefault(key, len(column_of)))
+        except ValueError:
+            raise _bad_fields(record, used, cells, f"{path}, line {number}") from None
         zeros.append(known[0])
         ones.append(known[1])
         nulls.append(known[MISSING])
@@ -237,7 +235,7 @@ def _objects(
 
 
 def _others(n_columns: int, *known: list[int]) -> Any:
-    """Numbers of the columns that are in none of the lists."""
+    """Return the indices of the columns that are in none of the lists."""
     unknown = np.ones(n_columns, dtype=np.bool_)
     for columns in known:
         unknown[columns] = False
@@ -245,23 +243,34 @@ def _others(n_columns: int, *known: list[int]) -> Any:
 
 
 def _check_gaps(n_cells: int, n_known: int, path: Path) -> None:
-    if n_cells > max(_MOST_GAPS, 1000 * n_known):
+    if n_cells > max(_MAX_GAPS, 1000 * n_known):
         raise InvalidDataError(
             f"{path}: of {n_cells:,} entries only {n_known:,} are stated, and the file has zeros, "
             "so the others are missing; leave out the zeros if what is not stated is 0"
         )
 
 
-def _code(value: Any, cells: Cells, path: Path, number: int, key: str) -> int:
+def _code(value: Any, cells: Cells) -> int:
+    """Return the code of a value; a ValueError if it is not 0, 1 or missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return cells[""]
-    try:
-        if isinstance(value, list | dict):
-            raise ValueError
-        return cells[str(value)]
-    except ValueError:
-        raise InvalidDataError(
-            f"{path}, line {number}, field {key!r}: expected 0, 1 or null, "
-            f"got {json.dumps(value)[:40]}; "
-            f"{role_hint(key, 'field')}"
-        ) from None
+    if isinstance(value, list | dict):
+        raise ValueError
+    return cells[str(value)]
+
+
+def _bad_fields(
+    record: dict[str, Any], used: list[str], cells: Cells, where: str
+) -> InvalidDataError:
+    """Build the error for an object with other values, which names all their fields."""
+    bad = []
+    for key in used:
+        try:
+            _code(record[key], cells)
+        except ValueError:
+            bad.append(key)
+    hint = columns_hint({key: role_hint(key, "field") for key in bad}, "field")
+    return InvalidDataError(
+        f"{where}, field {bad[0]!r}: expected 0, 1 or null, "
+        f"got {json.dumps(record[bad[0]])[:40]}; {hint}"
+    )

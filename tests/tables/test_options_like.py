@@ -10,8 +10,8 @@ import pytest
 import noisyor as nor
 from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.tables import ReadOptions
+from noisyor.tables.options import options_like
 from noisyor.tables.read import read_table
-from noisyor.tables.remembered import options_like
 
 MATRIX = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 1]])
 

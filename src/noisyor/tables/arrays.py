@@ -1,0 +1,283 @@
+"""Matrices that libraries read: NumPy, SciPy and MATLAB arrays, Parquet columns, images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from noisyor._util.arrays import AnyArray
+from noisyor._util.compression import reading
+from noisyor._util.progress import progress_bar
+from noisyor.data.chunks import open_parquet, other_columns, reading_parquet, sparse_block
+from noisyor.errors import InvalidDataError, MissingExtraError
+from noisyor.tables.cells import columns_hint, role_hint
+from noisyor.tables.options import ReadOptions
+from noisyor.tables.table import (
+    Roles,
+    RowBuilder,
+    Table,
+    check_columns,
+    distinct_names,
+    weight_of,
+    weighted_table,
+)
+
+__all__ = [
+    "dense_table",
+    "read_images",
+    "read_matlab",
+    "read_npy",
+    "read_npz",
+    "read_parquet",
+    "sparse_table",
+]
+
+_BLOCK_BYTES = 32 * 2**20
+_BATCH_CELLS = 4_000_000
+_SPARSE_ARRAYS = {"indices", "indptr", "format", "shape", "data"}  # of SciPy's save_npz
+_COLUMN_NAMES = ("columns", "column_names", "feature_names", "vocabulary", "words", "wordlist")
+_ROW_NAMES = ("names", "row_names", "index", "ids")
+
+Labels = Mapping[str, AnyArray]
+
+
+# ---- NumPy, SciPy and MATLAB
+
+
+def read_npy(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
+    """Read a matrix or a stack of images; all columns are read."""
+    with reading(path, Exception):
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return dense_table(array, path, options)
+
+
+def read_npz(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
+    """Read one of the arrays or a sparse matrix, with names if other arrays hold them."""
+    from scipy import sparse
+
+    with reading(path, Exception), np.load(path, allow_pickle=False) as file:
+        arrays: dict[str, AnyArray] = {}
+        for name in file.files:
+            try:
+                value = file[name]
+            except ValueError:  # Python objects, which are never unpickled
+                continue
+            if isinstance(value, np.ndarray):
+                arrays[name] = value
+        if not arrays:
+            sheet = "[Content_Types].xml" in file.files
+            hint = ": it is an office document, save the table as CSV" if sheet else ""
+            raise InvalidDataError(f"{path} holds no arrays{hint}")
+        if set(arrays) >= _SPARSE_ARRAYS:
+            return sparse_table(sparse.load_npz(path), path, options, arrays)
+    chosen = _choose({name: array.shape for name, array in arrays.items()}, options, path)
+    return dense_table(arrays[chosen], f"{path}, array {chosen!r}", options, arrays)
+
+
+def read_matlab(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
+    """Read a numeric or sparse matrix, with names if there are cells of strings."""
+    from scipy import io, sparse
+
+    fault = "not a MATLAB file of version 5 to 7, or damaged; save it with -v7"
+    with reading(path, Exception, fault=fault):
+        content = io.loadmat(path)
+    matrices, labels = {}, {}
+    for name, value in content.items():
+        if sparse.issparse(value) or getattr(value, "dtype", np.dtype("U")).kind in "biufc":
+            matrices[name] = value
+        elif isinstance(value, np.ndarray):
+            labels[name] = _strings(value)
+    chosen = _choose({name: value.shape for name, value in matrices.items()}, options, path)
+    build = sparse_table if sparse.issparse(matrices[chosen]) else dense_table
+    return build(matrices[chosen], f"{path}, variable {chosen!r}", options, labels)
+
+
+def _strings(cells: AnyArray) -> AnyArray:
+    """Return the strings of a cell array, (n,); an empty array if it holds anything else."""
+    texts = [np.asarray(cell) for cell in cells.ravel()]
+    if any(text.dtype.kind != "U" or text.size > 1 for text in texts):
+        return np.array([])
+    return np.array(["".join(text.ravel()) for text in texts], dtype=np.str_)
+
+
+def _choose(shapes: Mapping[str, tuple[int, ...]], options: ReadOptions, path: Path) -> str:
+    """Return the name of the array to read: as asked for, "X", or the only matrix."""
+    if options.variable is not None:
+        if options.variable not in shapes:
+            raise InvalidDataError(
+                f"{path}: no array {options.variable!r}; there are {', '.join(sorted(shapes))}"
+            )
+        return options.variable
+    if "X" in shapes:
+        return "X"
+    matrices = [
+        name for name, shape in shapes.items() if len(shape) >= 2 and sorted(shape)[-2] > 1
+    ] or [name for name, shape in shapes.items() if len(shape) >= 2]
+    if len(matrices) == 1:
+        return matrices[0]
+    if not matrices:
+        raise InvalidDataError(f"{path}: no matrix among its arrays ({', '.join(sorted(shapes))})")
+    first, *_ = sorted(matrices)
+    listed = ", ".join(f"{name} {shapes[name]}" for name in sorted(matrices)[:8])
+    raise InvalidDataError(
+        f"{path} holds several matrices: {listed}; ReadOptions(variable={first!r}) chooses one"
+    )
+
+
+def dense_table(
+    array: AnyArray, where: object, options: ReadOptions, labels: Labels | None = None
+) -> Table:
+    """Build a table from a matrix (n, columns) or images (n, height, width), in blocks.
+
+    Images may have a second axis of length 1. ``labels`` are arrays of the same file, some of
+    which may name the columns and rows.
+    """
+    if array.dtype.kind not in "biuf":
+        raise InvalidDataError(f"{where}: expected numbers, got values of type {array.dtype}")
+    shape = array.shape
+    if len(shape) not in (2, 3) and not (len(shape) == 4 and shape[1] == 1):
+        raise InvalidDataError(
+            f"{where}: expected a matrix (rows, columns) or images (n, height, width), "
+            f"got shape {shape}"
+        )
+    if 0 in shape:
+        raise InvalidDataError(f"{where} holds no rows (its shape is {shape})")
+    images = len(shape) > 2
+    if options.transpose and not images:
+        array = array.T
+    width = math.prod(array.shape[1:])
+    names, notes = None, ()  # type: list[str] | None, tuple[str, ...]
+    if not images:
+        names, notes = _names_of_columns(labels, width, where)
+    builder = RowBuilder(where, names, options.above, options.truth)
+    step = max(1, _BLOCK_BYTES // (width * array.dtype.itemsize))
+    for begin in range(0, len(array), step):
+        builder.add(array[begin : begin + step])
+    rows = builder.finish(shape[-2:] if images else ())
+    return Table(rows, _labels_of(labels, _ROW_NAMES, rows.n_rows), notes=notes)
+
+
+def sparse_table(
+    matrix: Any, where: object, options: ReadOptions, labels: Labels | None = None
+) -> Table:
+    """Build a table from a SciPy sparse matrix (n, columns); ``labels`` as in `dense_table`."""
+    matrix = matrix.T if options.transpose else matrix
+    n_rows, width = matrix.shape
+    if n_rows < 1:
+        raise InvalidDataError(f"{where} holds no rows")
+    names, notes = _names_of_columns(labels, width, where)
+    builder = RowBuilder(where, names, options.above, options.truth)
+    builder.add(matrix.tocsr())
+    return Table(builder.finish(), _labels_of(labels, _ROW_NAMES, n_rows), notes=notes)
+
+
+def _names_of_columns(
+    labels: Labels | None, width: int, where: object
+) -> tuple[list[str] | None, tuple[str, ...]]:
+    check_columns(width, where)
+    found = _labels_of(labels, _COLUMN_NAMES, width)
+    return (None, ()) if found is None else distinct_names(found, where)
+
+
+def _labels_of(
+    labels: Labels | None, wanted: tuple[str, ...], length: int
+) -> tuple[str, ...] | None:
+    """Return the first list of strings with one of these names and this length."""
+    for name in wanted:
+        array = None if labels is None else labels.get(name)
+        if array is not None and array.dtype.kind in "US" and array.shape == (length,):
+            return tuple(
+                item.decode("latin-1") if isinstance(item, bytes) else str(item)
+                for item in array.tolist()
+            )
+    return None
+
+
+# ---- Parquet
+
+
+def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
+    """Read Boolean and numeric columns; null is missing. ``columns`` restricts the table to these.
+
+    Other columns must name the rows or be dropped.
+    """
+    with open_parquet(path) as file, reading_parquet(path):
+        schema = file.schema_arrow
+        names, notes = distinct_names(schema.names, path)
+        if not names:
+            raise InvalidDataError(f"{path} has no columns")
+        roles = Roles.of(options, names, len(names), path, columns)
+        check_columns(len(roles.kept), path)
+        bad = other_columns(schema, roles.kept)
+        if bad:
+            kind, first = schema.field(bad[0]).type, names[bad[0]]
+            hint = columns_hint({names[k]: role_hint(names[k]) for k in bad})
+            raise InvalidDataError(
+                f"{path}: column {first!r} has type {kind}, expected bool, integer or float; {hint}"
+            )
+        builder = RowBuilder(path, roles.kept_names, truth=options.truth)
+        row_names: list[str] = []
+        weights: list[float] = []
+        wanted = sorted({*roles.kept, *(k for k in (roles.id, roles.weights) if k is not None)})
+        # Names that repeat cannot be asked for, so all columns are read.
+        asked = None if notes or len(wanted) == len(names) else [names[k] for k in wanted]
+        position = {k: k for k in wanted} if asked is None else {k: i for i, k in enumerate(wanted)}
+        kept = [position[k] for k in roles.kept]
+        size = max(1000, _BATCH_CELLS // len(wanted))
+        n_rows = file.metadata.num_rows
+        with progress_bar(n_rows, f"read {path.name}", "rows", None, delay=2.0) as bar:
+            for batch in file.iter_batches(batch_size=size, columns=asked):
+                builder.add(sparse_block(batch, kept, options.above))
+                if roles.id is not None:
+                    row_names += map(str, batch.column(position[roles.id]).to_pylist())
+                if roles.weights is not None:
+                    for value in batch.column(position[roles.weights]).to_pylist():
+                        weights.append(weight_of(value, f"{path}, row {len(weights)}"))
+                bar.update(batch.num_rows)
+        return weighted_table(
+            path,
+            builder.finish(),
+            None if roles.id is None else row_names,
+            None if roles.weights is None else weights,
+            notes,
+        )
+
+
+# ---- images
+
+
+def read_images(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
+    """Read a folder of PNG files of one size; gray levels above one half (``above``) are 1.
+
+    Gray levels lie in 0 (black) to 1 (white).
+    """
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingExtraError.of(f"{path}: images need Pillow", "report") from None
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() == ".png")
+    if not files:
+        raise InvalidDataError(f"{path} holds no .png file")
+    threshold = 0.5 if options.above is None else options.above
+    builder, shape = RowBuilder(path), None
+    for file in files:
+        fault = reading(file, Exception, fault="not a PNG image, or damaged")
+        with fault, Image.open(file, formats=["PNG"]) as image:
+            # Images of 16 bits are not brought to 8 by the conversion.
+            deep = image.mode.startswith("I")
+            gray = np.asarray(image if deep else image.convert("L"), dtype=np.float64)
+            levels = gray / (65535.0 if deep else 255.0)
+        shape = levels.shape if shape is None else shape
+        if levels.shape != shape:
+            raise InvalidDataError(
+                f"{file}: {levels.shape[0]} x {levels.shape[1]} pixels, those before have "
+                f"{shape[0]} x {shape[1]}"
+            )
+        on = (levels <= threshold) if options.invert else (levels > threshold)
+        builder.add_codes(on.reshape(1, -1).astype(np.uint8))
+    names = tuple(file.relative_to(path).as_posix() for file in files)
+    return Table(builder.finish(shape or ()), names)
