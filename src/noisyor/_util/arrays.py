@@ -26,7 +26,12 @@ def read_arrays(
     path: Path, required: Sequence[str], optional: Sequence[str] = ()
 ) -> dict[str, AnyArray]:
     """Read arrays of a ``.npz`` file by their names; optional ones only if they are there."""
-    with reading(path, Exception), np.load(path, allow_pickle=False) as file:
+    # NumPy does not close a damaged file that it opened itself.
+    with (
+        reading(path, Exception),
+        path.open("rb") as stream,
+        np.load(stream, allow_pickle=False) as file,
+    ):
         absent = [name for name in required if name not in file.files]
         if absent:
             there = ", ".join(sorted(file.files)) or "none"

@@ -351,8 +351,8 @@ class _NpzRows(RowSource):
         from scipy import sparse
 
         file = self.files[number]
-        with reading(file, Exception):
-            matrix = sparse.load_npz(file)
+        with reading(file, Exception), file.open("rb") as stream:
+            matrix = sparse.load_npz(stream)
         return _observations(matrix, file)
 
     @staticmethod

@@ -59,13 +59,20 @@ def read_npz(path: Path, options: ReadOptions, columns: Sequence[str] | None = N
     """Read one of the arrays or a sparse matrix, with names if other arrays hold them."""
     from scipy import sparse
 
-    with reading(path, Exception), np.load(path, allow_pickle=False) as file:
+    # NumPy does not close a damaged file that it opened itself.
+    with (
+        reading(path, Exception),
+        path.open("rb") as stream,
+        np.load(stream, allow_pickle=False) as file,
+    ):
         arrays: dict[str, AnyArray] = {}
         for name in file.files:
             try:
                 value = file[name]
-            except ValueError:  # Python objects, which are never unpickled
-                continue
+            except ValueError as error:
+                if "allow_pickle" not in str(error):
+                    raise
+                continue  # Python objects are never unpickled
             if isinstance(value, np.ndarray):
                 arrays[name] = value
         if not arrays:
