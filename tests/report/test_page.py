@@ -114,6 +114,23 @@ class TestPage:
         assert page.summary["kind"] == kind
         assert pages[kind, False].summary["elbo"] is None
 
+    def test_the_headline_agrees_with_the_numbers_below_it(self, pages, kind):
+        page = pages[kind, True]
+        share = page.summary["ones_explained" if kind == "topics" else "ones_reconstructed"]
+        verb = "explain" if kind == "topics" else "reconstruct"
+        top = re.search(r"<h1>(.*?)</h1>", page.html)[1]
+        assert f"{verb} " in top
+        assert int(re.search(r"(\d+)(?:\.\d)?\u00a0%", top)[1]) == pytest.approx(100 * share, abs=1)
+        card = re.search(rf"{verb}ed</span><strong>(\d+) %", page.html)
+        assert int(card[1]) == pytest.approx(100 * share, abs=1)
+
+    def test_scores_can_be_skipped(self, factors):
+        page = page_of(factors, scores=False)
+        Checker(page.html)
+        assert page.summary["log_p"] is page.summary["mixture"] is None
+        assert page.summary["calibration_gap"] is None
+        assert page.summary["ones_reconstructed"] > 0.5
+
     def test_it_is_small(self, pages, kind):
         assert len(pages[kind, True].html.encode()) < 200_000
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from noisyor._version import __version__
 from noisyor.demo.run import DEFAULT_STEPS, SHAPES, DemoResult
-from noisyor.report.svg import Curve, Layer, line_chart, pixel_image, shaded_image
+from noisyor.report.charts import Curve, Layer, line_chart, pixel_image, shaded_image
 from noisyor.report.templating import asset, environment, require_templates
 
 __all__ = ["GENERATOR", "demo_page", "require_templates"]

@@ -1,7 +1,7 @@
-"""The causes of a network to walk through: what each switches on, and where it is at work.
+"""Data for the explorer of causes: what each switches on, and which rows it explains.
 
-Everything here becomes JSON in the page; its script draws from it. Names are plain strings there
-and reach the page as text only. What would make the page too large is cut, and the cut is counted.
+Everything here becomes JSON in the page, and the page's script draws from it. Names stay plain
+strings that reach the page as text only. What would make the page too large is cut and counted.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from noisyor._util.kinds import Kind
 from noisyor.explanation.attribution import Chains
 from noisyor.explanation.interview import Interview
 from noisyor.model.graph import Network
-from noisyor.model.labels import hidden_names, visible_label
+from noisyor.model.labels import hidden_names
+from noisyor.report.fit_quality import ExplainedRows
 from noisyor.report.health import rank_within, success_matrix
-from noisyor.report.quality import ExplainedRows
-from noisyor.report.words import Words, is_drawn, is_one_set
+from noisyor.report.inputs import Words, is_drawn, shorten, visible_names
 
-__all__ = ["Caps", "cause_names", "explorer_data", "label_of", "reach_of", "visible_names"]
+__all__ = ["Caps", "cause_names", "explorer_data", "label_of", "reach_of"]
 
 _FAR_WORDS = 30
-_SHOWN_NAME = 80
 _NEGLIGIBLE = 0.01  # success probability below which a link is the first to be left out
 
 
@@ -44,48 +43,41 @@ class Caps(NamedTuple):
     row_length: int = 60
 
 
-def visible_names(network: Network) -> list[str]:
-    """Names of the visibles; numbers, or places of pixels, where the model has none."""
-    return [_short(visible_label(network, number)) for number in range(network.n_visible)]
-
-
 def cause_names(
     network: Network, kind: Kind, generated: bool, reach: Any
 ) -> tuple[list[str], list[str]]:
-    """A short name of each cause, and what it switches on most surely, "" if the name says all.
+    """Return a short name of each cause, and the visibles that characterize it ("" if named).
 
-    ``generated`` tells that the names in the network were made by
-    `noisyor.model.labels.hidden_names`; a network without names gets the same ones. Causes whose
-    effects are too faint for a name are labelled by what they reach at all (`reach_of`).
+    ``generated``: the names in the network were made by `noisyor.model.labels.hidden_names`; a
+    network without names gets the same ones. Causes whose effects are too faint for a name are
+    labeled by what they reach at all (`reach_of`).
     """
     names = network.hidden_names
     if names is not None and not generated:
-        return [_short(name) for name in names], [""] * network.n_hidden
+        return [shorten(name) for name in names], [""] * network.n_hidden
     parts = [name.partition(": ") for name in names or hidden_names(network, kind)]
-    if is_one_set(network):
-        parts = [(name.replace("cause", "kind", 1), mark, label) for name, mark, label in parts]
     visible = visible_names(network)
-    said = [
+    labels = [
         label or ", ".join(visible[i] for i in _surest(reach, k))
         for k, (_, _, label) in enumerate(parts)
     ]
-    return [_short(short) for short, _, _ in parts], [_short(label) for label in said]
+    return [shorten(short) for short, _, _ in parts], [shorten(label) for label in labels]
 
 
 def _surest(reach: Any, cause: int) -> list[int]:
-    """The three visibles that a cause reaches most surely, none below one in a thousand."""
+    """Return the three visibles that a cause reaches most surely, none below one in a thousand."""
     part = slice(reach.indptr[cause], reach.indptr[cause + 1])
     best = np.argsort(-reach.data[part], kind="stable")[:3]
     return [int(reach.indices[part][i]) for i in best if reach.data[part][i] >= 1e-3]
 
 
 def label_of(name: str, label: str) -> str:
-    """Name and label of a cause in one string."""
+    """Join name and label of a cause."""
     return f"{name} ({label})" if label else name
 
 
 def reach_of(network: Network, keep: int = 200) -> Any:
-    """Probability that a cause alone, through those below it, switches a visible on.
+    """Return the probability that a cause alone, through those below it, switches a visible on.
 
     Sparse (n_hidden, n_visible), noise left out. Exact for a cause above visibles only; above that
     the paths are taken as independent. The ``keep`` most likely visibles of a cause are kept.
@@ -131,7 +123,7 @@ def explorer_data(
     row_names: tuple[str, ...] | None,
     caps: Caps,
 ) -> dict[str, Any]:
-    """All that the explorer shows, as plain JSON; ``names`` see `cause_names`.
+    """Return everything that the explorer shows as plain JSON; ``names`` see `cause_names`.
 
     Causes are numbered as in the network; a child below ``n_visible`` is a visible. Success
     probabilities are in thousandths.
@@ -169,7 +161,7 @@ def explorer_data(
 
 
 def _usual(network: Network, explained: ExplainedRows | None) -> list[float]:
-    """How often each visible is on: in the data, else about as the model expects."""
+    """Return how often each visible is on: in the data, else about as the model expects."""
     if explained is not None:
         seen = explained.observations
         known = seen.n_rows - np.bincount(seen.missing_columns, minlength=seen.n_visible)
@@ -180,7 +172,7 @@ def _usual(network: Network, explained: ExplainedRows | None) -> list[float]:
 def _kept_edges(
     network: Network, success: Any, caps: Caps
 ) -> tuple[LongArray, npt.NDArray[Any], npt.NDArray[Any], int]:
-    """The strongest edges of each cause, and the strongest of each visible."""
+    """Return the strongest edges of each cause, and the strongest of each visible."""
     parent = np.repeat(np.arange(network.n_hidden), np.diff(success.indptr))
     child, p = success.indices, success.data
     visible = child < network.n_visible
@@ -200,7 +192,7 @@ def _kept_edges(
 
 
 def _strongest_parent(network: Network, success: Any) -> LongArray:
-    """The parent that each cause is shown under, -1 at the top."""
+    """Return the parent that each cause is listed under, -1 at the top."""
     home = np.full(network.n_hidden, -1, dtype=np.int64)
     parent = np.repeat(np.arange(network.n_hidden), np.diff(success.indptr))
     hidden = success.indices >= network.n_visible
@@ -211,7 +203,7 @@ def _strongest_parent(network: Network, success: Any) -> LongArray:
 
 
 def _far_words(network: Network, reach: Any) -> dict[str, list[int]]:
-    """Of causes without visibles of their own: the visibles reached, with thousandths."""
+    """Return the visibles that causes without visibles of their own reach, in thousandths."""
     if network.n_layers == 1:
         return {}
     has_visible = np.zeros(network.n_hidden, dtype=np.bool_)
@@ -233,7 +225,7 @@ def _documents(
     row_names: tuple[str, ...] | None,
     caps: Caps,
 ) -> tuple[list[dict[str, Any]], list[list[Any]]]:
-    """Rows shown, and for each cause those that it explains best with what it explains there."""
+    """Return the rows shown, and for each cause the rows where it explains most."""
     key = chains.hidden * np.int64(len(explained.number)) + chains.row
     order = np.argsort(key, kind="stable")
     pair, start, count = np.unique(key[order], return_index=True, return_counts=True)
@@ -248,8 +240,8 @@ def _documents(
     number_of: dict[int, int] = {}
     documents: list[dict[str, Any]] = []
     result: list[list[Any]] = [[] for _ in range(network.n_hidden)]
-    for place in chosen:
-        r = int(row[place])
+    for k in chosen.tolist():
+        r = int(row[k])
         if r not in number_of:
             if len(documents) >= caps.documents:
                 continue
@@ -259,25 +251,21 @@ def _documents(
             documents.append(
                 {
                     "row": number,
-                    "name": None if row_names is None else _short(row_names[number]),
+                    "name": None if row_names is None else shorten(row_names[number]),
                     "on": active[: caps.row_length].tolist(),
                     "more": max(0, len(active) - caps.row_length),
                 }
             )
-        words = chains.visible[order[start[place] : start[place] + count[place]]]
-        result[int(cause[place])].append([number_of[r], *words[: caps.row_length].tolist()])
+        words = chains.visible[order[start[k] : start[k] + count[k]]]
+        result[int(cause[k])].append([number_of[r], *words[: caps.row_length].tolist()])
     return documents, result
 
 
 def _first_of_each(group: npt.NDArray[Any]) -> tuple[LongArray, LongArray]:
-    """Where each group begins in a sorted array, and how long it is; for `numpy.repeat`."""
+    """Return the start and the length of each group in a sorted array, for `numpy.repeat`."""
     _, first, counts = np.unique(group, return_index=True, return_counts=True)
     return first, counts
 
 
 def _rounded(values: FloatArray) -> list[float]:
     return [float(f"{value:.3g}") for value in values]
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _SHOWN_NAME else name[: _SHOWN_NAME - 1] + "…"

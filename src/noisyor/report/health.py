@@ -1,4 +1,4 @@
-"""Causes that do nothing, or the same as another one."""
+"""Find causes that do nothing, or the same as another one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.model.forward import edge_matrix
@@ -49,7 +50,7 @@ def find_dead(
     n_rows: int | None,
     rows: str,
 ) -> list[Fault]:
-    """Causes that switch nothing on, or are never on themselves.
+    """Return the causes that switch nothing on, or are never on themselves.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def _percent(share: float) -> str:
 
 
 def find_duplicates(success: Any, skip: set[int]) -> list[tuple[int, int, float]]:
-    """Pairs of causes with nearly the same effects, the most similar first, 200 at most.
+    """Return pairs of causes with nearly the same effects, the most similar first, 200 at most.
 
     The hundred strongest effects of each cause are compared.
 
@@ -110,7 +111,7 @@ def find_duplicates(success: Any, skip: set[int]) -> list[tuple[int, int, float]
 
 
 def similar_features(success: FloatArray, skip: set[int]) -> list[tuple[int, int, float]]:
-    """The same for features (n, height, width), which may lie shifted in their windows."""
+    """Return pairs of similar features (n, height, width), also if shifted in their windows."""
     n, height, width = success.shape
     norm = np.sqrt((success**2).sum(axis=(1, 2)))
     best = np.zeros((n, n))
@@ -130,13 +131,11 @@ def similar_features(success: FloatArray, skip: set[int]) -> list[tuple[int, int
 
 
 def groups_of(pairs: list[tuple[int, int, float]], n: int) -> list[list[int]]:
-    """Connected groups of causes that are pairwise alike."""
+    """Return connected groups of causes from pairs."""
     if not pairs:
         return []
     rows, columns = zip(*((a, b) for a, b, _ in pairs), strict=True)
     graph = sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
-    from scipy.sparse.csgraph import connected_components
-
     _, label = connected_components(graph, directed=False)
     members: dict[int, list[int]] = {}
     for cause in sorted({*rows, *columns}):
@@ -145,12 +144,12 @@ def groups_of(pairs: list[tuple[int, int, float]], n: int) -> list[list[int]]:
 
 
 def success_matrix(network: Network) -> Any:
-    """Probability that a cause switches a child on, of all edges, sparse (n_hidden, n_nodes)."""
+    """Return the success probability of every edge, sparse (n_hidden, n_nodes)."""
     return edge_matrix(network, probability=True).T.tocsr()
 
 
 def rank_within(group: npt.NDArray[Any], value: FloatArray) -> LongArray:
-    """Rank of each entry among those of its group, 0 for the largest value."""
+    """Return the rank of each entry within its group, 0 for the largest value."""
     order = np.lexsort((-value, group))
     sizes = np.bincount(group)
     first = np.repeat(np.cumsum(sizes) - sizes, sizes)

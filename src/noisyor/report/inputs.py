@@ -1,26 +1,60 @@
-"""What a report is made from: a model file, and data that fit it."""
+"""Read what a report is made from: a model file, its metadata, and data in the model's columns."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from noisyor._util.kinds import Kind
 from noisyor.data.columns import align
 from noisyor.data.observations import Observations
+from noisyor.errors import InvalidSettingError, NoisyOrError
 from noisyor.io.model_file import load_model
+from noisyor.io.provenance import mapping_in
 from noisyor.model.graph import Network
+from noisyor.model.labels import visible_label
 from noisyor.model.layout import ConvolutionalLayout
+from noisyor.tables.documents import iterate_texts
+from noisyor.tables.formats import FORMATS, format_of
 from noisyor.tables.options import options_like
 from noisyor.tables.read import read_table
 
-__all__ = ["Model", "Rows", "kind_of", "read_model", "rows_for"]
+__all__ = [
+    "WORDS",
+    "Model",
+    "Rows",
+    "Words",
+    "count",
+    "describe",
+    "excerpts",
+    "is_drawn",
+    "kind_of",
+    "provenance_rows",
+    "read_labels",
+    "read_model",
+    "rows_for",
+    "same_data",
+    "shorten",
+    "visible_names",
+    "words_of",
+]
+
+_EXCERPT = 420
+"""Letters shown of a text."""
+
+_LONGEST_NAME = 80
+"""Letters shown of a name."""
+
+_LONGEST_VALUE = 300
+"""Letters shown of a value in the metadata."""
 
 
 class Model(NamedTuple):
-    """A network, what its file says about it, what kind it is, and the name of the file."""
+    """A network with the metadata of its file, its kind, and the name of the file."""
 
     network: Network
     metadata: dict[str, Any]
@@ -35,29 +69,47 @@ class Rows(NamedTuple):
     names: tuple[str, ...] | None = None
 
 
+class Words(NamedTuple):
+    """What a page calls the parts of a model: singular and plural of cause, visible and row."""
+
+    cause: str
+    causes: str
+    visible: str
+    visibles: str
+    row: str
+    rows: str
+
+
+WORDS: dict[Kind, Words] = {
+    "topics": Words("topic", "topics", "word", "words", "document", "documents"),
+    "factors": Words("cause", "causes", "column", "columns", "row", "rows"),
+    "features": Words("feature", "features", "pixel", "pixels", "image", "images"),
+    "network": Words("cause", "causes", "finding", "findings", "row", "rows"),
+}
+
+
 def read_model(path: Path) -> Model:
     """Read a model file; the kind comes from its metadata, else from the network."""
     network, metadata = load_model(path)
     kind = kind_of(network)
     for known in get_args(Kind):
-        # A file may claim anything; images can only be drawn of what has them.
+        # A file may claim anything; only a convolutional network can be drawn as features.
         if metadata.get("kind") == known != "features":
             kind = known
     return Model(network, metadata, kind, Path(path).name)
 
 
 def kind_of(network: Network) -> Kind:
-    """What a network is, from its structure alone."""
+    """Return the kind of a model from its structure alone."""
     if isinstance(network.layout, ConvolutionalLayout):
         return "features"
     return "topics" if network.n_layers > 1 else "factors"
 
 
 def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) -> Rows:
-    """Rows in the model's columns, from a file or from anything that `Observations.of` takes.
+    """Return rows in the model's columns, from a file or anything that `Observations.of` takes.
 
-    ``reading`` are options of `ReadOptions`, on top of those that the model's own data were read
-    with.
+    ``reading`` are options of `ReadOptions`, on top of those that the training data were read with.
     """
     network = model.network
     if isinstance(data, (str, os.PathLike)):
@@ -71,3 +123,134 @@ def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) 
         "the data",
     )
     return Rows(aligned)
+
+
+def excerpts(
+    model: Model, data: Any, reading: Mapping[str, Any] | None, rows: set[int]
+) -> dict[int, str]:
+    """Return the beginning of the texts of some rows by row index; empty if there are no texts."""
+    if not isinstance(data, (str, os.PathLike)) or not rows:
+        return {}
+    options = options_like(model.metadata, data, reading)
+    path = Path(data)
+    try:
+        name = "folder" if path.is_dir() and options.format is None else options.format
+        if not FORMATS[format_of(path, name)].texts:
+            return {}
+        last, found = max(rows), {}
+        for index, text in enumerate(iterate_texts(path, options)):
+            if index in rows:
+                line = " ".join(text[: 4 * _EXCERPT].split())
+                if len(line) > _EXCERPT:
+                    line = line[:_EXCERPT].rsplit(" ", 1)[0] + " …"
+                found[index] = line
+            if index >= last:
+                break
+    except NoisyOrError:  # a format that may hold texts, in a file that holds none
+        return {}
+    return found
+
+
+def read_labels(
+    model: Model, data: Any, reading: Mapping[str, Any] | None, column: str
+) -> tuple[str, ...]:
+    """Return the values of a data column that the model does not use, one for each row."""
+    if not isinstance(data, (str, os.PathLike)):
+        raise InvalidSettingError("labels need a data file with a column of labels")
+    options = options_like(model.metadata, data, reading)
+    drop = tuple(name for name in options.drop if name != column)
+    # Read as names of the rows are: from a column, a field, or an array of the file.
+    options = replace(options, id_column=column, id_required=True, drop=drop)
+    names = read_table(data, options, model.network).row_names
+    if names is None:
+        raise InvalidSettingError(f"{data} has no column {column!r} to take labels from")
+    return names
+
+
+def words_of(model: Model) -> Words:
+    """Return what the parts of a model are called; columns that form an image are pixels."""
+    words = WORDS[model.kind]
+    if not is_drawn(model.network):
+        return words
+    return words._replace(visible="pixel", visibles="pixels", row="image", rows="images")
+
+
+def is_drawn(network: Network) -> bool:
+    """Whether the visibles are the pixels of an image, without names of their own."""
+    return len(network.visible_shape) == 2 and network.visible_names is None
+
+
+def describe(model: Model) -> str:
+    """Return the size of a model in a few words, such as "8 causes behind 29 columns"."""
+    network, words = model.network, words_of(model)
+    visibles = f"{network.n_visible:,} {words.visibles}"
+    if isinstance(network.layout, ConvolutionalLayout):
+        small, large = (
+            "\u00a0×\u00a0".join(map(str, shape))
+            for shape in (network.layout.feature_shape, network.layout.image_shape)
+        )
+        return f"{network.layout.n_components:,} features of {small} pixels, in images of {large}"
+    causes = count(network.n_hidden, words.cause, words.causes)
+    if network.n_layers > 1:
+        return f"{causes} in {network.n_layers} layers above {visibles}"
+    return f"{causes} behind {visibles}"
+
+
+def visible_names(network: Network) -> list[str]:
+    """Return names of the visibles; indices or pixel positions if the model has no names."""
+    return [shorten(visible_label(network, index)) for index in range(network.n_visible)]
+
+
+def shorten(name: str) -> str:
+    """Cut a name that is too long to be shown."""
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+
+
+def count(number: int, singular: str, plural: str) -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {singular if number == 1 else plural}"
+
+
+_TITLES = {
+    "created": "Created",
+    "kind": "Kind",
+    "data.rows": "Training rows",
+    "data.columns": "Training columns",
+    "data.ones": "Ones in the training data",
+    "data.missing": "Missing values",
+    "data.sha256": "Fingerprint of the training data (SHA-256)",
+    "data.source": "Training data from",
+    "versions.noisyor": "Version of noisyor",
+    "versions.numpy": "Version of NumPy",
+    "versions.python": "Version of Python",
+}
+
+
+def same_data(metadata: Mapping[str, Any], fingerprint: str) -> bool:
+    """Whether the data with this fingerprint are the training data of the model."""
+    return mapping_in(metadata, "data").get("sha256") == fingerprint
+
+
+def provenance_rows(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the metadata as a flat list of titles and values, without curve and metrics."""
+    rows: list[tuple[str, str]] = []
+    first = [name for name in ("created", "kind", "data", "settings") if name in metadata]
+    rest = [name for name in metadata if name not in (*first, "curve", "metrics")]
+    for name in [*first, *rest]:
+        _flatten(metadata[name], name, rows)
+    return rows
+
+
+def _flatten(value: Any, path: str, rows: list[tuple[str, str]]) -> None:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            _flatten(inner, f"{path}.{key}" if path else str(key), rows)
+        return
+    if value is None or value == {}:
+        return
+    if isinstance(value, int) and not isinstance(value, bool):
+        text = f"{value:,}"
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    title = _TITLES.get(path) or path.removeprefix("settings.").replace("_", " ").replace(".", ": ")
+    rows.append((title, text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"))

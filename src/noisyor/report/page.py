@@ -1,4 +1,4 @@
-"""A model, and data it explains, as one HTML file to look at: no network, nothing else needed."""
+"""Write a model, and the data that it explains, as one HTML file that needs nothing else."""
 
 from __future__ import annotations
 
@@ -7,31 +7,30 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from noisyor._util.paths import (
-    check_folder,
-    check_target,
-    make_folder,
-    real_path,
-    write_text,
-)
+from noisyor._util.paths import check_folder, check_target, make_folder, real_path, write_text
 from noisyor._version import __version__
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.explanation.attribution import attribute_findings
 from noisyor.io.provenance import metrics_of
-from noisyor.report.explorer import (
-    Caps,
+from noisyor.model.layout import ConvolutionalLayout
+from noisyor.report.baseline import MIN_ROWS, baseline_section, compare_with_mixture
+from noisyor.report.explorer import Caps
+from noisyor.report.fit_quality import calibrate, explain_rows, fit_section, noise_section
+from noisyor.report.inputs import (
+    Model,
+    Rows,
+    describe,
+    excerpts,
+    provenance_rows,
+    read_labels,
+    read_model,
+    rows_for,
+    same_data,
+    words_of,
 )
-from noisyor.report.goodness import fit_section, noise_section
-from noisyor.report.inputs import Model, Rows, read_model, rows_for
-from noisyor.report.insight.classes import classes_of
-from noisyor.report.insight.comparison import write_comparison
-from noisyor.report.insight.sections import Texts, cause_section, feature_section
-from noisyor.report.insight.texts import excerpts, labels_of
-from noisyor.report.metadata import provenance_rows, same_data
-from noisyor.report.quality import calibrate, explain_rows
-from noisyor.report.residuals import EXTRA, MISSED, residuals
-from noisyor.report.rival import compare_with_mixture, rival_section
+from noisyor.report.residuals import EXTRA, MISSED, RECONSTRUCTED, residuals
+from noisyor.report.sections import Share, Texts, cause_section, count_labels, feature_section
 from noisyor.report.templating import (
     asset,
     embedded_json,
@@ -39,21 +38,20 @@ from noisyor.report.templating import (
     require_templates,
     script_hash,
 )
-from noisyor.report.words import headline, words_of
 
-__all__ = ["GENERATOR", "model_page", "write_report"]
+__all__ = ["GENERATOR", "Page", "model_page", "write_report"]
 
 GENERATOR = "noisyor report"
-"""Mark by which a page of ours is recognised."""
+"""Mark by which earlier reports are recognized."""
 
 MAX_ROWS = 2000
-"""Rows that are explained unless told otherwise."""
+"""Rows that are explained by default."""
 
 _SCRIPTS = ("dom.js", "map.js", "explorer.js", "matrix.js", "pictures.js", "charts.js")
 
 
 class Page(NamedTuple):
-    """The HTML, and the main numbers in it, for JSON."""
+    """The HTML, and its main numbers for JSON."""
 
     html: str
     summary: dict[str, Any]
@@ -65,9 +63,9 @@ def write_report(
     data: Any = None,
     *,
     reading: Mapping[str, Any] | None = None,
-    second: str | Path | None = None,
     labels: str | None = None,
     max_rows: int = MAX_ROWS,
+    scores: bool = True,
     force: bool = False,
     engine: EngineLike = "auto",
     progress: bool | None = False,
@@ -81,10 +79,12 @@ def write_report(
     data : file of rows to explain, or rows in any form that `Observations.of` takes; without data
         the page shows the model alone.
     reading : options of `noisyor.tables.ReadOptions`, where those of the model do not fit.
-    second : another model file; the page then sets the two side by side.
-    labels : column of the data file that holds a class of each row; the page shows which causes go
-        with which class. The model does not see it.
-    max_rows : how many rows to explain at most, spread evenly over the data.
+    labels : column of the data file with a label of each row, which the model has not seen; the
+        page shows which causes go with which label.
+    max_rows : largest number of rows to explain, spread evenly over the data.
+    scores : estimate log-probabilities, check calibration, and learn a mixture of Bernoullis as a
+        baseline. Without these parts the page is written sooner.
+    force : replace any file at ``out``.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
 
@@ -106,35 +106,22 @@ def write_report(
     if max_rows < 1:
         raise InvalidSettingError(f"max_rows must be at least 1, got {max_rows}")
     target = Path(out)
-    inputs = [Path(model_path), *([] if second is None else [Path(second)])]
-    inputs += [*([Path(data)] if isinstance(data, (str, Path)) else [])]
+    inputs = [Path(model_path), *([Path(data)] if isinstance(data, (str, Path)) else [])]
     if real_path(target) in [real_path(path) for path in inputs]:
-        raise InvalidSettingError(f"{target} is to be read, it cannot be written as well")
+        raise InvalidSettingError(f"{target} is an input and cannot be written as well")
     check_target(target, (lambda _: True) if force else _is_page, "a report")
     check_folder(target.parent)
-    if second is not None:
-        if labels is not None:
-            raise InvalidSettingError("labels stand beside the causes of one model, not of two")
-        return write_comparison(
-            Path(model_path),
-            Path(second),
-            target,
-            data,
-            reading=reading,
-            max_rows=max_rows,
-            engine=engine,
-            progress=progress,
-        )
     model = read_model(Path(model_path))
     rows = None if data is None else rows_for(model, data, reading)
     if labels is not None and rows is None:
-        raise InvalidSettingError("labels are a column of the data, and there are no data")
+        raise InvalidSettingError("labels are a column of the data, but there are no data")
     page = model_page(
         model,
         rows,
         texts=partial(excerpts, model, data, reading),
-        labels=None if labels is None else (labels, labels_of(model, data, reading, labels)),
+        labels=None if labels is None else (labels, read_labels(model, data, reading, labels)),
         max_rows=max_rows,
+        scores=scores,
         engine=engine,
         progress=progress,
     )
@@ -150,44 +137,47 @@ def model_page(
     texts: Texts | None = None,
     labels: tuple[str, Sequence[str]] | None = None,
     max_rows: int = MAX_ROWS,
+    scores: bool = True,
     engine: EngineLike = "auto",
     progress: bool | None = False,
     caps: Caps | None = None,
 ) -> Page:
-    """The report as HTML; see `write_report`.
+    """Return the report as HTML; see `write_report`.
 
-    ``texts`` gives the beginnings of the texts of some rows by their numbers; ``labels`` are the
+    ``texts`` returns the beginning of the texts of some rows by their indices; ``labels`` are the
     name of a column and its value in each row.
     """
     caps = Caps() if caps is None else caps
     network, words = model.network, words_of(model)
-    explained = fit = None
+    layout = network.layout
+    is_image = model.kind == "features" and isinstance(layout, ConvolutionalLayout)
+    if labels is not None and is_image:
+        raise InvalidSettingError("labels need causes of rows; this model has features of images")
+    explained = calibration = left = links = share = counted = baseline = None
     if rows is not None:
         explained = explain_rows(network, rows.observations, max_rows, engine, progress)
-    calibration = None if explained is None else calibrate(network, explained, engine=engine)
-    left = None if explained is None else residuals(network, explained)
-    links, by_push = None, network.n_layers > 1 or model.kind == "topics"
-    share = None
-    if explained is not None and left is not None:
+        left = residuals(network, explained)
         links = attribute_findings(network, explained.observations, explained.states).chains()
-        # Few words of a topic are more likely on than off: there it counts who pushed hardest.
-        share = links.explained_share if by_push else left.recall
-    put_down = None if links is None else links.explained_share
-    fit = fit_section(model, words, explained, calibration)
-    log_p, classes = fit["log_p"], None
-    if labels is not None and model.kind == "features":
-        raise InvalidSettingError("labels stand beside causes, not beside features of images")
-    section = feature_section(model, explained, put_down) if model.kind == "features" else None
-    if section is None:
-        if labels is not None and explained is not None:
+        # Topics make few words more likely on than off: there, what counts is the attribution.
+        if network.n_layers > 1 or model.kind == "topics":
+            share = Share("explain", links.explained_share)
+        else:
+            share = Share("reconstruct", left.recall)
+        if scores:
+            calibration = calibrate(network, explained, engine=engine)
+            baseline = compare_with_mixture(model, rows.observations, engine=engine)
+        if labels is not None:
             values = [labels[1][row] for row in explained.number.tolist()]
-            classes = classes_of(values, explained.states, labels[0])
+            counted = count_labels(values, explained.states, labels[0])
+    fit = fit_section(model, words, explained, calibration, scores)
+    if is_image and isinstance(layout, ConvolutionalLayout):
+        section = feature_section(model, layout, explained, share)
+    else:
         section = cause_section(
-            model, words, rows, explained, left, links, put_down, classes, texts, caps
+            model, words, rows, explained, left, links, share, counted, texts, caps
         )
-    is_training = rows is not None and same_data(model.metadata, rows.observations.fingerprint())
     noise = noise_section(network, None if rows is None else rows.observations)
-    rival = None if rows is None else compare_with_mixture(model, rows.observations, engine=engine)
+    log_p = fit["log_p"]
     summary = {
         "kind": model.kind,
         "hidden": network.n_hidden,
@@ -197,16 +187,20 @@ def model_page(
         "log_p_exact": None if log_p is None else log_p.exact,
         "elbo": None if explained is None else float(explained.elbo.mean()),
         "independent_log_p": None if explained is None else explained.independent,
-        "ones_explained": share,
+        "ones_explained": None if links is None else links.explained_share,
+        "ones_reconstructed": None if left is None else left.recall,
+        "headline": section["headline"],
         "wrong_entries": None if left is None else left.wrong,
         "calibration_gap": None if calibration is None else calibration.gap,
         "noise_above_frequency": len(noise["doubtful"]),
-        "mixture": None if rival is None else {**rival._asdict(), "verdict": rival.verdict},
+        "mixture": None
+        if baseline is None
+        else {**baseline._asdict(), "verdict": baseline.verdict},
         "dead": [name for name, _ in section["health"]["dead"]],
         "duplicates": section["health"]["duplicates"],
         "metrics": metrics_of(model.metadata),
     }
-    scripts = "\n".join(asset(name) for name in _SCRIPTS)
+    script = "\n".join(asset(name) for name in _SCRIPTS)
     html: str = (
         environment()
         .get_template("report.html")
@@ -214,21 +208,23 @@ def model_page(
             generator=f"{GENERATOR} {__version__}",
             version=__version__,
             style=asset("base.css") + asset("report.css"),
-            script=scripts,
-            script_hash=script_hash(scripts),
+            script=script,
+            script_hash=script_hash(script),
             data=embedded_json(section.pop("data")),
             model=model,
             words=words,
-            headline=headline(model),
+            description=describe(model),
             explained=explained,
-            is_training=is_training,
+            scores=scores,
+            min_rows=MIN_ROWS,
+            is_training=rows is not None
+            and same_data(model.metadata, rows.observations.fingerprint()),
             left=left,
-            share_explained=share,
-            is_pushed=by_push,
-            codes={"missed": MISSED, "extra": EXTRA},
+            share=share,
+            codes={"reconstructed": RECONSTRUCTED, "missed": MISSED, "extra": EXTRA},
             fit=fit,
             noise=noise,
-            rival=None if rival is None else rival_section(rival, words),
+            baseline=None if baseline is None else baseline_section(baseline, words),
             provenance=provenance_rows(model.metadata),
             has_metadata=bool(model.metadata),
             **section,

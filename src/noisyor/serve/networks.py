@@ -14,8 +14,7 @@ from noisyor.explanation.counterfactual import cause_shifts
 from noisyor.explanation.interview import Interview, NextQuestion
 from noisyor.explanation.ranking import find_visible
 from noisyor.model.labels import hidden_names, visible_label
-from noisyor.report.inputs import Model
-from noisyor.report.words import headline, words_of
+from noisyor.report.inputs import Model, describe, words_of
 from noisyor.serve.subjects import MOST_LISTED, REMEMBERED, Answer, Findings, matches
 
 __all__ = ["NetworkSubject"]
@@ -49,7 +48,7 @@ class NetworkSubject:
         return {
             "name": self.model.name,
             "kind": self.model.kind,
-            "headline": headline(self.model),
+            "headline": describe(self.model),
             "words": {
                 "cause": words.cause,
                 "causes": words.causes,

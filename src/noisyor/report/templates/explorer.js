@@ -165,7 +165,7 @@
   }
 
   function times(lift) {
-    return lift > 0 ? "×" + (lift >= 100 ? whole(Math.round(lift)) : lift.toFixed(1)) : "";
+    return lift >= 1.05 ? "×" + (lift >= 100 ? whole(Math.round(lift)) : lift.toFixed(1)) : "";
   }
 
   // What a cause switches on often, and more often than is usual, tells it from others.
@@ -191,7 +191,7 @@
         on: { click: () => { order = name; draw(); box.querySelector("[aria-pressed=true]").focus(); } } }, text);
       box.replaceChildren(
         make("div", { class: "orders", role: "group", "aria-label": "Order" }, 
-          choice("most telling", "telling"), choice("surest", "surest"), choice("highest lift", "lift")),
+          choice("most distinctive", "telling"), choice("most probable", "surest"), choice("highest lift", "lift")),
         shortList(sorted, ([child, p]) => measured(wordButton(child), p, times(liftOf(child, p))), words.visibles));
     };
     draw();
@@ -265,20 +265,20 @@
     ];
     const up = parents.get(nVisible + k) || [];
     if (up.length) {
-      parts.push(...heading("Part of"),
+      parts.push(...heading("Switched on by"),
         make("ul", { class: "chips" }, ...up.slice(0, 12).map(([parent, p]) =>
           make("li", {}, causeButton(parent, thousandths(p))))));
     }
     if (children.length) {
-      parts.push(...heading("Made of", "bar and number: how surely this " + words.cause +
+      parts.push(...heading("Switches on", "bar and number: probability that this " + words.cause +
         " switches the other one on"),
         shortList(children, ([child, p]) => measured(causeButton(child - nVisible), p),
           words.causes));
     }
     if (own.length) {
       parts.push(...heading(words.visibles[0].toUpperCase() + words.visibles.slice(1),
-        data.shape ? "grey levels: how surely it switches the " + words.visible + " on"
-          : "bar and number: how surely it switches the " + words.visible + " on; ×: how many times as often as usual it is on then"),
+        data.shape ? "gray levels: probability that it switches the " + words.visible + " on"
+          : "bar and number: probability that it switches the " + words.visible + " on; ×: how many times as often as usual it is then on, where more often"),
         data.shape ? drawing(own, null, 280) : wordList(own));
     }
     const far = data.far[String(k)];
@@ -425,7 +425,7 @@
       const up = parents.get(i) || [];
       found.append(make("h4", {}, data.visible[i]),
         make("p", { class: "soft small" }, up.length
-          ? "switched on by, bar and number: how surely"
+          ? "switched on by; bar and number: success probability"
           : "no " + words.cause + " switches it on"),
         make("ul", { class: "bars" }, ...up.slice(0, 8).map(([k, p]) => measured(causeButton(k), p))));
     }

@@ -1,4 +1,4 @@
-// The factorised matrix on a canvas: two orders, one cause brought out, a cell read out.
+// The factorized matrix on a canvas: two orders, one cause highlighted, a cell read out.
 (function () {
   const data = report.matrix;
   if (!data) return;
@@ -7,9 +7,9 @@
   const readout = document.getElementById("matrix-cell");
   const chosen = document.getElementById("matrix-cause");
   const nRows = data.rows.length, nColumns = data.columns.length;
-  const meanings = ["off, as expected", "on, explained", "on, but missed by all causes",
-    "off, but covered", "not observed"];
-  const styles = ["--paper", "--explained", "--missed", "--extra", "--line"];
+  const meanings = ["off, as expected", "on, reconstructed", "on, but missed",
+    "off, but over-covered", "missing value"];
+  const styles = ["--paper", "--reconstructed", "--missed", "--extra", "--line"];
   const identity = (n) => Array.from({ length: n }, (_, i) => i);
   let rows = data.row_order, columns = data.column_order;
   let cursor = null, geometry = null;
@@ -30,13 +30,13 @@
 
   function draw() {
     const style = getComputedStyle(document.documentElement);
-    const colours = styles.map((name) => style.getPropertyValue(name).trim());
+    const colors = styles.map((name) => style.getPropertyValue(name).trim());
     const ratio = window.devicePixelRatio || 1;
     const width = canvas.parentElement.clientWidth;
     const cellWidth = Math.min(46, width / nColumns);
     const cellHeight = Math.min(14, Math.max(1.25, 520 / nRows));
     const named = cellWidth >= 10;
-    const top = named ? Math.min(120, 14 + 6.2 * Math.max(...data.columns.map((name) => name.length))) : 0;
+    const top = named ? Math.min(170, 14 + 6.4 * Math.max(...data.columns.map((name) => name.length))) : 0;
     const height = top + cellHeight * nRows;
     canvas.style.width = cellWidth * nColumns + "px";
     canvas.style.height = height + "px";
@@ -51,7 +51,7 @@
         const code = data.cells.charCodeAt(r * nColumns + c) - 48;
         const dim = cause >= 0 && !(on[r].has(cause) && own[cause].has(data.column[c]));
         pen.globalAlpha = dim && code ? 0.22 : 1;
-        pen.fillStyle = colours[code];
+        pen.fillStyle = colors[code];
         const left = x * cellWidth, line = top + y * cellHeight;
         const gap = Math.min(cellWidth, cellHeight) > 5 ? 0.6 : 0;
         pen.fillRect(left, line, cellWidth - gap + (gap ? 0 : 0.3), cellHeight - gap + (gap ? 0 : 0.3));
@@ -65,7 +65,7 @@
         pen.save();
         pen.translate((x + 0.5) * cellWidth + 4, top - 6);
         pen.rotate(-Math.PI / 2);
-        pen.fillText(data.columns[c], 0, 0, top - 8);
+        pen.fillText(fitted(pen, data.columns[c], top - 10), 0, 0);
         pen.restore();
       });
     }
@@ -75,6 +75,14 @@
       pen.strokeRect(cursor.x * cellWidth, top + cursor.y * cellHeight,
         Math.max(cellWidth, 5), Math.max(cellHeight, 5));
     }
+  }
+
+  // A long name is cut, not squeezed.
+  function fitted(pen, name, width) {
+    if (pen.measureText(name).width <= width) return name;
+    let length = name.length;
+    while (length > 1 && pen.measureText(name.slice(0, length) + "…").width > width) length--;
+    return name.slice(0, length) + "…";
   }
 
   function read(x, y) {

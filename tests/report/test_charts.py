@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from noisyor.report.svg import Curve, Layer, _ticks, line_chart, pixel_image, shaded_image
+from noisyor.report.charts import Curve, Layer, _ticks, line_chart, pixel_image, shaded_image
 
 
 def painted(path: str, shape: tuple[int, int]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A mixture beside the model: right about which is better, and about the rows that decide."""
+"""The comparison with a mixture: which is better, and on which rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from noisyor.data.observations import Observations
 from noisyor.inference.exact import enumerate_posterior
 from noisyor.io.provenance import provenance
 from noisyor.learning.judge import hold_out
-from noisyor.report import rival
-from noisyor.report.inputs import Model, Rows, kind_of
+from noisyor.report import baseline
+from noisyor.report.baseline import Baseline, baseline_section, compare_with_mixture
+from noisyor.report.inputs import WORDS, Model, Rows, kind_of
 from noisyor.report.page import model_page
-from noisyor.report.rival import Rival, compare_with_mixture, rival_section
-from noisyor.report.words import WORDS
 
 KINDS = np.array([[0.9, 0.8, 0.1, 0.1, 0.9, 0.1], [0.1, 0.2, 0.9, 0.9, 0.1, 0.1]])
 
@@ -51,13 +50,13 @@ class TestVerdict:
 
     def test_chains_that_are_too_short_are_an_error(self, wrong, monkeypatch):
         """The estimate with half the sweeps is off by one: so may be that with all."""
-        honest = rival._estimate
+        honest = baseline._estimate
 
         def short(network, rows, n_steps, *settings):
-            return honest(network, rows, n_steps, *settings) - (n_steps == rival._STEPS[0])
+            return honest(network, rows, n_steps, *settings) - (n_steps == baseline._STEPS[0])
 
         before = compare_with_mixture(model_of(wrong), kinds(400))
-        monkeypatch.setattr(rival, "_estimate", short)
+        monkeypatch.setattr(baseline, "_estimate", short)
         after = compare_with_mixture(model_of(wrong), kinds(400))
         assert after.gain == before.gain
         assert after.error == pytest.approx(1.0, abs=0.1)
@@ -74,9 +73,9 @@ class TestVerdict:
         assert found.gain < -1.0
 
     def test_within_two_errors_they_are_level(self):
-        assert Rival(2, 0.05, 0.03, 80, 20, "other").verdict == "level"
-        assert Rival(2, 0.07, 0.03, 80, 20, "other").verdict == "better"
-        assert Rival(2, -0.07, 0.03, 80, 20, "other").verdict == "worse"
+        assert Baseline(2, 0.05, 0.03, 80, 20, "other").verdict == "level"
+        assert Baseline(2, 0.07, 0.03, 80, 20, "other").verdict == "better"
+        assert Baseline(2, -0.07, 0.03, 80, 20, "other").verdict == "worse"
 
     def test_too_few_rows_decide_nothing(self, wrong):
         assert compare_with_mixture(model_of(wrong), kinds(19)) is None
@@ -101,13 +100,13 @@ class TestRows:
         rows = kinds(100)
         model = model_of(wrong, rows, held_out=0.3, seed=7)
         found = compare_with_mixture(model, rows)
-        assert (found.rows, found.n_learned, found.n_judged) == ("held-out", 70, 30)
+        assert (found.rows, found.n_learned, found.n_compared) == ("held-out", 70, 30)
         learned, judged = hold_out(rows, 0.3, 7)
         expected = learn_mixture(learned, 2).log_probability(judged)
         exact = enumerate_posterior(wrong, judged).log_likelihood
         assert found.gain == pytest.approx((expected - exact).mean(), abs=0.03)
         found = compare_with_mixture(model_of(wrong, rows, held_out=None, seed=0), rows)
-        assert (found.rows, found.n_judged) == ("held-out", 10)
+        assert (found.rows, found.n_compared) == ("held-out", 10)
 
     @pytest.mark.parametrize(
         "settings",
@@ -123,69 +122,55 @@ class TestRows:
     def test_without_held_out_rows_the_training_rows_do(self, wrong, settings):
         rows = kinds(100)
         found = compare_with_mixture(model_of(wrong, rows, **settings), rows)
-        assert (found.rows, found.n_learned, found.n_judged) == ("training", 100, 100)
+        assert (found.rows, found.n_learned, found.n_compared) == ("training", 100, 100)
 
     def test_of_other_rows_a_part_does(self, wrong):
         other = model_of(wrong, kinds(50), held_out=0.3, seed=7)
         found = compare_with_mixture(other, kinds(100))
-        assert (found.rows, found.n_learned, found.n_judged) == ("other", 80, 20)
+        assert (found.rows, found.n_learned, found.n_compared) == ("other", 80, 20)
 
     def test_large_data_are_sampled(self, wrong, monkeypatch):
-        monkeypatch.setattr(rival, "_LEARNED", 50)
-        monkeypatch.setattr(rival, "_FEWER", 50)
-        monkeypatch.setattr(rival, "_JUDGED", 30)
+        monkeypatch.setattr(baseline, "_MAX_LEARNED", 50)
+        monkeypatch.setattr(baseline, "_MAX_COMPARED", 30)
         found = compare_with_mixture(model_of(wrong), kinds(400))
-        assert (found.n_learned, found.n_judged) == (50, 30)
+        assert (found.n_learned, found.n_compared) == (50, 30)
 
 
 class TestCost:
     @pytest.mark.parametrize("shape", [(8000, 20), (8000, 2000), (100, 50_000)])
     def test_rounds_and_classes_are_bounded_by_work(self, shape):
         rows = Observations.from_indices([[i % shape[1]] for i in range(shape[0])], shape[1])
-        n_classes, rounds = rival._size(10**6, rows)
+        n_classes, rounds = baseline._mixture_size(10**6, rows)
         assert 1 <= n_classes <= shape[0] / 10
         assert 20 <= rounds <= 150
-        assert n_classes * rounds * sum(shape) * 10 <= rival._MIXTURE_WORK
-
-    def test_wide_tables_lose_rows_before_classes(self):
-        generator = np.random.default_rng(0)
-        rows = Observations.of((generator.random((4000, 500)) < 0.2).astype(float))
-        assert rival._most_learned(10, rows) == rival._LEARNED
-        fewer = rival._most_learned(100, rows)
-        assert rival._FEWER <= fewer < 4000
-        # Rows differ in their ones, so that the work of some of them is known only about.
-        assert rival._size(100, rows.take(slice(0, fewer)))[0] >= 99
-
-    def test_large_networks_are_judged_by_fewer_rows(self):
-        small, large = nor.bipartite(6, 2), nor.bipartite(2000, 200)
-        assert rival._most_judged(small) == rival._JUDGED
-        assert rival._most_judged(large) < 100
+        assert n_classes * rounds * sum(shape) * 10 <= baseline._MIXTURE_WORK
 
     def test_of_huge_networks_nothing_is_said(self, wrong, monkeypatch):
-        monkeypatch.setattr(rival, "_ESTIMATE_WORK", 1000)
+        monkeypatch.setattr(baseline, "_ESTIMATE_WORK", 1000)
         assert compare_with_mixture(model_of(wrong), kinds(100)) is None
         page = model_page(model_of(wrong), Rows(kinds(100)))
-        assert "too large to be" in page.html
+        assert "too large for a" in page.html
         assert page.summary["mixture"] is None
 
 
 class TestWords:
-    def test_the_sentence_says_how_much_and_what_to_do(self):
+    def test_the_sentence_says_which_is_better_and_by_how_much(self):
         words = WORDS["topics"]
-        better = rival_section(Rival(40, 0.516, 0.031, 900, 100, "held-out"), words)
-        assert better["sentence"].startswith(
-            "A plain mixture of 40 classes describes these documents better by 0.52 nats (± 0.03):"
-        )
+        better = baseline_section(Baseline(40, 0.516, 0.031, 900, 100, "held-out"), words)
+        assert "mixture of 40 classes describes these documents better" in better["sentence"]
+        assert "0.52 ± 0.03 nats per document" in better["sentence"]
         assert "100 documents that were held out" in better["rows"]
-        worse = rival_section(Rival(1, -2.0, 0.1, 9, 9, "training"), words)
-        assert "of 1 class describes these documents worse by 2.00 nats" in worse["sentence"]
-        level = rival_section(Rival(2, -0.01, 0.1, 9, 9, "other"), words)
-        assert "within the error, worse by 0.01 nats" in level["sentence"]
+        worse = baseline_section(Baseline(1, -2.0, 0.1, 9, 9, "training"), words)["sentence"]
+        assert "This model describes these documents better than a mixture of 1 class," in worse
+        assert "2.00 ± 0.10 nats" in worse
+        level = baseline_section(Baseline(2, -0.01, 0.1, 9, 9, "other"), words)["sentence"]
+        assert "equally well" in level
+        assert "worse by 0.01" in level
 
     def test_the_page_says_it(self, topics, factors, features):
         for example in (topics, factors, features):
             model = model_of(example.network)
             page = model_page(model, Rows(example.observations))
             assert page.summary["mixture"]["verdict"] in ("better", "worse", "level")
-            assert "A plain mixture of" in page.html
-        assert "Without data there is nothing to compare" in model_page(model).html
+            assert "a mixture of" in page.html.lower()
+        assert "The comparison needs data" in model_page(model).html

@@ -1,7 +1,7 @@
-"""Small pictures as inline SVG: binary images, grey levels, a line chart.
+"""Draw pictures as inline SVG: binary images, gray levels, line and calibration charts.
 
-Colours come from the page's style sheet through class names, so that a picture follows the page
-into dark mode. Every picture carries a label for those who cannot see it.
+Colors come from the style sheet of the page through class names, so that pictures follow the page
+into dark mode. Every picture carries a label for screen readers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from noisyor._util.arrays import FloatArray
 
 __all__ = [
+    "N_COLORS",
     "Curve",
     "Interval",
     "Layer",
@@ -30,7 +31,7 @@ __all__ = [
 
 
 class Layer(NamedTuple):
-    """Pixels of one colour: class name in the style sheet, and a mask (height, width)."""
+    """Pixels of one color: class name in the style sheet, and a mask (height, width)."""
 
     style: str
     mask: npt.NDArray[Any]
@@ -46,7 +47,7 @@ class Curve(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """A feature laid onto an image: its number, and the pixels (height, width) it covers there."""
+    """A feature placed on an image: its number, and the pixels (height, width) it covers there."""
 
     feature: int
     mask: npt.NDArray[Any]
@@ -62,12 +63,12 @@ class Interval(NamedTuple):
     text: str
 
 
-N_COLOURS = 8
-"""Features beyond this number share colours with earlier ones; their numbers differ."""
+N_COLORS = 8
+"""Features beyond this number repeat the colors of earlier ones; their numbers differ."""
 
 
 def pixel_image(layers: Sequence[Layer], label: str, grid: bool = False) -> str:
-    """A binary image from masks of one shape, later layers on top."""
+    """Draw a binary image from masks of one shape, later layers on top."""
     height, width = layers[0].mask.shape
     paths = [
         f'<path class="{layer.style}" d="{_runs(layer.mask)}"/>'
@@ -78,7 +79,7 @@ def pixel_image(layers: Sequence[Layer], label: str, grid: bool = False) -> str:
 
 
 def shaded_image(values: npt.ArrayLike, label: str, grid: bool = False) -> str:
-    """Grey levels (height, width): 0 is the paper, 1 full ink."""
+    """Draw gray levels (height, width): 0 is the paper, 1 full ink."""
     levels = np.asarray(values, dtype=np.float64)
     cells = [
         f'<path class="ink" fill-opacity="{levels[y, x]:.2f}" d="M{x} {y}h1v1h-1z"/>'
@@ -90,7 +91,7 @@ def shaded_image(values: npt.ArrayLike, label: str, grid: bool = False) -> str:
 
 
 def stamped_image(image: npt.NDArray[Any], stamps: Sequence[Stamp], label: str) -> str:
-    """A binary image in pale ink with the features that explain it on top, outlined and numbered.
+    """Draw a binary image in pale ink with numbered outlines of the features that explain it.
 
     Every stamp is a group ``<g class="stamp cN" data-feature="N">``.
     """
@@ -102,7 +103,7 @@ def stamped_image(image: npt.NDArray[Any], stamps: Sequence[Stamp], label: str) 
         y, x = (float(axis.mean()) + 0.5 for axis in np.nonzero(stamp.mask))
         size = max(2.0, min(height, width) / 6)
         parts.append(
-            f'<g class="stamp c{stamp.feature % N_COLOURS}" data-feature="{stamp.feature}">'
+            f'<g class="stamp c{stamp.feature % N_COLORS}" data-feature="{stamp.feature}">'
             f'<path class="tint" d="{_runs(stamp.mask)}"/>'
             f'<path class="outline" d="{_outline(stamp.mask)}"/>'
             f'<text x="{x:.1f}" y="{y + 0.35 * size:.1f}" font-size="{size:.1f}">'
@@ -112,36 +113,21 @@ def stamped_image(image: npt.NDArray[Any], stamps: Sequence[Stamp], label: str) 
 
 
 def calibration_chart(points: Sequence[Interval], label: str, *, x_title: str, y_title: str) -> str:
-    """Points with intervals between 0 and 1 on both axes, beside the diagonal."""
-    width, height = 440, 420
-    left, right, top, bottom = 52, width - 20, 34, height - 52
-
-    def across(x: float) -> float:
-        return left + (right - left) * x
-
-    def down(y: float) -> float:
-        return bottom - (bottom - top) * y
-
-    parts = []
-    for tick in (0, 0.2, 0.4, 0.6, 0.8, 1):
-        y, x = down(tick), across(tick)
-        parts.append(f'<path class="rule" d="M{left} {y:.1f}H{right}"/>')
-        parts.append(f'<text x="{left - 8}" y="{y + 4:.1f}" class="end">{tick:g}</text>')
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 21}" class="middle">{tick:g}</text>')
-    parts.append(f'<text x="{right}" y="{height - 6}" class="end">{escape(x_title)}</text>')
-    parts.append(f'<text x="4" y="16">{escape(y_title)}</text>')
-    parts.append(f'<path class="reference" d="M{left} {bottom}L{right} {top}"/>')
+    """Draw points with intervals between 0 and 1 on both axes, and the diagonal."""
+    plot = _Plot((440, 420), 52, (0.0, 1.0), (0.0, 1.0))
+    ticks = [0, 0.2, 0.4, 0.6, 0.8, 1]
+    parts = plot.axes(ticks, ticks, x_title, y_title)
+    parts.append(
+        f'<path class="reference" d="M{plot.left} {plot.bottom}L{plot.right} {plot.top}"/>'
+    )
     for point in points:
-        x = across(point.x)
+        x = plot.across(point.x)
         parts.append(
             f'<g><title>{escape(point.text)}</title><path class="interval" '
-            f'd="M{x:.1f} {down(point.least):.1f}V{down(point.most):.1f}"/>'
-            f'<circle class="held-out" cx="{x:.1f}" cy="{down(point.y):.1f}" r="5"/></g>'
+            f'd="M{x:.1f} {plot.down(point.least):.1f}V{plot.down(point.most):.1f}"/>'
+            f'<circle class="held-out" cx="{x:.1f}" cy="{plot.down(point.y):.1f}" r="5"/></g>'
         )
-    return (
-        f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
-    )
+    return plot.svg(parts, label)
 
 
 def line_chart(
@@ -154,75 +140,106 @@ def line_chart(
     floor: float = -math.inf,
     size: tuple[int, int] = (640, 340),
 ) -> str:
-    """Curves over a common axis.
+    """Draw curves over a common axis.
 
     Parameters
     ----------
     curves : what to draw, at least one of them not empty.
-    label : what the chart shows, for those who cannot see it.
+    label : what the chart shows, for screen readers.
     x_title, y_title : titles of the axes.
     reference : height and name of a dashed line across the chart.
     floor : lower end of the axis if values lie below it; they become arrows at the bottom.
     size : (width, height) of the coordinate system; the page scales the picture.
 
     The attributes ``data-box`` (left, right, top, bottom of the plot) and ``data-range`` (values of
-    x and y at its ends) let a script turn places into values.
+    x and y at its ends) let a script turn positions into values.
     """
     xs = np.concatenate([curve.x for curve in curves])
     ys = np.maximum(np.concatenate([curve.y for curve in curves]), floor)
     if reference is not None:
         ys = np.r_[ys, reference[0]]
     y_ticks = _ticks(float(ys.min()), float(ys.max()))
-    left, right, top, bottom = 62, size[0] - 24, 34, size[1] - 52
     x_range = (0.0, float(xs.max()) or 1.0)
     y_range = (min(y_ticks[0], float(ys.min())), max(y_ticks[-1], float(ys.max())))
-    if y_range[0] == y_range[1]:  # a single value stands in the middle
+    if y_range[0] == y_range[1]:  # a single value is drawn in the middle
         y_range = (y_range[0] - 0.5, y_range[1] + 0.5)
-
-    def across(x: float) -> float:
-        return left + (right - left) * (x - x_range[0]) / (x_range[1] - x_range[0])
-
-    def down(y: float) -> float:
-        return bottom - (bottom - top) * (y - y_range[0]) / (y_range[1] - y_range[0])
-
-    parts = []
-    for tick in y_ticks:
-        y = down(tick)
-        parts.append(f'<path class="rule" d="M{left} {y:.1f}H{right}"/>')
-        parts.append(f'<text x="{left - 8}" y="{y + 4:.1f}" class="end">{_number(tick)}</text>')
-    for tick in _ticks(*x_range):
-        x = across(tick)
-        parts.append(f'<path class="rule" d="M{x:.1f} {bottom}v5"/>')
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 21}" class="middle">{_number(tick)}</text>')
-    parts.append(f'<text x="{right}" y="{size[1] - 6}" class="end">{escape(x_title)}</text>')
-    parts.append(f'<text x="4" y="16">{escape(y_title)}</text>')
+    plot = _Plot(size, 62, x_range, y_range)
+    parts = plot.axes(_ticks(*x_range), y_ticks, x_title, y_title)
     if reference is not None:
-        y = down(reference[0])
-        parts.append(f'<path class="reference" d="M{left} {y:.1f}H{right}"/>')
-        parts.append(f'<text x="{right}" y="{y - 6:.1f}" class="end">{escape(reference[1])}</text>')
+        y = plot.down(reference[0])
+        parts.append(f'<path class="reference" d="M{plot.left} {y:.1f}H{plot.right}"/>')
+        parts.append(
+            f'<text x="{plot.right}" y="{y - 6:.1f}" class="end">{escape(reference[1])}</text>'
+        )
     for curve in curves:
         inside = curve.y >= y_range[0]
-        places = [
-            (f"{across(x):.1f}", f"{down(y):.1f}")
+        points = [
+            (f"{plot.across(x):.1f}", f"{plot.down(y):.1f}")
             for x, y in zip(curve.x[inside], curve.y[inside], strict=True)
         ]
         if curve.dots:
             parts += [
-                f'<circle class="{curve.style}" cx="{x}" cy="{y}" r="4.5"/>' for x, y in places
+                f'<circle class="{curve.style}" cx="{x}" cy="{y}" r="4.5"/>' for x, y in points
             ]
             parts += [
-                f'<path class="{curve.style}" d="M{across(x):.1f} {bottom - 1}l-5 -8h10z"/>'
+                f'<path class="{curve.style}" '
+                f'd="M{plot.across(x):.1f} {plot.bottom - 1}l-5 -8h10z"/>'
                 for x in curve.x[~inside]
             ]
-        elif places:
-            line = "L".join(f"{x} {y}" for x, y in places)
+        elif points:
+            line = "L".join(f"{x} {y}" for x, y in points)
             parts.append(f'<path class="{curve.style}" d="M{line}"/>')
-    return (
-        f'<svg class="chart" viewBox="0 0 {size[0]} {size[1]}" role="img" '
-        f'data-box="{left} {right} {top} {bottom}" '
-        f'data-range="{x_range[0]:g} {x_range[1]:g} {y_range[0]:g} {y_range[1]:g}" '
-        f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
-    )
+    return plot.svg(parts, label)
+
+
+class _Plot:
+    """Coordinates of a chart: its box in the picture, and the values at the ends of its axes."""
+
+    def __init__(
+        self,
+        size: tuple[int, int],
+        left: int,
+        x_range: tuple[float, float],
+        y_range: tuple[float, float],
+    ) -> None:
+        self.size, self.x_range, self.y_range = size, x_range, y_range
+        self.left, self.right, self.top, self.bottom = left, size[0] - 22, 34, size[1] - 52
+
+    def across(self, x: float) -> float:
+        low, high = self.x_range
+        return self.left + (self.right - self.left) * (x - low) / (high - low)
+
+    def down(self, y: float) -> float:
+        low, high = self.y_range
+        return self.bottom - (self.bottom - self.top) * (y - low) / (high - low)
+
+    def axes(
+        self, x_ticks: Sequence[float], y_ticks: Sequence[float], x_title: str, y_title: str
+    ) -> list[str]:
+        """Return rules, ticks and titles."""
+        parts = []
+        for tick in y_ticks:
+            y = self.down(tick)
+            parts.append(f'<path class="rule" d="M{self.left} {y:.1f}H{self.right}"/>')
+            text = f'<text x="{self.left - 8}" y="{y + 4:.1f}" class="end">{_number(tick)}</text>'
+            parts.append(text)
+        for tick in x_ticks:
+            x, y = self.across(tick), self.bottom + 21
+            parts.append(f'<path class="rule" d="M{x:.1f} {self.bottom}v5"/>')
+            parts.append(f'<text x="{x:.1f}" y="{y}" class="middle">{_number(tick)}</text>')
+        x, y = self.right, self.size[1] - 6
+        parts.append(f'<text x="{x}" y="{y}" class="end">{escape(x_title)}</text>')
+        parts.append(f'<text x="4" y="16">{escape(y_title)}</text>')
+        return parts
+
+    def svg(self, parts: Sequence[str], label: str) -> str:
+        (x0, x1), (y0, y1) = self.x_range, self.y_range
+        return (
+            f'<svg class="chart" viewBox="0 0 {self.size[0]} {self.size[1]}" role="img" '
+            f'data-box="{self.left} {self.right} {self.top} {self.bottom}" '
+            f'data-range="{x0:g} {x1:g} {y0:g} {y1:g}" '
+            f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
+        )
 
 
 def _picture(height: int, width: int, label: str, content: str, grid: bool) -> str:
@@ -239,7 +256,7 @@ def _picture(height: int, width: int, label: str, content: str, grid: bool) -> s
 
 
 def _runs(mask: npt.NDArray[Any]) -> str:
-    """Path that covers a mask, one rectangle per horizontal run."""
+    """Return a path that covers a mask, one rectangle per horizontal run."""
     pieces = []
     for y, row in enumerate(np.asarray(mask, dtype=np.int8)):
         edges = np.flatnonzero(np.diff(np.r_[0, row, 0]))
@@ -250,7 +267,7 @@ def _runs(mask: npt.NDArray[Any]) -> str:
 
 
 def _outline(mask: npt.NDArray[Any]) -> str:
-    """Path along the border of a mask."""
+    """Return a path along the border of a mask."""
     framed = np.pad(np.asarray(mask, dtype=np.int8), 1)
     level = np.argwhere(np.diff(framed, axis=0)[:, 1:-1])
     upright = np.argwhere(np.diff(framed, axis=1)[1:-1])
@@ -259,7 +276,7 @@ def _outline(mask: npt.NDArray[Any]) -> str:
 
 
 def _ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers from just below ``low`` to just above ``high``'s last full step."""
+    """Return round numbers from just below ``low`` to just above ``high``'s last full step."""
     span = max(high - low, 1e-9)
     rough = span / about
     power = 10.0 ** math.floor(math.log10(rough))

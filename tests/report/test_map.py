@@ -11,12 +11,21 @@ import scipy.sparse as sp
 from report_examples import NASTY
 
 import noisyor as nor
-from noisyor.report.insight.map import MOST_CIRCLES, Region, cause_map, similarity_of
+from noisyor.report.map import (
+    MOST_CIRCLES,
+    Circles,
+    Region,
+    cause_map,
+    enclose,
+    group_similar,
+    lay_out,
+    similarity_of,
+)
 from noisyor.report.page import write_report
 
 
 def region(k: int, weight: float, **more) -> Region:
-    return Region(f"cause-{k}", (f"word{k}",), f"word{k}: told", weight, **more)
+    return Region(f"cause-{k}", (f"word{k}",), f"word{k}: note", weight, **more)
 
 
 def alike(numbers: list[int]) -> np.ndarray:
@@ -111,7 +120,7 @@ def test_causes_of_images_are_pictures(tmp_path):
     write_report(model, tmp_path / "r.html", rows)
     page = (tmp_path / "r.html").read_text("utf-8")
     assert "of the pixels in 60 images." in page
-    assert page.count('aria-label="cause 0 as grey levels"') == 2  # on both maps
+    assert page.count('aria-label="cause 0 as gray levels"') == 2  # on both maps
     assert '"shape":[4,5]' in page
     assert '"label":["",""]' in page
 
@@ -125,9 +134,60 @@ def test_a_single_circle_lies_in_a_frame_of_the_usual_size():
 
 
 def test_a_long_word_is_cut_rather_than_left_out():
-    long = Region("cause-1", ("stalk-surface-above-the-ring=silky",), "told", 0.02)
+    long = Region("cause-1", ("stalk-surface-above-the-ring=silky",), "note", 0.02)
     drawn = cause_map([region(0, 0.9), long], alike, "map")["wide"]
     written = re.findall(r">([^<>]*…)</text>", drawn)
     assert len(written) == 1
     assert written[0][:-1]
     assert "stalk-surface-above-the-ring=silky".startswith(written[0][:-1])
+
+
+def blocks(sizes: list[int], alike: float = 0.8) -> np.ndarray:
+    label = np.repeat(np.arange(len(sizes)), sizes)
+    return np.where(label[:, None] == label, alike, 0.0) + (1 - alike) * np.eye(len(label))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n", [1, 2, 3, 12, 60])
+def test_circles_do_not_overlap(n, seed):
+    random = np.random.default_rng(seed)
+    radius = random.lognormal(0, 0.8, n)
+    similarity = random.random((n, n)) ** 3
+    found = lay_out(radius, (similarity + similarity.T) / 2, 1.5)
+    assert np.isfinite([found.x, found.y]).all()
+    distance = np.hypot(found.x[:, None] - found.x, found.y[:, None] - found.y)
+    overlap = radius[:, None] + radius - distance
+    np.fill_diagonal(overlap, 0)
+    assert overlap.max() < 0.05 * radius.mean()
+
+
+def test_alike_ones_lie_together():
+    similarity = blocks([5, 5, 5])
+    found = lay_out(np.ones(15), similarity, 1.0)
+    place = np.stack([found.x, found.y], axis=1)
+    distance = np.linalg.norm(place[:, None] - place, axis=2)
+    same = (similarity > 0.5) & ~np.eye(15, dtype=bool)
+    assert distance[same].mean() < 0.7 * distance[similarity < 0.5].mean()
+
+
+def test_the_map_has_the_shape_of_the_screen():
+    wide = lay_out(np.ones(20), np.zeros((20, 20)), 2.0).box
+    narrow = lay_out(np.ones(20), np.zeros((20, 20)), 0.7).box
+    assert wide[2] / wide[3] > 1.3 > 1.0 > narrow[2] / narrow[3]
+
+
+def test_a_circle_holds_others():
+    parts = lay_out(np.array([1.0, 2.0, 0.5]), np.zeros((3, 3)), 1.0)
+    centered, radius = enclose(parts)
+    assert (np.hypot(centered.x, centered.y) + centered.radius <= radius + 1e-9).all()
+    assert radius < 4.5
+
+
+def test_group_similar():
+    assert group_similar(blocks([2, 4, 3]), 3).tolist() == [2, 2, 0, 0, 0, 0, 1, 1, 1]
+    assert group_similar(np.ones((2, 2)), 8).tolist() == [0, 1]
+
+
+def test_box():
+    box = Circles(np.array([0.0, 4.0]), np.array([0.0, 1.0]), np.array([1.0, 2.0])).box
+    assert box == (-1.0, -1.0, 7.0, 4.0)

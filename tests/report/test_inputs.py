@@ -10,8 +10,7 @@ import pytest
 import noisyor as nor
 from noisyor.cli.main import main
 from noisyor.errors import InvalidSettingError
-from noisyor.report.inputs import read_model
-from noisyor.report.insight.texts import excerpts, labels_of
+from noisyor.report.inputs import excerpts, read_labels, read_model
 from noisyor.report.page import write_report
 
 
@@ -47,7 +46,7 @@ def test_texts_and_classes_of_documents(documents):
     assert found[0] == "The team scored a GOAL 0 times."
     assert found[15].endswith(" …")
     assert len(found[15]) < 450
-    assert labels_of(model, data, None, "section") == ("sports",) * 10 + ("space",) * 10
+    assert read_labels(model, data, None, "section") == ("sports",) * 10 + ("space",) * 10
 
 
 def test_the_page_shows_titles_texts_and_classes(documents):
@@ -62,7 +61,7 @@ def test_the_page_shows_titles_texts_and_classes(documents):
     page = out.read_text("utf-8")
     assert "Match 0" in page
     assert "scored a GOAL" in page
-    assert 'id="classes"' in page
+    assert 'id="labels"' in page
     assert "Topics by section" in page
 
 
@@ -76,7 +75,7 @@ def test_classes_of_a_table_that_were_dropped_in_training(tmp_path):
     )
     nor.save_network(tmp_path / "m.safetensors", network, metadata={"reading": {"drop": ["kind"]}})
     model = read_model(tmp_path / "m.safetensors")
-    assert labels_of(model, tmp_path / "t.csv", None, "kind") == ("x",) * 8 + ("y",) * 8
+    assert read_labels(model, tmp_path / "t.csv", None, "kind") == ("x",) * 8 + ("y",) * 8
     assert excerpts(model, tmp_path / "t.csv", None, {0}) == {}
 
 

@@ -1,0 +1,367 @@
+"""How well a model fits data: log-probability and references, calibration, training, noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from noisyor._util.arrays import BoolArray, FloatArray, LongArray
+from noisyor.baselines import independent_columns
+from noisyor.data.observations import Observations
+from noisyor.engines.contract import EngineLike
+from noisyor.inference.evaluate import Score, explain
+from noisyor.inference.max_product import method_for
+from noisyor.inference.sampling import LogProbability, log_probability
+from noisyor.io.provenance import metrics_of, training_curve
+from noisyor.model.forward import visible_probability
+from noisyor.model.graph import Network
+from noisyor.model.parameters import THETA_MIN
+from noisyor.report.charts import Curve, Interval, calibration_chart, line_chart
+from noisyor.report.inputs import Model, Words, same_data, visible_names
+from noisyor.search.restarts import draw_rows
+
+__all__ = [
+    "Calibration",
+    "ExplainedRows",
+    "calibrate",
+    "explain_rows",
+    "fit_section",
+    "noise_section",
+    "nothing_elbo",
+]
+
+# A report takes seconds, not minutes: these bound the rows, ones, cells and edges of each part.
+_MAX_ONES = 300_000
+_LOG_P_ROWS = 200
+_CALIBRATION_ROWS, _CALIBRATION_ONES = 500, 30_000
+_CALIBRATION_CELLS, _CALIBRATION_EDGES = 2_000_000, 300_000_000
+
+_HIDDEN_SHARE, _SAMPLES = 0.2, 10
+"""Share of entries that calibration hides, and explanations that predict them."""
+
+_BIN_EDGES = np.array([0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+
+_LISTED = 15
+"""Visibles listed by their noise."""
+
+_METRIC_TITLES = {
+    "held_out_log_p": "Held-out log p, at the end of training",
+    "held_out_elbo": "Elbo of one explanation (paper), same held-out rows",
+    "test_elbo": "Test bound, at the end of training",
+    "held_out_independent": "Independent columns, same held-out rows",
+    "independent_elbo": "Independent columns, same held-out rows",
+    "trivial_elbo": "Explaining nothing, same held-out rows",
+}
+_REFERENCES = ("held_out_independent", "independent_elbo", "trivial_elbo")
+
+
+class ExplainedRows(NamedTuple):
+    """Rows with their most likely causes.
+
+    ``observations`` the rows that were explained; ``number`` (n,) their indices in the data;
+    ``n_rows`` number of rows of the data; ``states`` sparse (n, n_hidden); ``elbo`` (n,) bound of
+    each row; ``independent`` mean log p under independent columns.
+    """
+
+    observations: Observations
+    number: LongArray
+    n_rows: int
+    states: Any
+    elbo: FloatArray
+    independent: float
+
+
+class Bin(NamedTuple):
+    """Entries whose predicted probability lies between ``low`` and ``high``.
+
+    ``entries`` their number; ``predicted`` mean prediction; ``observed`` share that is on, with its
+    95 % interval from ``least`` to ``most``.
+    """
+
+    low: float
+    high: float
+    entries: int
+    predicted: float
+    observed: float
+    least: float
+    most: float
+
+
+class Calibration(NamedTuple):
+    """Predictions of hidden entries in bins.
+
+    ``n_rows`` rows and ``n_entries`` hidden entries; ``gap`` mean distance between predicted and
+    observed frequency, weighted by the entries of a bin.
+    """
+
+    bins: list[Bin]
+    n_rows: int
+    n_entries: int
+    gap: float
+
+
+def explain_rows(
+    network: Network,
+    observations: Observations,
+    max_rows: int,
+    engine: EngineLike = "auto",
+    progress: bool | None = False,
+) -> ExplainedRows:
+    """Infer the most likely causes of at most ``max_rows`` rows, spread evenly over the data.
+
+    Fewer rows are taken if they have very many ones. Rows with weights are drawn as often as their
+    weights say: a report counts every row once.
+    """
+    n_rows = round(observations.total_weight)
+    number = _spread(observations, max_rows, _MAX_ONES)
+    chosen = observations
+    if observations.weights is not None:
+        chosen = observations.with_weights(None).take(number)
+    elif len(number) < n_rows:
+        chosen = observations.take(number)
+    method = method_for(network)
+    posterior = explain(network, chosen, method, engine=engine, progress=progress)
+    independent = float(independent_columns(observations).log_probability(chosen).mean())
+    return ExplainedRows(chosen, number, n_rows, posterior.states, posterior.log_joint, independent)
+
+
+def nothing_elbo(network: Network, observations: Observations) -> float:
+    """Return the mean ``log p(h, x)`` with every cause off, where noise has to explain all ones."""
+    theta = np.maximum(network.theta[network.leak_param], THETA_MIN)
+    noise = theta[: network.n_visible]
+    on, off = np.log(-np.expm1(-noise)), -noise
+    weight, total = observations.row_weights, observations.total_weight
+    seen = total - weight @ observations.missing_csr()
+    ones = weight @ observations.to_csr()
+    all_off = -theta[network.n_visible :].sum()
+    return float(all_off + (ones @ on + (seen - ones) @ off) / total)
+
+
+def calibrate(
+    network: Network, rows: ExplainedRows, seed: int = 0, engine: EngineLike = "auto"
+) -> Calibration | None:
+    """Hide a fifth of the entries, infer causes from the others, and predict the hidden ones.
+
+    Predictions are means over ten perturbed explanations of each row. Returns None if no entry can
+    be hidden.
+    """
+    by_cells = _CALIBRATION_CELLS // network.n_visible
+    by_edges = _CALIBRATION_EDGES // (_SAMPLES * max(1, network.n_edges))
+    max_rows = min(_CALIBRATION_ROWS, max(20, min(by_cells, by_edges)))
+    given = rows.observations.take(_spread(rows.observations, max_rows, _CALIBRATION_ONES))
+    draw = np.random.default_rng(seed).random((given.n_rows, given.n_visible))
+    known = ~np.isnan(given.to_dense())
+    hide: BoolArray = (draw < _HIDDEN_SHARE) & known
+    if not hide.any():
+        return None
+    truth = given.to_csr().toarray()[hide].astype(np.bool_)
+    method = replace(method_for(network), temperature=1.0, n_samples=_SAMPLES)
+    partly = Observations.of(given, missing=hide | ~known)
+    posterior = explain(network, partly, method, seed=seed, engine=engine)
+    predicted = np.zeros(int(hide.sum()))
+    for sample in range(_SAMPLES):
+        predicted += visible_probability(network, posterior.sample(sample))[hide]
+    predicted /= _SAMPLES
+    bins = _bins(predicted, truth)
+    gap = sum(b.entries * abs(b.predicted - b.observed) for b in bins) / len(truth)
+    return Calibration(bins, given.n_rows, len(truth), gap)
+
+
+def _spread(observations: Observations, max_rows: int, max_ones: int) -> LongArray:
+    """Return indices of rows spread evenly that together have at most about ``max_ones`` ones."""
+    n_rows, weights = observations.n_rows, observations.weights
+    by_ones = n_rows * max_ones // max(1, observations.n_active)
+    if weights is not None:
+        n_rows = max(n_rows, round(observations.total_weight))
+    kept = max(1, min(n_rows, max_rows, by_ones))
+    if weights is not None:
+        return draw_rows(weights, kept, np.random.default_rng(0))
+    return np.unique(np.linspace(0, n_rows - 1, kept).round().astype(np.int64))
+
+
+def _bins(predicted: FloatArray, truth: BoolArray) -> list[Bin]:
+    last = len(_BIN_EDGES) - 2
+    index = np.clip(np.searchsorted(_BIN_EDGES, predicted, side="right") - 1, 0, last)
+    bins = []
+    for k in np.unique(index).tolist():
+        inside = index == k
+        entries, ones = int(inside.sum()), int(truth[inside].sum())
+        least, most = _wilson(ones, entries)
+        low, high = float(_BIN_EDGES[k]), float(_BIN_EDGES[k + 1])
+        mean = float(predicted[inside].mean())
+        bins.append(Bin(low, high, entries, mean, ones / entries, least, most))
+    return bins
+
+
+def _wilson(ones: int, entries: int, z: float = 1.96) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share, which also holds for few or no ones."""
+    share = ones / entries
+    scale = 1 + z**2 / entries
+    center = (share + z**2 / (2 * entries)) / scale
+    half = z * np.sqrt(share * (1 - share) / entries + z**2 / (4 * entries**2)) / scale
+    return max(0.0, float(center - half)), min(1.0, float(center + half))
+
+
+def fit_section(
+    model: Model,
+    words: Words,
+    explained: ExplainedRows | None,
+    calibration: Calibration | None,
+    with_log_p: bool = True,
+) -> dict[str, Any]:
+    """Return the values of the section on the quality of the fit."""
+    metrics = metrics_of(model.metadata)
+    log_p = None
+    if explained is not None and with_log_p:
+        rows = explained.observations
+        some = np.linspace(0, rows.n_rows - 1, min(rows.n_rows, _LOG_P_ROWS)).round()
+        log_p = log_probability(model.network, rows.take(np.unique(some.astype(np.int64))))
+    return {
+        "bounds": _score_lines(model, words, explained, log_p, metrics),
+        "metrics": [
+            (_METRIC_TITLES.get(name, name.replace("_", " ")), f"{value:,.4g}")
+            for name, value in metrics.items()
+        ],
+        "log_p": log_p,
+        "main": _main_score(explained, log_p, metrics),
+        "curve": _curve(model, words, metrics),
+        "calibration": None if calibration is None else _calibration(calibration),
+    }
+
+
+def noise_section(network: Network, observations: Observations | None) -> dict[str, Any]:
+    """Return the noise of the visibles: one number if they share it, else the largest.
+
+    ``doubtful`` lists visibles whose noise is far above their frequency in the data: noise alone
+    would switch them on too often, so training has not converged for them.
+    """
+    noise = network.noise_probability
+    names = visible_names(network)
+    doubtful: list[tuple[str, float, float]] = []
+    if observations is not None:
+        weight = observations.row_weights
+        seen = observations.total_weight - weight @ observations.missing_csr()
+        share = weight @ observations.to_csr() / np.maximum(seen, 1)
+        wrong = np.flatnonzero((noise > 2 * share + 0.01) & (seen > 0))
+        worst = wrong[np.argsort(-noise[wrong], kind="stable")]
+        doubtful = [(names[i], float(noise[i]), float(share[i])) for i in worst.tolist()]
+    if noise.min() == noise.max():
+        return {"shared": float(noise[0]), "doubtful": doubtful}
+    order = np.argsort(-noise, kind="stable")[:_LISTED]
+    return {
+        "shared": None,
+        "median": float(np.median(noise)),
+        "largest": [(names[i], float(noise[i])) for i in order.tolist()],
+        "doubtful": doubtful,
+    }
+
+
+def _main_score(
+    explained: ExplainedRows | None, log_p: LogProbability | None, metrics: dict[str, float]
+) -> dict[str, Any] | None:
+    """Return the one score that the page leads with, and its reference."""
+    reference = next((metrics[name] for name in _REFERENCES if name in metrics), None)
+    for name, title in (("held_out_log_p", "Held-out log p"), ("held_out_elbo", "Held-out bound")):
+        if name in metrics:
+            return {"title": title, "value": metrics[name], "reference": reference}
+    if explained is None or log_p is None:
+        return None
+    return {"title": "log p of the data", "value": log_p.mean, "reference": explained.independent}
+
+
+def _score_lines(
+    model: Model,
+    words: Words,
+    explained: ExplainedRows | None,
+    log_p: LogProbability | None,
+    metrics: dict[str, float],
+) -> list[dict[str, Any]]:
+    """Return the lines of the table of scores in nats per row, the model's own first."""
+    lines: list[dict[str, Any]] = []
+
+    def add(title: str, value: float, error: float | None, is_model: bool) -> None:
+        lines.append({"title": title, "value": value, "error": error, "model": is_model})
+
+    if explained is not None:
+        training = same_data(model.metadata, explained.observations.fingerprint())
+        which = "the training data" if training else "the data given"
+        elbo = Score(explained.elbo)
+        if log_p is not None:
+            how = "exact" if log_p.exact else "estimated"
+            add(f"log p under this model, {how}, on {which}", log_p.mean, _error(log_p), True)
+        add("Elbo of one explanation (paper): a bound on log p", elbo.mean, _error(elbo), True)
+        nothing = nothing_elbo(model.network, explained.observations)
+        independent = f"Independent {words.visibles}, fitted to the same data"
+        add(independent, explained.independent, None, False)
+        add("Explaining nothing: all ones left to noise", nothing, None, False)
+    for name, title in _METRIC_TITLES.items():
+        if name in metrics:
+            add(title, metrics[name], None, name not in _REFERENCES)
+    return lines
+
+
+def _error(score: Score | LogProbability) -> float | None:
+    return score.standard_error if len(score.per_row) > 1 else None
+
+
+def _curve(model: Model, words: Words, metrics: dict[str, float]) -> dict[str, Any] | None:
+    record = training_curve(model.metadata)
+    if record is None:
+        return None
+    reference = next((metrics[name] for name in _REFERENCES if name in metrics), None)
+    curves = [
+        Curve("train", *_smooth(record.step, record.elbo)),
+        Curve("held-out", record.held_out_step, record.held_out_elbo, dots=True),
+    ]
+    values = np.concatenate([curves[0].y, record.held_out_elbo])
+    n_updates = int(max(c.x.max() for c in curves if len(c.x)))
+    label = f"Bound over {n_updates} updates, ends at {float(values[-1]):.2f}"
+    if reference is not None:
+        label += f"; the reference is {reference:.2f}"
+    # The first steps fall far below everything of interest.
+    best = float(values.max())
+    floor = best - 3.0 * (best - float(np.quantile(values, 0.25))) - 1e-6
+    if reference is not None:
+        floor = min(floor, reference - 0.1 * abs(reference))
+    return {
+        "svg": line_chart(
+            [curve for curve in curves if len(curve.x)],
+            label,
+            x_title="updates",
+            y_title=f"bound, nats per {words.row}",
+            reference=None if reference is None else (reference, "independent columns"),
+            floor=floor,
+        ),
+        "has_held_out": bool(len(record.held_out_step)),
+        "has_train": bool(len(record.step)),
+    }
+
+
+def _smooth(step: FloatArray, elbo: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Average over a fortieth of the training: batches differ more than the curve rises."""
+    window = max(1, len(elbo) // 40)
+    if window == 1:
+        return step, elbo
+    weights = np.full(window, 1.0 / window)
+    return np.convolve(step, weights, mode="valid"), np.convolve(elbo, weights, mode="valid")
+
+
+def _calibration(calibration: Calibration) -> dict[str, Any]:
+    points = [
+        Interval(
+            b.predicted,
+            b.observed,
+            b.least,
+            b.most,
+            f"predicted {b.predicted:.1%}, observed {b.observed:.1%} of {b.entries:,}",
+        )
+        for b in calibration.bins
+    ]
+    label = (
+        f"Observed against predicted frequency in {len(points)} bins, mean distance "
+        f"{calibration.gap:.1%}; the table beside holds the numbers"
+    )
+    axes = {"x_title": "predicted probability", "y_title": "observed frequency"}
+    return {"svg": calibration_chart(points, label, **axes), **calibration._asdict()}

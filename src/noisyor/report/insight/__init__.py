@@ -1,1 +1,0 @@
-"""What was found, before how well: a map of the causes, a sentence, classes, texts, comparisons."""

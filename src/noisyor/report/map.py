@@ -1,0 +1,401 @@
+"""Draw a map of the causes: a circle for each, its area by how often the cause is on.
+
+Similar causes lie near each other; causes of a lower layer lie inside the cause that switches them
+on most surely.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from noisyor._util.arrays import FloatArray, LongArray
+from noisyor._util.sparse import csr_of
+
+__all__ = ["Circles", "Region", "cause_map", "enclose", "group_similar", "lay_out", "similarity_of"]
+
+MOST_CIRCLES = 60
+_GROUPS = 8
+_WIDE, _NARROW = 1.9, 0.82
+"""Width over height on a desktop and on a phone."""
+
+_LETTER, _LINE = 0.64, 1.16
+"""Width of a letter and height of a line, about, over the size of the font."""
+
+_MIN_LETTERS = 7
+"""Letters kept at least of a word that is cut to fit."""
+
+_MAX_LINE = 16
+"""Letters of a line from which long names are broken at spaces and hyphens."""
+
+_ROUNDS = 400
+"""Rounds of moving circles."""
+
+_GAP = 0.04
+"""Gap between circles as a share of their mean radius."""
+
+
+class Region(NamedTuple):
+    """A circle of the map.
+
+    ``target`` of its link; ``words`` to write into it; ``note`` to show beside it; ``weight`` how
+    often it is on; ``above`` the region around it, -1 for none; ``color`` index of a color, None
+    for the color of its group of similar regions; ``picture`` an SVG to show in place of words.
+    """
+
+    target: str
+    words: tuple[str, ...]
+    note: str
+    weight: float
+    above: int = -1
+    color: int | None = None
+    picture: str = ""
+
+
+def similarity_of(reach: Any, states: Any, chosen: list[int]) -> FloatArray:
+    """Return the similarity (n, n) of causes, from 0 to 1, by columns and rows that they share.
+
+    ``reach`` sparse (n_causes, n_visible), probability that each switches a column on; ``states``
+    sparse (n_rows, n_causes), where they are on, or None; ``chosen`` (n,) causes to compare.
+    """
+    alike = _cosine(csr_of(reach)[chosen])
+    if states is None:
+        return alike
+    return 0.5 * (alike + _cosine(csr_of(states).tocsc()[:, chosen].T.tocsr()))
+
+
+def _cosine(matrix: Any) -> FloatArray:
+    """Return the cosines (n, n) of the rows of a non-negative sparse matrix; 0 for empty rows."""
+    rows = matrix.astype(np.float64)
+    norm = np.sqrt(np.asarray((rows**2).sum(axis=1)).ravel())
+    scale = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0)
+    return np.asarray(np.clip((rows @ rows.T).toarray() * scale[:, None] * scale, 0.0, 1.0))
+
+
+def cause_map(
+    regions: list[Region], alike: Callable[[list[int]], FloatArray], label: str
+) -> dict[str, Any] | None:
+    """Draw the map for a wide and for a narrow screen; None if no region has a weight.
+
+    ``alike`` returns the similarity of some regions by their indices, see `similarity_of`. Only the
+    most frequent regions are drawn; ``left_out`` counts the others.
+    """
+    used = sum(region.weight > 0 for region in regions)
+    number = _without_frames(regions, _shown(regions))
+    if not number:
+        return None
+    shown = _renumbered(regions, number)
+    similarity = alike(number)
+    colors = _colors(shown, similarity)
+    drawings = {
+        name: _drawing(shown, _nested(shown, similarity, aspect), colors, label, name)
+        for name, aspect in (("wide", _WIDE), ("narrow", _NARROW))
+    }
+    drawn = sum(region.weight > 0 for region in shown)
+    return {**drawings, "shown": len(shown), "left_out": used - drawn}
+
+
+def _shown(regions: list[Region]) -> list[int]:
+    """Return the most frequent regions and those above them, upper ones first."""
+    order = sorted(range(len(regions)), key=lambda k: (-regions[k].weight, k))
+    chosen: set[int] = set()
+    for k in order:
+        if regions[k].weight <= 0:
+            break
+        path, top = {k}, regions[k].above
+        while top >= 0:
+            path.add(top)
+            top = regions[top].above
+        if len(chosen | path) > MOST_CIRCLES:
+            continue
+        chosen |= path
+    return sorted(chosen, key=lambda k: (_depth(regions, k), -regions[k].weight, k))
+
+
+def _without_frames(regions: list[Region], shown: list[int]) -> list[int]:
+    """Drop regions around a single other one, which say nothing."""
+    above = {k: regions[k].above for k in shown}
+    for k in reversed(shown):  # lower ones first
+        inner = [j for j, holder in above.items() if holder == k]
+        if len(inner) == 1:
+            above[inner[0]] = above.pop(k)
+    return [k for k in shown if k in above]
+
+
+def _renumbered(regions: list[Region], number: list[int]) -> list[Region]:
+    """Return some of the regions, with ``above`` as an index into them."""
+    index = {k: n for n, k in enumerate(number)}
+    found = []
+    for k in number:
+        above = regions[k].above
+        while above >= 0 and above not in index:
+            above = regions[above].above
+        found.append(regions[k]._replace(above=index.get(above, -1)))
+    return found
+
+
+def _depth(regions: list[Region], k: int) -> int:
+    depth = 0
+    while regions[k].above >= 0:
+        k, depth = regions[k].above, depth + 1
+    return depth
+
+
+def _colors(regions: list[Region], similarity: FloatArray) -> list[int]:
+    roots = [k for k, region in enumerate(regions) if region.above < 0]
+    groups = group_similar(similarity[np.ix_(roots, roots)], min(_GROUPS, len(roots)))
+    result = [0] * len(regions)
+    for k, group in zip(roots, groups.tolist(), strict=True):
+        result[k] = group % _GROUPS
+    for k, region in enumerate(regions):  # upper ones first
+        if region.above >= 0:
+            result[k] = result[region.above]
+    return [
+        shared if region.color is None else region.color
+        for region, shared in zip(regions, result, strict=True)
+    ]
+
+
+def _nested(regions: list[Region], similarity: FloatArray, aspect: float) -> Circles:
+    """Return circles of all regions; those below a region lie inside it."""
+    below: dict[int, list[int]] = {-1: []}
+    for k, region in enumerate(regions):
+        below.setdefault(region.above, []).append(k)
+    weight = np.array([region.weight for region in regions])
+    own = np.sqrt(np.maximum(weight, 0.002 * weight.max()))
+
+    def pack(parts: list[int], ratio: float) -> tuple[Circles, dict[int, Any]]:
+        inner: dict[int, Any] = {}
+        radius = own[parts]
+        for index, k in enumerate(parts):
+            if k in below:
+                content, deeper = pack(below[k], 1.0)
+                content, size = enclose(content)
+                inner[k] = (below[k], content, deeper)
+                radius[index] = max(own[k], 1.17 * size)  # room for its words along the edge
+        return lay_out(radius, similarity[np.ix_(parts, parts)], ratio), inner
+
+    found = np.zeros((3, len(regions)))
+
+    def move(parts: list[int], circles: Circles, inner: dict[int, Any], at: FloatArray) -> None:
+        for index, k in enumerate(parts):
+            center = at + np.array([circles.x[index], circles.y[index]])
+            found[:, k] = [*center, circles.radius[index]]
+            if k in inner:
+                lower, content, deeper = inner[k]
+                move(lower, content, deeper, center)
+
+    top, inner = pack(below[-1], aspect)
+    move(below[-1], top, inner, np.zeros(2))
+    return Circles(*found)
+
+
+def _drawing(
+    regions: list[Region], circles: Circles, colors: list[int], label: str, name: str
+) -> str:
+    left, top, width, height = circles.box
+    frame, aspect = {"wide": (1000.0, _WIDE), "narrow": (400.0, _NARROW)}[name]
+    # A single circle would fill the width, and be cut down to the height with all its words.
+    scale = min(frame / width, frame / aspect / height)
+    left -= (frame / scale - width) / 2
+    smallest = {"wide": 10.0, "narrow": 9.5}[name]
+    holders = {region.above for region in regions}
+    parts = []
+    for k, region in enumerate(regions):
+        x, y = (circles.x[k] - left) * scale, (circles.y[k] - top) * scale
+        radius = circles.radius[k] * scale
+        kind = "region holder" if k in holders else "region"
+        if k in holders:
+            words = _around(region, f"{name}-{region.target}", x, y, radius, smallest)
+        else:
+            words = _words(region, x, y, radius, smallest)
+        parts.append(
+            f'<a class="{kind} c{colors[k]}" href="#{region.target}" '
+            f'aria-label="{escape(region.note)}"><title>{escape(region.note)}</title>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>{words}</a>'
+        )
+    return (
+        f'<svg class="map {name}" viewBox="-4 -4 {frame + 8:.0f} '
+        f'{height * scale + 8:.0f}" role="group" aria-label="{escape(label)}">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _around(region: Region, key: str, x: float, y: float, radius: float, smallest: float) -> str:
+    """Draw the words of a region that holds others along its upper edge."""
+    text = ", ".join(region.words)
+    size = min(15.0, 0.13 * radius, 0.9 * np.pi * radius / (_LETTER * max(len(text), 1)))
+    if size < 0.8 * smallest:
+        return ""
+    along = radius - 1.25 * size
+    return (
+        f'<path id="arc-{key}" class="arc" '
+        f'd="M{x - along:.1f} {y:.1f}A{along:.1f} {along:.1f} 0 0 1 {x + along:.1f} {y:.1f}"/>'
+        f'<text font-size="{size:.1f}"><textPath href="#arc-{key}" startOffset="50%">'
+        f"{escape(text)}</textPath></text>"
+    )
+
+
+def _words(region: Region, x: float, y: float, radius: float, smallest: float) -> str:
+    """Draw the picture of a region, or as many of its words as fit into its circle."""
+    if region.picture:
+        side = 1.3 * radius
+        return (
+            f'<svg x="{x - side / 2:.1f}" y="{y - side / 2:.1f}" width="{side:.1f}" '
+            f'height="{side:.1f}">{region.picture}</svg>'
+        )
+    for lines in _line_choices(region.words):
+        count = len(lines)
+        size = min(0.42 * radius, 26.0, 1.5 * radius / (count * _LINE))
+        for index, line in enumerate(lines):  # the chord of the circle at each line
+            offset = abs(index - (count - 1) / 2) * _LINE * size + 0.5 * size
+            if offset >= radius:
+                size = 0.0
+                break
+            chord = 2 * np.sqrt(radius**2 - offset**2)
+            size = min(size, 0.92 * chord / (_LETTER * max(len(line), 1)))
+        if size >= smallest:
+            first = y - (count - 1) / 2 * _LINE * size + 0.34 * size
+            return "".join(
+                f'<text x="{x:.1f}" y="{first + index * _LINE * size:.1f}" '
+                f'font-size="{size:.1f}">{escape(line)}</text>'
+                for index, line in enumerate(lines)
+            )
+    letters = int(1.84 * radius / (_LETTER * smallest))  # a beginning is better than nothing
+    if letters < _MIN_LETTERS or not region.words:
+        return ""
+    return (
+        f'<text x="{x:.1f}" y="{y + 0.34 * smallest:.1f}" font-size="{smallest:.1f}">'
+        f"{escape(region.words[0][: letters - 1])}…</text>"
+    )
+
+
+def _line_choices(words: tuple[str, ...]) -> Iterator[list[str]]:
+    """Yield all words, then fewer, each time also with long words broken into several lines."""
+    for count in range(len(words), 0, -1):
+        yield list(words[:count])
+        broken = [
+            line
+            for word in words[:count]
+            for line in textwrap.wrap(word, _MAX_LINE, break_long_words=False) or [word]
+        ]
+        if len(broken) > count:
+            yield broken
+
+
+class Circles(NamedTuple):
+    """Centers ``x`` and ``y`` and radii, each (n,)."""
+
+    x: FloatArray
+    y: FloatArray
+    radius: FloatArray
+
+    @property
+    def box(self) -> tuple[float, float, float, float]:
+        """Left, top, width and height of all circles."""
+        left, top = (self.x - self.radius).min(), (self.y - self.radius).min()
+        right, bottom = (self.x + self.radius).max(), (self.y + self.radius).max()
+        return float(left), float(top), float(right - left), float(bottom - top)
+
+
+def lay_out(radius: FloatArray, similarity: FloatArray, aspect: float) -> Circles:
+    """Place circles side by side, similar ones near each other.
+
+    Parameters
+    ----------
+    radius : (n,) their sizes.
+    similarity : (n, n) from 0 to 1, symmetric.
+    aspect : width of the map over its height, about.
+
+    The start is classical scaling of the distances. Then circles are pulled to the middle and to
+    similar circles, and pushed out of each other.
+    """
+    n = len(radius)
+    if n == 1:
+        return Circles(np.zeros(1), np.zeros(1), radius)
+    spread = float(np.sqrt((radius**2).sum()))
+    position = _plane(similarity) * spread * 1.5
+    stretch = np.array([np.sqrt(aspect), 1.0 / np.sqrt(aspect)])
+    position = position * stretch
+    gap = _GAP * float(radius.mean())
+    reach = radius[:, None] + radius[None, :] + gap
+    pull = similarity - np.diag(np.diag(similarity))
+    pull = pull / np.maximum(pull.sum(axis=1, keepdims=True), 1e-9)
+    for number in range(_ROUNDS):
+        calm = 1.0 - number / _ROUNDS
+        position = position - 0.03 * calm * position / stretch**2
+        position = position + 0.03 * calm * (
+            pull @ position - position * (pull.sum(axis=1) > 0)[:, None]
+        )
+        position = _apart(position, reach)
+    for _ in range(_ROUNDS):  # until nothing overlaps
+        moved = _apart(position, reach)
+        if np.abs(moved - position).max() < 1e-3 * gap:
+            break
+        position = moved
+    return Circles(position[:, 0], position[:, 1], radius)
+
+
+def enclose(parts: Circles) -> tuple[Circles, float]:
+    """Return the circles moved around the origin, and the radius of a circle that holds them."""
+    x, y, radius = parts
+    center = np.array([(x * radius**2).sum(), (y * radius**2).sum()]) / (radius**2).sum()
+    for _ in range(200):  # towards the farthest until all are about as far
+        far = np.hypot(x - center[0], y - center[1]) + radius
+        k = int(np.argmax(far))
+        step = np.array([x[k], y[k]]) - center
+        center = center + 0.05 * step
+    far = np.hypot(x - center[0], y - center[1]) + radius
+    return Circles(x - center[0], y - center[1], radius), float(far.max())
+
+
+def _plane(similarity: FloatArray) -> FloatArray:
+    """Return positions (n, 2) in [-1, 1] with distances of about one minus the similarity."""
+    n = len(similarity)
+    distance = 1.0 - similarity
+    np.fill_diagonal(distance, 0.0)
+    middle = np.eye(n) - 1.0 / n
+    values, vectors = np.linalg.eigh(-0.5 * middle @ distance**2 @ middle)
+    position = vectors[:, -2:][:, ::-1] * np.sqrt(np.maximum(values[-2:][::-1], 0.0))
+    # Signs of eigenvectors are arbitrary: the first that counts is positive.
+    signs = np.sign(position[np.abs(position).argmax(axis=0), np.arange(position.shape[1])])
+    position = position * np.where(signs == 0, 1.0, signs)
+    # Items that share nothing would lie in one point.
+    angle = 2.399963 * np.arange(n)
+    position = (
+        position
+        + 0.05
+        * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        * (np.sqrt(np.arange(n) + 0.5) / np.sqrt(n))[:, None]
+    )
+    return np.asarray(position / max(1e-9, float(np.abs(position).max())))
+
+
+def _apart(position: FloatArray, reach: FloatArray) -> FloatArray:
+    """Push overlapping circles apart, each by half of what is missing."""
+    difference = position[:, None, :] - position[None, :, :]
+    distance = np.sqrt((difference**2).sum(axis=2)) + 1e-9
+    missing = np.maximum(reach - distance, 0.0)
+    np.fill_diagonal(missing, 0.0)
+    push = 0.5 * (missing / distance)[:, :, None] * difference
+    return np.asarray(position + push.sum(axis=1))
+
+
+def group_similar(similarity: FloatArray, most: int) -> LongArray:
+    """Return the index (n,) of a group of similar items, the largest group first."""
+    n = len(similarity)
+    if n < 3:
+        return np.arange(n)
+    distance = np.clip(1.0 - (similarity + similarity.T) / 2, 0.0, None)
+    np.fill_diagonal(distance, 0.0)
+    label = fcluster(linkage(squareform(distance, checks=False), "average"), most, "maxclust")
+    _, number, count = np.unique(label, return_inverse=True, return_counts=True)
+    rank = np.empty(len(count), dtype=np.int64)
+    rank[np.argsort(-count, kind="stable")] = np.arange(len(count))
+    return np.asarray(rank[number])
