@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from noisyor._util.paths import check_folder, check_target, make_folder, real_path, write_text
+from noisyor._util.paths import (
+    check_folder,
+    check_target,
+    csv_content,
+    make_folder,
+    real_path,
+    write_text,
+)
 from noisyor.errors import InvalidSettingError
+from noisyor.tables.read import read_table
 
 
 def ours(path: Path) -> bool:
@@ -75,3 +83,11 @@ def test_a_failed_write_names_the_file_and_not_a_temporary_one(tmp_path: Path) -
         write_text(path, "text")
 
     assert caught.value.filename == str(path)
+
+
+def test_formulas_are_escaped_and_names_read_back(tmp_path):
+    names = ["=1+1", "+a", "-b", "@c", "plain", "'quoted"]
+    path = tmp_path / "rows.csv"
+    path.write_bytes(csv_content([names, [1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, -0.0]]))
+    assert path.read_text().splitlines()[0] == "'=1+1,'+a,'-b,'@c,plain,'quoted"
+    assert read_table(path).observations.column_names == tuple(names)

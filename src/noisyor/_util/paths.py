@@ -1,23 +1,36 @@
-"""Files that a command will write: checked before the work, written after it in one step."""
+"""Files that a command writes: paths checked before the work, content written in one step."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from noisyor._util.atomic import write_atomically
 from noisyor.errors import InvalidSettingError
 
-__all__ = ["check_folder", "check_target", "make_folder", "real_path", "write_text"]
+__all__ = [
+    "FORMULA_STARTS",
+    "check_folder",
+    "check_target",
+    "csv_content",
+    "make_folder",
+    "real_path",
+    "write_text",
+]
 
 ROOM = 2**20
 """Bytes that must fit on the disk before work begins."""
 
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""First characters by which a spreadsheet takes a text for a formula."""
+
 
 def check_folder(folder: Path) -> None:
-    """Try to write into a folder, or into the one that it would be created in."""
+    """Check that a folder, or the one that it would be created in, can be written to."""
     existing = real_path(folder)
     try:
         while not existing.exists():
@@ -29,7 +42,7 @@ def check_folder(folder: Path) -> None:
 
 
 def check_target(path: Path, is_ours: Callable[[Path], bool], author: str) -> None:
-    """Refuse to replace anything but an empty file or one that the author wrote earlier."""
+    """Check that a path is free, empty or holds a file that the author wrote earlier."""
     try:
         if not os.path.lexists(path):
             return
@@ -59,11 +72,28 @@ def write_text(path: Path, text: str) -> None:
         raise _about(path, error) from error
 
 
+def csv_content(rows: Iterable[Iterable[object]]) -> bytes:
+    """Return rows of cells as the content of a CSV file.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe before it, which the
+    reader of CSV files removes from column names. Numbers stay as they are.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow([_no_formula(cell) if isinstance(cell, str) else cell for cell in row])
+    return text.getvalue().encode(errors="replace")
+
+
+def _no_formula(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+
+
 def real_path(path: Path) -> Path:
-    """The place itself: through links, so that a link stays one when its target is replaced."""
+    """Return the path behind links, so that a link stays one when its target is replaced."""
     return Path(os.path.realpath(path))
 
 
 def _about(path: Path, error: OSError) -> OSError:
-    """The same error with the name that the user gave, not that of a temporary file."""
+    """Return the error with the name that the user gave, not that of a temporary file."""
     return OSError(error.errno, error.strerror or str(error), str(path))

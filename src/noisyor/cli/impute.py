@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -125,16 +126,13 @@ def _id_name(known: Any, names: list[str]) -> str:
 
 
 def _csv(out: Path, values: Any, names: list[str], labels: dict[str, list[str]]) -> bytes:
-    import csv
-    import io
+    from noisyor._util.paths import csv_content
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*labels, *names])
-    for number, line in enumerate(values.tolist()):
-        named = [column[number] for column in labels.values()]
-        writer.writerow([*named, *(f"{value:.6g}" for value in line)])
-    return text.getvalue().encode(errors="replace")
+    rows = (
+        [*(column[index] for column in labels.values()), *(f"{value:.6g}" for value in line)]
+        for index, line in enumerate(values.tolist())
+    )
+    return csv_content(chain([[*labels, *names]], rows))
 
 
 def _parquet(out: Path, values: Any, names: list[str], labels: dict[str, list[str]]) -> bytes:

@@ -200,21 +200,19 @@ def sample(
 
 def _rows_as(path: Path, matrix: Any, names: list[str], shape: tuple[int, ...] | None) -> bytes:
     """Sparse 0/1 rows as the content of a file."""
-    import csv
     import io
+    import itertools
     import json
 
     import numpy as np
     import scipy.sparse as sp
 
+    from noisyor._util.paths import csv_content
+
     kind = _ENDINGS[path.suffix.lower()]
     if kind == "csv":
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(names)
-        for row in range(matrix.shape[0]):
-            writer.writerow(matrix[[row]].toarray()[0].tolist())
-        return text.getvalue().encode(errors="replace")
+        rows = (matrix[[row]].toarray()[0].tolist() for row in range(matrix.shape[0]))
+        return csv_content(itertools.chain([names], rows))
     if kind == "jsonl":
         lines = (
             json.dumps([names[k] for k in matrix.indices[begin:end]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import itertools
 import json
@@ -11,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from noisyor._util.paths import csv_content
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.io.networkx import to_networkx
 from noisyor.model.graph import Network
@@ -79,11 +79,9 @@ def _json(network: Network) -> bytes:
 
 def _csv(network: Network) -> bytes:
     """One line per parameter use: role, cause, effect, theta and the probability it stands for."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    head = ["role", "cause", "effect", "theta", "probability", "parameter", "free"]
-    writer.writerow([*head, "alternatives"] if network.sets else head)
-    names, priors = [_no_formula(name) for name in _names(network)], network.prior_probability
+    head: list[object] = ["role", "cause", "effect", "theta", "probability", "parameter", "free"]
+    rows = [[*head, "alternatives"] if network.sets else head]
+    names, priors = _names(network), network.prior_probability
 
     def line(role: str, cause: str, effect: str, entry: int, hidden: int | None = None) -> None:
         theta = float(network.theta[entry])
@@ -102,7 +100,7 @@ def _csv(network: Network) -> bytes:
             entry,
             int(network.free[entry]),
         ]
-        writer.writerow([*cells, of_set if of_set >= 0 else ""] if network.sets else cells)
+        rows.append([*cells, of_set if of_set >= 0 else ""] if network.sets else cells)
 
     for edge in range(network.n_edges):
         cause = names[network.n_visible + int(network.parent[edge])]
@@ -111,7 +109,7 @@ def _csv(network: Network) -> bytes:
         role = "noise" if node < network.n_visible else "prior"
         hidden = node - network.n_visible if role == "prior" else None
         line(role, "", name, int(network.leak_param[node]), hidden)
-    return text.getvalue().encode(errors="surrogatepass")
+    return csv_content(rows)
 
 
 def _bif(network: Network) -> bytes:
@@ -155,11 +153,6 @@ def _bif(network: Network) -> bytes:
             lines.append(f"  ({listed}) {off!r}, {1 - off!r};")
         lines.append("}")
     return ("\n".join(lines) + "\n").encode()
-
-
-def _no_formula(name: str) -> str:
-    """A name that no spreadsheet takes for a formula: an apostrophe before it says it is text."""
-    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
 
 
 def _names(network: Network) -> list[str]:

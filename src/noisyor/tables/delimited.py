@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from noisyor._util.paths import FORMULA_STARTS
 from noisyor._util.progress import progress_bar
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
@@ -163,8 +164,13 @@ def _is_header(top: list[str], cells: Cells, options: ReadOptions) -> bool:
 
 
 def _names(top: list[str]) -> list[str]:
+    """Return the names in a header, without the apostrophes that `csv_content` adds."""
     names = [cell.strip() for cell in top]
-    return [name or f"column {k}" for k, name in enumerate(names)]
+    plain = [
+        name[1:] if name[:1] == "'" and name[1:].startswith(FORMULA_STARTS) else name
+        for name in names
+    ]
+    return [name or f"column {k}" for k, name in enumerate(plain)]
 
 
 def _bad_cells(
