@@ -7,7 +7,7 @@ from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import Evidence, GradientSum, MaxProductResult, NoiseKey
 from noisyor.engines.registry import get_engine
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 
 class BatchInference:

@@ -26,7 +26,7 @@ from _inference import BatchInference
 from _measure import Machine, arguments, interleaved, significant, write
 from _problems import BMF_BATCH, BMF_SIZES, bmf_near_truth
 from noisyor.data.observations import Observations
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 FLAGS = ["-O3", "-march=native", "-ffast-math", "-shared", "-fPIC"]
 LANES, NEVER = (8, 16), -1e30

@@ -25,7 +25,7 @@ from noisyor.metrics import (
     reconstruction_error,
     threshold_features,
 )
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 from reproduction import datasets
 from reproduction.deconvolution import FEATURE_SHAPE, N_COMPONENTS, TRAIN_SHARE
 

@@ -26,7 +26,7 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _problems import bmf, bmf_data, bmf_near_truth, data_directory, load_tiny20, tiny20
 from noisyor.data.observations import Observations
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 from posterior_calibration import problems
 
 ROWS = 200

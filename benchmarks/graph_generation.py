@@ -25,7 +25,7 @@ import scipy
 import scipy.sparse as sp
 
 import _root  # noqa: F401
-from noisyor.model.cooccurrence import layered
+from noisyor.model.layered import layered
 from reproduction import datasets
 
 PAPER_EDGES = {"tiny20": None, "imdb": 91_234}

@@ -44,7 +44,7 @@ from noisyor.metrics import (
     threshold_features,
     trivial_reference,
 )
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 PHANTOM_R = 1e-5
 """Jensen weight of an edge that does not exist: the floor at which the software reads it."""

@@ -22,7 +22,7 @@ import noisyor as nor
 from _measure import Machine, arguments, interleaved, significant, write
 from _problems import Problem, blind_deconvolution, bmf, data_directory, imdb, tiny20
 from noisyor.engines.registry import get_engine
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 TOLERANCE = 1e-4
 

@@ -24,7 +24,7 @@ from _measure import Machine, arguments, significant, write
 from noisyor.data.observations import Observations
 from noisyor.datasets.synthetic import generate_bmf
 from noisyor.metrics import factorization_error, recovered_parameters
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 from noisyor.search import factor_start as warm_start
 from noisyor.search.cover import PRIOR_ROWS
 from noisyor.search.factors import FoundFactors, search_factors

@@ -26,7 +26,7 @@ from _measure import Machine, arguments, significant, write
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.inference.sampling import METHODS, MarginalMethod
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from random_networks import random_network, random_rows

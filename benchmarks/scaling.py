@@ -23,7 +23,7 @@ from _inference import BatchInference
 from _measure import Machine, arguments, interleaved, significant, write
 from _problems import active_edges
 from noisyor.data.observations import Observations
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 ITERATIONS = 50
 EDGES_A_CALL = 200_000  # small rows come in numbers, so that the call itself costs nothing

@@ -29,8 +29,8 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.train import train
 from noisyor.metrics import independent_score
-from noisyor.model.cooccurrence import layered
-from noisyor.model.graph import Network
+from noisyor.model.layered import layered
+from noisyor.model.network import Network
 from noisyor.search.count_start import start_from_counts
 from reproduction import datasets
 from reproduction.datasets.download import data_folder

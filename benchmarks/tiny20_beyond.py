@@ -32,8 +32,8 @@ from noisyor.learning.initialize import initialize
 from noisyor.learning.starts import start_by_sampling
 from noisyor.learning.train import train
 from noisyor.metrics import independent_score
-from noisyor.model.cooccurrence import layered
-from noisyor.model.graph import Network
+from noisyor.model.layered import layered
+from noisyor.model.network import Network
 from noisyor.search.count_start import start_from_counts
 from reproduction import datasets
 

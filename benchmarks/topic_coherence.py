@@ -31,7 +31,7 @@ import numpy as np
 
 import noisyor as nor
 from noisyor.data.vocabulary import words_of
-from noisyor.model.words import Togetherness, distinctive_visibles, topic_words
+from noisyor.model.names import Togetherness, distinctive_visibles, topic_words
 from noisyor.tables import ReadOptions
 from noisyor.tables.documents import rows_of_texts
 

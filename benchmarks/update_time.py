@@ -41,7 +41,7 @@ from _problems import (
 )
 from noisyor.engines.registry import get_engine
 from noisyor.learning import adam
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 WARM_UP = 200
 PAPER_BMF = {(100, 20): 0.09, (200, 120): 0.26, (400, 80): 0.35, (400, 240): 0.86}

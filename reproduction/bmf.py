@@ -19,7 +19,7 @@ from noisyor.errors import InvalidSettingError
 from noisyor.inference.joint import Factorization, factorize
 from noisyor.metrics import factorization_error, reconstruction_error
 from noisyor.model.builders import bipartite
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 from reproduction.one_layer import (
     NOISE_PROBABILITY,
     NOISES,

@@ -21,8 +21,7 @@ from noisyor.metrics import (
     threshold_features,
 )
 from noisyor.model.builders import convolutional
-from noisyor.model.graph import Network
-from noisyor.model.parameters import probability_from_theta
+from noisyor.model.network import Network, probability_from_theta
 from reproduction import datasets
 from reproduction.one_layer import (
     NOISE_PROBABILITY,

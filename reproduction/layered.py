@@ -10,8 +10,8 @@ import numpy as np
 from noisyor.data.observations import Observations
 from noisyor.learning.initialize import initialize
 from noisyor.metrics import independent_score
-from noisyor.model.cooccurrence import layered
-from noisyor.model.graph import Network
+from noisyor.model.layered import layered
+from noisyor.model.network import Network
 from reproduction.protocol import MP_PHASE, Context, Outcome, RunSpec
 from reproduction.training import elbos, learn, outcome_of, phases_of, split_for
 

@@ -22,7 +22,7 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.initialize import Noise, initialize
 from noisyor.metrics import reconstruction_error, trivial_reference
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 from reproduction.protocol import Context, Outcome, RunSpec
 from reproduction.training import elbos, given, learn, outcome_of, phases_of, split_for
 

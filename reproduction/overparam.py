@@ -12,8 +12,7 @@ from noisyor._util.validation import check_count
 from noisyor.data.observations import Observations
 from noisyor.metrics import full_recovery, recovered_parameters
 from noisyor.model.builders import bipartite
-from noisyor.model.graph import Network
-from noisyor.model.parameters import probability_from_theta
+from noisyor.model.network import Network, probability_from_theta
 from reproduction import datasets
 from reproduction.one_layer import (
     NOISE_PROBABILITY,

@@ -13,7 +13,7 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.phases import Phase, PhasedRun, train_phases
 from noisyor.learning.state import StepInfo
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 from reproduction.protocol import Context, Outcome, RunSpec
 
 __all__ = [

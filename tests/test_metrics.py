@@ -26,9 +26,9 @@ from noisyor.metrics import (
     threshold_features,
     trivial_reference,
 )
-from noisyor.model.boolean import boolean_convolution
 from noisyor.model.builders import bipartite, convolutional
-from noisyor.model.parameters import theta_from_failure
+from noisyor.model.forward import boolean_convolution
+from noisyor.model.network import theta_from_failure
 
 
 def convolution_by_definition(states, features, border):

@@ -40,7 +40,7 @@ from .learning.train import train as train
 from .model.builders import bipartite as bipartite
 from .model.builders import convolutional as convolutional
 from .model.builders import from_edges as from_edges
-from .model.cooccurrence import layered as layered
 from .model.forward import sample as sample
-from .model.graph import Network as Network
+from .model.layered import layered as layered
+from .model.network import Network as Network
 from .tables.read import read_table as read_table

@@ -18,9 +18,9 @@ from noisyor.baselines import independent_columns
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.inference.evaluate import Score
-from noisyor.model.boolean import binary_array, boolean_convolution, boolean_product
-from noisyor.model.graph import Network
+from noisyor.model.forward import binary_array, boolean_convolution, boolean_product
 from noisyor.model.layout import ConvolutionalLayout
+from noisyor.model.network import Network
 
 __all__ = [
     "FeatureMatch",

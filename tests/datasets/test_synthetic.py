@@ -5,7 +5,7 @@ import pytest
 
 from noisyor.datasets import generate_bmf, generate_deconvolution, true_features
 from noisyor.errors import InvalidSettingError
-from noisyor.model.boolean import boolean_convolution
+from noisyor.model.forward import boolean_convolution
 
 
 def test_images_are_their_stamps():

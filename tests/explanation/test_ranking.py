@@ -16,8 +16,8 @@ from noisyor.explanation.ranking import (
     with_finding,
 )
 from noisyor.inference.exact import enumerate_posterior
-from noisyor.model.labels import visible_label
-from noisyor.model.subnetwork import relevant_subnetwork
+from noisyor.model.names import visible_label
+from noisyor.model.network import relevant_subnetwork
 
 
 def row(present=(), absent=(), n_visible=6) -> Observations:

@@ -13,7 +13,7 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.inference.joint import JointMaxProduct, deconvolve, factorize
 from noisyor.metrics import features_iou, reconstruction_error
-from noisyor.model.boolean import boolean_convolution
+from noisyor.model.forward import boolean_convolution
 
 
 def beliefs(iterations=1000, **options):

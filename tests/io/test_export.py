@@ -30,7 +30,7 @@ NETWORK = nor.from_edges(
 
 
 def assert_same(left: nor.Network, right: nor.Network) -> None:
-    for name in ("child_ptr", "parent", "param", "leak_param", "theta", "free", "alternatives"):
+    for name in ("child_ptr", "parent", "param", "leak_param", "theta", "free"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
     assert (left.visible_names, left.hidden_names) == (right.visible_names, right.hidden_names)
 
@@ -128,24 +128,6 @@ def test_what_cannot_be_exported():
     strange = nor.bipartite(1, 1, visible_names=["a\x01"])
     with pytest.raises(InvalidNetworkError, match="GraphML cannot hold"):
         export_network(strange, "graphml")
-
-
-class TestAlternatives:
-    NETWORK = nor.bipartite(2, 3, prior_probability=[0.1, 0.2, 0.3], alternatives=[0, -1, 0])
-
-    def test_they_come_back(self):
-        graph = networkx.read_graphml(io.BytesIO(export_network(self.NETWORK, "graphml")))
-        assert_same(from_networkx(graph), self.NETWORK)
-
-    def test_a_table_names_the_set_and_the_true_prior(self):
-        text = export_network(self.NETWORK, "csv").decode()
-        rows = [row for row in csv.DictReader(io.StringIO(text)) if row["role"] == "prior"]
-        assert [row["alternatives"] for row in rows] == ["0", "", "0"]
-        assert [float(row["probability"]) for row in rows] == pytest.approx([0.1, 0.2, 0.3])
-
-    def test_bif_cannot_hold_them(self):
-        with pytest.raises(InvalidNetworkError, match="at most one of several"):
-            export_network(self.NETWORK, "bif")
 
 
 @pytest.mark.parametrize("start", [*"=+-@", "\t", "\r"])

@@ -10,13 +10,13 @@ import pytest
 from noisyor.errors import InvalidNetworkError, MissingExtraError
 from noisyor.io.networkx import from_networkx, to_networkx
 from noisyor.model.builders import bipartite, convolutional, from_edges
-from noisyor.model.cooccurrence import layered
-from noisyor.model.graph import Network
+from noisyor.model.layered import layered
+from noisyor.model.network import Network
 
 
 def assert_same(one: Network, other: Network) -> None:
     """Equal to the last bit, groups, names and shapes included."""
-    for name in ("child_ptr", "parent", "param", "leak_param", "theta", "free", "alternatives"):
+    for name in ("child_ptr", "parent", "param", "leak_param", "theta", "free"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     assert one.groups.keys() == other.groups.keys()
     for name, index in one.groups.items():
@@ -45,7 +45,6 @@ def shuffled_theta(network: Network, seed: int = 0) -> Network:
 
 
 NETWORKS = {
-    "alternatives": lambda: bipartite(3, 4, prior_probability=0.2, alternatives=[1, -1, 0, 1]),
     "bipartite": lambda: shuffled_theta(bipartite(4, 3, prior="shared", fixed="noise")),
     "convolutional": lambda: shuffled_theta(convolutional((4, 5), 2, (2, 3), border=True)),
     "layered": lambda: shuffled_theta(
@@ -84,16 +83,6 @@ class TestRoundTrip:
         turned.add_nodes_from(reversed(list(read.nodes(data=True))))
         turned.add_edges_from(reversed(list(read.edges(data=True))))
         assert_same(from_networkx(turned), network)
-
-
-def test_a_plain_graph_has_the_sets_that_its_nodes_name():
-    graph = nx.DiGraph([("a", "x"), ("b", "x"), ("c", "x"), ("d", "x")])
-    for node, label in (("a", "season"), ("c", "season"), ("d", "place")):
-        graph.nodes[node]["alternatives"] = label
-    network = from_networkx(
-        graph, failure_probability=0.5, prior_probability=0.1, noise_probability=0.1
-    )
-    assert network.alternatives.tolist() == [0, -1, 0, 1]
 
 
 class TestToNetworkx:

@@ -86,9 +86,6 @@ class TestWithPgmpy:
     def test_what_pgmpy_cannot_hold(self):
         with pytest.raises(InvalidNetworkError, match=r"'v0' has 16 parents.*at most 15"):
             nor.io.to_pgmpy(nor.bipartite(1, 16))
-        one_of = nor.from_edges(1, 2, [(0, 0), (1, 0)], alternatives=[0, 0])
-        with pytest.raises(InvalidNetworkError, match="alternatives"):
-            nor.io.to_pgmpy(one_of)
         named = nor.from_edges(1, 1, [(0, 0)], hidden_names=["always on"], visible_names=["x"])
         with pytest.raises(InvalidNetworkError, match="always on"):
             nor.io.to_pgmpy(named)

@@ -14,7 +14,7 @@ from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import hidden_configurations, log_joint_table
 from noisyor.learning import gibbs_em
 from noisyor.learning.gibbs_em import learn_by_gibbs
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 
 def log_likelihood(network: Network, rows: np.ndarray) -> float:

@@ -5,7 +5,7 @@ from random_networks import random_network
 import noisyor as nor
 from noisyor.errors import InvalidSettingError
 from noisyor.learning.initialize import SETTINGS
-from noisyor.model.parameters import THETA_MIN
+from noisyor.model.network import THETA_MIN
 
 
 @pytest.mark.parametrize(

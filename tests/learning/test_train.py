@@ -7,7 +7,7 @@ import noisyor as nor
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.learning import TrainOptions
-from noisyor.model.parameters import THETA_MAX, THETA_MIN
+from noisyor.model.network import THETA_MAX, THETA_MIN
 
 
 class Recording(nor.MaxProduct):

@@ -5,7 +5,7 @@ import noisyor as nor
 from noisyor.engines.registry import get_engine
 from noisyor.learning import TrainOptions, smoothing_prior
 from noisyor.learning import updates as training
-from noisyor.model.parameters import THETA_MIN
+from noisyor.model.network import THETA_MIN
 
 
 def test_one_step_is_adam_on_the_gradient(problem):

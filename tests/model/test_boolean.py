@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisyor.errors import InvalidDataError
-from noisyor.model.boolean import boolean_product
+from noisyor.model.forward import boolean_product
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -8,9 +8,8 @@ import pytest
 
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.model.builders import bipartite, convolutional, from_edges
-from noisyor.model.graph import Network
 from noisyor.model.layout import state_shape
-from noisyor.model.parameters import THETA_MIN
+from noisyor.model.network import THETA_MIN, Network
 
 
 def parents(network: Network, node: int) -> list[int]:
@@ -284,47 +283,3 @@ class TestFromEdges:
     def test_unknown_group_to_fix(self):
         with pytest.raises(InvalidSettingError, match=r"fixed must be .* or .*'leak'"):
             from_edges(1, 1, [(0, 0)], fixed="leak")
-
-
-class TestAlternatives:
-    def test_priors_are_the_true_ones(self):
-        prior = [0.2, 0.1, 0.5, 0.3]
-        for network in (
-            bipartite(3, 4, prior_probability=prior, alternatives=[0, -1, 0, 1]),
-            from_edges(
-                1,
-                4,
-                [(k, 0) for k in range(4)],
-                prior_probability=prior,
-                alternatives=[0, -1, 0, 1],
-            ),
-        ):
-            np.testing.assert_allclose(network.prior_probability, prior)
-            theta = network.theta[network.leak_param[network.n_visible :]]
-            odds = np.array([0.2 / 0.3, 0.1 / 0.9, 0.5 / 0.3, 0.3 / 0.7])
-            np.testing.assert_allclose(np.expm1(theta), odds)
-
-    def test_a_prior_that_a_set_shares(self):
-        network = bipartite(3, 4, prior="shared", prior_probability=0.2, alternatives=[0, 1, 0, 1])
-        np.testing.assert_allclose(network.prior_probability, 0.2)
-        assert len(network.group("prior")) == 1
-        with pytest.raises(InvalidNetworkError, match="shares its prior"):
-            bipartite(3, 3, prior="shared", prior_probability=0.2, alternatives=[0, 0, -1])
-
-    @pytest.mark.parametrize("prior", [0.5, [0.9, 0.3], [0.7, 0.3 + 1e-9]])
-    def test_priors_of_a_set_that_add_up_to_one_or_more(self, prior):
-        with pytest.raises(InvalidNetworkError, match="add up to"):
-            bipartite(3, 2, prior_probability=prior, alternatives=[0, 0])
-
-    def test_wrong_numbers(self):
-        for wrong, message in (
-            ([0, 2], "without gaps"),
-            ([-2, 0], "without gaps"),
-            ([0, 2**40], "without gaps"),
-            ([0, 0, 0], "each of 2 hidden"),
-            ([0.0, 1.0], "whole number"),
-        ):
-            with pytest.raises(InvalidNetworkError, match=message):
-                bipartite(3, 2, alternatives=wrong)
-        with pytest.raises(InvalidNetworkError, match="have no parents"):
-            from_edges(1, 2, [(0, 0)], [(1, 0)], alternatives=[0, -1])

@@ -1,21 +1,17 @@
 import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from random_networks import random_network
-from sets import with_sets
 
 import noisyor as nor
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import hidden_configurations, log_joint_table
 
 
-@pytest.mark.parametrize("sets", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_samples_follow_the_joint_distribution(seed, sets):
+def test_samples_follow_the_joint_distribution(seed):
     network = random_network(seed, max_hidden=4, max_visible=3, scale=0.6)
-    network = with_sets(network, seed, share=1.0) if sets else network
     n = 20_000
     drawn = nor.sample(network, n, seed=seed)
     states = hidden_configurations(network.n_hidden)
@@ -111,12 +107,11 @@ def test_the_edge_matrix_holds_every_edge_once():
     np.testing.assert_allclose(success.toarray(), 1 - np.exp(-theta.toarray()))
 
 
-def test_prior_marginals_below_alternatives_are_exact():
+def test_prior_marginals_below_independent_causes_are_exact():
     edges = [(k, 4) for k in (1, 2, 3)] + [(0, 0), (1, 1), (2, 2), (3, 3)]
     network = nor.from_edges(
         5, 4, edges, [(1, 0), (2, 0), (3, 0)], failure_probability=0.3, prior_probability=0.2
     )
-    network = replace(network, alternatives=np.array([-1, 0, 0, -1]))
     states = hidden_configurations(4)
     joint = np.exp(log_joint_table(network, states, np.full((1, 5), np.nan))[0])
     np.testing.assert_allclose(nor.model.prior_marginals(network), joint @ states, rtol=1e-10)

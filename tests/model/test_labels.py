@@ -6,7 +6,7 @@ import numpy as np
 
 from noisyor.data.observations import Observations
 from noisyor.model.builders import bipartite
-from noisyor.model.labels import hidden_label, named_after, visible_label
+from noisyor.model.names import hidden_label, named_after, visible_label
 
 
 def network_of(n_visible: int):
@@ -37,10 +37,9 @@ def test_a_network_of_images_takes_their_shape():
 
 def test_a_cause_is_named_by_what_tells_it_from_others():
     failure = np.array([[0.01, 0.05, 0.2, 1.0], [0.01, 0.05, 1.0, 0.2]])
-    for sets in (None, [0, 0]):  # as alternatives, too
-        network = bipartite(4, 2, failure_probability=failure, alternatives=sets)
-        names = named_after(network, Observations.of(np.ones((2, 4))), "factors").hidden_names
-        assert [name.split(",")[0] for name in names] == ["cause 0: column 2", "cause 1: column 3"]
+    network = bipartite(4, 2, failure_probability=failure)
+    names = named_after(network, Observations.of(np.ones((2, 4))), "factors").hidden_names
+    assert [name.split(",")[0] for name in names] == ["cause 0: column 2", "cause 1: column 3"]
 
 
 def test_a_faint_edge_is_in_no_name():

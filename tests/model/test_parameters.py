@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisyor.errors import InvalidNetworkError
-from noisyor.model.parameters import (
+from noisyor.model.network import (
     THETA_MIN,
     failure_from_theta,
     probability_from_theta,

@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 
 import noisyor as nor
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
-from noisyor.model.labels import hidden_names, named_after
-from noisyor.model.words import Togetherness, distinctive_visibles, topic_words
+from noisyor.model.names import (
+    Togetherness,
+    distinctive_visibles,
+    hidden_names,
+    named_after,
+    topic_words,
+)
 
 
 def by_hand(rows: np.ndarray, a: int, b: int, caution: float) -> float:

@@ -7,7 +7,7 @@ import pytest
 
 import noisyor as nor
 from noisyor.explanation.attribution import attribute_findings
-from noisyor.model.labels import hidden_names
+from noisyor.model.names import hidden_names
 from noisyor.report.explorer import Caps, cause_names, explorer_data, reach_of
 from noisyor.report.fit_quality import explain_rows
 from noisyor.report.inputs import Words

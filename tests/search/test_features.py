@@ -10,8 +10,8 @@ from noisyor.datasets import generate_deconvolution
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.metrics import features_iou, threshold_features
-from noisyor.model.boolean import boolean_convolution
 from noisyor.model.builders import convolutional
+from noisyor.model.forward import boolean_convolution
 from noisyor.model.layout import state_shape
 from noisyor.search.factor_start import start_from_features
 from noisyor.search.features import FoundFeatures, search_features

@@ -21,7 +21,6 @@ class Models(NamedTuple):
     clinic: Path
     topics: Path
     image: Path
-    alternatives: Path
 
 
 @pytest.fixture(scope="session")
@@ -60,11 +59,6 @@ def models(tmp_path_factory) -> Models:
         ("clinic", clinic, "network"),
         ("topics", topics, "topics"),
         ("image", image, "features"),
-        (
-            "alternatives",
-            nor.from_edges(8, 4, edges, alternatives=[0, 0, 0, -1], **common),
-            "network",
-        ),
     ):
         found[name] = folder / f"{name}.safetensors"
         nor.save_network(found[name], network, metadata={"kind": kind})

@@ -11,7 +11,7 @@ from noisyor.errors import ModelFileError
 from noisyor.serve.run import load_subject
 from noisyor.serve.subjects import Findings, matches
 
-KINDS = ("clinic", "topics", "image", "alternatives")
+KINDS = ("clinic", "topics", "image")
 
 
 @pytest.fixture(scope="module")

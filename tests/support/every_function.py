@@ -20,7 +20,7 @@ from noisyor.engines.contract import (
     NoiseKey,
     PolishOptions,
 )
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 MAX_PRODUCT = MaxProductOptions(1.0, 40, 0.5, 1e-3, 2, False, False, False)
 MEAN_FIELD = MeanFieldOptions(False, 3, 4, 5, -1.0, -1.0, False)

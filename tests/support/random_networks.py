@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 
 def build(n_visible, n_hidden, edges, generator, *, scale=1.0, tied=False):

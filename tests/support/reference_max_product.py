@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.numerics import log_one_minus_exp
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray, IntArray
 from noisyor._util.numerics import log_one_minus_exp
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 Q_FLOOR = 1e-5
 R_FLOOR = 1e-5

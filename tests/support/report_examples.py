@@ -11,7 +11,7 @@ import noisyor as nor
 from noisyor.data.observations import Observations
 from noisyor.io.provenance import provenance
 from noisyor.learning.state import Evaluation, History
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 NASTY = "<script>alert(1)</script>"
 QUOTES = "a \"b\" & 'c' </script><!--"

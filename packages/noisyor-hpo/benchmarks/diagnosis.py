@@ -27,7 +27,7 @@ import noisyor_hpo
 from noisyor._util.arrays import FloatArray
 from noisyor.data.observations import Observations
 from noisyor.model.builders import from_edges
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 from noisyor_hpo import read_annotations
 from noisyor_hpo.qmr import Patients, naive_bayes, simulate_patients
 

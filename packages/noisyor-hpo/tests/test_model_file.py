@@ -80,7 +80,7 @@ def test_networks_and_diseases_are_not_mixed_up(model, tmp_path):
     with pytest.raises(ModelFileError, match=f"format '{FORMAT}'"):
         nor.load_network(tmp_path / "m")
     nor.save_network(tmp_path / "n", nor.bipartite(2, 1))
-    with pytest.raises(ModelFileError, match="format 'noisyor-model-2'"):
+    with pytest.raises(ModelFileError, match="format 'noisyor-model-3'"):
         load_model(tmp_path / "n")
 
 

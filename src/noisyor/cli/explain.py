@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from noisyor.explanation.counterfactual import Counterfactual
     from noisyor.explanation.ranking import CauseRanking
     from noisyor.io.model_file import SavedModel
-    from noisyor.model.graph import Network
+    from noisyor.model.network import Network
 
 __all__ = ["explain"]
 
@@ -164,7 +164,7 @@ def _evidence(network: Network, observe: tuple[str, ...], absent: tuple[str, ...
     present, missing = indices(observe), indices(absent)
     both = set(present) & set(missing)
     if both:
-        from noisyor.model.labels import visible_label
+        from noisyor.model.names import visible_label
 
         raise InvalidSettingError(
             f"{visible_label(network, both.pop())!r} is given both as present and as absent"
@@ -196,7 +196,7 @@ def _others(
 ) -> list[tuple[str, float]]:
     """The unobserved columns that are most likely present, with their probability."""
     from noisyor.inference.sampling import predict_visible
-    from noisyor.model.labels import visible_label
+    from noisyor.model.names import visible_label
 
     unknown = row.missing_columns[row.missing_ptr[0] : row.missing_ptr[1]]
     if not len(unknown):
@@ -211,7 +211,7 @@ def _others(
 
 def _known(network: Network, row: Observations) -> tuple[list[str], int, int]:
     """Names of what is present, and how many are absent and unknown."""
-    from noisyor.model.labels import visible_label
+    from noisyor.model.names import visible_label
 
     present = [visible_label(network, int(i)) for i in row.columns[row.ptr[0] : row.ptr[1]]]
     unknown = row.n_missing
@@ -226,7 +226,7 @@ def _text(
     others: list[tuple[str, float]],
     changes: list[Counterfactual],
 ) -> list[str]:
-    from noisyor.model.labels import hidden_label
+    from noisyor.model.names import hidden_label
 
     present, absent, unknown = _known(network, row)
     lines = [
@@ -273,7 +273,7 @@ def _record(
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from noisyor.model.labels import hidden_label
+    from noisyor.model.names import hidden_label
 
     present, absent, unknown = _known(network, row)
     return {

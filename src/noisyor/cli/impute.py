@@ -82,7 +82,7 @@ def impute(
     from noisyor.inference.sampling import predict_visible
     from noisyor.io.model_file import load_model
     from noisyor.io.provenance import mapping_in
-    from noisyor.model.labels import visible_label
+    from noisyor.model.names import visible_label
 
     saved = load_model(model)
     table = read_for(saved, data, reading)

@@ -178,7 +178,7 @@ def sample(
     from noisyor._util.paths import real_path
     from noisyor.io.model_file import load_network
     from noisyor.model.forward import sample as draw
-    from noisyor.model.labels import hidden_label, visible_label
+    from noisyor.model.names import hidden_label, visible_label
 
     network = load_network(model)
     if any(path.suffix.lower() in (".npy", ".csv") for path in targets):
@@ -279,7 +279,7 @@ def info(model: Path, top: int, as_json: bool) -> None:
     from noisyor.io.model_file import load_model
     from noisyor.io.provenance import topic_words_of
     from noisyor.model.forward import edge_matrix
-    from noisyor.model.labels import hidden_label, strongest_visibles, visible_label
+    from noisyor.model.names import hidden_label, strongest_visibles, visible_label
 
     network, metadata = load_model(model)
     prior = network.prior_probability

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from noisyor._util.arrays import BinaryArray
 from noisyor._util.validation import check_seed, is_finite, is_whole
 from noisyor.errors import InvalidSettingError
-from noisyor.model.boolean import boolean_convolution
+from noisyor.model.forward import boolean_convolution
 
 __all__ = [
     "BmfData",

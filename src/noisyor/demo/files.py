@@ -21,7 +21,7 @@ from noisyor.demo.page import GENERATOR
 from noisyor.demo.run import EXPERIMENT
 from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.io.model_file import read_metadata, save_network
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["DemoFiles", "prepare_files", "write_files"]
 

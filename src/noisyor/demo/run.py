@@ -37,8 +37,8 @@ from noisyor.metrics import (
     trivial_reference,
 )
 from noisyor.model.builders import convolutional
-from noisyor.model.graph import Network
 from noisyor.model.layout import state_shape
+from noisyor.model.network import Network
 
 __all__ = ["ALGORITHMS", "DEFAULT_STEPS", "EXPERIMENT", "SHAPES", "DemoResult", "run_demo"]
 

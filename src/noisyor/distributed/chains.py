@@ -38,7 +38,7 @@ from noisyor.learning.gibbs_em import (
     column_weights,
     first_states,
 )
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["learn_by_gibbs"]
 

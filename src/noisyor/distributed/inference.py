@@ -34,7 +34,7 @@ from noisyor.inference.evaluate import (
 from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.method import Bounds, Method, Posterior, concatenate
 from noisyor.inference.sampling import METHODS, MarginalMethod, Marginals
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["evaluate", "explain", "marginals", "mean_bound"]
 

@@ -19,7 +19,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.engines.reduction import ROWS_OF_BLOCK
 from noisyor.engines.registry import get_engine
 from noisyor.errors import ClusterError
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["OnCluster", "Session", "engine_of_tasks", "session"]
 

@@ -23,7 +23,7 @@ from noisyor.errors import ClusterError
 from noisyor.inference.method import Method, Posterior
 from noisyor.inference.sampling import marginals
 from noisyor.learning.checkpoint import rows_identity
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["Job", "RowBounds", "add_up", "add_up_gradient", "bound_rows", "explain_rows"]
 

@@ -16,7 +16,7 @@ from noisyor.inference.method import BatchGradient, Method
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.state import TrainingResult, TrainingState
 from noisyor.learning.train import Batches, Judge, order_of, train_on
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["FEWEST_ROWS", "train"]
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from noisyor._util.progress import SECONDS_BETWEEN_LINES
 from noisyor.engines.contract import FUNCTIONS, Engine, EngineLike
 from noisyor.engines.registry import get_engine
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["bounded", "compiling_told"]
 

@@ -46,7 +46,7 @@ from noisyor.engines.values import (
     PolishOptions,
     WarmState,
 )
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = [
     "FREE",
@@ -124,14 +124,9 @@ class Evidence(NamedTuple):
     def of(
         cls, network: Network, observations: Observations, clamp: BinaryArray | None = None
     ) -> Evidence:
-        """Evidence from rows and, if given, ``clamp`` (n_rows or 1, n_hidden).
-
-        An alternative that is known to be on clamps the others of its set off.
-        """
+        """Evidence from rows and, if given, ``clamp`` (n_rows or 1, n_hidden)."""
         if clamp is None:
             clamp = np.empty((0, network.n_hidden), dtype=np.uint8)
-        else:
-            clamp = network.sets.complete(clamp)
         weight = observations.weights
         return cls(
             observations.ptr,
@@ -234,11 +229,7 @@ class Engine(Protocol):
         ...
 
     def log_joint(self, prepared: Any, evidence: Evidence, states: BinaryArray) -> FloatArray:
-        """``log p(h, x)`` (lines,) of states (lines, n_hidden), several lines per row allowed.
-
-        Minus infinity where two alternatives of a set are on. No other function is given such
-        states or clamps, and none returns them.
-        """
+        """``log p(h, x)`` (lines,) of states (lines, n_hidden), several lines per row allowed."""
         ...
 
     def log_joint_gradient(

@@ -7,7 +7,7 @@ from typing import Any
 
 from noisyor.engines.contract import FUNCTIONS, Engine, EngineLike
 from noisyor.errors import InvalidSettingError
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["Runner", "engine_names", "get_engine", "register_engine"]
 

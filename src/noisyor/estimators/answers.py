@@ -25,8 +25,8 @@ from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method, Posterior
 from noisyor.inference.sampling import log_probability, predict_visible
 from noisyor.model.forward import visible_probability
-from noisyor.model.graph import Network
-from noisyor.model.labels import hidden_names
+from noisyor.model.names import hidden_names
+from noisyor.model.network import Network
 
 __all__ = ["Answers"]
 

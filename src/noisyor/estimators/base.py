@@ -49,7 +49,7 @@ from noisyor.learning.recipes.fit import FitResult
 from noisyor.learning.state import History
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream
 from noisyor.model.forward import edge_matrix
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["NoisyOrEstimator"]
 

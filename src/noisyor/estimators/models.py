@@ -17,9 +17,8 @@ from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.learning.recipes.factors import learn_factors
 from noisyor.learning.recipes.features import learn_features
 from noisyor.learning.recipes.fit import FitResult, learn_network
-from noisyor.model.graph import Network
 from noisyor.model.layout import ConvolutionalLayout
-from noisyor.model.parameters import probability_from_theta
+from noisyor.model.network import Network, probability_from_theta
 
 __all__ = ["BlindDeconvolution", "BooleanMatrixFactorization", "NoisyOrNetwork"]
 

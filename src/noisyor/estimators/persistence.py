@@ -17,7 +17,7 @@ from noisyor.inference.method import Method
 from noisyor.io.model_file import load_model, save_network
 from noisyor.io.provenance import mapping_in, training_curve
 from noisyor.learning.state import Evaluation, History
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["history_of", "method_of", "read_model", "write_model"]
 

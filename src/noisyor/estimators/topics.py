@@ -18,11 +18,9 @@ from noisyor.io.provenance import TOPIC_WORDS, topic_words_of
 from noisyor.learning.recipes.fit import FitResult
 from noisyor.learning.recipes.topics import learn_topics
 from noisyor.model.forward import edge_matrix
-from noisyor.model.graph import Network
-from noisyor.model.labels import hidden_names
 from noisyor.model.layout import BipartiteLayout
-from noisyor.model.parameters import theta_from_probability
-from noisyor.model.words import topic_words
+from noisyor.model.names import hidden_names, topic_words
+from noisyor.model.network import Network, theta_from_probability
 
 __all__ = ["TopicModel"]
 

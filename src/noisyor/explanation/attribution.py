@@ -19,7 +19,7 @@ from noisyor._util.arrays import BoolArray, FloatArray, LongArray
 from noisyor._util.sparse import csr_of
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["Attribution", "Chains", "attribute_findings"]
 

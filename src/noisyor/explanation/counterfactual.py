@@ -19,8 +19,8 @@ from noisyor.explanation.ranking import (
     state_of_finding,
     with_finding,
 )
-from noisyor.model.graph import Network
-from noisyor.model.labels import hidden_label, visible_label
+from noisyor.model.names import hidden_label, visible_label
+from noisyor.model.network import Network
 
 __all__ = ["CauseShift", "Counterfactual", "cause_shifts", "what_if"]
 

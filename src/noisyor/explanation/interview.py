@@ -30,9 +30,8 @@ from noisyor.explanation.ranking import (
     is_enumerable,
 )
 from noisyor.model.forward import edge_matrix, prior_marginals, sample
-from noisyor.model.graph import Network
-from noisyor.model.labels import hidden_label, visible_label
-from noisyor.model.subnetwork import Subnetwork, relevant_subnetwork
+from noisyor.model.names import hidden_label, visible_label
+from noisyor.model.network import Network, Subnetwork, relevant_subnetwork
 
 __all__ = ["Interview", "LikelyFinding", "NextQuestion", "Question", "next_question"]
 

@@ -33,9 +33,8 @@ from noisyor.inference.exact import (
 )
 from noisyor.inference.sampling import find_starts, marginals
 from noisyor.model.forward import prior_marginals
-from noisyor.model.graph import Network
-from noisyor.model.labels import hidden_label, visible_label
-from noisyor.model.subnetwork import Subnetwork, relevant_subnetwork
+from noisyor.model.names import hidden_label, visible_label
+from noisyor.model.network import Network, Subnetwork, relevant_subnetwork
 
 __all__ = [
     "Cause",

@@ -18,7 +18,7 @@ from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Bounds, Method, Posterior
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 # ---- explanations
 

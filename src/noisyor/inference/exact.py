@@ -18,7 +18,7 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.numerics import log_one_minus_exp
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 MAX_HIDDEN = 20
 

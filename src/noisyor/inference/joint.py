@@ -31,7 +31,7 @@ from noisyor.engines.contract import EngineLike, JointOptions, JointResult, Join
 from noisyor.engines.noise import combine, logistic
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.model.boolean import boolean_convolution
+from noisyor.model.forward import boolean_convolution
 from noisyor.model.layout import state_shape
 
 __all__ = ["Factorization", "JointMaxProduct", "deconvolve", "factorize"]

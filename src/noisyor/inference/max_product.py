@@ -42,7 +42,7 @@ from noisyor.inference.method import (
     of_distinct,
     row_blocks,
 )
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 POLISH = 20
 """Sweeps of single flips after max-product; far fewer are enough for most rows."""

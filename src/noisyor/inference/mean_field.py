@@ -28,7 +28,7 @@ from noisyor.inference.method import (
     of_distinct,
     row_blocks,
 )
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 _R_SHARE = 0.01
 _R_TOLERANCE = 1e-6

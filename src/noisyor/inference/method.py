@@ -18,7 +18,7 @@ from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, GradientSum, WarmState
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 BLOCK_BYTES = 32 * 2**20
 """Size of the dense arrays of one block."""

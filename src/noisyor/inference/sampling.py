@@ -39,7 +39,7 @@ from noisyor.inference.max_product import POLISH, MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Posterior, row_blocks
 from noisyor.model.forward import total_parameter
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 Clamp = npt.NDArray[np.uint8] | None
 MarginalMethod = Literal["chains", "set", "weighted", "samples", "mean-field"]

@@ -13,9 +13,8 @@ import numpy as np
 from noisyor._util.paths import csv_content
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.io.networkx import to_networkx
-from noisyor.model.graph import Network
-from noisyor.model.labels import hidden_label, visible_label
-from noisyor.model.parameters import failure_from_theta, probability_from_theta
+from noisyor.model.names import hidden_label, visible_label
+from noisyor.model.network import Network, failure_from_theta, probability_from_theta
 
 __all__ = ["TARGETS", "export_network"]
 
@@ -36,10 +35,10 @@ def export_network(network: Network, to: Target) -> bytes:
     network : the network.
     to : ``"graphml"``: NetworkX and Gephi read it. ``"json"``: NetworkX's node-link form, that D3
         also reads. ``"bif"``: tables of conditional probabilities, for general programs for
-        Bayesian networks; only where no node has more than 12 parents, and without sets of
-        alternatives. ``"csv"``: a line for each edge and each leak, for spreadsheets; a name that
-        one would take for a formula gets an apostrophe. GraphML and JSON keep everything: what
-        `from_networkx` makes of them is the same network.
+        Bayesian networks; only where no node has more than 12 parents. ``"csv"``: a line for each
+        edge and each leak, for spreadsheets; a name that one would take for a formula gets an
+        apostrophe. GraphML and JSON keep everything: what `from_networkx` makes of them is the same
+        network.
 
     Examples
     --------
@@ -79,45 +78,29 @@ def _json(network: Network) -> bytes:
 
 def _csv(network: Network) -> bytes:
     """One line per parameter use: role, cause, effect, theta and the probability it stands for."""
-    head: list[object] = ["role", "cause", "effect", "theta", "probability", "parameter", "free"]
-    rows = [[*head, "alternatives"] if network.sets else head]
-    names, priors = _names(network), network.prior_probability
+    rows: list[list[object]] = [
+        ["role", "cause", "effect", "theta", "probability", "parameter", "free"]
+    ]
+    names = _names(network)
 
-    def line(role: str, cause: str, effect: str, entry: int, hidden: int | None = None) -> None:
+    def line(role: str, cause: str, effect: str, entry: int) -> None:
         theta = float(network.theta[entry])
         probability = (
             failure_from_theta(theta) if role == "failure" else probability_from_theta(theta)
         )
-        of_set = network.sets.number[hidden] if hidden is not None else -1
-        if of_set >= 0:
-            probability = priors[hidden]
-        cells = [
-            role,
-            cause,
-            effect,
-            repr(theta),
-            repr(float(probability)),
-            entry,
-            int(network.free[entry]),
-        ]
-        rows.append([*cells, of_set if of_set >= 0 else ""] if network.sets else cells)
+        numbers = [repr(theta), repr(float(probability)), entry, int(network.free[entry])]
+        rows.append([role, cause, effect, *numbers])
 
     for edge in range(network.n_edges):
         cause = names[network.n_visible + int(network.parent[edge])]
         line("failure", cause, names[int(network.edge_child[edge])], int(network.param[edge]))
     for node, name in enumerate(names):
         role = "noise" if node < network.n_visible else "prior"
-        hidden = node - network.n_visible if role == "prior" else None
-        line(role, "", name, int(network.leak_param[node]), hidden)
+        line(role, "", name, int(network.leak_param[node]))
     return csv_content(rows)
 
 
 def _bif(network: Network) -> bytes:
-    if network.sets:
-        raise InvalidNetworkError(
-            "BIF has a table for each node and cannot say that at most one of several is on; this "
-            "network has sets of alternatives. GraphML, JSON and CSV keep them"
-        )
     parents = np.diff(network.child_ptr)
     widest = int(parents.argmax())
     names = _names(network)

@@ -23,8 +23,8 @@ from noisyor.io.sealed_file import (
     read_sealed,
     write_sealed,
 )
-from noisyor.model.graph import Network
 from noisyor.model.layout import layout_from_json, layout_to_json
+from noisyor.model.network import Network
 
 __all__ = [
     "FORMAT",
@@ -35,10 +35,9 @@ __all__ = [
     "save_network",
 ]
 
-FORMAT = "noisyor-model-2"
+FORMAT = "noisyor-model-3"
 
 _GROUP = "group."
-_ALTERNATIVES = "alternatives"  # an array that only networks with sets of them have
 _DTYPES = {
     "child_ptr": np.dtype(np.int64),
     "parent": np.dtype(np.int32),
@@ -74,8 +73,6 @@ def save_network(
     user = _json_object(metadata)
     arrays: Arrays = {name: getattr(network, name) for name in _DTYPES}
     arrays |= {_GROUP + name: index for name, index in network.groups.items()}
-    if network.sets:
-        arrays[_ALTERNATIVES] = network.sets.number
     fields = {
         "network": {
             "n_visible": int(network.n_visible),
@@ -167,8 +164,6 @@ def read_metadata(path: PathLike) -> dict[str, Any]:
 def _network(fields: dict[str, Any], arrays: Arrays) -> Network:
     groups = [str(name) for name in fields["groups"]]
     expected = _DTYPES | {_GROUP + name: np.dtype(np.int32) for name in groups}
-    if _ALTERNATIVES in arrays:
-        expected[_ALTERNATIVES] = np.dtype(np.int32)
     if set(arrays) != set(expected):
         raise DamagedError(f"its arrays are {sorted(arrays)}, expected {sorted(expected)}")
     for name, dtype in expected.items():
@@ -189,7 +184,6 @@ def _network(fields: dict[str, Any], arrays: Arrays) -> Network:
         hidden_names=_names(fields["hidden_names"]),
         visible_shape=tuple(_size(size) for size in fields["visible_shape"]),
         layout=layout_from_json(fields["layout"]),
-        alternatives=arrays.get(_ALTERNATIVES),
         **{name: arrays[name] for name in _DTYPES},
     )
     if network.layout is not None and not network.layout.describes(

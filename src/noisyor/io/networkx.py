@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import IntArray, LongArray
 from noisyor.errors import InvalidNetworkError, MissingExtraError
-from noisyor.model.graph import Network
 from noisyor.model.layout import Layout, layout_from_json, layout_to_json
-from noisyor.model.parameters import (
+from noisyor.model.network import (
+    Network,
     failure_from_theta,
     probability_from_theta,
     theta_from_failure,
@@ -40,9 +40,7 @@ def to_networkx(network: Network) -> Any:
     -------
     networkx.DiGraph. Node attributes: ``kind`` (``"visible"`` or ``"hidden"``), ``index`` among its
     kind, ``name`` if it has one, and of its leak ``theta``, ``probability``, ``leak_param``,
-    ``free``. A hidden node in a set of alternatives has the number of the set as ``alternatives``;
-    its ``probability`` is that of its leak, against none of the set. Edge attributes: ``index``,
-    ``theta``, ``failure_probability``, ``param``, ``free``.
+    ``free``. Edge attributes: ``index``, ``theta``, ``failure_probability``, ``param``, ``free``.
 
     Examples
     --------
@@ -67,7 +65,6 @@ def to_networkx(network: Network) -> Any:
             leak_param=entry,
             free=bool(network.free[entry]),
             **({} if names is None else {"name": names[index]}),
-            **({} if visible else _set_of(network, index)),
         )
     for edge in range(network.n_edges):
         entry = int(network.param[edge])
@@ -107,9 +104,8 @@ def from_networkx(
     ``failure_probability`` (or ``theta``) on the edges and ``probability`` (or ``theta``) on the
     nodes. Nodes without ``kind`` are visible if they have no outgoing edge, otherwise hidden.
     Edges with equal ``param`` share a parameter, so do nodes with equal ``leak_param``;
-    ``free=False`` fixes it. Hidden nodes with equal ``alternatives`` are a set of them. If nodes or
-    edges were added or removed since `to_networkx`, theta is numbered anew and the groups are those
-    of a plain graph.
+    ``free=False`` fixes it. If nodes or edges were added or removed since `to_networkx`, theta is
+    numbered anew and the groups are those of a plain graph.
 
     Parameters
     ----------
@@ -184,24 +180,7 @@ def from_networkx(
         hidden_names=_names(graph, hidden, meta),
         visible_shape=shape if int(np.prod(shape)) == len(visible) else (),
         layout=layout,
-        alternatives=_alternatives(graph, hidden),
     )
-
-
-def _set_of(network: Network, hidden: int) -> dict[str, int]:
-    """The attribute ``alternatives`` of a hidden node, if it is in a set."""
-    number = int(network.sets.number[hidden])
-    return {} if number < 0 else {"alternatives": number}
-
-
-def _alternatives(graph: Any, hidden: list[Hashable]) -> IntArray:
-    """Sets of hidden nodes with equal attribute ``alternatives``: by number, or as they appear."""
-    labels = [graph.nodes[node].get("alternatives") for node in hidden]
-    distinct = list(dict.fromkeys(label for label in labels if label is not None))
-    if all(isinstance(label, int) for label in distinct):
-        distinct.sort()
-    numbers = {label: number for number, label in enumerate(distinct)}
-    return np.array([numbers.get(label, -1) for label in labels], dtype=np.int32)
 
 
 def _layout(plain: object, child_ptr: LongArray, parent: IntArray) -> Layout | None:

@@ -14,7 +14,7 @@ import numpy as np
 from noisyor.errors import InvalidNetworkError, MissingExtraError
 from noisyor.io.networkx import node_keys
 from noisyor.model.builders import from_edges
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["from_pgmpy", "to_pgmpy"]
 
@@ -36,7 +36,7 @@ def to_pgmpy(network: Network) -> Any:
 
     Parameters
     ----------
-    network : at most 15 parents for a node, and no sets of alternatives, which are no noisy-OR.
+    network : at most 15 parents for a node.
 
     Examples
     --------
@@ -46,10 +46,6 @@ def to_pgmpy(network: Network) -> Any:
     ['v0', 'h0', 'always on']
     """
     pgmpy = _pgmpy()
-    if network.sets.n_sets:
-        raise InvalidNetworkError(
-            "sets of alternatives are no noisy-OR, so pgmpy's network cannot hold them"
-        )
     keys = node_keys(network)
     if LEAK in keys:
         raise InvalidNetworkError(f"a node is called {LEAK!r}, which stands for the leaks here")

@@ -18,7 +18,7 @@ from noisyor._util.kinds import Kind
 from noisyor._util.validation import is_finite, is_whole
 from noisyor._version import __version__
 from noisyor.data.observations import Observations
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = [
     "TOPIC_WORDS",

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +37,13 @@ __all__ = [
 ]
 
 _ENTRY = "noisyor"
-_LARGEST_HEADER = 64 * 2**20
+
+_LARGEST_HEADER = 8 * 2**20
+"""Bytes of a header at most: it is parsed before anything else is known of a file. Names of 100,000
+columns take one or two million."""
+
 _MUCH = 64 * 2**20
+"""Bytes of a file from which holes in it are looked for."""
 
 PathLike = str | os.PathLike[str]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -65,6 +70,10 @@ def write_sealed(path: PathLike, form: str, fields: Mapping[str, Any], arrays: A
             {name: np.ascontiguousarray(array) for name, array in arrays.items()},
             metadata={_ENTRY: _canonical(description)},
         )
+        if int.from_bytes(content[:8], "little") > _LARGEST_HEADER:
+            raise ValueError(
+                f"its names and metadata take more than {_LARGEST_HEADER // 2**20} MB; shorten them"
+            )
         write_atomically(path, content)
     except OSError as error:
         reason = error.strerror or error
@@ -74,24 +83,20 @@ def write_sealed(path: PathLike, form: str, fields: Mapping[str, Any], arrays: A
 
 
 def is_sealed(path: PathLike) -> bool:
-    """Whether a file says that it is one of noisyor's; of any version, and perhaps damaged."""
-    from safetensors import safe_open
-
+    """Tell whether a file says that it is one of noisyor's; of any version, and perhaps damaged."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            return _ENTRY in (file.metadata() or {})
-    except (SafetensorError, OSError, ValueError):
+        with open(path, "rb") as stream:
+            return _ENTRY in _header(_start(path, stream))["__metadata__"]
+    except (*_MALFORMED, OSError, ModelFileError):
         return False
 
 
 def format_of(path: PathLike) -> str | None:
-    """The format that a file says it has; None if it is none of noisyor's, or cannot be read."""
-    from safetensors import safe_open
-
+    """Return the format that a file says it has; None if it is none of noisyor's."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            found = json.loads((file.metadata() or {})[_ENTRY])["format"]
-    except (*_MALFORMED, OSError):
+        with open(path, "rb") as stream:
+            found = json.loads(_header(_start(path, stream))["__metadata__"][_ENTRY])["format"]
+    except (*_MALFORMED, OSError, ModelFileError):
         return None
     return found if isinstance(found, str) else None
 
@@ -124,8 +129,8 @@ def read_sealed(path: PathLike, form: str) -> tuple[dict[str, Any], Arrays]:
         found = description.get("format")
         if found != form:
             raise ModelFileError(
-                f"the model file {Path(path)} has format {str(found)[:40]!r}, "
-                f"this version of noisyor reads {form!r}"
+                f"the model file {Path(path)} has format {str(found)[:40]!r}, this version of "
+                f"noisyor reads {form!r}; write it again with this version"
             )
         if description["sha256"] != _seal(description):
             raise DamagedError("the checksum of its description does not match")
@@ -160,17 +165,28 @@ def parsing(path: PathLike) -> Iterator[None]:
         ) from error
 
 
+def _start(path: PathLike, stream: IO[bytes]) -> bytes:
+    """Read the header of a regular file, with its length, if it is not too long and fits."""
+    status = os.fstat(stream.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelFileError(f"{Path(path)} is not a regular file")
+    start = stream.read(8)
+    length = int.from_bytes(start, "little")
+    if len(start) < 8 or length > status.st_size - 8:
+        raise ModelFileError(f"{Path(path)} is not a model file of noisyor, or cut short")
+    if length > _LARGEST_HEADER:
+        raise ModelFileError(
+            f"{Path(path)} has a header of {length:,} bytes; model files of noisyor have at most "
+            f"{_LARGEST_HEADER:,}"
+        )
+    return start + stream.read(length)
+
+
 def _content(path: PathLike) -> bytes:
     """All bytes of a regular file whose announced header fits into it."""
     with open(path, "rb") as stream:
+        start = _start(path, stream)
         status = os.fstat(stream.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelFileError(f"{Path(path)} is not a regular file")
-        start = stream.read(8)
-        length = int.from_bytes(start, "little")
-        if len(start) < 8 or length > min(_LARGEST_HEADER, status.st_size - 8):
-            raise ModelFileError(f"{Path(path)} is not a model file of noisyor, or cut short")
-        start += stream.read(length)
         # Nothing is read of a file that is larger than its header says.
         _complete(_header(start), start, status.st_size)
         on_disk = getattr(status, "st_blocks", status.st_size) * 512

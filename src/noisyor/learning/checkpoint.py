@@ -19,7 +19,7 @@ from noisyor._util.atomic import write_atomically
 from noisyor._util.paths import check_folder, real_path
 from noisyor.data.observations import Observations
 from noisyor.errors import CheckpointError
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 FORMAT = "noisyor-checkpoint-2"
 _MARK = b"noisyor-checkpoint-"  # in the header of any version

@@ -24,8 +24,7 @@ from noisyor.engines.reduction import ROWS_OF_BLOCK, TreeSum
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
-from noisyor.model.graph import Network
-from noisyor.model.parameters import THETA_MIN, probability_from_theta, theta_from_probability
+from noisyor.model.network import THETA_MIN, Network, probability_from_theta, theta_from_probability
 
 __all__ = [
     "ROWS_OF_SWEEP",

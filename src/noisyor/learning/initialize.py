@@ -9,8 +9,7 @@ import numpy as np
 from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import is_finite
 from noisyor.errors import InvalidSettingError
-from noisyor.model.graph import Network
-from noisyor.model.parameters import theta_from_failure, theta_from_probability
+from noisyor.model.network import Network, theta_from_failure, theta_from_probability
 
 __all__ = ["NOISE_SCALE", "SETTINGS", "Noise", "Setting", "initialize"]
 

@@ -15,7 +15,7 @@ from noisyor.inference.evaluate import Score
 from noisyor.inference.max_product import method_for
 from noisyor.inference.sampling import LogProbability, log_probability
 from noisyor.metrics import independent_score
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["Judgement", "hold_out", "judge"]
 

@@ -20,7 +20,7 @@ from noisyor.learning.checkpoint import check_place
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.state import Callback, StepInfo, TrainingResult
 from noisyor.learning.train import train
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["Phase", "PhasedRun", "train_hybrid", "train_phases"]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["BetaPrior", "smoothing_prior"]
 

@@ -17,7 +17,7 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.max_product import MaxProduct, log_joint
 from noisyor.model.builders import bipartite
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 from noisyor.search.restarts import sample_rows
 
 __all__ = ["keep_best", "leave_one_out_gain", "prune_hidden"]

@@ -19,7 +19,7 @@ from noisyor.learning.options import TrainOptions
 from noisyor.learning.pruning import prune_hidden
 from noisyor.learning.train import train
 from noisyor.model.builders import bipartite
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 from noisyor.search.factor_start import EXACT, is_determined_by_counts, start_from_factors
 from noisyor.search.factors import search_factors
 from noisyor.search.restarts import Keeper, numbers_in, sample_rows

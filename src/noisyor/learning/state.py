@@ -13,7 +13,7 @@ from noisyor._util.arrays import FloatArray
 from noisyor.engines.contract import WarmState
 from noisyor.learning import adam
 from noisyor.learning.checkpoint import Checkpoint
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = [
     "Callback",

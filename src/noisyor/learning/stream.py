@@ -32,7 +32,7 @@ from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.state import History, Recorder, TrainingResult, TrainingState
 from noisyor.learning.train import Judge, Run
 from noisyor.learning.updates import gradient, init, step
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["StreamState", "learn_chunk", "start_stream", "train_stream"]
 

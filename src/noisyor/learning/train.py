@@ -43,7 +43,7 @@ from noisyor.learning.state import (
     restore,
 )
 from noisyor.learning.updates import gradient, init, updated
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["Batches", "Judge", "Run", "TrainingRows", "order_of", "train", "train_on"]
 

@@ -18,8 +18,7 @@ from noisyor.learning import adam
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.priors import BetaPrior
 from noisyor.learning.state import TrainingState
-from noisyor.model.graph import Network
-from noisyor.model.parameters import THETA_MAX, THETA_MIN
+from noisyor.model.network import THETA_MAX, THETA_MIN, Network
 
 __all__ = ["gradient", "init", "step", "update", "updated"]
 

@@ -2,26 +2,26 @@
 
 Every builder returns a `Network` with three parameter groups, ``"failure"`` (the edges),
 ``"prior"`` (the leaks of the hidden nodes) and ``"noise"`` (the leaks of the visible nodes).
-Structure learned from data is in `noisyor.model.cooccurrence`.
+Structure learned from data is in `noisyor.model.layered`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import LongArray
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.csr import pointers
 from noisyor._util.validation import check_choice
 from noisyor.errors import InvalidNetworkError
-from noisyor.model.assembly import Given, Wiring, assemble, renumbered
-from noisyor.model.graph import Network
-from noisyor.model.layout import BipartiteLayout, ConvolutionalLayout, check_positive
+from noisyor.model.layout import BipartiteLayout, ConvolutionalLayout, Layout, check_positive
+from noisyor.model.network import Network, theta_from_failure, theta_from_probability
 
-__all__ = ["bipartite", "convolutional", "from_edges"]
+__all__ = ["Given", "Wiring", "assemble", "bipartite", "convolutional", "from_edges", "renumbered"]
 
 NodeLabel = int | str
 Edges = Iterable[tuple[NodeLabel, NodeLabel]] | npt.NDArray[np.integer]
@@ -39,7 +39,6 @@ def bipartite(
     fixed: str | Sequence[str] = (),
     visible_names: Sequence[str] | None = None,
     hidden_names: Sequence[str] | None = None,
-    alternatives: npt.ArrayLike | None = None,
 ) -> Network:
     """One layer of hidden nodes, each a parent of every visible node.
 
@@ -59,9 +58,6 @@ def bipartite(
     fixed : parameter groups that training must not change: any of ``"failure"``, ``"prior"``,
         ``"noise"``. By default everything is learned.
     visible_names, hidden_names : optional names of the nodes.
-    alternatives : (n_hidden,) number of the set of alternatives of each hidden node, -1 for none.
-        Of the nodes of a set at most one is on, see `Network`; their prior probabilities add up to
-        less than 1, and the rest is the probability that none is.
 
     Returns
     -------
@@ -75,9 +71,6 @@ def bipartite(
     >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 0.9], [0.9, 0.1, 0.1]])
     >>> network.failure_probability.round(1).tolist()
     [[0.1, 0.1, 0.9], [0.9, 0.1, 0.1]]
-    >>> one_of = nor.bipartite(3, 2, prior_probability=[0.2, 0.5], alternatives=[0, 0])
-    >>> one_of.prior_probability.round(1).tolist()
-    [0.2, 0.5]
     """
     layout = BipartiteLayout(n_visible, n_hidden)
     _check_sharing(prior, noise)
@@ -93,7 +86,6 @@ def bipartite(
             hidden_prior=np.arange(n_hidden) * (prior != "shared"),
             visible_noise=np.arange(n_visible) * (noise != "shared"),
             layout=layout,
-            alternatives=alternatives,
         ),
         Given(
             failure_probability,
@@ -199,7 +191,6 @@ def from_edges(
     fixed: str | Sequence[str] = (),
     visible_names: Sequence[str] | None = None,
     hidden_names: Sequence[str] | None = None,
-    alternatives: npt.ArrayLike | None = None,
 ) -> Network:
     """Any noisy-OR network, from its edges.
 
@@ -218,9 +209,6 @@ def from_edges(
     fixed : parameter groups that training must not change: any of ``"failure"``, ``"prior"``,
         ``"noise"``.
     visible_names, hidden_names : optional names of the nodes.
-    alternatives : (n_hidden,) number of the set of alternatives of each hidden node, -1 for none.
-        Of the nodes of a set at most one is on, see `Network`; their prior probabilities add up to
-        less than 1, and the rest is the probability that none is.
 
     Returns
     -------
@@ -269,7 +257,6 @@ def from_edges(
             hidden_prior=renumbered(leak[n_visible:]),
             visible_noise=renumbered(leak[:n_visible]),
             per_node_groups=True,
-            alternatives=alternatives,
         ),
         Given(
             failure_probability,
@@ -351,3 +338,109 @@ def _number(
     else:
         reason = f"is a {other} node; list its edges in {other}_edges"
     raise InvalidNetworkError(f"{where}: {label!r} {reason}")
+
+
+# ---- what builders share: from entries counted within a group to a network
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The graph of a builder, and which nodes and edges share a parameter.
+
+    ``failure`` is the index array of that group; ``edge_failure``, ``hidden_prior`` and
+    ``visible_noise`` give the entry of each edge and node, all counted from 0 within their own
+    group. The groups ``"prior"`` and ``"noise"`` have one member per distinct entry, or per node
+    with ``per_node_groups``.
+    """
+
+    n_visible: int
+    n_hidden: int
+    child_ptr: LongArray
+    parent: npt.NDArray[np.integer]
+    failure: LongArray
+    edge_failure: npt.NDArray[np.integer]
+    hidden_prior: LongArray
+    visible_noise: LongArray
+    visible_shape: tuple[int, ...] = ()
+    layout: Layout | None = None
+    per_node_groups: bool = False
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the caller of a builder says beside the graph: values, what is fixed, and names."""
+
+    failure_probability: npt.ArrayLike
+    prior_probability: npt.ArrayLike
+    noise_probability: npt.ArrayLike
+    fixed: str | Sequence[str] = ()
+    visible_names: Sequence[str] | None = None
+    hidden_names: Sequence[str] | None = None
+
+
+def assemble(wiring: Wiring, given: Given) -> Network:
+    """Common last step of the builders: lay out theta as failures, then priors, then noise."""
+    hidden_prior, visible_noise = wiring.hidden_prior, wiring.visible_noise
+    prior, noise = hidden_prior, visible_noise
+    if not wiring.per_node_groups:
+        prior = np.arange(int(hidden_prior.max()) + 1)
+        noise = np.arange(int(visible_noise.max()) + 1)
+    values = [
+        theta_from_failure(
+            _spread("failure_probability", given.failure_probability, wiring.failure)
+        ),
+        theta_from_probability(_spread("prior_probability", given.prior_probability, prior)),
+        theta_from_probability(_spread("noise_probability", given.noise_probability, noise)),
+    ]
+    first_prior, first_noise = len(values[0]), len(values[0]) + len(values[1])
+    groups = {"failure": wiring.failure, "prior": prior + first_prior, "noise": noise + first_noise}
+    theta = np.concatenate(values)
+    free = np.ones(len(theta), dtype=np.bool_)
+    for name in (given.fixed,) if isinstance(given.fixed, str) else tuple(given.fixed):
+        check_choice("fixed", name, tuple(groups))
+        free[groups[name]] = False
+    return Network(
+        n_visible=wiring.n_visible,
+        n_hidden=wiring.n_hidden,
+        child_ptr=wiring.child_ptr,
+        parent=wiring.parent.astype(np.int32),
+        param=wiring.edge_failure.astype(np.int32),
+        leak_param=np.r_[visible_noise + first_noise, hidden_prior + first_prior].astype(np.int32),
+        theta=theta,
+        free=free,
+        groups={name: index.astype(np.int32) for name, index in groups.items()},
+        visible_names=None if given.visible_names is None else tuple(given.visible_names),
+        hidden_names=None if given.hidden_names is None else tuple(given.hidden_names),
+        visible_shape=wiring.visible_shape,
+        layout=wiring.layout,
+    )
+
+
+def renumbered(labels: npt.NDArray[np.integer]) -> LongArray:
+    """Labels replaced by 0, 1, ... in order of first appearance."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse]
+
+
+def _spread(what: str, probability: npt.ArrayLike, index: LongArray) -> FloatArray:
+    """Value of each entry of a group, given one value per member: scalar or broadcastable."""
+    given = np.asarray(probability, dtype=np.float64)
+    try:
+        members = np.broadcast_to(given, index.shape).ravel()
+    except ValueError:
+        raise InvalidNetworkError(
+            f"{what} has shape {given.shape}, expected a number or shape {index.shape}"
+        ) from None
+    flat = index.ravel()
+    values = np.zeros(int(flat.max()) + 1 if flat.size else 0)
+    values[flat] = members
+    differs = np.flatnonzero(values[flat] != members)
+    if differs.size and not np.isnan(members).any():
+        raise InvalidNetworkError(
+            f"tied parameters have one value, but {what} {int(differs[0])} is "
+            f"{members[differs[0]]:g} and another of the same label is "
+            f"{values[flat[differs[0]]]:g}"
+        )
+    return values

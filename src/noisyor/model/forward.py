@@ -8,13 +8,22 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor._util.arrays import FloatArray, LongArray
+from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
 from noisyor._util.sparse import dense_of
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.model.graph import Network
-from noisyor.model.parameters import probability_from_theta
+from noisyor.model.network import Network, probability_from_theta
 
-__all__ = ["Sample", "edge_matrix", "prior_marginals", "sample", "visible_probability"]
+__all__ = [
+    "Sample",
+    "binary_array",
+    "boolean_convolution",
+    "boolean_product",
+    "edge_matrix",
+    "prior_marginals",
+    "sample",
+    "total_parameter",
+    "visible_probability",
+]
 
 _BLOCK_CELLS = 4_000_000
 
@@ -67,8 +76,8 @@ def prior_marginals(
 ) -> FloatArray:
     """Probability of every hidden node before anything below it is observed, (n_hidden,).
 
-    Exact where the parents of a node are independent or alternatives, as in a tree; elsewhere an
-    approximation, since others are taken as independent.
+    Exact where the parents of a node are independent, as in a tree; elsewhere an approximation,
+    since they are taken as independent.
 
     Parameters
     ----------
@@ -87,7 +96,7 @@ def prior_marginals(
     result = network.prior_probability
     below = np.diff(network.child_ptr)[network.n_visible :] > 0
     if known is not None:
-        result = network.sets.given(result, known, np.asarray(probability))
+        result[known] = probability
         below[known] = False
     if network.n_layers == 1:
         return result
@@ -96,13 +105,8 @@ def prior_marginals(
         nodes = np.flatnonzero(below & (network.hidden_levels == level))
         if not len(nodes):
             continue
-        part, number = edges[nodes], network.sets.number
-        acts = part.data * result[part.indices]
-        apart = np.where(number[part.indices] < 0, 1.0 - acts, 1.0)
-        fails = np.multiply.reduceat(apart, part.indptr[:-1])
-        for one in range(network.sets.n_sets):  # no two act, so that they add up
-            of_set = np.where(number[part.indices] == one, acts, 0.0)
-            fails *= 1.0 - np.add.reduceat(of_set, part.indptr[:-1])
+        part = edges[nodes]
+        fails = np.multiply.reduceat(1.0 - part.data * result[part.indices], part.indptr[:-1])
         result[nodes] = 1.0 - (1.0 - result[nodes]) * fails
     return result
 
@@ -190,20 +194,7 @@ def _sample_hidden(
             active = sp.csr_array(states).astype(np.float64)
             totals = totals + (active @ weights[network.n_visible + nodes].T).toarray()
         states[:, nodes] = uniform[:, nodes] < probability_from_theta(totals)
-        if level == 0:
-            _sample_sets(network, uniform, states)
     return states
-
-
-def _sample_sets(network: Network, uniform: FloatArray, states: npt.NDArray[np.uint8]) -> None:
-    """Draw alternatives anew with the number of their first node: none first, then in order."""
-    sets, prior = network.sets, network.prior_probability
-    for members in np.split(sets.member, sets.ptr[1:-1]) if sets else []:
-        up_to = np.concatenate([[1.0 - prior[members].sum()], prior[members]]).cumsum()
-        chosen = np.searchsorted(up_to, uniform[:, members[0]], "right")
-        states[:, members] = 0
-        rows = np.flatnonzero(chosen)
-        states[rows, members[np.minimum(chosen[rows], len(members)) - 1]] = 1
 
 
 def _blocks(n_rows: int, width: int) -> list[tuple[int, int]]:
@@ -213,3 +204,83 @@ def _blocks(n_rows: int, width: int) -> list[tuple[int, int]]:
 
 def _stack(parts: list[sp.csr_array]) -> sp.csr_array:
     return parts[0] if len(parts) == 1 else sp.csr_array(sp.vstack(parts, format="csr"))
+
+
+# ---- Boolean products: what a network without noise draws from its states
+
+
+def boolean_product(U: npt.ArrayLike, V: npt.ArrayLike) -> BinaryArray:
+    """``1[U V >= 1]`` of binary U (n, r) and V (r, p), uint8 (n, p).
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> nor.model.boolean_product([[1, 1], [0, 1]], [[1, 0, 0], [1, 1, 0]]).tolist()
+    [[1, 1, 0], [1, 1, 0]]
+    """
+    left, right = binary_array("U", U, 2), binary_array("V", V, 2)
+    if left.shape[1] != len(right):
+        raise InvalidDataError(f"U has {left.shape[1]} columns, but V has {len(right)} rows")
+    counts = left.astype(np.float32) @ right.astype(np.float32)  # exact up to 2**24 causes
+    return (counts >= 0.5).astype(np.uint8)
+
+
+def boolean_convolution(
+    states: npt.ArrayLike, features: npt.ArrayLike, border: bool = False
+) -> BinaryArray:
+    """Images with the features drawn at the active positions, overlaps counted once.
+
+    Parameters
+    ----------
+    states : binary (n_images, n_components, rows, columns).
+    features : binary (n_components, height, width).
+    border : positions include those where the feature hangs over the border of the image, as in
+        `noisyor.model.state_shape`.
+
+    Returns
+    -------
+    uint8 (n_images, rows + height - 1, columns + width - 1), or with `border`
+    (n_images, rows - height + 1, columns - width + 1).
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> nor.model.boolean_convolution([[[[1, 0], [0, 0]]]], [[[1, 1], [0, 1]]]).tolist()
+    [[[1, 1, 0], [0, 1, 0], [0, 0, 0]]]
+    """
+    active = binary_array("states", states, 4)
+    patterns = binary_array("features", features, 3)
+    n_images, n_components, rows, columns = active.shape
+    if len(patterns) != n_components:
+        raise InvalidDataError(
+            f"states are of {n_components} components, but there are {len(patterns)} features"
+        )
+    height, width = patterns.shape[1:]
+    images = np.zeros((n_images, rows + height - 1, columns + width - 1), dtype=np.bool_)
+    for f, a, b in zip(*np.nonzero(patterns), strict=True):
+        images[:, a : a + rows, b : b + columns] |= active[:, f]
+    if border:
+        if rows < 2 * height - 1 or columns < 2 * width - 1:
+            raise InvalidDataError(
+                f"{rows} x {columns} positions are too few for features of {height} x {width} "
+                "that hang over the border of an image"
+            )
+        images = images[:, height - 1 : rows, width - 1 : columns]
+    return images.astype(np.uint8)
+
+
+def binary_array(name: str, values: npt.ArrayLike, ndim: int | None = None) -> BoolArray:
+    """``values`` as a Boolean array; ``name`` is what errors call it.
+
+    >>> import noisyor as nor
+    >>> nor.model.binary_array("X", [[0, 1]], ndim=2).tolist()
+    [[False, True]]
+    """
+    array = np.asarray(values)
+    if ndim is not None and array.ndim != ndim:
+        raise InvalidDataError(f"{name} has {ndim} axes, got an array of shape {array.shape}")
+    if array.dtype != np.bool_:
+        if array.dtype.kind not in "iuf" or not ((array == 0) | (array == 1)).all():
+            raise InvalidDataError(f"{name} is binary, got other values than 0 and 1")
+        array = array.astype(np.bool_)
+    return array

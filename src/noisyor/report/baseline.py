@@ -17,7 +17,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.inference.evaluate import Score
 from noisyor.inference.sampling import estimate_evidence
 from noisyor.learning.judge import hold_out
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 from noisyor.report.inputs import Model, Words, count, same_data
 
 __all__ = ["Baseline", "baseline_section", "compare_with_mixture"]

@@ -16,8 +16,8 @@ from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.kinds import Kind
 from noisyor.explanation.attribution import Chains
 from noisyor.explanation.interview import Interview
-from noisyor.model.graph import Network
-from noisyor.model.labels import hidden_names
+from noisyor.model.names import hidden_names
+from noisyor.model.network import Network
 from noisyor.report.fit_quality import ExplainedRows
 from noisyor.report.health import rank_within, success_matrix
 from noisyor.report.inputs import Words, is_drawn, shorten, visible_names
@@ -48,7 +48,7 @@ def cause_names(
 ) -> tuple[list[str], list[str]]:
     """Return a short name of each cause, and the visibles that characterize it ("" if named).
 
-    ``generated``: the names in the network were made by `noisyor.model.labels.hidden_names`; a
+    ``generated``: the names in the network were made by `noisyor.model.names.hidden_names`; a
     network without names gets the same ones. Causes whose effects are too faint for a name are
     labeled by what they reach at all (`reach_of`).
     """

@@ -16,8 +16,7 @@ from noisyor.inference.max_product import method_for
 from noisyor.inference.sampling import LogProbability, log_probability
 from noisyor.io.provenance import metrics_of, training_curve
 from noisyor.model.forward import visible_probability
-from noisyor.model.graph import Network
-from noisyor.model.parameters import THETA_MIN
+from noisyor.model.network import THETA_MIN, Network
 from noisyor.report.charts import Curve, Interval, calibration_chart, line_chart
 from noisyor.report.inputs import Model, Words, same_data, visible_names
 from noisyor.search.restarts import draw_rows

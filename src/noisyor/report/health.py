@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.model.forward import edge_matrix
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = [
     "Fault",

@@ -15,9 +15,9 @@ from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError, NoisyOrError
 from noisyor.io.model_file import load_model
 from noisyor.io.provenance import mapping_in
-from noisyor.model.graph import Network
-from noisyor.model.labels import visible_label
 from noisyor.model.layout import ConvolutionalLayout
+from noisyor.model.names import visible_label
+from noisyor.model.network import Network
 from noisyor.tables.documents import iterate_texts
 from noisyor.tables.formats import FORMATS, format_of
 from noisyor.tables.options import options_like

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.model.forward import visible_probability
-from noisyor.model.graph import Network
 from noisyor.model.layout import ConvolutionalLayout
+from noisyor.model.network import Network
 from noisyor.report.charts import N_COLORS, Layer, Stamp, pixel_image, shaded_image, stamped_image
 from noisyor.report.fit_quality import ExplainedRows
 from noisyor.report.health import success_matrix

@@ -16,8 +16,8 @@ from noisyor._util.sparse import csr_of
 from noisyor.errors import InvalidDataError
 from noisyor.explanation.attribution import Chains
 from noisyor.model.forward import prior_marginals
-from noisyor.model.graph import Network
 from noisyor.model.layout import ConvolutionalLayout
+from noisyor.model.network import Network
 from noisyor.report.charts import N_COLORS, shaded_image
 from noisyor.report.explorer import Caps, cause_names, explorer_data, label_of, reach_of
 from noisyor.report.fit_quality import ExplainedRows

@@ -20,8 +20,8 @@ import numpy as np
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.model.graph import Network
-from noisyor.model.parameters import (
+from noisyor.model.network import (
+    Network,
     probability_from_theta,
     theta_from_failure,
     theta_from_probability,

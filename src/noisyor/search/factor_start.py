@@ -7,8 +7,7 @@ from scipy.special import betaln
 
 from noisyor._util.arrays import FloatArray
 from noisyor.errors import InvalidNetworkError
-from noisyor.model.graph import Network
-from noisyor.model.parameters import theta_from_failure, theta_from_probability
+from noisyor.model.network import Network, theta_from_failure, theta_from_probability
 from noisyor.search.cover import PRIOR_ROWS
 from noisyor.search.factors import FoundFactors
 from noisyor.search.features import FoundFeatures

@@ -13,8 +13,8 @@ from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.model.builders import bipartite
 from noisyor.model.forward import edge_matrix
-from noisyor.model.graph import Network
-from noisyor.model.words import Togetherness, topic_words
+from noisyor.model.names import Togetherness, topic_words
+from noisyor.model.network import Network
 from noisyor.search.restarts import sample_rows
 
 __all__ = ["choose_topics", "start_from_topics"]

@@ -1,4 +1,4 @@
-"""Any network as a subject: factors, topics, images, sets of alternatives."""
+"""Any network as a subject: factors, topics, images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noisyor.engines.registry import get_engine
 from noisyor.explanation.counterfactual import cause_shifts
 from noisyor.explanation.interview import Interview, NextQuestion
 from noisyor.explanation.ranking import find_visible
-from noisyor.model.labels import hidden_names, visible_label
+from noisyor.model.names import hidden_names, visible_label
 from noisyor.report.inputs import Model, describe, words_of
 from noisyor.serve.subjects import MOST_LISTED, REMEMBERED, Answer, Findings, matches
 
@@ -24,7 +24,7 @@ _MOST_PIXELS = 4096
 
 
 class NetworkSubject:
-    """Any network: factors, topics, images, sets of alternatives."""
+    """Any network: factors, topics, images."""
 
     def __init__(self, model: Model) -> None:
         network = model.network

@@ -9,7 +9,7 @@ from typing import Any
 
 from noisyor.data.columns import align, suggest
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 from noisyor.tables.formats import FORMATS, format_of
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import Table

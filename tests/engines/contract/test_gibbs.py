@@ -11,7 +11,7 @@ from noisyor.engines.contract import Evidence, NoiseKey
 from noisyor.engines.noise import combine, uniform
 from noisyor.engines.registry import get_engine
 from noisyor.inference.exact import hidden_configurations, log_joint_table
-from noisyor.model.graph import probability_from_theta
+from noisyor.model.network import probability_from_theta
 
 NEEDS = ("gibbs_sweep",)
 

@@ -12,7 +12,7 @@ from noisyor import Observations, bipartite, convolutional, initialize, layered
 from noisyor.engines.contract import Evidence, WarmState
 from noisyor.engines.registry import get_engine
 from noisyor.inference.exact import enumerate_posterior, hidden_configurations, log_joint_table
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 NEEDS = ("mean_field", "mean_field_gradient")
 

@@ -8,8 +8,7 @@ from topic_documents import WORDS, topic_documents
 
 import noisyor as nor
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
-from noisyor.model.labels import named_after
-from noisyor.model.words import distinctive_visibles
+from noisyor.model.names import distinctive_visibles, named_after
 from noisyor.search.topic_start import choose_topics, start_from_topics
 
 

@@ -19,7 +19,7 @@ from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
 from noisyor.model.builders import from_edges
 from noisyor.model.forward import edge_matrix
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 from noisyor_hpo.annotations import Annotations
 
 __all__ = ["Patients", "disease_network", "naive_bayes", "simulate_patients"]

@@ -49,8 +49,7 @@ from noisyor.learning.recipes.features import learn_features
 from noisyor.learning.recipes.fit import FitResult, learn_network
 from noisyor.learning.recipes.job import SEARCH_ENDING
 from noisyor.learning.recipes.topics import learn_topics
-from noisyor.model.labels import named_after
-from noisyor.model.words import topic_words
+from noisyor.model.names import named_after, topic_words
 from noisyor.tables import ReadOptions, Table
 from noisyor.tables.options import options_like
 from noisyor.tables.read import read_table

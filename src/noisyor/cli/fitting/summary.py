@@ -14,7 +14,7 @@ from noisyor.cli.options import NOTHING_FOUND, print_json, printable
 if TYPE_CHECKING:
     from noisyor.cli.fitting.job import Fitted
     from noisyor.learning.judge import Judgement
-    from noisyor.model.graph import Network
+    from noisyor.model.network import Network
 
 __all__ = ["tell"]
 
@@ -105,7 +105,7 @@ def _number_lines(settings: Mapping[str, Any]) -> list[str]:
 def _lines(fitted: Fitted, out: Path) -> list[str]:
     import numpy as np
 
-    from noisyor.model.labels import hidden_label
+    from noisyor.model.names import hidden_label
 
     network, data, judgement = fitted.learned.network, fitted.table.observations, fitted.judgement
     weight, total = data.row_weights, data.total_weight

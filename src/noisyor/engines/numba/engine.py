@@ -49,7 +49,7 @@ from noisyor.engines.numba.sampling.dense_layout import Dense, Matrices, dense_o
 from noisyor.engines.numba.sampling.gibbs import sweep_rows
 from noisyor.engines.reduction import ROWS_OF_BLOCK, tree_sum_of_blocks
 from noisyor.engines.threads import resolve_threads, run_blocks
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["NumbaEngine"]
 

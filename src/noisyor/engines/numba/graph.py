@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from noisyor.engines.numba.cache import njit
 from noisyor.engines.numba.float32x8 import LANES
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 NEVER = np.float32(-1e30)
 """Log-odds of something that cannot be; finite, so that differences stay finite."""

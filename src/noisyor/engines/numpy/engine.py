@@ -23,7 +23,7 @@ from noisyor.engines.numpy.max_product import max_product
 from noisyor.engines.numpy.mean_field import mean_field, mean_field_gradient
 from noisyor.engines.numpy.rows import Prepared
 from noisyor.engines.threads import resolve_threads
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["NumpyEngine"]
 

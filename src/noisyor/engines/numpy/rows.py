@@ -10,7 +10,7 @@ import numpy as np
 
 from noisyor._util.arrays import BinaryArray, FloatArray, LongArray
 from noisyor.engines.contract import FREE, Evidence
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 _TINY = 1e-300
 """A parameter of zero counts as this: what is impossible then costs some hundred nats, and no

@@ -20,7 +20,7 @@ from noisyor.engines.warp.device import find_device
 from noisyor.engines.warp.layout import Prepared
 from noisyor.engines.warp.log_joint import StatesOfRows
 from noisyor.engines.warp.max_product import Batch
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["WarpEngine"]
 

@@ -14,7 +14,7 @@ from noisyor._util.numerics import log_expm1
 from noisyor.engines.contract import Evidence
 from noisyor.engines.warp.device import structure, to_device
 from noisyor.engines.warp.structures import Graph, Rows
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 _TINY = 1e-300
 """Stands for a parameter of zero, so that no logarithm is infinite."""

@@ -23,7 +23,7 @@ from noisyor.learning.recipes.job import Work, working
 from noisyor.learning.recipes.number import Choice, choose_number, shrink
 from noisyor.learning.starts import start_by_search
 from noisyor.model.builders import bipartite
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["learn_factors"]
 

@@ -11,7 +11,7 @@ from noisyor.inference.method import Method
 from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
 from noisyor.learning.state import History
 from noisyor.learning.train import train
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 __all__ = ["DEFAULTS", "FitResult", "learn_network"]
 

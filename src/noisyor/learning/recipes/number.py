@@ -23,7 +23,7 @@ from noisyor.learning.judge import hold_out
 from noisyor.learning.pruning import keep_best
 from noisyor.learning.starts import start_by_search
 from noisyor.metrics import independent_score
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 from noisyor.search.restarts import sample_rows
 
 __all__ = [

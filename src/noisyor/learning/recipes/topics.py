@@ -21,8 +21,8 @@ from noisyor.learning.recipes.fit import DEFAULTS, FitResult, learn_network
 from noisyor.learning.recipes.job import Work, working
 from noisyor.learning.starts import start_by_sampling
 from noisyor.model.builders import bipartite
-from noisyor.model.cooccurrence import layered
-from noisyor.model.graph import Network
+from noisyor.model.layered import layered
+from noisyor.model.network import Network
 from noisyor.search.count_start import start_from_counts
 from noisyor.search.restarts import numbers_in, sample_rows
 from noisyor.search.topic_start import choose_topics, start_from_topics

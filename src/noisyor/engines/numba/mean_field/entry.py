@@ -28,7 +28,7 @@ from noisyor.engines.numba.mean_field.workspace import Memory, Tables, Work, all
 from noisyor.engines.numba.pool import borrowed
 from noisyor.engines.reduction import MEAN_FIELD_PARTS, TreeSum, mean_field_parts, tree_sum
 from noisyor.engines.threads import ROWS_OF_PIECE, run_blocks
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 _FEW_PARTS = 8
 """Up to so many parts of a block two are made for each thread, else four."""

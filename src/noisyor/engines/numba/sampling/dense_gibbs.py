@@ -40,7 +40,7 @@ from noisyor.engines.numba.sampling.gibbs import NEGLIGIBLE
 from noisyor.engines.numba.sampling.walker import LARGE, logistic_of, uniform_of
 from noisyor.engines.numba.scalar import combine
 from noisyor.engines.reduction import ROWS_OF_BLOCK
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 
 class Work(NamedTuple):

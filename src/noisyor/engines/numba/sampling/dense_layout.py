@@ -18,7 +18,7 @@ from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.engines.numba.float64x8 import WIDTH
 from noisyor.engines.numba.graph import TINY, log_expm1
 from noisyor.engines.numba.sampling.alternatives import IMPOSSIBLE
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 _FILLED = 0.25
 """A network is laid out as a matrix if at least this share of the matrix are edges."""

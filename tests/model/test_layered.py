@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import noisyor.model.cooccurrence as module
+import noisyor.model.layered as module
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.model.cooccurrence import layer_sizes, layered
-from noisyor.model.graph import Network
+from noisyor.model.layered import layer_sizes, layered
+from noisyor.model.network import Network
 from reproduction.datasets import load_tiny20
 
 

@@ -4,7 +4,10 @@ Nodes are numbered visibles first: node ``i < n_visible`` is visible, node ``n_v
 hidden node ``k``. Every node has a leak. Node ``i`` with parents ``P(i)`` stays off with
 probability ``exp(-(theta_leak + sum of theta over its active parents))``.
 
-Several edges may use one entry of ``theta`` (tied parameters), and entries may be fixed.
+Several edges may use one entry of ``theta`` (tied parameters), and entries may be fixed. An edge or
+leak with parameter ``theta`` leaves its node off with probability ``exp(-theta)``. For an edge that
+is the failure probability of the parent; for a leak, one minus the probability that the node is on
+by itself.
 """
 
 from __future__ import annotations
@@ -12,18 +15,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray
-from noisyor.errors import InvalidNetworkError
-from noisyor.model.alternatives import Sets, as_numbers, check_parents
+from noisyor.data.observations import Observations
+from noisyor.errors import InvalidDataError, InvalidNetworkError
+from noisyor.model.alternatives import Sets
 from noisyor.model.layout import ConvolutionalLayout, Layout
-from noisyor.model.parameters import THETA_MAX, failure_from_theta, probability_from_theta
 
-__all__ = ["Network"]
+__all__ = [
+    "THETA_MAX",
+    "THETA_MIN",
+    "Network",
+    "Subnetwork",
+    "failure_from_theta",
+    "probability_from_theta",
+    "relevant_subnetwork",
+    "theta_from_failure",
+    "theta_from_probability",
+]
+
+THETA_MIN = 1e-5
+"""Smallest parameter: the paper's epsilon, below which log-likelihood gradients explode."""
+
+THETA_MAX = 1e6
+"""Largest parameter. exp(-theta) is 0 long before; sums of larger ones lose what others add."""
+
+_SUREST = -np.log(np.finfo(np.float64).tiny)  # exp(-theta) is still a normal number
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +58,13 @@ class Network:
     parent : (n_edges,) hidden index (0 .. n_hidden - 1) of the edge's parent.
     param : (n_edges,) entry of ``theta`` that the edge uses.
     leak_param : (n_nodes,) entry of ``theta`` that the node's leak uses.
-    theta : (n_params,) parameters, at least `parameters.THETA_MIN` after training.
+    theta : (n_params,) parameters, at least ``THETA_MIN`` after training.
     free : (n_params,) True where training may change the entry.
     groups : named views on ``theta``: name -> array of entries, of any shape. The builders provide
         ``"failure"``, ``"prior"`` and ``"noise"``.
     visible_names, hidden_names : optional names of the nodes.
     visible_shape : shape of one observation, ``(n_visible,)`` or that of an image.
     layout : how the builder laid the network out, None for any other graph.
-    alternatives : (n_hidden,) number of the set of alternatives that a hidden node belongs to, -1
-        for none. Of the nodes of a set at most one is on, see `noisyor.model.alternatives`.
 
     Examples
     --------
@@ -70,7 +89,6 @@ class Network:
     hidden_names: tuple[str, ...] | None = None
     visible_shape: tuple[int, ...] = ()
     layout: Layout | None = None
-    alternatives: IntArray | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -87,11 +105,9 @@ class Network:
             value = getattr(self, name)
             put(self, name, None if value is None else tuple(str(item) for item in value))
         _check_shapes(self)
-        put(self, "alternatives", _frozen(as_numbers(self.alternatives, self.n_hidden), np.int32))
         _check_theta(self.theta, len(self.theta))
         _check_graph(self)
         _check_layout(self)
-        check_parents(self.sets, np.diff(self.child_ptr)[self.n_visible :])
         self.engine_cache  # noqa: B018  created here so that copies share it
 
     # ---- sizes
@@ -161,7 +177,7 @@ class Network:
     @property
     def prior_probability(self) -> FloatArray:
         """Probability of each hidden node when its parents are off, shape (n_hidden,)."""
-        return self.sets.prior_probability(self.theta[self.leak_param[self.n_visible :]])
+        return probability_from_theta(self.theta[self.leak_param[self.n_visible :]])
 
     @property
     def noise_probability(self) -> FloatArray:
@@ -184,9 +200,8 @@ class Network:
 
     @cached_property
     def sets(self) -> Sets:
-        """The sets of alternatives."""
-        assert self.alternatives is not None
-        return Sets.of(self.alternatives)
+        """No sets of alternatives; only for engines that still ask."""
+        return Sets(self.n_hidden)
 
     @cached_property
     def edge_child(self) -> IntArray:
@@ -232,11 +247,10 @@ class Network:
         return {**self.__dict__, "engine_cache": {}}
 
     def __repr__(self) -> str:
-        sets = f", sets={self.sets.n_sets}" if self.sets else ""
         return (
             f"Network(n_visible={self.n_visible}, n_hidden={self.n_hidden}, "
             f"layers={self.n_layers}, edges={self.n_edges}, parameters={self.n_params}, "
-            f"free={int(self.free.sum())}{sets})"
+            f"free={int(self.free.sum())})"
         )
 
 
@@ -400,3 +414,155 @@ def _reaches_visible(network: Network) -> BoolArray:
         if (grown == reaches).all():
             return reaches
         reaches = grown
+
+
+# ---- parameters and the probabilities they stand for
+
+
+def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:
+    """Parameter of an edge whose parent fails to switch the child on with this probability.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> float(nor.model.theta_from_failure(0.5).round(3))
+    0.693
+    """
+    failure = _probability(probability, "failure probability")
+    with np.errstate(divide="ignore"):
+        return np.clip(-np.log(failure), THETA_MIN, _SUREST)
+
+
+def failure_from_theta(theta: npt.ArrayLike) -> FloatArray:
+    """Failure probability ``exp(-theta)`` of an edge.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> nor.model.failure_from_theta([0.0, 0.693147]).round(3).tolist()
+    [1.0, 0.5]
+    """
+    return np.exp(-np.asarray(theta, dtype=np.float64))
+
+
+def theta_from_probability(probability: npt.ArrayLike) -> FloatArray:
+    """Leak parameter of a node that is on with this probability when all its parents are off.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> nor.model.theta_from_probability([0.0, 0.5]).round(5).tolist()
+    [1e-05, 0.69315]
+    """
+    on = _probability(probability, "probability")
+    with np.errstate(divide="ignore"):
+        return np.clip(-np.log1p(-on), THETA_MIN, _SUREST)
+
+
+def probability_from_theta(theta: npt.ArrayLike) -> FloatArray:
+    """Probability ``1 - exp(-theta)``: that a leak, or an active parent, switches its node on.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> float(nor.model.probability_from_theta(0.693147).round(3))
+    0.5
+    """
+    return -np.expm1(-np.asarray(theta, dtype=np.float64))
+
+
+def _probability(value: npt.ArrayLike, what: str) -> FloatArray:
+    array = np.asarray(value, dtype=np.float64)
+    bad = ~((array >= 0) & (array <= 1))
+    if bad.any():
+        raise InvalidNetworkError(
+            f"a {what} lies between 0 and 1, got {float(array[bad].flat[0])} "
+            f"({int(bad.sum())} such values)"
+        )
+    return array
+
+
+# ---- barren nodes removed: the part of a network that matters for a row
+#
+# A node that is not observed and has nothing observed below it says nothing about other nodes, so
+# it can be left out. A handful of findings in a network of thousands leaves little to work on.
+
+
+class Subnetwork(NamedTuple):
+    """A part of a network and of a row, and where its nodes are in the whole.
+
+    ``network`` and ``row`` are the part; its visible nodes are ``visible`` and its hidden nodes
+    ``hidden`` of the whole, both as rising indices.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
+    >>> row = nor.Observations.from_evidence(2, present=[0])
+    >>> part = nor.model.relevant_subnetwork(network, row)
+    >>> part.network.n_visible, part.visible.tolist()
+    (1, [0])
+    """
+
+    network: Network
+    row: Observations
+    visible: LongArray
+    hidden: LongArray
+
+
+def relevant_subnetwork(network: Network, row: Observations) -> Subnetwork:
+    """The observed visible nodes of one row, and all hidden nodes above them.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.from_edges(3, 2, [(0, 0), (0, 1), (1, 2)])
+    >>> part = nor.model.relevant_subnetwork(network, nor.Observations.from_evidence(3, [1]))
+    >>> part.visible.tolist(), part.hidden.tolist()
+    ([1], [0])
+    """
+    observed = np.ones(row.n_visible, dtype=np.bool_)
+    observed[row.missing_columns[row.missing_ptr[0] : row.missing_ptr[1]]] = False
+    visible, hidden = np.flatnonzero(observed), _above(network, observed)
+    if not len(hidden):
+        raise InvalidDataError("nothing was observed that any cause could explain")
+    if len(visible) == network.n_visible and len(hidden) == network.n_hidden:
+        return Subnetwork(network, row, visible, hidden)
+    present = np.searchsorted(visible, row.columns[row.ptr[0] : row.ptr[1]])
+    part = Observations.from_indices([present], len(visible), row_ids=row.row_ids)
+    return Subnetwork(_part(network, visible, hidden), part, visible, hidden)
+
+
+def _above(network: Network, observed: BoolArray) -> LongArray:
+    """Hidden nodes with an observed visible below them."""
+    reached = np.zeros(network.n_nodes, dtype=np.bool_)
+    reached[: network.n_visible] = observed
+    while True:  # one level upwards a round
+        above = np.unique(network.parent[reached[network.edge_child]]) + network.n_visible
+        if reached[above].all():
+            return np.flatnonzero(reached[network.n_visible :])
+        reached[above] = True
+
+
+def _part(network: Network, visible: LongArray, hidden: LongArray) -> Network:
+    """The network of some visible nodes and all hidden nodes above them."""
+    nodes = np.concatenate([visible, network.n_visible + hidden])
+    new_number = np.full(network.n_hidden, -1, dtype=np.int64)
+    new_number[hidden] = np.arange(len(hidden))
+    edges = np.concatenate(
+        [np.arange(network.child_ptr[i], network.child_ptr[i + 1]) for i in nodes]
+    )
+    counts = np.diff(network.child_ptr)[nodes]
+    # Only the parameters that are used: a few findings of a large network have few.
+    entries = np.r_[network.param[edges], network.leak_param[nodes]]
+    used, number = np.unique(entries, return_inverse=True)
+    return Network(
+        n_visible=len(visible),
+        n_hidden=len(hidden),
+        child_ptr=np.concatenate([[0], np.cumsum(counts)]),
+        parent=new_number[network.parent[edges]].astype(np.int32),
+        param=number[: len(edges)].astype(np.int32),
+        leak_param=number[len(edges) :].astype(np.int32),
+        theta=network.theta[used],
+        free=network.free[used],
+    )

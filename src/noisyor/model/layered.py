@@ -24,9 +24,9 @@ from noisyor._util.sparse import csr_of
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.model.assembly import Given, Wiring, assemble, renumbered
-from noisyor.model.graph import Network
+from noisyor.model.builders import Given, Wiring, assemble, renumbered
 from noisyor.model.layout import LayeredLayout
+from noisyor.model.network import Network
 
 __all__ = ["layer_sizes", "layered"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from noisyor.errors import InvalidNetworkError, NoisyOrError
 from noisyor.model.builders import bipartite
-from noisyor.model.graph import Network
+from noisyor.model.network import Network
 
 # v0 <- h0, h1    v1 <- h1, h2    v2 <- h0    h0 <- h2    h1 <- h2, h3    h2 <- h3
 CHILDREN = {0: [0, 1], 1: [1, 2], 2: [0], 3: [2], 4: [2, 3], 5: [3], 6: []}
