@@ -6,7 +6,6 @@ cache, else downloaded into the cache.
 
 from reproduction.datasets.deconvolution import DeconvolutionProblem, load_deconvolution
 from reproduction.datasets.download import data_folder, fetch
-from reproduction.datasets.matrices import MatrixData, load_plants, load_zoo
 from reproduction.datasets.overparam import OVPM_NAMES, OvpmData, load_ovpm
 from reproduction.datasets.text import (
     load_ag_news,
@@ -22,7 +21,6 @@ from reproduction.datasets.tiny20 import Tiny20Data, load_tiny20
 __all__ = [
     "OVPM_NAMES",
     "DeconvolutionProblem",
-    "MatrixData",
     "OvpmData",
     "Tiny20Data",
     "data_folder",
@@ -34,9 +32,7 @@ __all__ = [
     "load_deconvolution",
     "load_imdb",
     "load_ovpm",
-    "load_plants",
     "load_scientific_papers",
     "load_tiny20",
     "load_yelp",
-    "load_zoo",
 ]

@@ -1,14 +1,20 @@
-"""Where a data file is: the user's folder, the cache, or the network, in this order.
+"""Find a data file: in the user's folder, in the cache, or on the network, in this order.
 
-The folder is named by the environment variable ``NOISYOR_DATA``. What is downloaded is checked
-before it gets its name in the cache, so that a file that is there is whole.
+The environment variable ``NOISYOR_DATA`` names the user's folder. ``files.csv`` lists every file
+with its SHA-256 and its address. The checksum is that of the content, also where a copy is kept
+compressed (``name.xz``). Files without an address are collections that exist as local copies only.
+No checksum is published for the archives of BIGPATENT: the authors' own archive is handed out
+through a form, and these hold the same files. A download is checked before it gets its name in the
+cache, so a file in the cache is complete.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,9 +26,8 @@ from noisyor.errors import (
     InvalidSettingError,
     MissingExtraError,
 )
-from reproduction.datasets.registry import DataFile, data_file
 
-__all__ = ["FOLDER_VARIABLE", "cache_folder", "data_folder", "fetch", "find"]
+__all__ = ["FILES", "DataFile", "cache_folder", "data_folder", "fetch", "find"]
 
 FOLDER_VARIABLE = "NOISYOR_DATA"
 """Environment variable with the folder of local copies."""
@@ -30,8 +35,41 @@ FOLDER_VARIABLE = "NOISYOR_DATA"
 _WEB_PAGE = (b"<!doctype html", b"<html")
 
 
+@dataclass(frozen=True)
+class DataFile:
+    """One file that a loader reads.
+
+    Attributes
+    ----------
+    name : path of the file inside the folder of data, and its key in `FILES`.
+    sha256 : of its content; None if no published value is known. Then the first download is
+        trusted, its checksum is written beside the file, and later reads are compared with it.
+    url : where the file itself can be downloaded; None if nowhere.
+    origin : a public page about the data.
+    """
+
+    name: str
+    sha256: str | None
+    url: str | None
+    origin: str
+
+
+def _listed() -> dict[str, DataFile]:
+    with Path(__file__).with_name("files.csv").open(encoding="utf-8", newline="") as stream:
+        return {
+            row["name"]: DataFile(
+                row["name"], row["sha256"] or None, row["url"] or None, row["origin"]
+            )
+            for row in csv.DictReader(stream)
+        }
+
+
+FILES = _listed()
+"""Every known file by its name."""
+
+
 def data_folder() -> Path | None:
-    """The folder of local copies, or None if ``NOISYOR_DATA`` is not set."""
+    """Return the folder of local copies, or None if ``NOISYOR_DATA`` is not set."""
     named = os.environ.get(FOLDER_VARIABLE)
     if not named:
         return None
@@ -42,7 +80,7 @@ def data_folder() -> Path | None:
 
 
 def cache_folder() -> Path | None:
-    """Where downloads are kept, or None if pooch is not installed."""
+    """Return the folder of downloads, or None if pooch is not installed."""
     try:
         return Path(_pooch().os_cache("noisyor"))
     except MissingExtraError:
@@ -50,14 +88,14 @@ def cache_folder() -> Path | None:
 
 
 def find(name: str) -> Path | None:
-    """A copy on this machine with the right checksum, or None if there is no copy.
+    """Return a copy on this machine after comparing its checksum, or None if there is no copy.
 
     Parameters
     ----------
-    name : of a file in `reproduction.datasets.registry.FILES`. A copy may be kept as it is or
-        compressed, ``name.xz``, ``name.gz`` or ``name.bz2``.
+    name : of a file in `FILES`. A copy may be kept as it is or compressed, ``name.xz``,
+        ``name.gz`` or ``name.bz2``.
     """
-    file = data_file(name)
+    file = _file(name)
     for folder in (data_folder(), cache_folder()):
         if folder is None:
             continue
@@ -70,17 +108,17 @@ def find(name: str) -> Path | None:
 
 
 def fetch(name: str, progress: bool | None = None) -> Path:
-    """A copy on this machine, downloaded if there is none.
+    """Return a copy on this machine, downloaded if there is none.
 
     Parameters
     ----------
-    name : of a file in `reproduction.datasets.registry.FILES`.
+    name : of a file in `FILES`.
     progress : show a progress bar; None shows it on a terminal only.
     """
     found = find(name)
     if found is not None:
         return found
-    file = data_file(name)
+    file = _file(name)
     if file.url is None:
         raise DatasetNotFoundError(
             f"{name} cannot be downloaded: it was made from what is at {file.origin}; "
@@ -89,7 +127,10 @@ def fetch(name: str, progress: bool | None = None) -> Path:
     return _download(file, file.url, sys.stderr.isatty() if progress is None else progress)
 
 
-# ---- checksums
+def _file(name: str) -> DataFile:
+    if name not in FILES:
+        raise InvalidSettingError(f"no data file is called {name!r}; known are {', '.join(FILES)}")
+    return FILES[name]
 
 
 def _check(copy: Path, file: DataFile, packed: bool) -> None:
@@ -99,21 +140,13 @@ def _check(copy: Path, file: DataFile, packed: bool) -> None:
         if not record.is_file():
             return
         expected, source = (record.read_text().split() or [""])[0], f"noted in {record.name}"
-    came = _digest(copy, packed)
-    if came != expected:
+    with open_binary(copy) if packed else copy.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
+    if found != expected:
         raise InvalidDataError(
-            f"{copy} is another file than expected: sha256 {came}, {source} is {expected}; "
+            f"{copy} is another file than expected: sha256 {found}, {source} is {expected}; "
             "move it away, or give its path to the loader to read it as it is"
         )
-
-
-def _digest(path: Path, packed: bool = False) -> str:
-    """The checksum of a file, or of what it holds if it was compressed for keeping."""
-    with open_binary(path) if packed else path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
-
-
-# ---- download
 
 
 def _download(file: DataFile, url: str, progress: bool) -> Path:
@@ -135,21 +168,19 @@ def _download(file: DataFile, url: str, progress: bool) -> Path:
 
 
 def _check_download(stream: IO[bytes], file: DataFile, target: Path) -> None:
-    """Refuse another file than expected before it gets its name in the cache."""
+    """Raise an error if another file than expected came, before it gets its name in the cache."""
     stream.seek(0)
     first = stream.read(64).lstrip().lower()
     if not first or first.startswith(_WEB_PAGE):
         fault = "a web page" if first else "empty"
-        raise InvalidDataError(
-            f"{file.name}: what came from {file.url} is {fault}; it was not kept"
-        )
+        raise InvalidDataError(f"{file.name}: the download of {file.url} is {fault}; not kept")
     stream.seek(0)
-    came = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
-    if file.sha256 is None:  # the first download sets what later reads are held to
-        write_atomically(f"{target}.sha256", f"{came}  {target.name}\n".encode())
-    elif came != file.sha256:
+    found = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
+    if file.sha256 is None:
+        write_atomically(f"{target}.sha256", f"{found}  {target.name}\n".encode())
+    elif found != file.sha256:
         raise InvalidDataError(
-            f"{file.name}: what came from {file.url} was not kept: its sha256 is {came}, "
+            f"{file.name}: the download of {file.url} was not kept: its sha256 is {found}, "
             f"expected {file.sha256}"
         )
 
@@ -172,7 +203,6 @@ def _pooch(file: DataFile | None = None) -> Any:
     except ImportError:
         what = "" if file is None else f"{file.name} is not in {_place()}, and "
         instead = "" if file is None else f"; or put {file.url} into that folder yourself"
-        raise MissingExtraError.of(
-            f"{what}a download needs pooch", "reproduction", instead
-        ) from None
+        reason = f"{what}a download needs pooch"
+        raise MissingExtraError.of(reason, "reproduction", instead) from None
     return pooch

@@ -20,7 +20,6 @@ from noisyor._util.compression import existing, members, reading
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from reproduction.datasets.download import fetch, find
-from reproduction.datasets.registry import ovpm_originals
 
 __all__ = ["OVPM_NAMES", "OvpmData", "load_ovpm"]
 
@@ -79,7 +78,7 @@ def load_ovpm(name: str, source: str | os.PathLike[str] | None = None) -> OvpmDa
         return _data(name, read_arrays(copy, _ARRAYS), copy)
     if copy := find(_ARCHIVE):
         return _data(name, _from_layout(name, copy), copy)
-    files = [fetch(file) for file in ovpm_originals(name)]
+    files = [fetch(file) for file in original_files(name)]
     arrays = {}
     for key, file in zip(_ARRAYS, files, strict=True):
         arrays[key] = _PARSERS[key](file.read_bytes(), file)
@@ -111,6 +110,16 @@ def _data(name: str, arrays: dict[str, npt.NDArray[Any]], path: Path) -> OvpmDat
 
 
 # ---- the original layout
+
+
+def original_files(name: str) -> list[str]:
+    """Return the names of the original files of a data set: samples, weights, priors, noise."""
+    samples = "samples_str10percent" if name == "IMG-FLIP" else "raw_samples_n10000_s0"
+    folder = f"noisyor/datasets/{name}"
+    return [
+        f"{folder}/samples/{samples}",
+        *(f"{folder}/true_params/{part}.txt" for part in ("weights", "priors", "noise")),
+    ]
 
 
 def _from_layout(name: str, path: Path) -> dict[str, npt.NDArray[Any]]:

@@ -1,9 +1,12 @@
-"""The text data of the paper's experiments, and substitutes for them.
+"""The text data of the paper's experiments, and substitutes for two of them.
 
 Every loader reads its archive front to back without unpacking it, finds the vocabulary of the
 training texts, and returns `TextData`. ``source`` is the user's own archive or unpacked folder in
-the original layout, whatever its checksum; without it `noisyor.datasets.fetch` finds the file, or
-downloads it.
+the original layout, whatever its checksum; without it `fetch` finds the file or downloads it.
+
+A small archive can hold far more text than a data set has. So the bytes of every text and of every
+table are counted as they are read, and a loader stops with an error at a limit far above the true
+size.
 """
 
 from __future__ import annotations
@@ -11,22 +14,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
-from noisyor._util.compression import decompressed, members, open_binary, reading
+from noisyor._util.compression import decompressed, members, open_binary, reading, tar_members
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.vocabulary import TextData, vectorize
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables.documents import iterate_documents, load_documents
-from noisyor.tables.jsonl import field_of, json_lines
+from noisyor.tables.jsonl import field_of, json_lines, text_of
 from noisyor.tables.lines import equally_wide, fields, text_lines
 from reproduction.datasets.download import fetch, find
-from reproduction.datasets.patents import patent_descriptions
 
 __all__ = [
+    "clean_description",
     "load_ag_news",
     "load_ag_news_partial",
     "load_arxiv_abstracts",
@@ -36,13 +40,25 @@ __all__ = [
     "load_yelp",
 ]
 
+MAX_REVIEW = 2**24
+"""Bytes of one review of IMDB; the longest has 14 kB."""
+
+MAX_REVIEWS = 2**29
+"""Bytes of all reviews of IMDB, which are sorted in memory; they have 65 MB."""
+
+MAX_TABLE = 2**32
+"""Bytes of a CSV file (AG News, Yelp)."""
+
+MAX_ARTICLES = 2**36
+"""Bytes of a file with JSON lines: whole articles of arXiv, or patents."""
+
 Source = str | os.PathLike[str] | None
 
 _REVIEW = re.compile(r"(?:^|/)(train|test)/(neg|pos)/(\d+)_\d+\.txt$")
 
 
 def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int = 500) -> TextData:
-    """IMDB movie reviews: 25,000 for training and 25,000 for testing.
+    """Load the IMDB movie reviews: 25,000 for training and 25,000 for testing.
 
     Each part has the negative reviews first, then the positive ones, by their number.
 
@@ -58,12 +74,17 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
             return vectorize(train, test, max_words, max_tokens, name="imdb_reviews")
         source = fetch("aclImdb_v1.tar.gz")
     found: dict[str, list[tuple[str, int, str]]] = {"train": [], "test": []}
+    total = 0
     with reading(source):
         for name, stream in members(source, lambda name: _REVIEW.search(name) is not None):
             match = _REVIEW.search(name)
             assert match is not None
             part, label, number = match.groups()
-            text = "".join(line for _, line in text_lines(stream, f"{source}, {name}"))
+            content = stream.read(MAX_REVIEW + 1)
+            where, total = f"{source}, {name}", total + len(content)
+            _check_size(len(content), MAX_REVIEW, where)
+            _check_size(total, MAX_REVIEWS, where)
+            text = "".join(line for _, line in text_lines(BytesIO(content), where))
             found[part].append((label, int(number), text))
     for part, reviews in found.items():
         if not reviews:
@@ -76,7 +97,7 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
 def load_ag_news(
     source: Source = None, *, max_words: int = 9_998, max_tokens: int = 500
 ) -> TextData:
-    """AG News: the descriptions of 120,000 news items for training and 7,600 for testing.
+    """Load AG News: the descriptions of 120,000 news items for training and 7,600 for testing.
 
     Parameters
     ----------
@@ -96,7 +117,7 @@ def load_ag_news(
 
 
 def load_yelp(source: Source = None, *, max_words: int = 9_998, max_tokens: int = 500) -> TextData:
-    """Yelp polarity: 560,000 reviews for training and 38,000 for testing.
+    """Load Yelp polarity: 560,000 reviews for training and 38,000 for testing.
 
     Line ends are written as a backslash and the letter n in the files. They are left so, as in the
     paper's experiments: the backslash is deleted, the letter joins the words around it.
@@ -118,7 +139,7 @@ def load_yelp(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
 def load_scientific_papers(
     source: Source = None, *, max_words: int = 9_998, max_tokens: int = 500
 ) -> TextData:
-    """Abstracts of arXiv papers: 203,037 for training and 6,440 for testing.
+    """Load abstracts of arXiv papers: 203,037 for training and 6,440 for testing.
 
     Parameters
     ----------
@@ -133,9 +154,9 @@ def load_scientific_papers(
 def load_big_patent(
     source: Source = None, *, code: str = "f", max_words: int = 9_998, max_tokens: int = 500
 ) -> TextData:
-    """Descriptions of US patents; of class f 85,568 for training and 4,754 for testing.
+    """Load descriptions of US patents; class f has 85,568 for training and 4,754 for testing.
 
-    The descriptions are cleaned as by the data's authors, see `reproduction.datasets.patents`.
+    The descriptions are cleaned as by the data's authors, see `clean_description`.
 
     Parameters
     ----------
@@ -147,7 +168,7 @@ def load_big_patent(
     if code not in tuple("abcdefghy"):
         raise InvalidSettingError(f"code is one of a to h and y, got {code!r}")
     train, test = (
-        patent_descriptions(
+        _patent_descriptions(
             fetch(f"big_patent_{part}.zip") if source is None else Path(source), part, code
         )
         for part in ("train", "test")
@@ -159,7 +180,7 @@ def load_big_patent(
 
 
 def load_ag_news_partial(*, max_words: int = 9_998, max_tokens: int = 500) -> TextData:
-    """A part of AG News: 20,392 of the 120,000 training documents, and all 7,600 for testing.
+    """Load a part of AG News: 20,392 of the 120,000 training documents, and all 7,600 for testing.
 
     The training documents are known with title and description joined only, so the titles are
     kept in the test documents too. Numbers are not comparable with those of `load_ag_news`.
@@ -173,7 +194,7 @@ def load_ag_news_partial(*, max_words: int = 9_998, max_tokens: int = 500) -> Te
 def load_arxiv_abstracts(
     test_size: int = 6_440, seed: int = 0, *, max_words: int = 9_998, max_tokens: int = 500
 ) -> TextData:
-    """74,728 abstracts of recent arXiv papers, a stand-in of the same kind for scientific_papers.
+    """Load 74,728 abstracts of recent arXiv papers, in place of scientific_papers.
 
     Parameters
     ----------
@@ -196,6 +217,23 @@ def load_arxiv_abstracts(
 # ---- reading
 
 
+def _check_size(size: int, limit: int, where: object) -> None:
+    """Raise an error if a text is larger than the data set can be."""
+    if size > limit:
+        raise InvalidDataError(
+            f"{where}: more than {limit // 2**20:,} MB of text; this is not the data set"
+        )
+
+
+def _lines(stream: IO[bytes], where: object, limit: int) -> Iterator[tuple[int, str]]:
+    """Iterate over the numbered lines of a stream, up to a limit on their size in total."""
+    size = 0
+    for number, line in text_lines(stream, where):
+        size += len(line)  # characters: at most as many as bytes
+        _check_size(size, limit, where)
+        yield number, line
+
+
 def _csv_texts(path: Path, width: int, text: Callable[[list[str]], str]) -> Iterator[str]:
     with open_binary(path) as stream:
         yield from _texts_of_rows(stream, path, width, text)
@@ -213,13 +251,14 @@ def _csv_member(
 def _texts_of_rows(
     stream: IO[bytes], where: object, width: int, text: Callable[[list[str]], str]
 ) -> Iterator[str]:
-    for _, row in equally_wide(fields(text_lines(stream, where), where), where, width):
+    rows = fields(_lines(stream, where, MAX_TABLE), where)
+    for _, row in equally_wide(rows, where, width):
         yield text(row)
 
 
 def _abstracts(source: str | os.PathLike[str], part: str) -> Iterator[str]:
     def texts(stream: IO[bytes], where: object) -> Iterator[str]:
-        for number, record in json_lines(text_lines(stream, where), where):
+        for number, record in json_lines(_lines(stream, where, MAX_ARTICLES), where):
             sentences = field_of(record, "abstract_text", where, number)
             if not isinstance(sentences, list) or not all(isinstance(s, str) for s in sentences):
                 raise InvalidDataError(
@@ -235,7 +274,7 @@ def _member_texts(
     file: str,
     texts: Callable[[IO[bytes], object], Iterator[str]],
 ) -> Iterator[str]:
-    """Texts of the one file of this name in an archive or folder."""
+    """Iterate over the texts of the one file of this name in an archive or folder."""
     empty = True
     with reading(source):
         for name, raw in members(source, lambda name: name.rpartition("/")[2] == file):
@@ -245,3 +284,84 @@ def _member_texts(
                     yield text
     if empty:
         raise InvalidDataError(f"{source} has no document in a file {file}")
+
+
+# ---- patents
+
+_LINE_NUMBER = re.compile(r"^\s*\[\d+\]")
+_TABLE = re.compile(r"TABLE\s+\d+(\s|$)")
+_FIGURE = re.compile(r"(?:FIG.|FIGS.|FIGURE)\s+(\d),*\s*\d*")
+_MANY_WORDS = 20
+_FEW_WORDS = 10
+
+
+def clean_description(text: str) -> str:
+    """Clean the description of a patent by the rules of the data's authors.
+
+    Line numbers and tables are removed, and lines with ten distinct words or fewer; references to
+    figures lose their blanks. The authors end a table at the first line with more than twenty words
+    of an English dictionary. Here it ends at the first line with more than twenty words of letters,
+    which needs no dictionary and keeps slightly more.
+    """
+    kept: list[str] = []
+    in_table = False
+    for line in text.splitlines():
+        line = _LINE_NUMBER.sub("", line).strip()
+        words = line.split(" ")
+        if in_table:
+            in_table = sum(word.isalpha() for word in words) <= _MANY_WORDS
+        else:
+            in_table = _TABLE.match(line) is not None
+        if not in_table and len(set(words)) > _FEW_WORDS:
+            kept.append(line)
+    joined = _FIGURE.sub(r"FIG\1 ", "\n".join(kept))
+    return " ".join(filter(None, joined.split(" ")))
+
+
+def _patent_descriptions(source: Path, part: str, code: str) -> Iterator[str]:
+    """Iterate over the cleaned descriptions of the patents of one class.
+
+    Parameters
+    ----------
+    source : archive of all parts or of one, or a folder of such archives or of their files; the
+        files are JSON lines, compressed: ``part/code/...``.
+    part : "train", "val" or "test".
+    code : letter of the class.
+    """
+    files = re.compile(rf"(?:^|/){part}/{code}/[^/]+$")
+    inner = re.compile(rf"(?:^|/)(?:big_patent_)?{part}\.(?:tar\.gz|tgz|tar|zip)$")
+
+    def wanted(name: str) -> bool:
+        return files.search(name) is not None or inner.search(name) is not None
+
+    empty = True
+    for name, stream in members(source, wanted):
+        where = f"{source}, {name}"
+        if files.search(name):
+            texts = _descriptions(stream, where)
+        elif name.endswith(".zip"):
+            texts = _patent_descriptions(_beside(source, name), part, code)
+        else:
+            texts = _inner_descriptions(stream, where, files)
+        for text in texts:
+            empty = False
+            yield text
+    if empty:
+        raise InvalidDataError(f"{source} has no patent in {part}/{code}")
+
+
+def _beside(source: Path, name: str) -> Path:
+    if not source.is_dir():
+        raise InvalidDataError(f"{source}, {name}: a zip archive in an archive cannot be streamed")
+    return source.resolve().parent / name
+
+
+def _inner_descriptions(stream: IO[bytes], where: str, files: re.Pattern[str]) -> Iterator[str]:
+    for name, member in tar_members(stream, where, lambda name: files.search(name) is not None):
+        yield from _descriptions(member, f"{where}, {name}")
+
+
+def _descriptions(raw: IO[bytes], where: str) -> Iterator[str]:
+    with reading(where), decompressed(raw, where) as stream:
+        for number, record in json_lines(_lines(stream, where, MAX_ARTICLES), where):
+            yield clean_description(text_of(record, "description", where, number))

@@ -7,7 +7,8 @@ import pytest
 
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError
 from reproduction.datasets import OVPM_NAMES, load_ovpm
-from reproduction.datasets.registry import FILES, DataFile, ovpm_originals
+from reproduction.datasets.download import FILES, DataFile
+from reproduction.datasets.overparam import original_files
 
 
 def layout(folder, name: str = "IMG", width: int = 64, n: int = 5):
@@ -15,7 +16,7 @@ def layout(folder, name: str = "IMG", width: int = 64, n: int = 5):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (n, width))
     weights, priors, noise = rng.random((8, width)), rng.random(8), rng.random(width)
-    samples, *params = (folder / file for file in ovpm_originals(name))
+    samples, *params = (folder / file for file in original_files(name))
     samples.parent.mkdir(parents=True)
     params[0].parent.mkdir(parents=True)
     samples.write_text("".join(" ".join(map(str, row)) + " \n" for row in X))
@@ -57,7 +58,7 @@ class TestOriginalLayout:
     def test_downloaded_file_by_file(self, server, cache, monkeypatch):
         served, address = server
         layout(served, "IMG-FLIP")
-        for name in ovpm_originals("IMG-FLIP"):
+        for name in original_files("IMG-FLIP"):
             file = DataFile(name, None, address + name, "https://example.org")
             monkeypatch.setitem(FILES, name, file)
         data = load_ovpm("IMG-FLIP")
@@ -94,7 +95,7 @@ class TestFaults:
             load_ovpm("img")
 
     def test_nowhere(self, monkeypatch, tmp_path):
-        name = ovpm_originals("UNIF")[0]
+        name = original_files("UNIF")[0]
         file = DataFile(name, None, "http://127.0.0.1:9/unif", "https://example.org")
         monkeypatch.setitem(FILES, name, file)
         with pytest.raises(DatasetNotFoundError, match=r"http://127\.0\.0\.1:9/unif"):
@@ -119,14 +120,14 @@ class TestFaults:
     )
     def test_files(self, tmp_path, file, content, message):
         layout(tmp_path)
-        (tmp_path / ovpm_originals("IMG")[file]).write_text(content)
+        (tmp_path / original_files("IMG")[file]).write_text(content)
         with pytest.raises(InvalidDataError, match=message) as caught:
             load_ovpm("IMG", tmp_path)
         assert "\n" not in str(caught.value)
 
     def test_missing_and_double_files(self, tmp_path):
         layout(tmp_path)
-        samples, *_, noise = (tmp_path / file for file in ovpm_originals("IMG"))
+        samples, *_, noise = (tmp_path / file for file in original_files("IMG"))
         content = noise.read_text()
         noise.unlink()
         with pytest.raises(InvalidDataError, match="no noise of IMG"):

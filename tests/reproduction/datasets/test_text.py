@@ -16,7 +16,9 @@ from noisyor.data import vectorize
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError
 from noisyor.tables import load_documents
 from reproduction import datasets
-from reproduction.datasets.registry import FILES, DataFile
+from reproduction.datasets import text
+from reproduction.datasets.download import FILES, DataFile
+from reproduction.datasets.text import clean_description
 
 
 def tar(path, files: dict[str, bytes], mode: str = "w:gz"):
@@ -123,6 +125,38 @@ class TestImdb:
         monkeypatch.setitem(FILES, file.name, DataFile(file.name, file.sha256, url, file.origin))
         with pytest.raises(DatasetNotFoundError, match=url):
             datasets.load_imdb()
+
+
+class TestLimits:
+    """A small archive can unpack to more text than memory holds, in one line or in many."""
+
+    @pytest.mark.parametrize("line", [b"a\n", b"word " * 1000], ids=["lines", "one line"])
+    def test_a_review_that_never_ends(self, tmp_path, line):
+        endless = line * (20 * 2**20 // len(line))
+        files = REVIEWS | {"aclImdb/test/pos/1_7.txt": endless}
+        with pytest.raises(InvalidDataError, match=r"pos/1_7\.txt.* 16 MB"):
+            datasets.load_imdb(tar(tmp_path / "a.tar", files, "w"))
+
+    def test_too_many_reviews(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(text, "MAX_REVIEWS", 2**20)
+        review = b"line\n" * 20_000
+        files = {f"aclImdb/train/pos/{number}_9.txt": review for number in range(12)}
+        with pytest.raises(InvalidDataError, match=r"pos/10_9\.txt.* 1 MB"):
+            datasets.load_imdb(tar(tmp_path / "a.tar.gz", files))
+
+    @pytest.mark.parametrize("record", ['"1","title","bears"\n', '{"abstract_text": ["a"]}\n'])
+    def test_lines_that_never_end(self, tmp_path, monkeypatch, record):
+        monkeypatch.setattr(text, "MAX_TABLE", 2**20)
+        monkeypatch.setattr(text, "MAX_ARTICLES", 2**20)
+        content = record.encode() * (2**21 // len(record))
+        name, load = (
+            ("csv", datasets.load_ag_news)
+            if record.startswith('"')
+            else ("txt", datasets.load_scientific_papers)
+        )
+        files = {f"d/{part}.{name}": content for part in ("train", "test")}
+        with pytest.raises(InvalidDataError, match=rf"train\.{name}.* 1 MB"):
+            load(tar(tmp_path / "a.tar.gz", files))
 
 
 class TestAgNews:
@@ -276,3 +310,28 @@ class TestBigPatent:
         file.write_bytes(file.read_bytes()[:-30])
         with pytest.raises(InvalidDataError, match="damaged or incomplete"):
             datasets.load_big_patent(source)
+
+
+WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda"
+MANY_WORDS = " ".join("word" + chr(97 + k) for k in range(21))
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        (WORDS, WORDS),
+        ("ten different words are not enough for a line here\n" + WORDS, WORDS),
+        (f"[0001] {WORDS}\n\n  [0002]{WORDS}  ", f"{WORDS}\n{WORDS}"),
+        (f"{WORDS}\nTABLE 1\n{WORDS}\n1 2 3", WORDS),
+        (
+            f"{WORDS}\nTABLE 12 values of {WORDS}\n{MANY_WORDS}\n{WORDS}",
+            f"{WORDS}\n{MANY_WORDS}\n{WORDS}",
+        ),
+        (f"TABLE 1a {WORDS}", f"TABLE 1a {WORDS}"),
+        (f"see FIG. 3 and FIGS. 4, 5 of {WORDS}", f"see FIG3 and FIG4 of {WORDS}"),
+        (f"FIGURE 7 shows  {WORDS}", f"FIG7 shows {WORDS}"),
+        ("", ""),
+    ],
+)
+def test_descriptions_of_patents_are_cleaned(text, cleaned):
+    assert clean_description(text) == cleaned
