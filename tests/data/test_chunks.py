@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
-from noisyor.data import open_rows, write_rows
+from noisyor.data.chunks import BlockOrder, open_rows, write_rows
 from noisyor.errors import InvalidDataError
 
 X = np.array([[1, 0, 1], [0, 1, 0]], dtype=np.uint8)
@@ -142,3 +144,20 @@ class TestParquet:
         (tmp_path / "a.parquet").write_bytes(b"PAR1 and nothing else")
         with pytest.raises(InvalidDataError, match=r"a\.parquet: not a Parquet file, or damaged"):
             open_rows(tmp_path / "a.parquet")
+
+
+# ---- orders of blocks
+
+
+@given(st.integers(1, 200), st.integers(1, 50), st.none() | st.integers(0, 5), st.data())
+def test_places_are_rows_once_and_blocks_stay_together(n_rows, block, seed, data):
+    order = BlockOrder(n_rows, block, seed)
+    numbers = order.numbers()
+    assert sorted(numbers) == list(range(n_rows))
+    whole = n_rows // block * block
+    assert all(n % block == place % block for place, n in enumerate(numbers[:whole]))
+    assert (numbers[whole:] == range(whole, n_rows)).all()
+    begin = data.draw(st.integers(0, n_rows - 1))
+    end = data.draw(st.integers(begin + 1, n_rows))
+    found = [row for piece in order.pieces(begin, end) for row in range(*piece)]
+    assert found == numbers[begin:end].tolist()

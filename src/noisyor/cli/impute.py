@@ -78,7 +78,7 @@ def impute(
 
     from noisyor._util.atomic import write_atomically
     from noisyor._util.paths import real_path
-    from noisyor.data.one_hot import find_one_hot
+    from noisyor.data.columns import find_one_hot
     from noisyor.inference.sampling import predict_visible
     from noisyor.io.model_file import load_model
     from noisyor.io.provenance import mapping_in

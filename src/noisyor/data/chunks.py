@@ -11,19 +11,21 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from noisyor._util.arrays import AnyArray, read_arrays
+from noisyor._util.arrays import AnyArray, LongArray, read_arrays
 from noisyor._util.compression import reading
 from noisyor._util.sparse import compressed_matrix
-from noisyor.data.checks import check_size, checked_names
 from noisyor.data.observations import Observations
+from noisyor.data.readers import check_size, checked_names
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
 
 __all__ = [
+    "BlockOrder",
     "RowSource",
     "open_parquet",
     "open_rows",
@@ -395,6 +397,48 @@ class _ParquetRows(RowSource):
         with reading_parquet(path):
             block = sparse_block(file.read_row_group(group), range(self.n_visible))
         return _observations(block, f"{path}, row group {group}", self.column_names)
+
+
+class BlockOrder:
+    """An order of rows 0 .. n_rows - 1: whole blocks shuffled, a shorter block stays at the end.
+
+    Parameters
+    ----------
+    n_rows : number of rows.
+    block_rows : rows of a block; they stay together, in their order.
+    seed : of the permutation; None leaves the rows as they are.
+
+    >>> BlockOrder(7, 2, seed=3).pieces(1, 7)
+    [(5, 6), (2, 4), (0, 2), (6, 7)]
+    """
+
+    def __init__(self, n_rows: int, block_rows: int, seed: int | None) -> None:
+        self.n_rows, self.block_rows, self.seed = n_rows, block_rows, seed
+
+    @cached_property
+    def _blocks(self) -> LongArray:
+        whole = self.n_rows // self.block_rows
+        return np.append(np.random.default_rng(self.seed).permutation(whole), whole)
+
+    def pieces(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """Return runs of rows, first and one past the last, at positions ``begin`` to ``end``."""
+        if self.seed is None:
+            return [(begin, end)]
+        found: list[tuple[int, int]] = []
+        while begin < end:
+            block, within = divmod(begin, self.block_rows)
+            size = min(self.block_rows - within, end - begin)
+            first = int(self._blocks[block]) * self.block_rows + within
+            if found and found[-1][1] == first:
+                found[-1] = (found[-1][0], first + size)
+            else:
+                found.append((first, first + size))
+            begin += size
+        return found
+
+    def numbers(self) -> LongArray:
+        """Return the row at every position, (n_rows,)."""
+        return np.concatenate([np.arange(*piece) for piece in self.pieces(0, self.n_rows)])
 
 
 def open_parquet(path: Path) -> Any:

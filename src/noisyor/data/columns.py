@@ -1,21 +1,28 @@
-"""Choosing columns of `Observations`, and bringing a table into the columns of a model."""
+"""Columns of `Observations`: select them, align them with a model, find one-hot groups.
+
+A table of categories becomes binary by one column for each category. Whoever fills in such a table
+should know: exactly one column of such a group is on in every row.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 
-__all__ = ["align", "require", "select_columns", "suggest"]
+__all__ = ["OneHot", "align", "find_one_hot", "require", "select_columns", "suggest"]
 
 
 def select_columns(data: Observations, columns: npt.ArrayLike | range) -> Observations:
-    """Some columns, in the order given; rows keep their ids.
+    """Return some columns, in the order given; rows keep their ids.
 
     Examples
     --------
@@ -42,7 +49,7 @@ def align(
     shape: tuple[int, ...],
     where: object,
 ) -> tuple[Observations, int]:
-    """The columns of a model, found by name where both have names, otherwise by position.
+    """Bring data into the columns of a model, by name where both have names, else by position.
 
     Returns the rows in the model's columns, and how many columns of the data it does not have.
 
@@ -66,15 +73,15 @@ def align(
             )
         return data, 0
     require(data.column_names, names, where)
-    number_of = {name: k for k, name in enumerate(data.column_names)}
+    index_of = {name: k for k, name in enumerate(data.column_names)}
     extra = data.n_visible - len(names)
     if tuple(names) == data.column_names:
         return data, 0
-    return select_columns(data, [number_of[name] for name in names]), extra
+    return select_columns(data, [index_of[name] for name in names]), extra
 
 
 def require(there: Sequence[str], wanted: Sequence[str], where: object) -> None:
-    """Every wanted column is there, or an error that names the first that is not."""
+    """Check that every wanted column is there; the error names the first that is not."""
     known = set(there)
     absent = [name for name in wanted if name not in known]
     if absent:
@@ -85,7 +92,7 @@ def require(there: Sequence[str], wanted: Sequence[str], where: object) -> None:
 
 
 def suggest(name: str, names: Sequence[str]) -> str:
-    """``"; did you mean ...?"`` with the most similar names, or nothing."""
+    """Return ``"; did you mean ...?"`` with the most similar names, or an empty text."""
     folded: dict[str, str] = {}
     for known in names:
         folded.setdefault(known.casefold(), known)
@@ -95,3 +102,92 @@ def suggest(name: str, names: Sequence[str]) -> str:
     if not alike:
         return ""
     return f"; did you mean {' or '.join(repr(folded[one]) for one in alike)}?"
+
+
+# ---- one-hot groups
+
+_MAX_GROUP = 64
+"""Largest number of columns in a group."""
+
+_MAX_CELLS = 2**27
+"""Tables with more entries are not searched."""
+
+_MAX_LOG_CHANCE = -20.0
+"""A group counts if chance alone would make one with less than this log-probability."""
+
+
+class OneHot(NamedTuple):
+    """A group of columns of which exactly one is on, and the number of rows that show all of it.
+
+    Examples
+    --------
+    >>> from noisyor.data import OneHot
+    >>> OneHot(range(3, 6), 100).columns
+    range(3, 6)
+    """
+
+    columns: range
+    n_rows: int
+
+
+def find_one_hot(rows: Observations) -> tuple[OneHot, ...]:
+    """Find neighboring columns of which exactly one is on in every row, from left to right.
+
+    Rows with an unobserved entry in a group have at most one column on. Columns that would look
+    like a group by chance, such as one that is nearly always on beside one that never is, are left
+    out.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> colour = np.eye(3)[np.arange(60) % 3]
+    >>> X = np.hstack([np.random.default_rng(0).random((60, 2)) < 0.5, colour])
+    >>> nor.data.find_one_hot(nor.Observations.of(X))
+    (OneHot(columns=range(2, 5), n_rows=60),)
+    """
+    if rows.n_rows * rows.n_visible > _MAX_CELLS:
+        return ()
+    on, missing = rows.to_csr().tocsc(), rows.missing_csr().tocsc()
+    seen = rows.n_rows - np.diff(missing.indptr)
+    share = np.diff(on.indptr) / np.maximum(seen, 1)
+    found, first = [], 0
+    while first < rows.n_visible - 1:
+        group = _from(first, on, missing, share)
+        if group is None:
+            first += 1
+        else:
+            found.append(group)
+            first = group.columns.stop
+    return tuple(found)
+
+
+def _from(first: int, on: sp.csc_array, missing: sp.csc_array, share: FloatArray) -> OneHot | None:
+    """Return the group whose first column is given, if there is one."""
+    n_rows, n_columns = on.shape
+    count = np.zeros(n_rows, dtype=np.int64)
+    complete = np.ones(n_rows, dtype=np.bool_)
+    for last in range(first, min(first + _MAX_GROUP, n_columns)):
+        count[_rows_of(on, last)] += 1
+        if (count > 1).any():
+            return None
+        complete[_rows_of(missing, last)] = False
+        n_complete = int(complete.sum())
+        if last > first and n_complete and (count[complete] == 1).all():
+            chance = _exactly_one(share[first : last + 1])
+            if n_complete * np.log(chance) < _MAX_LOG_CHANCE:
+                return OneHot(range(first, last + 1), n_complete)
+    return None
+
+
+def _rows_of(matrix: sp.csc_array, column: int) -> LongArray:
+    """Return the rows with an entry in a column."""
+    found: LongArray = matrix.indices[matrix.indptr[column] : matrix.indptr[column + 1]]
+    return found
+
+
+def _exactly_one(share: FloatArray) -> float:
+    """Return the probability that exactly one of independent columns is on."""
+    none, one = 1.0, 0.0
+    for chance in share.tolist():
+        none, one = none * (1.0 - chance), one * (1.0 - chance) + none * chance
+    return min(max(one, 1e-300), 1.0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import reprlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,25 +16,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import FloatArray, IntArray, LongArray
-from noisyor._util.csr import Rows, first_occurrences
-from noisyor.data.checks import (
-    check_layout,
-    check_width,
-    checked_names,
-    checked_weights,
-    frozen,
-    row_numbers,
-)
+from noisyor._util.arrays import AnyArray, FloatArray, IntArray, LongArray
+from noisyor._util.csr import Rows, contains, first_occurrences, row_blocks
 from noisyor.data.readers import (
     BlockReader,
+    check_size,
+    check_width,
+    checked_names,
     mask_of,
     read,
     reader_for,
     reader_for_rows,
     rows_from_lists,
 )
-from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
+
+MAX_TOTAL_WEIGHT = 1e15
+"""Largest total weight: sums and squares of weights stay finite, and single rows still count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +75,13 @@ class Observations:
         put = object.__setattr__
         put(self, "n_visible", operator.index(self.n_visible))
         for name in ("ptr", "missing_ptr", "row_ids"):
-            put(self, name, frozen(getattr(self, name), np.int64, name))
+            put(self, name, _read_only(getattr(self, name), np.int64, name))
         for name in ("columns", "missing_columns"):
-            put(self, name, frozen(getattr(self, name), np.int32, name))
+            put(self, name, _read_only(getattr(self, name), np.int32, name))
         put(self, "shape", tuple(int(size) for size in self.shape) or (self.n_visible,))
         put(self, "column_names", checked_names(self.column_names, self.n_visible))
-        put(self, "weights", checked_weights(self.weights, len(self.row_ids)))
-        check_layout(self._ones, self._missing, self.row_ids, self.n_visible, self.shape)
+        put(self, "weights", _checked_weights(self.weights, len(self.row_ids)))
+        _check_layout(self._ones, self._missing, self.row_ids, self.n_visible, self.shape)
 
     # ---- constructors
 
@@ -136,7 +135,7 @@ class Observations:
         row_ids: npt.ArrayLike | None = None,
         column_names: Sequence[str] | None = None,
     ) -> Observations:
-        """Read lists of active columns.
+        """Build rows from lists of active columns.
 
         Parameters
         ----------
@@ -160,7 +159,7 @@ class Observations:
     def from_evidence(
         cls, n_visible: int, present: Iterable[int] = (), absent: Iterable[int] = ()
     ) -> Observations:
-        """One row of which only some columns are known; all others are unobserved.
+        """Build one row of which only some columns are known; all others are unobserved.
 
         Parameters
         ----------
@@ -181,7 +180,7 @@ class Observations:
     def concatenate(
         cls, parts: Sequence[Observations], row_ids: npt.ArrayLike | None = None
     ) -> Observations:
-        """Rows of several `Observations` one after another.
+        """Join the rows of several `Observations`, one after another.
 
         Parameters
         ----------
@@ -193,13 +192,13 @@ class Observations:
             raise InvalidDataError("no rows: there is nothing to concatenate")
         first = parts[0]
         names = next((part.column_names for part in parts if part.column_names is not None), None)
-        for number, part in enumerate(parts):
+        for index, part in enumerate(parts):
             if part.shape != first.shape:
                 raise InvalidDataError(
-                    f"part {number} has rows of shape {part.shape}, expected {first.shape}"
+                    f"part {index} has rows of shape {part.shape}, expected {first.shape}"
                 )
             if part.column_names not in (None, names):
-                raise InvalidDataError(f"part {number} has other column names than those before")
+                raise InvalidDataError(f"part {index} has other column names than those before")
         ones = Rows.joined([part._ones for part in parts])
         missing = Rows.joined([part._missing for part in parts])
         kept = np.concatenate([part.row_ids for part in parts])
@@ -228,12 +227,12 @@ class Observations:
 
     @property
     def row_weights(self) -> FloatArray:
-        """How many rows each one stands for, (n_rows,); ones if nothing else was said."""
+        """Weight of each row, (n_rows,); ones if the rows have no weights."""
         return np.ones(self.n_rows) if self.weights is None else self.weights
 
     @property
     def total_weight(self) -> float:
-        """Number of rows that the rows stand for."""
+        """Sum of the weights of the rows."""
         return float(self.n_rows) if self.weights is None else float(self.weights.sum())
 
     def __len__(self) -> int:
@@ -249,11 +248,11 @@ class Observations:
     # ---- selections of rows
 
     def take(self, rows: slice | npt.ArrayLike) -> Observations:
-        """Some of the rows, in the order given; they keep their ``row_ids``.
+        """Return some of the rows, in the order given; they keep their ``row_ids``.
 
         Parameters
         ----------
-        rows : slice, boolean mask (n_rows,) or row numbers (any length, repetitions allowed,
+        rows : slice, boolean mask (n_rows,) or row indices (any length, repetitions allowed,
             negative ones count from the end). A slice with step 1 copies nothing.
         """
         if isinstance(rows, slice) and rows.step in (None, 1):
@@ -263,7 +262,7 @@ class Observations:
             missing = Rows(self.missing_ptr[start : stop + 1], self.missing_columns)
             ids = self.row_ids[start:stop]
         else:
-            index = row_numbers(rows, self.n_rows)
+            index = _row_indices(rows, self.n_rows)
             ones, missing = self._ones.take(index), self._missing.take(index)
             ids = self.row_ids[index]
         if not len(ids):
@@ -298,44 +297,44 @@ class Observations:
         >>> rows.total_weight
         4.0
         """
-        return replace(self, weights=checked_weights(weights, self.n_rows))
+        return replace(self, weights=_checked_weights(weights, self.n_rows))
 
     def unique_rows(self) -> tuple[Observations, LongArray]:
         """Return every distinct row once, with the weights of its repetitions summed.
 
-        Rows are the same if their ones and their unobserved entries are. They stand in the order
-        of their first occurrence and keep its id. If no row is repeated, nothing is copied.
+        Rows are the same if their ones and their unobserved entries are. They come in the order of
+        their first occurrence and keep its id. If no row is repeated, nothing is copied.
 
         Returns
         -------
-        The distinct rows, and (n_rows,) the number of each row among them: if ``values`` were found
-        for the distinct rows, ``values[numbers]`` are those of all rows.
+        The distinct rows, and (n_rows,) the index of each row among them: if ``values`` belong to
+        the distinct rows, ``values[inverse]`` belong to all rows.
 
         >>> import noisyor as nor
         >>> rows = nor.Observations.from_indices([[1], [0, 1], [1]], 2)
-        >>> distinct, numbers = rows.unique_rows()
-        >>> distinct.n_rows, distinct.weights, numbers
+        >>> distinct, inverse = rows.unique_rows()
+        >>> distinct.n_rows, distinct.weights, inverse
         (2, array([2., 1.]), array([0, 1, 0]))
         """
-        first, numbers = first_occurrences(self._ones, self._missing)
+        first, inverse = first_occurrences(self._ones, self._missing)
         if len(first) == self.n_rows:
-            return self, numbers
-        weights = np.bincount(numbers, self.weights, len(first)).astype(np.float64)
-        return self.take(first).with_weights(weights), numbers
+            return self, inverse
+        weights = np.bincount(inverse, self.weights, len(first)).astype(np.float64)
+        return self.take(first).with_weights(weights), inverse
 
     def mean(self, values: npt.ArrayLike) -> float:
-        """Mean of ``values`` (n_rows,) over the rows, each counted by its weight."""
+        """Return the mean of ``values`` (n_rows,) over the rows, weighted by the weights of rows."""
         array = np.asarray(values, dtype=np.float64)
         if self.weights is None:
             return float(array.mean())
         return float(self.weights @ array / self.weights.sum())
 
     def shuffled(self, seed: int) -> Observations:
-        """All rows in a random order that depends on the seed only."""
+        """Return all rows in a random order that depends on the seed only."""
         return self.take(np.random.default_rng(seed).permutation(self.n_rows))
 
     def split(self, fraction: float, seed: int) -> tuple[Observations, Observations]:
-        """Two random parts: ``floor(fraction * n_rows)`` rows, for training, and the others.
+        """Split into two random parts, the first of ``floor(fraction * n_rows)`` rows.
 
         Parameters
         ----------
@@ -354,27 +353,27 @@ class Observations:
     # ---- other forms
 
     def to_csr(self) -> Any:
-        """The ones as SciPy ``csr_array``, uint8, (n_rows, n_visible); unobserved entries are 0."""
+        """Return the ones as ``csr_array``, uint8, (n_rows, n_visible); unobserved is 0."""
         return self._ones.to_csr(self.n_visible)
 
     def missing_csr(self) -> Any:
-        """A SciPy ``csr_array``, uint8, (n_rows, n_visible), that is 1 where unobserved."""
+        """Return a ``csr_array``, uint8, (n_rows, n_visible), that is 1 where unobserved."""
         return self._missing.to_csr(self.n_visible)
 
     def to_dense(self) -> npt.NDArray[np.float32]:
-        """The whole matrix (n_rows, n_visible), NaN where unobserved; meant for small data."""
+        """Return the dense matrix (n_rows, n_visible), NaN where unobserved, for small data."""
         dense = np.zeros(self.n_rows * self.n_visible, dtype=np.float32)
         dense[self._ones.keys(0, self.n_rows, self.n_visible)] = 1
         dense[self._missing.keys(0, self.n_rows, self.n_visible)] = np.nan
         return dense.reshape(self.n_rows, self.n_visible)
 
     def column_counts(self) -> LongArray:
-        """Number of rows in which each column is 1, shape (n_visible,)."""
+        """Return the number of rows in which each column is 1, (n_visible,)."""
         counts = np.bincount(self._ones.rebased().columns, minlength=self.n_visible)
         return counts.astype(np.int64, copy=False)
 
     def fingerprint(self) -> str:
-        """SHA-256 of the data: size, ones, unobserved entries and weights of the rows in order.
+        """Return the SHA-256 of the data: size, ones, unobserved entries and weights in order.
 
         Names, image shape and ``row_ids`` do not enter, nor does the form the data came in.
         """
@@ -405,3 +404,88 @@ class Observations:
     @property
     def _missing(self) -> Rows:
         return Rows(self.missing_ptr, self.missing_columns)
+
+
+# ---- checks
+
+
+def _row_indices(rows: slice | npt.ArrayLike, n_rows: int) -> LongArray:
+    """Return the indices of the rows that a slice, a mask or a list of indices selects."""
+    index = np.arange(n_rows)[rows] if isinstance(rows, slice) else np.asarray(rows)
+    if index.dtype == np.bool_ and index.shape == (n_rows,):
+        return np.flatnonzero(index)
+    if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
+        raise UnsupportedDataError(
+            f"rows are a slice, {n_rows} booleans or a list of integers, "
+            f"got {index.dtype} of shape {index.shape}"
+        )
+    outside = (index < -n_rows) | (index >= n_rows)
+    if outside.any():
+        raise InvalidDataError(f"row {index[outside][0]} does not exist, there are {n_rows} rows")
+    return index.astype(np.int64)
+
+
+def _checked_weights(weights: npt.ArrayLike | None, n_rows: int) -> FloatArray | None:
+    """Return weights (n_rows,) as a read-only array of positive numbers; None stays None."""
+    if weights is None:
+        return None
+    try:
+        array = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UnsupportedDataError(
+            f"weights must be {n_rows} positive numbers, got {reprlib.repr(weights)}"
+        ) from error
+    if array.shape != (n_rows,):
+        raise InvalidDataError(f"weights must have shape ({n_rows},), got {array.shape}")
+    bad = np.flatnonzero(~((array > 0) & (array <= MAX_TOTAL_WEIGHT)))
+    if bad.size:
+        raise InvalidDataError(
+            f"weights, row {bad[0]}: expected a positive number of at most "
+            f"{MAX_TOTAL_WEIGHT:g}, got {array[bad[0]]}"
+        )
+    if array.sum() > MAX_TOTAL_WEIGHT:
+        raise InvalidDataError(
+            f"the weights add up to {array.sum():g} rows, more than {MAX_TOTAL_WEIGHT:g}: "
+            "divide them by a constant"
+        )
+    array.flags.writeable = False
+    return array
+
+
+def _read_only(value: npt.ArrayLike, dtype: type, name: str) -> AnyArray:
+    """Return a list of integers as a read-only array of a type."""
+    array = np.asarray(value)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise UnsupportedDataError(
+            f"{name} must be a list of integers, got {array.dtype} of shape {array.shape}"
+        )
+    if array.dtype == dtype and not array.flags.writeable:
+        return array
+    result: AnyArray = array.astype(dtype)
+    if not np.array_equal(result, array):
+        raise InvalidDataError(f"{name} has entries too large for {np.dtype(dtype)}")
+    result.flags.writeable = False
+    return result
+
+
+def _check_layout(
+    ones: Rows, missing: Rows, row_ids: LongArray, n_visible: int, shape: tuple[int, ...]
+) -> None:
+    """Check that the arrays of rows fit together, and that no entry is both 1 and missing."""
+    check_size(ones.n_rows, n_visible)
+    for name, came, wanted in (
+        ("missing_ptr", len(missing.ptr), len(ones.ptr)),
+        ("row_ids", len(row_ids), ones.n_rows),
+        ("shape", int(np.prod(shape)), n_visible),
+    ):
+        if came != wanted:
+            raise InvalidDataError(f"{name} has {came} entries, expected {wanted}")
+    ones.check(n_visible, "row {}")
+    missing.check(n_visible, "missing, row {}")
+    n_missing = missing.ptr[-1] - missing.ptr[0]
+    for start, stop in row_blocks(ones.ptr + missing.ptr) if n_missing else ():
+        keys = ones.keys(start, stop, n_visible)
+        both = keys[contains(missing.keys(start, stop, n_visible), keys)]
+        if both.size:
+            row, column = divmod(int(both[0]), n_visible)
+            raise InvalidDataError(f"row {start + row}: column {column} is both 1 and missing")

@@ -9,6 +9,7 @@ with the size of the matrix.
 from __future__ import annotations
 
 import reprlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,12 +18,11 @@ import numpy as np
 from noisyor._util.arrays import AnyArray, LongArray
 from noisyor._util.csr import Rows, contains, pointers, row_blocks
 from noisyor._util.sparse import csr_of
-from noisyor.data.checks import check_size, checked_names
 from noisyor.errors import InvalidDataError, UnsupportedDataError
 
 
 class BlockReader(NamedTuple):
-    """Access to data in whatever form they came, not validated yet."""
+    """Access to data in any form, not validated yet."""
 
     n_visible: int
     work: LongArray
@@ -40,7 +40,7 @@ class BlockReader(NamedTuple):
         return len(self.work) - 1
 
     def with_missing(self, mask: Rows) -> BlockReader:
-        """The same data with more entries unobserved."""
+        """Return the same data with more entries unobserved."""
         return self._replace(masks=(*self.masks, mask))
 
 
@@ -107,7 +107,7 @@ def read(
 
 
 def reader_for(X: Any) -> BlockReader:
-    """Data in a NumPy array, a SciPy sparse matrix, a pandas frame, or what offers an array."""
+    """Return a reader of a NumPy array, SciPy matrix, pandas frame, or anything with an array."""
     if isinstance(X, np.ndarray):
         return _dense(X)
     from scipy import sparse
@@ -130,7 +130,7 @@ def reader_for(X: Any) -> BlockReader:
 
 
 def reader_for_rows(rows: Rows, n_visible: int, values: AnyArray | None = None) -> BlockReader:
-    """Entries that are stored row by row, with these values; all 1 if None."""
+    """Return a reader of entries stored row by row, with these values; all 1 if None."""
     stored = np.broadcast_to(np.True_, rows.columns.shape) if values is None else values
 
     def block(start: int, stop: int) -> tuple[LongArray, AnyArray]:
@@ -140,16 +140,16 @@ def reader_for_rows(rows: Rows, n_visible: int, values: AnyArray | None = None) 
 
 
 def rows_from_lists(lists: Iterable[Iterable[int]], n_visible: int, what: str) -> Rows:
-    """Lists of columns, each sorted and checked; ``what`` names row ``{}`` in errors."""
+    """Return lists of columns as rows, sorted and checked; ``what`` names row ``{}`` in errors."""
     arrays = []
-    for number, row in enumerate(lists):
+    for index, row in enumerate(lists):
         try:
             array = row if isinstance(row, np.ndarray) else np.asarray(list(row))
         except (TypeError, ValueError):
             array = np.asarray(row, dtype=np.object_)
         if array.size and (array.ndim != 1 or array.dtype.kind not in "iu"):
             raise UnsupportedDataError(
-                f"{what.format(number)}: expected a list of column indices (integers), "
+                f"{what.format(index)}: expected a list of column indices (integers), "
                 f"got {reprlib.repr(row)}"
             )
         arrays.append(np.sort(array.reshape(-1).astype(np.int64)))
@@ -160,7 +160,7 @@ def rows_from_lists(lists: Iterable[Iterable[int]], n_visible: int, what: str) -
 
 
 def mask_of(missing: Any, reader: BlockReader) -> Rows:
-    """The true entries of a boolean mask, dense or sparse, that has the shape of the data."""
+    """Return the true entries of a mask, dense or sparse, that has the shape of the data."""
     n_rows, n_visible = reader.n_rows, reader.n_visible
     array = missing if hasattr(missing, "tocsr") else np.asarray(missing)
     if array.dtype != np.bool_:
@@ -202,7 +202,7 @@ def _dense(X: AnyArray) -> BlockReader:
 
 
 def _array_of(X: Any) -> BlockReader:
-    """What offers an array, such as a frame of Polars, with the names of its columns."""
+    """Return a reader of anything with an array, such as a Polars frame, with column names."""
     array = np.asarray(X)
     if array.dtype == np.object_:  # Booleans or numbers with nulls between them
         array = _numbers(array)
@@ -214,7 +214,7 @@ def _array_of(X: Any) -> BlockReader:
 
 
 def _numbers(array: AnyArray) -> AnyArray:
-    """Booleans and numbers as floats, None as NaN."""
+    """Return Booleans and numbers as floats, None as NaN."""
     present = np.array([value is not None for value in array.flat]).reshape(array.shape)
     kinds = {type(value) for value in array[present]}
     other = [kind for kind in kinds if not issubclass(kind, bool | int | float | np.number)]
@@ -260,6 +260,33 @@ def _frame(X: Any) -> BlockReader:
 
 
 # ---- checks
+
+
+def checked_names(names: Sequence[str] | None, n_visible: int) -> tuple[str, ...] | None:
+    """Return the names of columns as a tuple: one for each column, all distinct."""
+    if names is None:
+        return None
+    result = tuple(str(name) for name in names)
+    if len(result) != n_visible:
+        raise InvalidDataError(f"column_names has {len(result)} entries, expected {n_visible}")
+    twice = [name for name, count in Counter(result).items() if count > 1]
+    if twice:
+        raise InvalidDataError(f"column names must be distinct, {twice[0]!r} occurs twice")
+    return result
+
+
+def check_size(n_rows: int, n_visible: int) -> None:
+    """Check that there is a row, and that 32-bit integers can index the columns."""
+    if n_rows < 1:
+        raise InvalidDataError("no rows: at least one observation is needed")
+    if not 1 <= n_visible <= np.iinfo(np.int32).max:
+        raise InvalidDataError(f"the number of columns must lie in 1..2147483647, got {n_visible}")
+
+
+def check_width(came: int, wanted: int | None) -> None:
+    """Check that the data are as wide as expected; None expects nothing."""
+    if wanted is not None and came != wanted:
+        raise InvalidDataError(f"the data have {came} columns, expected {wanted} (n_visible)")
 
 
 def _check_kind(dtype: Any, what: str) -> None:

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import COUNT_OR_AUTO, FLAG, check_choice, is_finite
+from noisyor.data.columns import find_one_hot
 from noisyor.data.observations import Observations
-from noisyor.data.one_hot import find_one_hot
 from noisyor.errors import InvalidSettingError
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.estimators.models import BooleanMatrixFactorization

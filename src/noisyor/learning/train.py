@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, Unpack
 
 from noisyor._util.progress import Job, TimeUpError, progress_bar
+from noisyor.data.chunks import BlockOrder
 from noisyor.data.observations import Observations
-from noisyor.data.order import BlockOrder
 from noisyor.engines.contract import Engine, EngineLike
 from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError

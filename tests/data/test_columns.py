@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noisyor.data.columns import find_one_hot
 from noisyor.data.observations import Observations
-from noisyor.data.one_hot import find_one_hot
 
 
 def columns_of(X) -> list[range]:
