@@ -29,7 +29,6 @@ __all__ = [
     "engine_with",
     "few",
     "force_option",
-    "json_file_option",
     "json_option",
     "model_argument",
     "number_ranges",
@@ -112,11 +111,6 @@ def out_option(
 def force_option(help: str = "Replace the file if it exists.") -> Decorator:
     """``--force``, see `check_output`."""
     return click.option("--force", is_flag=True, help=help)
-
-
-def json_file_option(help: str) -> Decorator:
-    """``--json FILE``: a record beside the other results; the command gets it as ``record``."""
-    return click.option("--json", "record", type=PATH, metavar="FILE", help=help)
 
 
 def steps_option(help: str, default: int | None = None) -> Decorator:

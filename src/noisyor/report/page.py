@@ -39,7 +39,7 @@ from noisyor.report.templating import (
     script_hash,
 )
 
-__all__ = ["GENERATOR", "Page", "model_page", "write_report"]
+__all__ = ["GENERATOR", "Page", "is_report", "model_page", "write_report"]
 
 GENERATOR = "noisyor report"
 """Mark by which earlier reports are recognized."""
@@ -109,7 +109,7 @@ def write_report(
     inputs = [Path(model_path), *([Path(data)] if isinstance(data, (str, Path)) else [])]
     if real_path(target) in [real_path(path) for path in inputs]:
         raise InvalidSettingError(f"{target} is an input and cannot be written as well")
-    check_target(target, (lambda _: True) if force else _is_page, "a report")
+    check_target(target, (lambda _: True) if force else is_report, "a report")
     check_folder(target.parent)
     model = read_model(Path(model_path))
     rows = None if data is None else rows_for(model, data, reading)
@@ -233,6 +233,7 @@ def model_page(
     return Page(html, summary)
 
 
-def _is_page(path: Path) -> bool:
+def is_report(path: Path) -> bool:
+    """Whether a file is a report that may be replaced."""
     with path.open("rb") as stream:
         return f'name="generator" content="{GENERATOR} '.encode() in stream.read(2000)

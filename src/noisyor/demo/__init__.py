@@ -1,1 +1,0 @@
-"""The demo: shapes found in generated images."""
