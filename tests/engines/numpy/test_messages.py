@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyor.engines.numpy.jensen import Factors
 from noisyor.engines.numpy.joint_max_product import to_or_inputs
-from noisyor.engines.numpy.segments import Segments
+from noisyor.engines.numpy.mean_field import Factors
+from noisyor.engines.numpy.rows import Segments
 
 
 def max_marginal(score, n, which):

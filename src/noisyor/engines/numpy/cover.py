@@ -1,14 +1,22 @@
-"""Boolean covers: switch the memberships of rows in factors on or off while that pays."""
+"""Boolean covers: memberships of rows in factors, and covers with few errors.
+
+`improve_cover` is equation T53 of docs/theory.md, entry by entry.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from noisyor._util.arrays import BinaryArray, FloatArray, IntArray, SingleArray
-from noisyor.engines.contract import CoverResult, Factors
+from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, IntArray, SingleArray
+from noisyor.engines.contract import CoverResult, Factors, ImprovedCover, ImproveOptions, NoiseKey
+from noisyor.engines.noise import KeyArray, combine, logistic, uniform
 
 _SWEEPS = 20
+_CLIMB = 30
+_DOUBLINGS = 4
+
 _ROUNDING = 1e-9
+"""A change must gain more than this, so that changes end."""
 
 
 def cover_memberships(
@@ -39,3 +47,112 @@ def cover_memberships(
         if changed == 0:
             break
     return CoverResult(states, counts, flips)
+
+
+def improve_cover(
+    ones: BoolArray,
+    observed: BoolArray,
+    weights: FloatArray,
+    states: BinaryArray,
+    factors: BinaryArray,
+    options: ImproveOptions,
+    key: NoiseKey,
+) -> ImprovedCover:
+    """Replace factors of a cover, some at a time, and keep what has no more errors."""
+    ones = ones & observed
+    gains = np.where(observed, np.where(ones, 1.0, -1.0), 0.0)
+    if len(weights):
+        gains *= weights[:, None]
+    kept, fewest = (states, factors), np.inf
+    step = stale = 0
+    while step <= options.steps and stale < options.patience and fewest > 0:
+        step_key = combine(combine(key.seed, key.step), step)
+        members, patterns = kept[0].astype(bool), kept[1].astype(bool)
+        n_sweeps = 0
+        if step:
+            n_sweeps = _below(step_key, 1, options.sweeps + 1)
+            for place, k in enumerate(_dropped(step_key, members, patterns)):
+                seed_key = combine(combine(step_key, 3), place)
+                members[:, k], patterns[k] = _new_factor(ones, gains, members, patterns, seed_key)
+        for sweep in range(n_sweeps + _CLIMB):
+            heat = options.temperature if sweep < n_sweeps else 0.0
+            sweep_key = combine(combine(step_key, 4), sweep)
+            flips = _sweep(gains, members, patterns, heat, combine(sweep_key, 0))
+            flips += _sweep(gains.T, patterns.T, members.T, heat, combine(sweep_key, 1))
+            if not flips and sweep >= n_sweeps:
+                break
+        covered = members @ patterns
+        errors = float(np.abs(gains[observed & (covered != ones)]).sum())
+        stale = 0 if errors < fewest - _ROUNDING else stale + 1
+        if errors <= fewest + _ROUNDING:
+            kept, fewest = (members.astype(np.uint8), patterns.astype(np.uint8)), errors
+        step += 1
+    return ImprovedCover(*kept, fewest, step - 1)
+
+
+def _below(key: KeyArray, number: int, count: int) -> int:
+    """Draw ``number`` of a key: one of 0, …, count - 1."""
+    return min(int(uniform(combine(key, number)) * count), count - 1)
+
+
+def _dropped(key: KeyArray, members: BoolArray, patterns: BoolArray) -> list[int]:
+    """Numbers of the factors that are replaced; they are emptied."""
+    order = list(range(len(patterns)))
+    count = min(1 + _below(key, 0, max(2, len(order) // 4)), len(order))
+    for place in range(count):
+        other = place + _below(combine(key, 2), place, len(order) - place)
+        order[place], order[other] = order[other], order[place]
+    members[:, order[:count]] = False
+    patterns[order[:count]] = False
+    return order[:count]
+
+
+def _new_factor(
+    ones: BoolArray, gains: FloatArray, members: BoolArray, patterns: BoolArray, key: KeyArray
+) -> tuple[BoolArray, BoolArray]:
+    """Rows and columns of a factor, the best of some that are seeded by ones that nothing covers.
+
+    A seed is the column of such a one alone, its row's ones that nothing covers, or those that a
+    second such row has as well.
+    """
+    free = ~(members @ patterns)
+    uncovered, gains = ones & free, np.where(free, gains, 0.0)
+    places = np.argwhere(uncovered)
+    best = np.zeros(len(ones), dtype=bool), np.zeros(ones.shape[1], dtype=bool)
+    best_gain = 0.0
+    for number in range(1 << _below(key, 0, _DOUBLINGS) if len(places) else 0):
+        seed = combine(key, 1 + number)
+        row, column = places[_below(seed, 0, len(places))]
+        kind = _below(seed, 1, 3)
+        pattern = uncovered[row] if kind else np.arange(ones.shape[1]) == column
+        if kind == 2:
+            beside = np.flatnonzero(uncovered[:, column])
+            pattern = pattern & uncovered[beside[_below(seed, 2, len(beside))]]
+        rows = gains @ pattern > _ROUNDING
+        for _ in range(_below(seed, 3, 3)):
+            pattern = rows @ gains > _ROUNDING
+            rows = gains @ pattern > _ROUNDING
+        gain = float(gains[np.ix_(rows, pattern)].sum())
+        if gain > best_gain + _ROUNDING:
+            best, best_gain = (rows, pattern), gain
+    return best
+
+
+def _sweep(
+    gains: FloatArray, bits: BoolArray, patterns: BoolArray, temperature: float, key: KeyArray
+) -> int:
+    """Draw ``bits`` (lines, factors), in place, given the others; returns how many changed.
+
+    Lines do not influence each other, so a factor is drawn for all of them at once.
+    """
+    changed = 0
+    keys = combine(key, np.arange(len(bits)))
+    for k, pattern in enumerate(patterns):
+        others = np.delete(bits, k, axis=1) @ np.delete(patterns, k, axis=0)
+        gain = np.where(others, 0.0, gains) @ pattern
+        if temperature > 0:
+            gain = gain + temperature * logistic(combine(keys, k))
+        on = gain > _ROUNDING
+        changed += int((on != bits[:, k]).sum())
+        bits[:, k] = on
+    return changed

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.engines.contract import JointOptions, JointResult, JointUnaries
 from noisyor.engines.numpy.max_product import or_messages
-from noisyor.engines.numpy.segments import Segments, sums_at
+from noisyor.engines.numpy.rows import Segments, sums_at
 
 Progress = Callable[[int], object] | None
 

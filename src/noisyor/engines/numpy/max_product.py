@@ -31,8 +31,7 @@ from noisyor.engines.contract import (
     NoiseKey,
 )
 from noisyor.engines.noise import combine, logistic
-from noisyor.engines.numpy.rows import Prepared, Row, rows_of, taking_part
-from noisyor.engines.numpy.segments import Segments, sums_at
+from noisyor.engines.numpy.rows import Prepared, Row, Segments, rows_of, sums_at, taking_part
 
 _LOWEST = -1e6
 """Messages of an OR that is off are minus infinity; this keeps them out of averages."""
