@@ -63,13 +63,6 @@ class TestSizes:
         with pytest.raises(InvalidDataError, match=r"a\.csv, line 2: a quoted field goes on"):
             read_table(path)
 
-    def test_a_document_without_end(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("noisyor.tables.documents.LONGEST_DOCUMENT", 10_000)
-        path = tmp_path / "a.txt"
-        path.write_text("few words\n" + "word " * 2001)
-        with pytest.raises(InvalidDataError, match="document 2 has more than 10,000 char"):
-            read_table(path)
-
     def test_gaps_of_json(self, tmp_path):
         path = tmp_path / "a.jsonl"
         lines = [json.dumps({"zero": 0, f"k{k}": 1}) for k in range(5000)]

@@ -1,1 +1,1 @@
-"""Small helpers without knowledge of the domain: files, progress, validation, sparse rows."""
+"""Helpers without knowledge of the domain: files, progress, validation, sparse rows."""

@@ -1,4 +1,4 @@
-"""Writing files so that a stop at any moment leaves the old content or the new, never half."""
+"""Replace files in one step: a stop at any moment leaves the old content or the new one."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Replace a file in one step: what is written goes beside it, to disk, and gets its name.
+    """Open a stream whose content replaces a file in one step at the end.
 
-    The stream may also be read. The folder must exist. On failure the old file stays and no
-    temporary file remains. A process that is killed leaves one behind; the next that writes the
-    same file removes it.
+    The content is written to a temporary file beside the target, flushed to disk, and renamed. The
+    stream may also be read. The folder must exist. On failure the old file stays and no temporary
+    file remains. A killed process leaves one behind, which the next writer of the file removes.
     """
     target = Path(path)
     _remove_leftovers(target)
@@ -50,7 +50,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _open_part(target: Path) -> tuple[int, str]:
-    """A new file beside the target, locked as long as it is open."""
+    """Create a temporary file beside the target, locked as long as it is open."""
     while True:
         handle, temporary = tempfile.mkstemp(_ENDING, _prefix(target), target.parent)
         if take(handle) is not False and os.path.exists(temporary):
@@ -60,7 +60,7 @@ def _open_part(target: Path) -> tuple[int, str]:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove what writers of the same file left when they were killed, never a living one's."""
+    """Remove temporary files of killed writers of the same file, never those of a living one."""
     if sys.platform == "win32":  # pragma: no cover
         return
     form = re.compile(f"{re.escape(_prefix(target))}[a-z0-9_]{{8}}{re.escape(_ENDING)}")
@@ -76,12 +76,12 @@ def _remove_leftovers(target: Path) -> None:
 
 
 def _prefix(target: Path) -> str:
-    """How names of temporary files begin; a hash, because the name itself may be of full length."""
+    """Return the prefix of temporary files: a hash, since the name may have full length."""
     return f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}."
 
 
 def _mode(target: Path) -> int:
-    """Permissions of the file that is replaced, or those that a new file would get."""
+    """Return the permissions of the file to replace, or those that a new file would get."""
     if target.exists():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)

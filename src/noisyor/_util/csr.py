@@ -1,7 +1,7 @@
-"""Ragged rows: the columns of each row one after another, with pointers to where a row begins.
+"""Ragged rows: the columns of all rows in one array, with pointers to where each row begins.
 
 Networks keep the parents of their nodes in this layout, observations their ones and their
-unobserved entries.
+unobserved entries. Unlike a SciPy matrix, a slice of rows shares the columns with the whole.
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ class Rows(NamedTuple):
 
     @staticmethod
     def from_keys(keys: LongArray, n_rows: int, n_visible: int) -> Rows:
-        """The inverse of `keys`; they must be ascending and distinct."""
+        """Build rows from `keys`, which must be ascending and distinct."""
         ptr = np.searchsorted(keys, np.arange(n_rows + 1, dtype=np.int64) * n_visible)
         return Rows(ptr.astype(np.int64, copy=False), (keys % n_visible).astype(np.int32))
 
     @staticmethod
     def joined(parts: Sequence[Rows]) -> Rows:
-        """One part after another, in new arrays that are read-only and so need no copy to keep."""
+        """Join parts one after another, in new read-only arrays."""
         ptr = pointers(np.concatenate([np.diff(part.ptr) for part in parts]))
         columns = np.concatenate([part.rebased().columns for part in parts])
         ptr.flags.writeable = columns.flags.writeable = False
         return Rows(ptr, columns)
 
     def keys(self, start: int, stop: int, n_visible: int) -> LongArray:
-        """``(row - start) * n_visible + column`` of the entries of rows start to stop."""
+        """Return ``(row - start) * n_visible + column`` of the entries of rows start to stop."""
         ptr = self.ptr[start : stop + 1]
         first = np.arange(stop - start, dtype=np.int64) * n_visible
         return np.repeat(first, np.diff(ptr)) + self.columns[ptr[0] : ptr[-1]]
 
     def rebased(self) -> Rows:
-        """The same rows with pointers from 0 and no columns but their own."""
+        """Return the same rows with pointers from 0 and no columns but their own."""
         return Rows(self.ptr - self.ptr[0], self.columns[self.ptr[0] : self.ptr[-1]])
 
     def take(self, index: LongArray) -> Rows:
-        """The rows with these numbers, in new arrays."""
+        """Return the rows with these indices, in new arrays."""
         start = self.ptr[:-1][index]
         lengths = self.ptr[1:][index] - start
         ptr = pointers(lengths)
         return Rows(ptr, self.columns[np.repeat(start - ptr[:-1], lengths) + np.arange(ptr[-1])])
 
     def to_csr(self, n_visible: int) -> Any:
-        """A SciPy ``csr_array``, uint8, (n_rows, n_visible), that is 1 at the entries."""
+        """Return a SciPy ``csr_array``, uint8, (n_rows, n_visible), that is 1 at the entries."""
         from scipy import sparse
 
         ptr, columns = self.rebased()
@@ -123,12 +123,12 @@ def _as_bytes(rows: Rows) -> Iterator[bytes]:
 
 
 def pointers(lengths: npt.ArrayLike) -> LongArray:
-    """Where each row begins, and the last one ends, when rows of these lengths are joined."""
+    """Return where each row begins, and the last one ends, for rows of these lengths."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 
 def row_blocks(ptr: LongArray) -> Iterator[tuple[int, int]]:
-    """Ranges of rows with at most ``BLOCK`` entries, or of one row."""
+    """Iterate over ranges of rows with at most ``BLOCK`` entries, or of one row."""
     start = 0
     while start < len(ptr) - 1:
         stop = int(np.searchsorted(ptr, ptr[start] + BLOCK, side="right")) - 1
@@ -138,9 +138,9 @@ def row_blocks(ptr: LongArray) -> Iterator[tuple[int, int]]:
 
 
 def contains(ascending: LongArray, keys: LongArray) -> BoolArray:
-    """Which of the keys occur in an ascending array."""
+    """Tell which of the keys occur in an ascending array."""
     if not ascending.size:
         return np.zeros(len(keys), dtype=np.bool_)
-    place = np.searchsorted(ascending, keys)
-    found: BoolArray = ascending[np.minimum(place, len(ascending) - 1)] == keys
+    index = np.searchsorted(ascending, keys)
+    found: BoolArray = ascending[np.minimum(index, len(ascending) - 1)] == keys
     return found

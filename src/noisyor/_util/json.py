@@ -12,7 +12,7 @@ __all__ = ["plain", "to_json"]
 
 
 def plain(value: Any) -> Any:
-    """The value as dicts with text keys, lists, text, numbers, booleans and None.
+    """Return a value as dicts with text keys, lists, text, numbers, Booleans and None.
 
     NumPy scalars and arrays become numbers and lists. NaN and infinity, which JSON does not have,
     become None.
@@ -37,5 +37,5 @@ def plain(value: Any) -> Any:
 
 
 def to_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
-    """JSON text of `plain`, without an end of line."""
+    """Return the JSON text of `plain`, without an end of line."""
     return json.dumps(plain(value), indent=indent, ensure_ascii=ascii_only, allow_nan=False)

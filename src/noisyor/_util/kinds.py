@@ -1,4 +1,4 @@
-"""What a model is: the word that files, labels and reports share."""
+"""The kind of a model, as files, labels and reports name it."""
 
 from typing import Literal
 

@@ -1,7 +1,7 @@
-"""Locks of the operating system on files: they end with the process that holds them.
+"""Locks of the operating system on files, which end with the process that holds them.
 
-A process that was killed leaves the file of its lock behind but not the lock, so nothing has to be
-guessed from process numbers, which differ between containers and are used again.
+A killed process leaves its lock file behind but not the lock. Nothing has to be guessed from
+process ids, which differ between containers and are used again.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _LARGEST_NOTE = 10_000
 
 
 def take(handle: int) -> bool | None:
-    """Lock an open file without waiting; None if its file system has no locks.
+    """Lock an open file without waiting, and tell whether it worked.
 
-    The lock ends when the file is closed, at the latest with the process.
+    None says that the file system has no locks. The lock ends when the file is closed, at latest
+    with the process.
     """
     try:
         if sys.platform == "win32":  # pragma: no cover
@@ -48,16 +49,16 @@ def take(handle: int) -> bool | None:
 
 @contextmanager
 def locked(target: Path, doing: str) -> Iterator[None]:
-    """Be the only process that works on a file or folder, which need not exist yet.
+    """Hold a lock on a file or folder, which need not exist yet, for the time of the context.
 
-    The lock is a hidden file beside a file, or inside a folder. It notes who holds it and is
-    removed at the end; one that a dead process left is taken over. Where the file system has no
-    locks there is none.
+    The lock is a hidden file beside a file, or inside a folder. It names its holder and is removed
+    at the end; the lock file of a dead process is taken over. On a file system without locks the
+    context does nothing.
 
     Parameters
     ----------
-    target : what is worked on.
-    doing : what the process does, for the message that another one gets.
+    target : the file or folder.
+    doing : what the process does, for the message to others.
 
     Raises
     ------
@@ -84,7 +85,7 @@ def locked(target: Path, doing: str) -> Iterator[None]:
 
 
 def _hold(path: Path, target: Path) -> int:
-    """An open and locked file that is the one at the path now."""
+    """Return the handle of the file at the path, open and locked."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:

@@ -1,4 +1,4 @@
-"""Stable functions in plain NumPy, kept apart from the compiled ones: an oracle needs its own."""
+"""Numerically stable functions in plain NumPy, independent of the compiled ones that they test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from noisyor._util.arrays import FloatArray
 
 
 def log_one_minus_exp(b: npt.ArrayLike) -> FloatArray:
-    """``f(b) = log(1 - exp(-b))`` for ``b >= 0`` of any shape; minus infinity at zero."""
+    """Return ``f(b) = log(1 - exp(-b))`` for ``b >= 0`` of any shape; minus infinity at zero."""
     value = np.asarray(b, dtype=np.float64)
     small = np.minimum(value, np.log(2))
     large = np.maximum(value, np.log(2))
@@ -19,12 +19,12 @@ def log_one_minus_exp(b: npt.ArrayLike) -> FloatArray:
 
 
 def log_expm1(b: npt.ArrayLike) -> FloatArray:
-    """``b + f(b) = log(exp(b) - 1)``: log-odds of a node whose total parameter is b, any shape."""
+    """Return ``b + f(b) = log(exp(b) - 1)``: log-odds of a node with total parameter b."""
     return np.asarray(b, dtype=np.float64) + log_one_minus_exp(b)
 
 
 def logistic_function(log_odds: npt.ArrayLike) -> FloatArray:
-    """Probability ``1 / (1 + exp(-a))`` of log-odds of any shape, without overflow."""
+    """Return the probability ``1 / (1 + exp(-a))`` of log-odds of any shape, without overflow."""
     a = np.asarray(log_odds, dtype=np.float64)
     rest = np.exp(-np.abs(a))
     return np.where(a < 0, rest / (1.0 + rest), 1.0 / (1.0 + rest))
@@ -49,6 +49,6 @@ def standard_error_of_mean(values: FloatArray, weights: FloatArray | None = None
 
 
 def entropy_bits(probability: FloatArray) -> FloatArray:
-    """Entropy of yes or no, in bits."""
+    """Return the entropy of Bernoulli variables in bits."""
     inside = np.clip(probability, 1e-12, 1.0 - 1e-12)
     return np.asarray(-inside * np.log2(inside) - (1.0 - inside) * np.log2(1.0 - inside))

@@ -1,8 +1,8 @@
-"""One way to show progress and to stop in time, safe where processes are forked.
+"""Progress bars and time limits, safe where processes are forked.
 
-A function that works for long takes ``progress``: True or False, None for where somebody looks on,
-or a `Job`. A job is work in several phases: it has one bar, which says which phase this is, and
-perhaps a limit of time.
+A long-running function takes ``progress``: True, False, None (shown on a terminal or in a notebook)
+or a `Job`. A job is work in several phases with one bar, which names the phase, and perhaps a time
+limit.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from typing import Any, Self
 __all__ = ["Job", "Progress", "TimeUpError", "progress_bar"]
 
 SECONDS_BETWEEN_LINES = 10.0
-"""Where there is no terminal, a line is printed so often."""
+"""Where there is no terminal, a line is printed this often."""
 
 
 class TimeUpError(Exception):
-    """The time of a job is over; whoever has a result by then catches this and returns it."""
+    """The time limit of a job has passed; a caller that has a result by then returns it."""
 
 
 class Job:
-    """Work in phases, with one bar for all of them and perhaps a limit of time.
+    """Work in phases, with one bar for all of them and perhaps a time limit.
 
     Parameters
     ----------
-    phases : descriptions of the bars that are expected, in order. A bar that is opened while
-        another is open is not shown: it only looks at the clock.
+    phases : descriptions of the expected bars, in order. A bar that is opened while another is open
+        is not shown; it only checks the time limit.
     show : True, False, or None for a terminal or notebook only.
-    time_limit : seconds from now; None for as many as it takes.
+    time_limit : seconds from now; None for no limit.
 
     >>> job = Job(["search", "train"], show=False, time_limit=60.0)
     >>> with progress_bar(3, "train", "steps", job) as bar:
@@ -52,7 +52,7 @@ class Job:
         self._deadline = float("inf") if time_limit is None else self._began + time_limit
 
     def expect(self, phases: Sequence[str]) -> None:
-        """These are the phases still to come: what was found tells what else is to be done.
+        """Replace the phases still to come, once results show what is left to do.
 
         >>> job = Job(["look", "search", "train"], show=False)
         >>> with progress_bar(1, "look", "starts", job):
@@ -65,27 +65,27 @@ class Job:
 
     @classmethod
     def of(cls, progress: Progress, phases: Sequence[str], time_limit: float | None = None) -> Job:
-        """The job that ``progress`` is, or a new one."""
+        """Return ``progress`` if it is a job, else a new job."""
         return progress if isinstance(progress, Job) else cls(phases, progress, time_limit)
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a limit of time."""
+        """Whether there is a time limit."""
         return self._limit is not None
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over."""
+        """Whether the time limit has passed."""
         return time.monotonic() > self._deadline
 
     def check(self) -> None:
-        """Raise `TimeUpError` if the time is over."""
+        """Raise `TimeUpError` if the time limit has passed."""
         if self.is_over:
             raise TimeUpError
 
     @contextmanager
     def until(self, share: float) -> Iterator[None]:
-        """A context in which only a share of the time may have gone, so that some is left."""
+        """Lower the time limit to a share of it inside the context, so that some time is left."""
         before = self._deadline
         if self._limit is not None:
             self._deadline = min(before, self._began + share * self._limit)
@@ -96,7 +96,7 @@ class Job:
 
     @contextmanager
     def phase(self, total: int | None, description: str, unit: str) -> Iterator[Any]:
-        """The bar of the next phase; see `progress_bar`."""
+        """Open the bar of the next phase; see `progress_bar`."""
         if self._open:
             yield _Clock(self, _NoBar())
             return
@@ -113,7 +113,7 @@ class Job:
             self._open = False
 
     def note(self, text: str) -> None:
-        """Show a line beside the bar, where anything is shown."""
+        """Print a line above the bar, where progress is shown."""
         if _is_shown(self._show):
             from tqdm import tqdm
 
@@ -143,27 +143,27 @@ def _bar(
 ) -> Any:
     if not _is_shown(show):
         return _NoBar()
-    if not _is_looked_at():
+    if not _is_interactive():
         return _Lines(total, description, unit)
     return _shown(total, description, unit, delay)
 
 
 def _is_shown(show: bool | None) -> bool:
-    return _is_looked_at() if show is None else show
+    return _is_interactive() if show is None else show
 
 
-def _is_looked_at() -> bool:
+def _is_interactive() -> bool:
     return _is_notebook() or (bool(sys.stderr) and sys.stderr.isatty())
 
 
 def _is_notebook() -> bool:
-    """Whether this is a kernel of Jupyter, whose stderr is no terminal although somebody looks."""
+    """Tell whether this is a Jupyter kernel, whose stderr is not a terminal."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell is not None and "IPKernelApp" in getattr(shell, "config", {})
 
 
 class _NoBar:
-    """What a progress bar is asked for, without any effect."""
+    """A progress bar that shows nothing."""
 
     disable = True
     initial = 0
@@ -190,22 +190,22 @@ class _NoBar:
 
 
 class _Lines(_NoBar):
-    """A line every ten seconds, for a log."""
+    """A progress bar that prints a line every ten seconds, for a log."""
 
     disable = False
 
     def __init__(self, total: int | None, description: str, unit: str) -> None:
         self._total, self._description, self._unit = total, description, unit
-        self._began = self._told = time.monotonic()
+        self._began = self._printed = time.monotonic()
         self._done, self._postfix = 0.0, ""
 
     def update(self, n: float = 1) -> None:
-        """Count, and print a line if it is time for one."""
+        """Count, and print a line every ten seconds."""
         self._done += n
         now = time.monotonic()
-        if now - self._told < SECONDS_BETWEEN_LINES:
+        if now - self._printed < SECONDS_BETWEEN_LINES:
             return
-        self._told = now
+        self._printed = now
         spent = now - self._began
         line = f"{self._description}: {self._done:,.0f}"
         if self._total is not None:
@@ -228,13 +228,13 @@ class _Lines(_NoBar):
 
 
 class _Clock:
-    """A bar that looks at the clock of its job when it moves."""
+    """A bar that checks the time limit of its job when it moves."""
 
     def __init__(self, job: Job, bar: Any) -> None:
         self._job, self._bar = job, bar
 
     def update(self, n: float = 1) -> None:
-        """Move on; `TimeUpError` if the time is over."""
+        """Move on; raise `TimeUpError` if the time limit has passed."""
         self._bar.update(n)
         self._job.check()
 
@@ -243,7 +243,7 @@ class _Clock:
 
 
 def _shown(total: int | None, description: str, unit: str, delay: float) -> Any:
-    """A tqdm with a lock of this process alone and without its monitoring thread."""
+    """Return a tqdm bar with a lock of this process alone and without its monitoring thread."""
     options: dict[str, Any] = {"total": total, "desc": description, "unit": f" {unit}"}
     options |= {"leave": False, "delay": delay}
     if _is_notebook() and find_spec("ipywidgets") is not None:  # without widgets, text will do

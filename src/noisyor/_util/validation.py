@@ -1,4 +1,4 @@
-"""Checks of settings: one wording for what was expected and what came."""
+"""Check settings, with one wording for what was expected and what was given."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LARGEST_COUNT = 2**31 - 1
 
 
 class Rule(NamedTuple):
-    """What a setting must be: ``valid`` decides, ``expected`` says it in words."""
+    """A rule for a setting: ``valid`` decides, ``expected`` says it in words."""
 
     valid: Callable[[Any], bool]
     expected: str
@@ -53,7 +53,7 @@ class Rule(NamedTuple):
 
 
 def is_finite(value: object) -> bool:
-    """Whether a setting is a number that is finite as a float."""
+    """Tell whether a setting is a number that is finite as a float."""
     if not isinstance(value, int | float | np.integer | np.floating):
         return False
     try:
@@ -63,12 +63,12 @@ def is_finite(value: object) -> bool:
 
 
 def is_whole(value: object) -> bool:
-    """Whether a setting is a whole number; True and False are not."""
+    """Tell whether a setting is a whole number; True and False are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def count(least: int = 1) -> Rule:
-    """The rule that a setting is a whole number from ``least`` on."""
+    """Return the rule that a setting is a whole number of at least ``least``."""
     return Rule(
         lambda value: is_whole(value) and least <= value <= _LARGEST_COUNT,
         f"{least}, {least + 1}, …",
@@ -96,42 +96,42 @@ TEXT = Rule(lambda value: isinstance(value, str), "a text")
 
 
 def choice(*allowed: str) -> Rule:
-    """The rule that a setting is one of a few words."""
+    """Return the rule that a setting is one of a few words."""
     words = ", ".join(repr(word) for word in allowed[:-1])
     listed = f"{words} or {allowed[-1]!r}" if words else repr(allowed[-1])
     return Rule(lambda value: isinstance(value, str) and value in allowed, listed)
 
 
 def or_none(rule: Rule) -> Rule:
-    """The rule that a setting is None, or as another rule says."""
+    """Return the rule that a setting is None, or as another rule says."""
     return Rule(lambda value: value is None or rule.valid(value), f"{rule.expected} or None")
 
 
 def check_settings(instance: object, rules: Mapping[str, Rule]) -> None:
-    """Check attributes of an object, each by its rule; the first that fails is named."""
+    """Check attributes of an object, each by its rule; the error names the first that fails."""
     for name, rule in rules.items():
         rule.check(name, getattr(instance, name))
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
-    """A whole number that is at least ``least``, as a plain integer."""
+    """Return a whole number of at least ``least`` as a plain integer."""
     count(least).check(name, value)
     return int(value)
 
 
 def check_positive(name: str, value: Any) -> float:
-    """A finite number above 0, as a plain float."""
+    """Return a finite number above 0 as a plain float."""
     POSITIVE.check(name, value)
     return float(value)
 
 
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """One of a few words."""
+    """Return one of a few words."""
     choice(*allowed).check(name, value)
     return str(value)
 
 
 def check_seed(seed: Any) -> int:
-    """A seed as a plain integer of 0 .. 2**63 - 1."""
+    """Return a seed, 0 .. 2**63 - 1, as a plain integer."""
     _SEED.check("seed", seed)
     return int(seed)

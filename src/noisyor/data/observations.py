@@ -323,7 +323,7 @@ class Observations:
         return self.take(first).with_weights(weights), inverse
 
     def mean(self, values: npt.ArrayLike) -> float:
-        """Return the mean of ``values`` (n_rows,) over the rows, weighted by the weights of rows."""
+        """Return the mean of ``values`` (n_rows,), weighted by the weights of the rows."""
         array = np.asarray(values, dtype=np.float64)
         if self.weights is None:
             return float(array.mean())

@@ -38,9 +38,6 @@ TITLE_FIELD = "title"
 
 DEFAULT_VOCABULARY = 1000
 
-LONGEST_DOCUMENT = 16 * 2**20
-"""Characters. The list of words of a longer text would take a gigabyte."""
-
 _RESERVED = (PADDING, UNKNOWN)
 # Contractions without their apostrophes are in no list of stop words.
 _CONTRACTIONS = (
@@ -160,13 +157,8 @@ def read_texts(path: Path, options: ReadOptions) -> Texts:
         return
     for file in sorted(path.rglob("*")):
         if file.is_file() and uncompressed_name(file).endswith(FORMATS["folder"].members):
-            lines, length = [], 0
-            for _, line in file_lines(file, options):
-                lines.append(line)
-                length += len(line)
-                if length > LONGEST_DOCUMENT:  # refused later, with the name of the file
-                    break
-            yield file.relative_to(path).as_posix(), "".join(lines)
+            text = "".join(line for _, line in file_lines(file, options))
+            yield file.relative_to(path).as_posix(), text
 
 
 def rows_of_texts(
@@ -187,13 +179,8 @@ def rows_of_texts(
     names: list[str | None] = []
 
     def contents() -> Iterator[str]:
-        for number, (name, text) in enumerate(texts, 1):
+        for name, text in texts:
             names.append(name)
-            if len(text) > LONGEST_DOCUMENT:
-                raise InvalidDataError(
-                    f"{where}: document {number if name is None else name} has more than "
-                    f"{LONGEST_DOCUMENT:,} characters; split it"
-                )
             yield text
 
     try:

@@ -48,66 +48,72 @@ class Format:
         return found
 
 
-_DELIMITED = "noisyor.tables.delimited"
-_DOCUMENTS = "noisyor.tables.documents"
-_JSON = "noisyor.tables.jsonl"
-_ARRAYS = "noisyor.tables.arrays"
-
 FORMATS: dict[str, Format] = {
     "csv": Format(
         "0/1 columns separated by commas, semicolons or bars",
-        f"{_DELIMITED}:read",
+        "noisyor.tables.delimited:read",
         (".csv",),
-        texts=f"{_DELIMITED}:read_texts",
+        texts="noisyor.tables.delimited:read_texts",
     ),
     "tsv": Format(
         "0/1 columns separated by tabs",
-        f"{_DELIMITED}:read",
+        "noisyor.tables.delimited:read",
         (".tsv", ".tab"),
-        texts=f"{_DELIMITED}:read_texts",
+        texts="noisyor.tables.delimited:read_texts",
     ),
     "baskets": Format(
         "a line per row that lists its items",
-        f"{_DELIMITED}:read_baskets",
+        "noisyor.tables.delimited:read_baskets",
         (".basket", ".baskets"),
     ),
     "pairs": Format(
-        "a line per row and item, such as user,item", f"{_DELIMITED}:read_pairs", (".pairs",)
+        "a line per row and item, such as user,item",
+        "noisyor.tables.delimited:read_pairs",
+        (".pairs",),
     ),
     "jsonl": Format(
         "a JSON object or list per line",
-        f"{_JSON}:read",
+        "noisyor.tables.jsonl:read",
         (".jsonl", ".ndjson", ".json"),
-        texts=f"{_JSON}:read_texts",
+        texts="noisyor.tables.jsonl:read_texts",
     ),
     "parquet": Format(
-        "0/1 columns in a Parquet file", f"{_ARRAYS}:read_parquet", (".parquet", ".pq"), (b"PAR1",)
+        "0/1 columns in a Parquet file",
+        "noisyor.tables.arrays:read_parquet",
+        (".parquet", ".pq"),
+        (b"PAR1",),
     ),
     "npy": Format(
-        "a NumPy matrix or stack of images", f"{_ARRAYS}:read_npy", (".npy",), (b"\x93NUMPY",)
+        "a NumPy matrix or stack of images",
+        "noisyor.tables.arrays:read_npy",
+        (".npy",),
+        (b"\x93NUMPY",),
     ),
     "npz": Format(
-        "NumPy arrays, or a SciPy sparse matrix", f"{_ARRAYS}:read_npz", (".npz",), (b"PK\x03\x04",)
+        "NumPy arrays, or a SciPy sparse matrix",
+        "noisyor.tables.arrays:read_npz",
+        (".npz",),
+        (b"PK\x03\x04",),
     ),
     "mat": Format(
         "a MATLAB file, version 5 to 7",
-        f"{_ARRAYS}:read_matlab",
+        "noisyor.tables.arrays:read_matlab",
         (".mat",),
         (b"MATLAB ", b"\x89HDF"),
     ),
     "text": Format(
         "a document per line",
-        f"{_DOCUMENTS}:read",
+        "noisyor.tables.documents:read",
         (".txt", ".text"),
-        texts=f"{_DOCUMENTS}:read_texts",
+        texts="noisyor.tables.documents:read_texts",
     ),
     "images": Format(
-        "a folder of .png files of one size", f"{_ARRAYS}:read_images", members=".png"
+        "a folder of .png files of one size", "noisyor.tables.arrays:read_images", members=".png"
     ),
     "folder": Format(
         "a folder of .txt files, a document each",
-        f"{_DOCUMENTS}:read",
-        texts=f"{_DOCUMENTS}:read_texts",
+        "noisyor.tables.documents:read",
+        texts="noisyor.tables.documents:read_texts",
         members=".txt",
     ),
 }

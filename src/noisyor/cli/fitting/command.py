@@ -285,6 +285,8 @@ def _run(
     try:
         began = time.monotonic()
         table = read_rows(plan)
+        for note in () if quiet else table.notes:
+            click.echo(f"note: {note}", err=True)
         if looked_at:
             size = f"{table.observations.n_rows:,} rows of {table.observations.n_visible:,} columns"
             click.echo(f"learning from {size} ...", err=True)
