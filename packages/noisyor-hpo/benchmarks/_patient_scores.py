@@ -12,7 +12,7 @@ import numpy as np
 from _patients import Case, Scorer, Study, capped, study
 
 import noisyor_hpo
-from noisyor.data.observations import Observations
+from noisyor import Observations
 from noisyor_hpo.annotations import Annotations
 from noisyor_hpo.ontology import Ontology, read_ontology
 from noisyor_hpo.qmr import naive_bayes

@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisyor._util.csr import pointers
-from noisyor_hpo.annotations import Annotations, Statement
-from noisyor_hpo.evidence import shows, shows_exactly
-from noisyor_hpo.frequencies import without_papers
-from noisyor_hpo.kin import series_of
-from noisyor_hpo.model import DiseaseModel, build_model
+from noisyor_hpo.annotations import Annotations, Statement, without_papers
+from noisyor_hpo.model import DiseaseModel, build_model, series_of
 from noisyor_hpo.ontology import Ontology
 from noisyor_hpo.phenopackets import Patient, read_phenopackets
-from noisyor_hpo.sets import Readings, assembled
+from noisyor_hpo.posterior import (
+    Likelihoods,
+    combine_likelihoods,
+    probability_of_record,
+    probability_of_term,
+)
 
 FILES = {"LIRICAL": "lirical_part.jsonl.xz", "store": "phenopacket_store_0.1.11.jsonl.xz"}
 HALVES = ("development", "report")
@@ -97,14 +98,11 @@ def _counts_of_papers(
     """How many patients of a paper have a term or a kind of it, and of how many that is known."""
     present: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     examined: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    above = ontology.ancestors
     for _, patient, disease in found:
         on = {
             ontology.terms[k]
             for term in patient.present
-            for k in above.indices[
-                above.indptr[ontology.number[term]] : above.indptr[ontology.number[term] + 1]
-            ]
+            for k in ontology.ancestors(ontology.number[term])
         }
         for paper in patient.references:
             present[disease, paper].update(on)
@@ -143,17 +141,17 @@ class Scorer:
         self._shown: dict[int, np.ndarray] = {}
         self._denied: dict[int, np.ndarray] = {}
 
-    def readings(self, present: Sequence[str], absent: Sequence[str]) -> Readings:
+    def readings(self, present: Sequence[str], absent: Sequence[str]) -> Likelihoods:
         """What all columns say of a patient."""
         ontology = self.model.ontology
         on = [ontology.number[term] for term in dict.fromkeys(present)]
         off = [ontology.number[term] for term in dict.fromkeys(absent)]
         for term in on:
             if term not in self._shown:
-                self._shown[term] = self._both(shows, term)
+                self._shown[term] = self._both(probability_of_record, term)
         for term in off:
             if term not in self._denied:
-                self._denied[term] = self._both(shows_exactly, term)
+                self._denied[term] = self._both(probability_of_term, term)
         parts = []
         for model, columns in (
             (self.model, slice(None, self.model.n_diseases)),
@@ -161,8 +159,8 @@ class Scorer:
         ):
             shown = [self._shown[term][columns] for term in on]
             denied = [self._denied[term][columns] for term in off]
-            parts.append(assembled(model, on, shown, denied))
-        return Readings(
+            parts.append(combine_likelihoods(model, on, shown, denied))
+        return Likelihoods(
             np.concatenate([part.shown for part in parts], axis=1),
             parts[0].noise,
             np.concatenate([part.denied for part in parts], axis=1),
@@ -212,7 +210,7 @@ def _left_model(model: DiseaseModel, data: Annotations, study: Study) -> Disease
         model,
         disease_ids=tuple(f"{disease} left {k}" for k, (disease, _) in enumerate(study.left)),
         disease_names=tuple(disease for disease, _ in study.left),
-        ptr=pointers([len(row) for row in terms]),
+        ptr=np.cumsum([0, *map(len, terms)]),
         term=np.concatenate(terms),
         frequency=np.concatenate(frequencies),
         own=np.concatenate(owns),

@@ -20,16 +20,16 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from _common import Machine, arguments, data_directory, significant, write
 
 import noisyor as nor
 import noisyor_hpo
-from noisyor._util.arrays import FloatArray
-from noisyor.data.observations import Observations
-from noisyor.model.builders import from_edges
-from noisyor.model.network import Network
+from noisyor import Network, Observations, from_edges
 from noisyor_hpo import read_annotations
 from noisyor_hpo.qmr import Patients, naive_bayes, simulate_patients
+
+FloatArray = npt.NDArray[np.float64]
 
 CHAINS = 32
 EXACT_PATIENTS = 20

@@ -50,7 +50,7 @@ from _patients import (
 )
 
 import noisyor_hpo
-from noisyor_hpo.sets import Readings, posterior
+from noisyor_hpo.posterior import Likelihoods, posterior
 
 SCORINGS = ("as reported", "own paper out", "not cited")
 
@@ -289,7 +289,7 @@ def _both_priors(
     scorer: Scorer, present: tuple[str, ...], replaced: list[tuple[int, int]]
 ) -> dict[str, np.ndarray]:
     read, n_diseases = scorer.readings(present, ()), scorer.model.n_diseases
-    own = Readings(
+    own = Likelihoods(
         with_own_papers_out(read.shown, n_diseases, replaced),
         read.noise,
         read.denied[:, :n_diseases],

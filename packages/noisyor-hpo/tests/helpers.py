@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 import noisyor as nor
-from noisyor._util.csr import Rows, pointers
 from noisyor_hpo import Annotations, Ontology, Statement
 
 NAN = float("nan")
@@ -27,14 +26,12 @@ NAMES = ("All", "Limbs", "Skin", "Arm", "Hand", "Short arm", "Hand rash", "Finge
 
 def ontology_of(parents: dict[str, list[str]], names: tuple[str, ...] | None = None) -> Ontology:
     terms = tuple(parents)
-    rows = [sorted(terms.index(p) for p in parents[term]) for term in terms]
-    columns = np.array([k for row in rows for k in row], dtype=np.int32)
     return Ontology(
         version="test",
         terms=terms,
         names=names or terms,
         synonyms=((),) * len(terms),
-        parents=Rows(pointers([len(row) for row in rows]), columns),
+        parents=tuple(tuple(sorted(terms.index(p) for p in parents[term])) for term in terms),
         current={"HP:99": "HP:8"} if "HP:8" in terms else {},
         retired={},
     )

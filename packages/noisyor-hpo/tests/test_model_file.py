@@ -41,9 +41,8 @@ def test_a_model_comes_back(model, tmp_path):
             assert kept.tobytes() == came.tobytes(), field.name
         elif field.name != "ontology":
             assert kept == came, field.name
-    for name in ("version", "terms", "names", "synonyms", "current", "retired"):
+    for name in ("version", "terms", "names", "synonyms", "parents", "current", "retired"):
         assert getattr(model.ontology, name) == getattr(again.ontology, name), name
-    assert (model.ontology.ancestors != again.ontology.ancestors).nnz == 0
     patient = noisyor_hpo.Patient("anna", ("HP:0000011",), ("HP:0000020",))
     first, second = (noisyor_hpo.rank_diseases(one, patient) for one in (model, again))
     assert first.probability.tobytes() == second.probability.tobytes()
@@ -61,7 +60,7 @@ def test_a_model_comes_back(model, tmp_path):
         ("malformed", lambda told, arrays: told["diseases"]["settings"].update(kin=7)),
         ("edges", lambda told, arrays: arrays.update(ptr=arrays["ptr"][:-1])),
         ("edges", lambda told, arrays: arrays.update(term=arrays["term"] + 100)),
-        ("malformed", lambda told, arrays: arrays["ontology.parents.columns"].__iadd__(99)),
+        ("do not exist", lambda told, arrays: arrays["ontology.parents.columns"].__iadd__(99)),
     ],
 )
 def test_a_forged_file_is_refused(model, tmp_path, fault, forge):
@@ -98,6 +97,4 @@ def test_another_source_is_another_model(sources, tmp_path, monkeypatch):
 def test_a_cache_that_cannot_be_written_to_is_none(sources, tmp_path, monkeypatch):
     (tmp_path / "cache").write_text("in the way")
     monkeypatch.setattr(model_file, "cache_folder", lambda: tmp_path / "cache")
-    assert prepare_model(*sources).n_diseases == 4
-    monkeypatch.setattr(model_file, "cache_folder", lambda: None)
     assert prepare_model(*sources).n_diseases == 4

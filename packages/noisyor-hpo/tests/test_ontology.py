@@ -2,10 +2,13 @@
 
 import gzip
 import lzma
+import time
+import tracemalloc
 
 import numpy as np
 import pytest
 
+from helpers import ontology_of
 from noisyor.errors import InvalidDataError
 from noisyor_hpo.ontology import read_ontology
 
@@ -77,10 +80,57 @@ def test_terms_names_and_synonyms(tmp_path):
 def test_the_hierarchy(tmp_path):
     ontology = read_ontology(written(tmp_path))
     above = [[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 1]]
-    assert ontology.ancestors.toarray().astype(int).tolist() == above
-    assert ontology.descendants.toarray().astype(int).tolist() == np.transpose(above).tolist()
-    assert ontology.parents.columns.tolist() == [0, 0, 1, 2]
-    assert ontology.parents.ptr.tolist() == [0, 0, 1, 2, 4]
+    for matrix, search in (
+        (np.array(above), ontology.ancestors),
+        (np.transpose(above), ontology.descendants),
+    ):
+        assert [search(term).tolist() for term in range(4)] == [
+            np.flatnonzero(row).tolist() for row in matrix
+        ]
+    assert ontology.parents == ((), (0,), (0,), (1, 2))
+    assert ontology.depth.tolist() == [0, 1, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_sums_over_the_hierarchy_agree_with_searches(seed):
+    random = np.random.default_rng(seed)
+    n_terms = int(random.integers(1, 30))
+    names = [f"HP:{k:02}" for k in random.permutation(n_terms)]  # numbers are not in order
+    ontology = ontology_of(
+        {
+            names[k]: sorted({names[random.integers(k)] for _ in range(random.integers(3))})
+            if k
+            else []
+            for k in range(n_terms)
+        }
+    )
+    values = random.integers(-1, 9, n_terms)
+    expected = [values[ontology.ancestors(term)].max() for term in range(n_terms)]
+    assert ontology.largest_above(values).tolist() == expected
+    group, term = random.integers(0, 5, 40), random.integers(0, n_terms, 40)
+    counts = [len(set(group[np.isin(term, ontology.descendants(t))])) for t in range(n_terms)]
+    assert ontology.count_with_kinds(group, term).tolist() == counts
+    assert ontology.count_with_kinds(group[:0], term[:0]).tolist() == [0] * n_terms
+
+
+def test_a_long_chain_takes_linear_time_and_memory(tmp_path):
+    n_terms = 20_000
+    text = "".join(
+        f"[Term]\nid: HP:{k:05}\n" + (f"is_a: HP:{k - 1:05}\n" if k else "") for k in range(n_terms)
+    )
+    file = written(tmp_path, text)
+    tracemalloc.start()
+    began = time.process_time()
+    ontology = read_ontology(file)
+    assert len(ontology.ancestors(n_terms - 1)) == n_terms
+    assert len(ontology.descendants(0)) == n_terms
+    assert ontology.largest_above(np.arange(n_terms))[-1] == n_terms - 1
+    pairs = np.arange(4), n_terms - 1 - np.arange(4)
+    assert ontology.count_with_kinds(*pairs)[0] == 4
+    seconds, (_, peak) = time.process_time() - began, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert seconds < 5  # tracing memory makes it several times slower
+    assert peak < 100 * 2**20
 
 
 def test_old_identifiers_are_followed_to_the_term_in_use(tmp_path):
@@ -158,5 +208,5 @@ def test_the_real_one(data_dir):
     ontology = read_ontology(file)
     assert ontology.n_terms == 19_034
     arachnodactyly = ontology.number[ontology.find("Arachnodactyly")]
-    above = {ontology.names[k] for k in ontology.ancestors[[arachnodactyly]].indices}
+    above = {ontology.names[k] for k in ontology.ancestors(arachnodactyly)}
     assert {"Arachnodactyly", "Abnormal finger morphology", "All"} <= above

@@ -1,3 +1,5 @@
+"""Rankings with their reasons, and findings to look for next."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,8 +8,9 @@ import pytest
 import noisyor_hpo
 from helpers import data_of, statement
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor_hpo import Patient, rank_diseases
-from noisyor_hpo.evidence import shows
+from noisyor_hpo import Patient, next_findings, prepare_model, rank_diseases
+from noisyor_hpo.posterior import probability_of_record, probability_of_term
+from rare_diseases import write_annotations, write_ontology
 
 
 def test_a_ranking_with_its_reasons(model):
@@ -31,7 +34,10 @@ def test_one_disease_by_hand(model, ontology):
     hand, arm = ontology.number["HP:4"], ontology.number["HP:5"]
     ranking = rank_diseases(model, Patient("anna", present=("HP:4", "HP:5")))
     weight = model.settings.weight * 2**-model.settings.weight_power
-    gain = sum(np.log(1 - (1 - model.noise[t]) * (1 - shows(model, t))) for t in (hand, arm))
+    gain = sum(
+        np.log(1 - (1 - model.noise[t]) * (1 - probability_of_record(model, t)))
+        for t in (hand, arm)
+    )
     expected = np.array([0.9 + 0.3 + 0.5, 0.7 + 0.2, 0.6 + 0.4, 0.8])
     score = np.exp(weight * gain - model.settings.unlisted * expected)
     sure = 1 - model.settings.doubt
@@ -98,3 +104,58 @@ def test_what_is_no_patient(model):
         rank_diseases(model, Patient("anna", present=many))
     with pytest.raises(InvalidSettingError, match="top must be"):
         rank_diseases(model, Patient("anna", present=("HP:5",)), top=0)
+
+
+def entropy(probability):
+    inside = probability[probability > 0]
+    return -(inside * np.log2(inside)).sum()
+
+
+def test_gain_is_the_expected_loss_of_entropy(model, ontology):
+    patient = Patient("anna", present=("HP:1",))
+    prior = rank_diseases(model, patient).probability
+    questions = next_findings(model, patient, top=3)
+    assert [question.gain for question in questions] == sorted(
+        (question.gain for question in questions), reverse=True
+    )
+    for question in questions:
+        term = ontology.number[question.term]
+        on = 1 - (1 - model.noise[term]) * (1 - probability_of_term(model, term))
+        chance = float(on @ prior)
+        present, absent = prior * on / chance, prior * (1 - on) / (1 - chance)
+        after = chance * entropy(present) + (1 - chance) * entropy(absent)
+        assert question.probability == pytest.approx(chance)
+        assert question.gain == pytest.approx(entropy(prior) - after)
+        assert question.if_present == model.disease_ids[present.argmax()]
+        assert question.if_absent == model.disease_ids[absent.argmax()]
+
+
+def test_nothing_is_asked_twice(model):
+    patient = Patient("anna", present=("HP:7",), absent=("HP:3",))
+    asked = {question.term for question in next_findings(model, patient, top=20)}
+    assert asked == {"HP:6", "HP:8"}  # neither the hand, which a finger implies, nor a short arm
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small")
+    sources = write_annotations(folder / "small.hpoa"), write_ontology(folder / "small.obo")
+    return prepare_model(*sources, cached=False)
+
+
+def test_no_question_is_a_kind_of_another(clinic):
+    asked = next_findings(clinic, Patient("anna", ("HP:0000040",)), top=99)
+    terms = {question.term for question in asked}
+    assert len(terms & {"HP:0000011", "HP:0000012"}) == 1  # high fever is a kind of fever
+    assert len(terms & {"HP:0000020", "HP:0000021"}) == 1
+    assert terms >= {"HP:0000030", "HP:0000050"}
+
+
+def test_a_ranking_at_hand_is_taken(clinic):
+    patient = Patient("anna", ("HP:0000040", "HP:0000050"))
+    told = {}
+    for prior in ("one", "independent"):
+        ranking = rank_diseases(clinic, patient, prior=prior, top=1)
+        told[prior] = next_findings(clinic, patient, ranking=ranking)
+        assert told[prior] == next_findings(clinic, patient, prior=prior)
+    assert told["one"] != told["independent"]

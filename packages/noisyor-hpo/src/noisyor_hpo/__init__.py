@@ -1,10 +1,10 @@
 """Rank rare diseases by a patient's findings, with the Human Phenotype Ontology and phenopackets.
 
-import noisyor_hpo
+    import noisyor_hpo
 
-model = noisyor_hpo.prepare_model()
-for patient in noisyor_hpo.read_phenopackets("patients/", model.ontology):
-    print(patient.id, noisyor_hpo.rank_diseases(model, patient).diseases[0].name)
+    model = noisyor_hpo.prepare_model()
+    for patient in noisyor_hpo.read_phenopackets("patients/", model.ontology):
+        print(patient.id, noisyor_hpo.rank_diseases(model, patient).diseases[0].name)
 
 Not a medical device.
 """
@@ -17,11 +17,12 @@ from noisyor_hpo.model_file import load_model, prepare_model, save_model
 from noisyor_hpo.ontology import Ontology, read_ontology
 from noisyor_hpo.phenopackets import Patient, read_phenopackets
 from noisyor_hpo.qmr import Patients, disease_network, naive_bayes, simulate_patients
-from noisyor_hpo.questions import NextFinding, next_findings
 from noisyor_hpo.ranking import (
     DiseaseFinding,
     DiseaseRanking,
+    NextFinding,
     RankedDisease,
+    next_findings,
     published_papers,
     rank_diseases,
 )

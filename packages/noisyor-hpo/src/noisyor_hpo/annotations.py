@@ -1,16 +1,16 @@
-"""Findings of rare diseases: the annotations of the Human Phenotype Ontology.
+"""Annotations of the Human Phenotype Ontology: how often a disease shows a finding.
 
-They describe a network of the kind used for diagnosis: a disease fails to show a finding with
-probability one minus its frequency. There are no probabilities of the diseases in the file.
+``phenotype.hpoa`` has one statement per line: "3 of 7 patients", a percentage, a range such as
+"frequent", or no frequency at all. The statements on one disease and finding are pooled into a
+Beta distribution of the frequency. A patient is one draw, so a ranking needs only the mean.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import takewhile
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -18,16 +18,27 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.compression import existing, open_binary
-from noisyor.data.observations import Observations
-from noisyor.datasets.download import fetch
+from noisyor import Observations
 from noisyor.errors import InvalidDataError
-from noisyor.tables.lines import equally_wide, fields, text_lines
+from noisyor_hpo.files import existing, fetch, read_text
+from noisyor_hpo.ontology import Ontology
+from noisyor_hpo.settings import DiseaseSettings
 
-__all__ = ["Annotations", "Statement", "read_annotations"]
+__all__ = [
+    "Annotations",
+    "Frequencies",
+    "Statement",
+    "frequencies_of",
+    "read_annotations",
+    "statements_of",
+    "without_papers",
+]
 
-# The range that each term of frequency stands for.
-_TERMS = {
+FloatArray = npt.NDArray[np.float64]
+LongArray = npt.NDArray[np.int64]
+
+# The range of frequencies that each term stands for.
+_FREQUENCY_TERMS = {
     "HP:0040280": (1.0, 1.0),  # obligate
     "HP:0040281": (0.80, 0.99),
     "HP:0040282": (0.30, 0.79),
@@ -44,19 +55,15 @@ _COLUMNS = (
     "frequency",
     "aspect",
 )
+_PERCENTAGE_COUNTS = 10.0  # patients that a percentage without counts is worth
+_UNSTATED_COUNTS = 2.0
 
 
 class Statement(NamedTuple):
     """One line of the annotations: how often a disease shows a finding, and by which papers.
 
     The frequency lies between ``low`` and ``high``; both are NaN where the line states none. Where
-    it was counted, ``present`` of ``examined`` patients had the finding; else both are 0.
-
-    Examples
-    --------
-    >>> import noisyor as nor, noisyor_hpo
-    >>> noisyor_hpo.Statement("X:1", "HP:0001945", 3 / 7, 3 / 7, 3, 7, ("PMID:1",)).examined
-    7
+    patients were counted, ``present`` of ``examined`` had the finding; otherwise both are 0.
     """
 
     disease: str
@@ -75,69 +82,54 @@ class Statement(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Annotations:
-    """Which findings belong to which disease, and how often.
+    """The findings of each disease, and how often they occur.
 
     Attributes
     ----------
-    version : of the annotations, a date.
-    observations : (n_diseases, n_findings), 1 where a finding is annotated; the names of the
-        columns are identifiers of findings, in ascending order.
-    disease_ids : (n_diseases,) in ascending order.
+    version : date of the annotations.
+    observations : (n_diseases, n_findings), 1 where a finding is annotated; column names are
+        identifiers of findings, ascending.
+    disease_ids : (n_diseases,) ascending.
     disease_names : (n_diseases,).
     frequency : (observations.n_active,) share of the patients with the finding, in the order of
-        ``observations.columns``; NaN where it is not stated. Ranges are taken at their middle;
+        ``observations.columns``; NaN where none is stated. Ranges count as their middle, and
         several statements on one pair are averaged.
-    statements : the lines of the file, in its order; empty if the annotations come from elsewhere.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor, noisyor_hpo
-    >>> rows = nor.Observations.of(np.array([[1, 1]]), column_names=["HP:0001945", "HP:0012735"])
-    >>> data = noisyor_hpo.Annotations(
-    ...     "2025-01-16", rows, ("X:1",), ("flu",), np.array([0.9, np.nan]))
-    >>> data.observations.column_names[0], float(data.frequency[0])
-    ('HP:0001945', 0.9)
+    statements : the lines of the file; empty if the annotations come from elsewhere.
     """
 
     version: str
     observations: Observations
     disease_ids: tuple[str, ...]
     disease_names: tuple[str, ...]
-    frequency: npt.NDArray[np.float64]
+    frequency: FloatArray
     statements: tuple[Statement, ...] = ()
 
 
+# ---- the file
+
+
 def read_annotations(source: str | os.PathLike[str] | None = None) -> Annotations:
-    """Read ``phenotype.hpoa``: the findings (aspect P) that are not negated.
+    """Read the findings (aspect P) of ``phenotype.hpoa`` that are not negated.
 
     Parameters
     ----------
-    source : a copy of the file, compressed or not; without it the release of 2025-01-16 is looked
-        for, or downloaded.
-
-    Examples
-    --------
-    >>> import noisyor as nor, noisyor_hpo
-    >>> data = noisyor_hpo.read_annotations()
-    >>> data.observations.n_rows, data.observations.n_visible
-    (12680, 11272)
+    source : the file, compressed or not. By default release 2025-01-16, downloaded once.
     """
     path = fetch("hpo_phenotype.hpoa") if source is None else existing(source)
-    with open_binary(path) as stream:
-        lines = list(text_lines(stream, path))
     version = ""
     names: dict[str, str] = {}
     statements: list[Statement] = []
-    comments = list(takewhile(lambda line: line[1].startswith("#"), lines))
-    for _, line in comments:
+    lines = list(enumerate(read_text(path).split("\n"), 1))
+    n_comments = next((k for k, (_, line) in enumerate(lines) if not line.startswith("#")), 0)
+    for _, line in lines[:n_comments]:
         if line.startswith("#version:"):
             version = line.partition(":")[2].strip()
-    for number, row in _annotations(lines[len(comments) :], path, len(comments) + 1):
+    for number, row in _rows(lines[n_comments:], path):
         disease, name, qualifier, finding, reference, frequency, aspect = row
         if aspect != "P" or qualifier == "NOT":
             continue
         names[disease] = name
-        stated = _stated(frequency, f"{path}, line {number}")
+        stated = _frequency(frequency, f"{path}, line {number}")
         papers = tuple(reference.split(";")) if reference else ()
         statements.append(Statement(disease, finding, *stated, papers))
     if not statements:
@@ -155,33 +147,40 @@ def read_annotations(source: str | os.PathLike[str] | None = None) -> Annotation
         columns[disease].append(column_of[finding])
         if each := shares[disease, finding]:
             frequencies[k] = sum(each) / len(each)
-    observations = Observations.from_indices(columns.values(), len(findings), column_names=findings)
-    disease_names = tuple(names[disease] for disease in diseases)
     return Annotations(
-        version, observations, tuple(diseases), disease_names, frequencies, tuple(statements)
+        version=version,
+        observations=Observations.from_indices(
+            columns.values(), len(findings), column_names=findings
+        ),
+        disease_ids=tuple(diseases),
+        disease_names=tuple(names[disease] for disease in diseases),
+        frequency=frequencies,
+        statements=tuple(statements),
     )
 
 
-def _annotations(
-    lines: list[tuple[int, str]], path: Path, first: int
-) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Line number and the fields of `_COLUMNS` of each row; the header is in line ``first``."""
-    rows = equally_wide(fields(lines, path, "\t"), path)
-    number, header = next(rows, (first, []))
+def _rows(lines: list[tuple[int, str]], path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the line number and the fields of `_COLUMNS` of each row after the header."""
+    filled = [(number, line.rstrip("\r").split("\t")) for number, line in lines if line.strip()]
+    number, header = filled[0] if filled else (1, [])
     missing = [column for column in _COLUMNS if column not in header]
     if missing:
         raise InvalidDataError(f"{path}, line {number}: no column {missing[0]!r} in the header")
     pick = itemgetter(*map(header.index, _COLUMNS))
-    for number, row in rows:
+    for number, row in filled[1:]:
+        if len(row) != len(header):
+            raise InvalidDataError(
+                f"{path}, line {number}: {len(row)} fields, expected {len(header)}"
+            )
         yield number, pick(row)
 
 
-def _stated(text: str, where: str) -> tuple[float, float, int, int]:
-    """Range and counts of a frequency written as ``n/m``, ``x%``, a term or not at all."""
+def _frequency(text: str, where: str) -> tuple[float, float, int, int]:
+    """Parse ``n/m``, ``x%``, a term or nothing into a range and counts."""
     if not text:
         return math.nan, math.nan, 0, 0
-    if text in _TERMS:
-        return *_TERMS[text], 0, 0
+    if text in _FREQUENCY_TERMS:
+        return *_FREQUENCY_TERMS[text], 0, 0
     try:
         if text.endswith("%"):
             share, present, examined = float(text[:-1]) / 100.0, 0, 0
@@ -194,3 +193,141 @@ def _stated(text: str, where: str) -> tuple[float, float, int, int]:
     except (ValueError, ZeroDivisionError):
         pass
     raise InvalidDataError(f"{where}: {text!r} is no frequency")
+
+
+def statements_of(data: Annotations) -> tuple[Statement, ...]:
+    """Return the statements, made from the frequencies if the annotations have none."""
+    if data.statements:
+        return data.statements
+    rows = data.observations
+    if rows.column_names is None:
+        raise InvalidDataError("annotations name their findings: observations with column_names")
+    disease = np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr))
+    columns = rows.columns[rows.ptr[0] : rows.ptr[-1]]
+    return tuple(
+        Statement(data.disease_ids[d], rows.column_names[c], share, share)
+        for d, c, share in zip(
+            disease.tolist(), columns.tolist(), data.frequency.tolist(), strict=True
+        )
+    )
+
+
+# ---- frequencies
+
+
+class Frequencies(NamedTuple):
+    """Terms of each disease, ``term[ptr[d]:ptr[d + 1]]``, ascending, with Beta frequencies."""
+
+    ptr: LongArray
+    term: LongArray
+    alpha: FloatArray
+    beta: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """(n_edges,) expected frequency."""
+        return self.alpha / (self.alpha + self.beta)
+
+    @property
+    def disease(self) -> LongArray:
+        """(n_edges,) the disease of each edge."""
+        return np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
+
+
+def frequencies_of(
+    statements: Iterable[Statement],
+    diseases: Mapping[str, int],
+    ontology: Ontology,
+    settings: DiseaseSettings,
+) -> Frequencies:
+    """Pool the statements on each disease and term into Beta distributions.
+
+    Counts of several papers add up. Statements of frequency zero without counts leave no edge.
+    Terms that the ontology does not have are ignored.
+
+    Parameters
+    ----------
+    statements : lines of the annotations; statements on other diseases are ignored.
+    diseases : numbers 0, 1, … by identifier.
+    ontology : numbers the terms.
+    settings : the prior of frequencies.
+    """
+    pooled: dict[tuple[int, int], list[float]] = {}  # alpha, beta, and whether the prior is in it
+    prior = settings.prior_present, settings.prior_absent
+    for statement in statements:
+        disease = diseases.get(statement.disease)
+        term = ontology.number.get(ontology.resolve(statement.finding) or "")
+        if disease is None or term is None or (statement.high == 0 and not statement.examined):
+            continue
+        counts = pooled.setdefault((disease, term), [0.0, 0.0, 0.0])
+        if statement.examined and not counts[2]:  # the prior counts once
+            counts[:] = counts[0] + prior[0], counts[1] + prior[1], 1.0
+        for k, value in enumerate(_beta_counts(statement, settings)):
+            counts[k] += value
+    keys = sorted(pooled)
+    of_disease = np.array([disease for disease, _ in keys], dtype=np.int64)
+    counts_of = np.array([pooled[key] for key in keys], dtype=np.float64).reshape(-1, 3)
+    sizes = np.bincount(of_disease, minlength=len(diseases))
+    return Frequencies(
+        np.concatenate([[0], np.cumsum(sizes)]),
+        np.array([term for _, term in keys], dtype=np.int64),
+        counts_of[:, 0],
+        counts_of[:, 1],
+    )
+
+
+def _beta_counts(statement: Statement, settings: DiseaseSettings) -> tuple[float, float]:
+    """Return what one statement adds to the parameters of the Beta distribution."""
+    if statement.examined:
+        return statement.present, statement.examined - statement.present
+    if math.isnan(statement.low):
+        share = settings.unknown_frequency
+        return _UNSTATED_COUNTS * share, _UNSTATED_COUNTS * (1.0 - share)
+    share = min(statement.share, settings.highest_frequency)
+    counts = _PERCENTAGE_COUNTS
+    if statement.high > statement.low:  # the variance of a uniform distribution on the range
+        counts = share * (1.0 - share) * 12.0 / (statement.high - statement.low) ** 2 - 1.0
+    return counts * share, counts * (1.0 - share)
+
+
+def without_papers(
+    statements: Iterable[Statement],
+    papers: Iterable[str],
+    present: Mapping[str, int],
+    examined: Mapping[str, int],
+) -> tuple[Statement, ...]:
+    """Remove the evidence of some papers from the statements on one disease.
+
+    Statements that rest on these papers alone are dropped. If a statement rests on other papers
+    too, the patients of the papers are subtracted from its counts, and it is dropped if no patient
+    with the finding is left.
+
+    Parameters
+    ----------
+    statements : statements on one disease.
+    papers : identifiers such as ``"PMID:27672653"``.
+    present, examined : by term, the number of patients of the papers who have the finding, and of
+        those for whom it is known.
+    """
+    left_out = frozenset(papers)
+    kept = []
+    for statement in statements:
+        references = frozenset(statement.references)
+        if not references & left_out:
+            kept.append(statement)
+        elif references <= left_out:
+            continue
+        elif not statement.examined:
+            kept.append(statement)
+        else:
+            n_present = statement.present - present.get(statement.finding, 0)
+            n_examined = statement.examined - examined.get(statement.finding, 0)
+            if n_present > 0:
+                n_examined = max(n_examined, n_present)
+                share = n_present / n_examined
+                kept.append(
+                    statement._replace(
+                        low=share, high=share, present=n_present, examined=n_examined
+                    )
+                )
+    return tuple(kept)

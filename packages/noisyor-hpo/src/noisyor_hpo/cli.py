@@ -23,8 +23,7 @@ from noisyor_hpo.model_file import load_model, prepare_model, save_model
 from noisyor_hpo.ontology import Ontology
 from noisyor_hpo.page import DISCLAIMER, Case, check_diagnosis_page, write_diagnosis_page
 from noisyor_hpo.phenopackets import Patient, read_phenopackets
-from noisyor_hpo.questions import next_findings
-from noisyor_hpo.ranking import DiseaseFinding, rank_diseases
+from noisyor_hpo.ranking import DiseaseFinding, next_findings, rank_diseases
 
 __all__ = ["main"]
 

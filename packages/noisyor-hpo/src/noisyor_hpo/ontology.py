@@ -1,7 +1,9 @@
-"""Terms of findings and what each is a kind of: an ontology in OBO format, such as ``hp.obo``.
+"""Terms of findings and their hierarchy: an ontology in OBO format, such as ``hp.obo``.
 
-Only what diagnosis needs is read: identifiers, names, exact synonyms, ``is_a``, and where old
-identifiers went. Every other line is passed over.
+Only what ranking needs is read: identifiers, names, exact synonyms, ``is_a``, and replacements
+of old identifiers. All other lines are skipped. The hierarchy is a directed acyclic graph.
+Ancestors and descendants are searched when asked for: a table of all of them would be quadratic for
+a deep hierarchy.
 """
 
 from __future__ import annotations
@@ -9,25 +11,33 @@ from __future__ import annotations
 import heapq
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+import numpy.typing as npt
 
-from noisyor._util.compression import existing, open_binary
-from noisyor._util.csr import Rows, pointers
 from noisyor.data.columns import suggest
 from noisyor.errors import InvalidDataError
-from noisyor.tables.lines import text_lines
+from noisyor_hpo.files import existing, read_text
 
 __all__ = ["Ontology", "read_ontology"]
 
+LongArray = npt.NDArray[np.int64]
+Neighbors = tuple[tuple[int, ...], ...]
+
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s+EXACT\b')
 _ESCAPED = re.compile(r"\\(.)")
-_COMPARED = 200  # names that a wrong one is compared with
+_N_COMPARED = 200  # names that a misspelled name is compared with
+
+
+class _Level(NamedTuple):
+    """Edges to the terms of one depth: ``child[k]`` is a kind of ``parent[k]``."""
+
+    child: LongArray
+    parent: LongArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,19 +46,17 @@ class Ontology:
 
     Attributes
     ----------
-    version : of the file, such as ``"hp/releases/2025-01-16"``; "" if it states none.
+    version : version of the file, such as ``"hp/releases/2025-01-16"``; "" if it states none.
     terms : (n_terms,) identifiers of the terms in use.
-    names : (n_terms,) their names.
-    synonyms : (n_terms,) the exact synonyms of each.
-    parents : the terms that each term is directly a kind of: numbers
-        ``parents.columns[parents.ptr[t] : parents.ptr[t + 1]]``.
-    current : identifier in use by alternative or obsolete identifier.
-    retired : names by identifier of the obsolete terms that nothing replaces.
+    names : (n_terms,) names.
+    synonyms : (n_terms,) exact synonyms of each term.
+    parents : (n_terms,) numbers of the terms that each term is directly a kind of, ascending.
+    current : current identifier by alternative or obsolete identifier.
+    retired : name by identifier of the obsolete terms without a replacement.
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> import noisyor as nor, noisyor_hpo
+    >>> import tempfile, pathlib, noisyor_hpo
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "small.obo"
     >>> _ = path.write_text(
     ...     "[Term]\\nid: HP:1\\nname: Fever\\n\\n"
@@ -56,15 +64,15 @@ class Ontology:
     >>> ontology = noisyor_hpo.read_ontology(path)
     >>> ontology.find("high fever"), ontology.resolve("HP:9"), ontology.resolve("HP:7")
     ('HP:2', 'HP:2', None)
-    >>> ontology.ancestors.toarray().astype(int).tolist()
-    [[1, 0], [1, 1]]
+    >>> ontology.ancestors(1).tolist(), ontology.descendants(0).tolist()
+    ([0, 1], [0, 1])
     """
 
     version: str
     terms: tuple[str, ...]
     names: tuple[str, ...]
     synonyms: tuple[tuple[str, ...], ...]
-    parents: Rows
+    parents: Neighbors
     current: Mapping[str, str]
     retired: Mapping[str, str]
 
@@ -78,45 +86,119 @@ class Ontology:
         """Number of each term in use, by identifier."""
         return {term: k for k, term in enumerate(self.terms)}
 
-    @cached_property
-    def ancestors(self) -> sp.csr_array:
-        """Sparse (n_terms, n_terms) booleans: row t is true at t itself and all it is a kind of."""
-        above: list[set[int]] = [set() for _ in self.terms]
-        for term in _parents_first(self.parents):
-            above[term].add(term)
-            for parent in _of(self.parents, term):
-                above[term] |= above[parent]
-        columns = np.array([k for found in above for k in sorted(found)], dtype=np.int32)
-        ptr = pointers([len(found) for found in above]).astype(np.int32)
-        ones = np.ones(len(columns), dtype=np.bool_)
-        return sp.csr_array((ones, columns, ptr), shape=(self.n_terms, self.n_terms))
+    # ---- the hierarchy
+
+    def ancestors(self, term: int) -> LongArray:
+        """Return the numbers of a term and of all that it is a kind of, ascending."""
+        return _reachable(self.parents, term)
+
+    def descendants(self, term: int) -> LongArray:
+        """Return the numbers of a term and of all its kinds, ascending."""
+        return _reachable(self.children, term)
 
     @cached_property
-    def descendants(self) -> sp.csr_array:
-        """Sparse (n_terms, n_terms) booleans: row t is true at t itself and all its kinds."""
-        return self.ancestors.T.tocsr()
+    def children(self) -> Neighbors:
+        """(n_terms,) numbers of the terms that are directly a kind of each term."""
+        found: list[list[int]] = [[] for _ in self.parents]
+        for term, parents in enumerate(self.parents):
+            for parent in parents:
+                found[parent].append(term)
+        return tuple(map(tuple, found))
+
+    def largest_above(self, values: npt.ArrayLike) -> LongArray:
+        """Return for each term the largest value (n_terms,) among the term and its ancestors."""
+        found = np.array(values, dtype=np.int64)
+        for child, parent in self._levels:
+            np.maximum.at(found, child, found[parent])
+        return found
+
+    def count_with_kinds(self, group: LongArray, term: LongArray) -> LongArray:
+        """Count the distinct groups that have each term or a kind of it.
+
+        Parameters
+        ----------
+        group, term : (n_pairs,) pairs of a group number and a term number.
+
+        Returns
+        -------
+        (n_terms,) number of groups.
+        """
+        counts = np.zeros(self.n_terms, dtype=np.int64)
+        n_groups = int(group.max(initial=-1)) + 1
+        # From the deepest terms up, every pair is handed to the parents, and doubles are dropped.
+        waiting: dict[int, list[LongArray]] = {}
+
+        def add(keys: LongArray) -> None:
+            depth = self.depth[keys // n_groups]
+            for one in np.unique(depth).tolist():
+                waiting.setdefault(one, []).append(keys[depth == one])
+
+        if n_groups:
+            add(term * n_groups + group)
+        for level in range(int(self.depth.max(initial=-1)), -1, -1):
+            if level not in waiting:
+                continue
+            keys = np.unique(np.concatenate(waiting.pop(level)))
+            terms, groups = np.divmod(keys, n_groups)
+            np.add.at(counts, terms, 1)
+            n_parents = self._parent_ptr[terms + 1] - self._parent_ptr[terms]
+            first = np.repeat(self._parent_ptr[terms] - np.cumsum(n_parents) + n_parents, n_parents)
+            above = self._parent_list[first + np.arange(n_parents.sum())]
+            add(above * n_groups + np.repeat(groups, n_parents))
+        return counts
+
+    @cached_property
+    def depth(self) -> LongArray:
+        """(n_terms,) length of the longest path to each term from a term without parents."""
+        found = np.zeros(self.n_terms, dtype=np.int64)
+        for term in _parents_first(self.parents, self.children):
+            found[term] = max((found[parent] + 1 for parent in self.parents[term]), default=0)
+        return found
+
+    @cached_property
+    def _parent_ptr(self) -> LongArray:
+        return np.cumsum([0, *map(len, self.parents)], dtype=np.int64)
+
+    @cached_property
+    def _parent_list(self) -> LongArray:
+        return np.array([k for row in self.parents for k in row], dtype=np.int64)
+
+    @cached_property
+    def _levels(self) -> tuple[_Level, ...]:
+        """Edges by the depth of the child, the smallest depth first."""
+        child = np.repeat(np.arange(self.n_terms), np.diff(self._parent_ptr))
+        order = np.argsort(self.depth[child], kind="stable")
+        sizes = np.bincount(self.depth[child])
+        cuts = np.cumsum(sizes)[:-1]
+        return tuple(
+            _Level(child[part], self._parent_list[part])
+            for part in np.split(order, cuts)
+            if len(part)
+        )
+
+    # ---- terms by text
 
     def resolve(self, identifier: str) -> str | None:
-        """The identifier in use for one that may be old, or None if there is none."""
+        """Return the current identifier of one that may be old, or None."""
         if identifier in self.number:
             return identifier
         return self.current.get(identifier)
 
     def lookup(self, text: str) -> str | None:
-        """The term that a text means, or None: an identifier, a name or an exact synonym.
+        """Return the term meant by a text, or None: an identifier, a name or an exact synonym.
 
-        Upper and lower case are the same. A name goes before any synonym.
+        Case is ignored. Names take precedence over synonyms.
         """
         wanted = text.strip()
         found = self.resolve(wanted) or self.resolve(wanted.upper())
         return self._by_name.get(wanted.casefold()) if found is None else found
 
     def find(self, text: str) -> str:
-        """The same for a text that must mean a term.
+        """Return the term meant by a text.
 
         Raises
         ------
-        InvalidDataError : it does not; the most similar names are told.
+        InvalidDataError : there is none; the message lists similar names.
         """
         found = self.lookup(text)
         if found is not None:
@@ -126,13 +208,13 @@ class Ontology:
             raise InvalidDataError(
                 f"the term {wanted} ({self.retired[wanted]}) is obsolete and nothing replaces it"
             )
-        said = [*self.names, *(one for synonyms in self.synonyms for one in synonyms)]
-        near = suggest(wanted, _with_common_parts(wanted, said))
+        every = [*self.names, *(one for synonyms in self.synonyms for one in synonyms)]
+        near = suggest(wanted, _sharing_trigrams(wanted, every))
         raise InvalidDataError(f"no term {text!r} in the ontology{near}")
 
     @cached_property
     def _by_name(self) -> dict[str, str]:
-        """Terms by name and synonym without case."""
+        """Term by case-folded name and synonym."""
         found = {
             synonym.casefold(): term
             for term, synonyms in zip(self.terms, self.synonyms, strict=True)
@@ -147,29 +229,28 @@ class Ontology:
 def read_ontology(source: str | os.PathLike[str]) -> Ontology:
     """Read an ontology in OBO format, compressed or not.
 
-    Terms are ordered by ``is_a``, which may lead to several parents and must not lead back. Of
-    several replacements of an obsolete term the first is taken.
+    A term may have several parents; cycles are rejected. Of several replacements of an obsolete
+    term the first is taken.
 
     Parameters
     ----------
-    source : the file, such as ``hp.obo`` of the Human Phenotype Ontology.
+    source : file, such as ``hp.obo`` of the Human Phenotype Ontology.
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> import noisyor as nor, noisyor_hpo
+    >>> import tempfile, pathlib, noisyor_hpo
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "small.obo"
     >>> _ = path.write_text("[Term]\\nid: HP:1\\nname: Fever\\n")
     >>> noisyor_hpo.read_ontology(path).names
     ('Fever',)
     """
     path = existing(source)
-    version, stanzas = _read(path)
+    version, stanzas = _stanzas(read_text(path), path)
     in_use = {term: stanza for term, stanza in sorted(stanzas.items()) if not stanza.obsolete}
     if not in_use:
         raise InvalidDataError(f"{path} holds no term; is it an ontology in OBO format?")
     number = {term: k for k, term in enumerate(in_use)}
-    rows: list[list[int]] = []
+    parents: list[tuple[int, ...]] = []
     for term, stanza in in_use.items():
         for parent, line in stanza.parents.items():
             if parent not in number:
@@ -177,26 +258,24 @@ def read_ontology(source: str | os.PathLike[str]) -> Ontology:
                     f"{path}, line {line}: {term} is a kind of {parent}, which is no term of the "
                     "file; is the file complete?"
                 )
-        rows.append(sorted(number[parent] for parent in stanza.parents))
-    columns = np.array([k for row in rows for k in row], dtype=np.int32)
-    parents = Rows(pointers([len(row) for row in rows]), columns)
-    terms = tuple(in_use)
-    _refuse_cycle(parents, terms, path)
+        parents.append(tuple(sorted(number[parent] for parent in stanza.parents)))
     current, retired = _old_identifiers(stanzas)
-    return Ontology(
+    ontology = Ontology(
         version=version,
-        terms=terms,
+        terms=tuple(in_use),
         names=tuple(stanza.name or term for term, stanza in in_use.items()),
         synonyms=tuple(tuple(stanza.synonyms) for stanza in in_use.values()),
-        parents=parents,
+        parents=tuple(parents),
         current=current,
         retired=retired,
     )
+    _refuse_cycle(ontology, path)
+    return ontology
 
 
 @dataclass
 class _Stanza:
-    """What the file says of one term; ``parents`` by identifier, with the line that names them."""
+    """One term of the file; ``parents`` maps identifiers to the lines that name them."""
 
     name: str = ""
     synonyms: list[str] = field(default_factory=list)
@@ -206,28 +285,27 @@ class _Stanza:
     obsolete: bool = False
 
 
-def _read(path: Path) -> tuple[str, dict[str, _Stanza]]:
-    """The version and the terms of a file, obsolete ones too, by identifier."""
+def _stanzas(text: str, path: object) -> tuple[str, dict[str, _Stanza]]:
+    """Parse the version and the terms of a file, with obsolete ones, by identifier."""
     version = ""
     stanzas: dict[str, _Stanza] = {}
     kind, stanza = "", None
-    with open_binary(path) as stream:
-        for line_number, line in text_lines(stream, path):
-            line = line.strip()
-            if line.startswith("["):
-                kind, stanza = line, None
-                continue
-            tag, _, value = line.partition(": ")
-            if kind == "" and tag == "data-version":
-                version = value
-            if kind != "[Term]":
-                continue
-            if tag == "id":
-                if value in stanzas:
-                    raise InvalidDataError(f"{path}, line {line_number}: a second term {value}")
-                stanza = stanzas[value] = _Stanza()
-            elif stanza is not None:
-                _note(stanza, tag, value, line_number)
+    for line_number, line in enumerate(text.split("\n"), 1):
+        line = line.strip()
+        if line.startswith("["):
+            kind, stanza = line, None
+            continue
+        tag, _, value = line.partition(": ")
+        if kind == "" and tag == "data-version":
+            version = value
+        if kind != "[Term]":
+            continue
+        if tag == "id":
+            if value in stanzas:
+                raise InvalidDataError(f"{path}, line {line_number}: a second term {value}")
+            stanza = stanzas[value] = _Stanza()
+        elif stanza is not None:
+            _note(stanza, tag, value, line_number)
     return version, stanzas
 
 
@@ -250,7 +328,7 @@ def _note(stanza: _Stanza, tag: str, value: str, line_number: int) -> None:
 
 
 def _old_identifiers(stanzas: Mapping[str, _Stanza]) -> tuple[dict[str, str], dict[str, str]]:
-    """Where alternative and obsolete identifiers went, and the names of those that went nowhere."""
+    """Map old identifiers to current ones, and name the obsolete terms without a replacement."""
     moved = {old: term for term, stanza in stanzas.items() for old in stanza.alternatives}
     moved |= {
         term: stanza.replacements[0]
@@ -273,52 +351,56 @@ def _old_identifiers(stanzas: Mapping[str, _Stanza]) -> tuple[dict[str, str], di
     return {old: term for old, term in current.items() if old != term}, retired
 
 
-def _with_common_parts(text: str, names: Iterable[str]) -> list[str]:
-    """The names that share most triples of letters with a text, relative to their length.
+def _sharing_trigrams(text: str, names: Iterable[str]) -> list[str]:
+    """Return the names that share most trigrams with a text, relative to their length.
 
-    Comparing all names letter by letter would take seconds.
+    Comparing a text with all names letter by letter would take seconds.
     """
     folded = text.casefold()
-    triples = {folded[k : k + 3] for k in range(max(1, len(folded) - 2))}
+    trigrams = {folded[k : k + 3] for k in range(max(1, len(folded) - 2))}
 
     def shared(name: str) -> float:
         lower = name.casefold()
-        return sum(triple in lower for triple in triples) / (len(folded) + len(lower))
+        return sum(trigram in lower for trigram in trigrams) / (len(folded) + len(lower))
 
-    return heapq.nlargest(_COMPARED, names, key=shared)
-
-
-# ---- the hierarchy
+    return heapq.nlargest(_N_COMPARED, names, key=shared)
 
 
-def _of(parents: Rows, term: int) -> list[int]:
-    found: list[int] = parents.columns[parents.ptr[term] : parents.ptr[term + 1]].tolist()
-    return found
+# ---- graphs
 
 
-def _parents_first(parents: Rows) -> Iterator[int]:
-    """Terms in an order in which every term comes after its parents; none of a cycle comes."""
-    waiting = np.diff(parents.ptr).tolist()
-    children: list[list[int]] = [[] for _ in waiting]
-    for term in range(len(waiting)):
-        for parent in _of(parents, term):
-            children[parent].append(term)
+def _reachable(neighbors: Neighbors, start: int) -> LongArray:
+    """Return the nodes that a search from one node reaches, with that node, ascending."""
+    seen, waiting = {start}, [start]
+    while waiting:
+        for node in neighbors[waiting.pop()]:
+            if node not in seen:
+                seen.add(node)
+                waiting.append(node)
+    return np.array(sorted(seen), dtype=np.int64)
+
+
+def _parents_first(parents: Neighbors, children: Neighbors) -> list[int]:
+    """Order terms so that every term follows its parents; terms on or below cycles are left out."""
+    waiting = list(map(len, parents))
     ready = [term for term, count in enumerate(waiting) if count == 0]
+    order = []
     while ready:
         term = ready.pop()
-        yield term
+        order.append(term)
         for child in children[term]:
             waiting[child] -= 1
             if waiting[child] == 0:
                 ready.append(child)
+    return order
 
 
-def _refuse_cycle(parents: Rows, terms: Sequence[str], path: Path) -> None:
-    left = set(range(len(terms))).difference(_parents_first(parents))
+def _refuse_cycle(ontology: Ontology, path: object) -> None:
+    ordered = _parents_first(ontology.parents, ontology.children)
+    left = set(range(ontology.n_terms)).difference(ordered)
     if not left:
         return
-    cycle = _cycle(parents, left)
-    shown = [terms[k] for k in cycle]
+    shown = [ontology.terms[k] for k in _cycle(ontology.parents, left)]
     if len(shown) > 6:
         shown[3:-2] = ["…"]
     raise InvalidDataError(
@@ -326,13 +408,12 @@ def _refuse_cycle(parents: Rows, terms: Sequence[str], path: Path) -> None:
     )
 
 
-def _cycle(parents: Rows, left: Iterable[int]) -> list[int]:
-    """One cycle among terms of which each has a parent among them; its first term comes last."""
-    among = set(left)
-    walk, place = [min(among)], {min(among): 0}
+def _cycle(parents: Sequence[Sequence[int]], left: set[int]) -> list[int]:
+    """Return one cycle among terms that each have a parent among them; it ends where it began."""
+    walk, position = [min(left)], {min(left): 0}
     while True:
-        term = next(parent for parent in _of(parents, walk[-1]) if parent in among)
+        term = next(parent for parent in parents[walk[-1]] if parent in left)
         walk.append(term)
-        if term in place:
-            return walk[place[term] :]
-        place[term] = len(walk) - 1
+        if term in position:
+            return walk[position[term] :]
+        position[term] = len(walk) - 1

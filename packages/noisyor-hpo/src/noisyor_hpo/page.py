@@ -11,8 +11,7 @@ import jinja2
 from noisyor._util.paths import check_folder, check_target, make_folder, write_text
 from noisyor_hpo import __version__
 from noisyor_hpo.phenopackets import Patient
-from noisyor_hpo.questions import NextFinding
-from noisyor_hpo.ranking import DiseaseFinding, DiseaseRanking, RankedDisease
+from noisyor_hpo.ranking import DiseaseFinding, DiseaseRanking, NextFinding, RankedDisease
 
 __all__ = ["DISCLAIMER", "Case", "check_diagnosis_page", "diagnosis_page", "write_diagnosis_page"]
 

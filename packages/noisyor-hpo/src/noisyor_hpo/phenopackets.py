@@ -1,61 +1,50 @@
-"""Patients from phenopackets, the exchange format of the GA4GH (JSON, versions 1 and 2)."""
+"""Read patients from phenopackets, the exchange format of the GA4GH (JSON, versions 1 and 2)."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
-from noisyor._util.compression import (
-    decompressed,
-    existing,
-    members,
-    reading,
-    reason_of,
-    uncompressed_name,
-)
-from noisyor._util.json import to_json
 from noisyor.errors import InvalidDataError
-from noisyor.tables.jsonl import json_lines
-from noisyor.tables.lines import LONGEST_LINE, text_lines
+from noisyor_hpo.files import existing, packed_texts, read_text
 from noisyor_hpo.ontology import Ontology
 
 __all__ = ["Patient", "read_phenopackets"]
 
-MOST_TERMS = 1000
-"""More terms than this describe no patient; a careful description has about a hundred."""
+MAX_TERMS = 1000
+"""Descriptions with more terms are rejected; a careful description has about a hundred."""
 
 _ENDINGS = (".json", ".jsonl")
-_ARCHIVES = (".zip", ".tar", ".tgz")
+_ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2")
 _PAPER = re.compile(r"PMID[:_ ]?\s*(\d+)|pubmed(?:\.ncbi\.nlm\.nih\.gov)?/(\d+)", re.IGNORECASE)
 _ONSET = ("onset", "ageOfOnset", "ageRangeOfOnset", "classOfOnset")
-_SHOWN = 8
+_N_SHOWN = 8
 
 
 @dataclass(frozen=True)
 class Patient:
-    """One patient: what was found and what was looked for in vain, by identifiers of terms.
+    """One patient: present and absent findings, by identifiers of terms.
 
     Attributes
     ----------
-    id : of the phenopacket, or the name of its file if it has none.
+    id : identifier of the phenopacket, or the name of its file if it has none.
     present : terms that were found, in the order of the file, each once.
-    absent : terms that were excluded. What is stated both ways is present.
-    onsets : (term, onset) where one is stated; it is kept and plays no part in a diagnosis.
-    diseases : identifiers of the diagnoses, empty if there is none.
+    absent : excluded terms. A term that is stated both ways is present.
+    onsets : (term, onset) where one is stated; not used for ranking.
+    diseases : identifiers of the diagnoses.
     references : papers about the patient, such as ``"PMID:27672653"``.
     unknown : terms that the ontology does not have, with their labels.
-    source : the file, and the line in it.
+    source : file and line.
 
     Examples
     --------
-    >>> import noisyor as nor, noisyor_hpo
+    >>> import noisyor_hpo
     >>> patient = noisyor_hpo.Patient("anna", present=("HP:0001166",), absent=("HP:0001250",))
     >>> patient.present
     ('HP:0001166',)
@@ -74,9 +63,9 @@ class Patient:
 def read_phenopackets(
     source: str | os.PathLike[str], ontology: Ontology | None = None
 ) -> tuple[Patient, ...]:
-    """Patients from phenopackets of version 1 or 2.
+    """Read patients from phenopackets of version 1 or 2.
 
-    Terms that the ontology does not have are left out, told in one warning and kept in
+    Terms that the ontology does not have are reported in one warning and kept in
     `Patient.unknown`.
 
     Parameters
@@ -84,17 +73,16 @@ def read_phenopackets(
     source : a JSON file with one phenopacket or a list of them, JSON lines, a folder or an archive
         (zip, tar) of such files; each compressed or not. A line may also be an object with the
         field ``phenopacket``.
-    ontology : maps alternative and obsolete identifiers to those in use; without it they are taken
-        as they come.
+    ontology : maps alternative and obsolete identifiers to current ones; without it identifiers
+        are taken as they are.
 
     Raises
     ------
-    InvalidDataError : something is no phenopacket, has too many terms, or no patient has any.
+    InvalidDataError : a record is not a phenopacket or has too many terms, or no patient has any.
 
     Examples
     --------
-    >>> import json, pathlib, tempfile
-    >>> import noisyor as nor, noisyor_hpo
+    >>> import json, pathlib, tempfile, noisyor_hpo
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "patient.json"
     >>> features = [{"type": {"id": "HP:0001166"}},
     ...             {"type": {"id": "HP:0001250"}, "excluded": True}]
@@ -104,7 +92,11 @@ def read_phenopackets(
     ('anna', ('HP:0001166',), ('HP:0001250',))
     """
     path = existing(source)
-    patients = tuple(_patient(record, ontology) for record in _records(path))
+    patients = tuple(
+        _patient(packet, where, name, ontology)
+        for place, file, text in _texts(path)
+        for packet, where, name in _packets(text, place, file)
+    )
     if not patients:
         raise InvalidDataError(f"{path} holds no phenopacket")
     unknown = dict.fromkeys(term for patient in patients for term in patient.unknown)
@@ -118,7 +110,7 @@ def read_phenopackets(
         )
     if unknown:
         warnings.warn(
-            f"{path}: {len(unknown)} terms are not in the ontology and are left out: "
+            f"{path}: {len(unknown)} terms are not in the ontology and are ignored: "
             f"{_few(unknown)}",
             stacklevel=2,
         )
@@ -127,102 +119,68 @@ def read_phenopackets(
 
 def _few(terms: Iterable[str]) -> str:
     listed = list(terms)
-    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-    return ", ".join(listed[:_SHOWN]) + more
+    more = f" and {len(listed) - _N_SHOWN} more" if len(listed) > _N_SHOWN else ""
+    return ", ".join(listed[:_N_SHOWN]) + more
 
 
 # ---- files
 
 
-class _Record(NamedTuple):
-    """A phenopacket as it was read, where it stands, and a name if it has no id."""
-
-    value: Mapping[str, Any]
-    where: str
-    name: str
-
-
-def _records(path: Path) -> Iterator[_Record]:
-    if path.is_dir() or uncompressed_name(path).endswith(_ARCHIVES):
-        for inside, stream in members(path, _is_json):
-            where = f"{path.parent if path.is_dir() else path}/{inside}"
-            with reading(where), decompressed(stream, where) as content:
-                yield from _of_stream(content, where, PurePosixPath(inside).name)
-        return
-    with path.open("rb") as raw, reading(path), decompressed(raw, path) as content:
-        yield from _of_stream(content, str(path), path.name)
-
-
-def _is_json(name: str) -> bool:
-    file = Path(name)
-    return uncompressed_name(file).endswith(_ENDINGS) and not file.name.startswith(".")
-
-
-def _of_stream(stream: IO[bytes], where: str, name: str) -> Iterator[_Record]:
-    """The phenopackets of one file: JSON lines if its first line is JSON by itself."""
-    # JSON is UTF-8, and a wrong byte in a label changes nothing that counts.
-    lines = text_lines(stream, where, errors="replace")
-    first = next((line for line in lines if not line[1].isspace()), None)
-    if first is None:
-        raise InvalidDataError(f"{where} is empty")
-    try:
-        json.loads(first[1])
-    except (ValueError, RecursionError):
-        number, text = first[0], _whole(first[1], lines, where)
-        values: Iterable[tuple[int, Any]] = [(number, _parsed(text, where, number))]
+def _texts(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield the place, the file name and the text of each file."""
+    if path.is_dir() or path.name.lower().endswith(_ARCHIVES):
+        yield from packed_texts(path, _ENDINGS)
     else:
-        values = json_lines(itertools.chain([first], lines), where)
-    for number, value in values:
+        yield str(path), path.name, read_text(path)
+
+
+def _packets(text: str, place: str, file: str) -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Yield each phenopacket of a file, its place, and a name for it if it has no identifier."""
+    for number, value in _json_values(text, place):
+        where = f"{place}, line {number}"
         for single in value if isinstance(value, list) else [value]:
-            yield _record(single, where, number, name)
+            packet, name = _object(single, where, "a phenopacket"), file
+            if "phenopacket" in packet:  # an object that gives the phenopacket a path
+                inside = packet.get("path")
+                name = inside if isinstance(inside, str) else file
+                packet = _object(packet["phenopacket"], where, "the field 'phenopacket'")
+            yield packet, where, name
 
 
-def _whole(first: str, lines: Iterable[tuple[int, str]], where: str) -> str:
-    """The rest of a file as one text, unless it is larger than any line may be."""
-    parts, size = [first], len(first)
-    for _, line in lines:
-        parts.append(line)
-        size += len(line)
-        if size > LONGEST_LINE:
-            raise InvalidDataError(
-                f"{where}: one JSON text of more than {LONGEST_LINE // 2**20} MB; write one "
-                "phenopacket on each line"
-            )
-    return "".join(parts)
+def _json_values(text: str, place: str) -> Iterator[tuple[int, Any]]:
+    """Yield line number and value: of JSON lines if the first line is JSON, else of the text."""
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines:
+        raise InvalidDataError(f"{place} is empty")
+    try:
+        json.loads(lines[0][1])
+    except (ValueError, RecursionError):
+        yield lines[0][0], _parse(text, place, 1)
+    else:
+        for number, line in lines:
+            yield number, _parse(line, place, number)
 
 
-def _parsed(text: str, where: str, first_line: int) -> Any:
+def _parse(text: str, place: str, first_line: int) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         number = first_line - 1 + error.lineno
-        raise InvalidDataError(f"{where}, line {number}: not JSON ({error.msg})") from error
+        raise InvalidDataError(f"{place}, line {number}: not JSON ({error.msg})") from error
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits, deep nesting
-        raise InvalidDataError(
-            f"{where}: not JSON that can be read ({reason_of(error)})"
-        ) from error
+        raise InvalidDataError(f"{place}: not JSON that can be read ({error})") from error
 
 
-def _record(value: Any, where: str, number: int, name: str) -> _Record:
-    """A phenopacket, taken out of the object that gives it a path."""
-    place = f"{where}, line {number}"
-    value = _object(value, place, "a phenopacket")
-    if "phenopacket" in value:
-        inside = value.get("path")
-        name = inside if isinstance(inside, str) else name
-        value = _object(value["phenopacket"], place, "the field 'phenopacket'")
-    return _Record(value, place, name)
+# ---- phenopackets
 
 
-# ---- what a phenopacket says
-
-
-def _patient(record: _Record, ontology: Ontology | None) -> Patient:
-    packet, where, name = record
+def _patient(
+    packet: Mapping[str, Any], where: str, name: str, ontology: Ontology | None
+) -> Patient:
     features = _objects(packet, "phenotypicFeatures", where)
-    if len(features) > MOST_TERMS:
+    if len(features) > MAX_TERMS:
         raise InvalidDataError(
-            f"{where}: {len(features):,} terms, at most {MOST_TERMS:,} are expected of one patient"
+            f"{where}: {len(features):,} terms, at most {MAX_TERMS:,} are expected of one patient"
         )
     present: dict[str, None] = {}
     absent: dict[str, None] = {}
@@ -271,9 +229,10 @@ def _diseases(packet: Mapping[str, Any], where: str) -> tuple[str, ...]:
 def _references(
     packet: Mapping[str, Any], features: list[dict[str, Any]], where: str
 ) -> tuple[str, ...]:
-    """Papers of the packet and of the evidence for its terms; some packets name theirs in the id.
+    """Collect the papers of the packet and of the evidence for its terms.
 
-    Other references than papers are taken as they are.
+    Some packets name their paper in the identifier. References other than papers are taken as
+    they are.
     """
     metadata = packet.get("metaData") or {}
     stated = _objects(metadata, "externalReferences", where) if isinstance(metadata, dict) else []
@@ -296,12 +255,12 @@ def _papers(text: str) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """The text without what would break a line, a terminal or a file in UTF-8."""
-    return "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
+    """Replace characters that would break a line, a terminal or a file in UTF-8."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def _time(value: Any) -> str:
-    """An age or a class of onset as a short text; anything else as its JSON."""
+    """Return an age or a class of onset as a short text, and anything else as JSON."""
     inner = value
     while isinstance(inner, dict):
         for key in ("age", "iso8601duration", "ontologyClass", "label", "id"):
@@ -309,11 +268,11 @@ def _time(value: Any) -> str:
                 inner = inner[key]
                 break
         else:
-            return to_json(value)
-    return inner if isinstance(inner, str) else to_json(value)
+            return json.dumps(value)
+    return inner if isinstance(inner, str) else json.dumps(value)
 
 
-# ---- shapes
+# ---- checks of JSON values
 
 
 def _object(value: Any, where: str, what: str) -> dict[str, Any]:
@@ -323,7 +282,7 @@ def _object(value: Any, where: str, what: str) -> dict[str, Any]:
 
 
 def _objects(holder: Mapping[str, Any], key: str, where: str) -> list[dict[str, Any]]:
-    """The objects of a list; a list that is not there, or null, is empty."""
+    """Return the objects of a list; a missing list, or null, is empty."""
     values = holder.get(key)
     if values is None:
         return []
@@ -333,7 +292,7 @@ def _objects(holder: Mapping[str, Any], key: str, where: str) -> list[dict[str, 
 
 
 def _class(holder: Mapping[str, Any], key: str, where: str) -> tuple[str, str]:
-    """Identifier and label of an ontology class."""
+    """Return the identifier and the label of an ontology class."""
     value = _object(holder.get(key), where, f"the field {key!r}")
     identifier, label = value.get("id"), value.get("label")
     if not isinstance(identifier, str) or not identifier.strip():

@@ -22,7 +22,7 @@ from noisyor._util.json import to_json
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor_hpo import DiseaseModel, rank_diseases, read_phenopackets
 from noisyor_hpo.model_file import prepare_model
-from noisyor_hpo.sets import DiseasePrior
+from noisyor_hpo.posterior import DiseasePrior
 
 __all__ = ["NoisyOrImplementation"]
 

@@ -15,11 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor.data.observations import Observations
+from noisyor import Network, Observations, from_edges
 from noisyor.errors import InvalidSettingError
-from noisyor.model.builders import from_edges
 from noisyor.model.forward import edge_matrix
-from noisyor.model.network import Network
 from noisyor_hpo.annotations import Annotations
 
 __all__ = ["Patients", "disease_network", "naive_bayes", "simulate_patients"]
@@ -92,7 +90,7 @@ def disease_network(
 
 
 class Patients(NamedTuple):
-    """Simulated patients: what is known of them, and their diseases, sparse (n, n_hidden).
+    """Simulated patients: their known findings, and their diseases as sparse (n, n_hidden).
 
     Examples
     --------
@@ -115,20 +113,20 @@ def simulate_patients(
     n_absent: int = 3,
     seed: int = 0,
 ) -> Patients:
-    """Patients whose findings follow the model, of which a handful is known.
+    """Simulate patients whose findings follow the model and are partly known.
 
-    Patient i depends on (seed, i) alone.
+    Patient i depends only on ``seed`` and i.
 
     Parameters
     ----------
-    network : of one layer of diseases, see `disease_network`.
+    network : network of one layer, see `disease_network`.
     n_patients : number of patients; each has at least one finding.
-    n_diseases : different diseases of each, drawn in proportion to their priors; None draws every
-        disease by itself until there is at least one.
-    n_present : known findings at most, drawn from those present.
-    n_absent : known absent findings at most, drawn from those that another disease with one of the
-        known findings may show: the questions a physician would ask.
-    seed : key of the draws.
+    n_diseases : number of distinct diseases of each patient, drawn in proportion to their priors;
+        None draws every disease independently until there is at least one.
+    n_present : largest number of known present findings.
+    n_absent : largest number of known absent findings. They are drawn from the findings of other
+        diseases with one of the known findings, as a physician would ask for them.
+    seed : seed of the draws.
 
     Examples
     --------
@@ -172,7 +170,7 @@ def simulate_patients(
 
 
 def naive_bayes(network: Network, rows: Observations) -> FloatArray:
-    """Probability of each cause if exactly one is on, (n_rows, n_hidden): the usual comparison.
+    """Return the (n_rows, n_hidden) probability of each cause if exactly one is on: a baseline.
 
     Examples
     --------
@@ -185,7 +183,7 @@ def naive_bayes(network: Network, rows: Observations) -> FloatArray:
     ones, missing = rows.to_csr().astype(np.float64), rows.missing_csr().astype(np.float64)
     theta = edge_matrix(network)[: network.n_visible]
     leak = network.theta[network.leak_param[: network.n_visible]]
-    # log p(on) - log p(off) of a finding: with the cause, on top of what it is without.
+    # log p(on) - log p(off) of a finding with the cause, minus the same without the cause.
     total = theta.copy()
     total.data += np.repeat(leak, np.diff(theta.indptr))
     gain = total.copy()

@@ -1,4 +1,4 @@
-"""Diseases of a patient by probability, with what speaks for and against each of them."""
+"""Rank the diseases of a patient, with evidence for and against each, and findings to look for."""
 
 from __future__ import annotations
 
@@ -8,47 +8,55 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import FloatArray, LongArray
-from noisyor._util.validation import check_count
+from noisyor._util.numerics import entropy_bits
 from noisyor.data.columns import suggest
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor_hpo.annotations import Annotations
-from noisyor_hpo.evidence import distances, explaining_edge
 from noisyor_hpo.model import DiseaseModel
-from noisyor_hpo.phenopackets import MOST_TERMS, Patient
-from noisyor_hpo.sets import DiseasePrior, Readings, posterior, readings
+from noisyor_hpo.ontology import Ontology
+from noisyor_hpo.phenopackets import MAX_TERMS, Patient
+from noisyor_hpo.posterior import (
+    DiseasePrior,
+    Likelihoods,
+    distances,
+    explaining_edge,
+    likelihoods,
+    posterior,
+    probability_of_term,
+)
 
 __all__ = [
     "DiseaseFinding",
     "DiseaseRanking",
+    "NextFinding",
     "RankedDisease",
+    "next_findings",
     "published_papers",
     "rank_diseases",
-    "terms_of",
 ]
 
-_FAINT = 0.05
+FloatArray = npt.NDArray[np.float64]
+LongArray = npt.NDArray[np.int64]
+
+_MIN_SHARE = 0.05  # smaller shares of a finding are not listed
 _MOSTLY = 0.5
+_N_LIKELY = 200  # diseases that questions are to tell apart
+_N_CANDIDATES = 400  # findings that are considered as questions
+_MIN_FREQUENCY = 0.1  # rarer findings of a disease are not asked for
 
 
 @dataclass(frozen=True)
 class DiseaseFinding:
-    """A finding of a patient as one disease sees it.
+    """A finding of a patient as explained by one disease.
 
     Attributes
     ----------
-    term, name : of the patient's finding.
-    share : of a present finding, how much of it is due to the disease, the rest is noise; of an
-        absent one, the probability that the disease would show it.
-    by : the term of the disease that explains it best.
-    frequency : of that term in the disease.
-    own : False if the disease has that term only by its kin.
-
-    Examples
-    --------
-    >>> import noisyor as nor, noisyor_hpo
-    >>> noisyor_hpo.DiseaseFinding("HP:1", "Fever", 0.9, "HP:2", 0.7, True).by
-    'HP:2'
+    term, name : the patient's finding.
+    share : share of a present finding that is due to the disease, the rest is noise; for an absent
+        finding, the probability that the disease shows it.
+    by : term of the disease that explains the finding best.
+    frequency : frequency of that term in the disease.
+    own : False if only related diseases are annotated with that term.
     """
 
     term: str
@@ -65,17 +73,11 @@ class RankedDisease:
 
     Attributes
     ----------
-    index, id, name : of the disease.
-    probability : given the patient.
-    error : of the probability; 0 if it is exact.
-    explains : present findings that it explains, the largest share first.
-    against : absent findings that it would show, the most probable first.
-
-    Examples
-    --------
-    >>> import noisyor as nor, noisyor_hpo
-    >>> noisyor_hpo.RankedDisease(0, "D:1", "flu", 0.5, 0.0, (), ()).probability
-    0.5
+    index, id, name : the disease.
+    probability : posterior given the patient.
+    error : error of the probability, 0 if exact.
+    explains : present findings that the disease explains, the largest share first.
+    against : absent findings that the disease would show, the most probable first.
     """
 
     index: int
@@ -89,21 +91,15 @@ class RankedDisease:
 
 @dataclass(frozen=True, eq=False)
 class DiseaseRanking:
-    """The diseases of one patient.
+    """The ranked diseases of one patient.
 
     Attributes
     ----------
-    diseases : the most likely, by falling probability.
+    diseases : the most likely diseases, the most probable first.
     prior : ``"one"``, ``"at_least_one"`` or ``"independent"``.
-    method : how the probabilities were found, in words.
+    method : description of how the probabilities were computed.
     probability : (n_diseases,) of every disease of the model.
     unexplained : names of the present findings that none of ``diseases`` explains.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor, noisyor_hpo
-    >>> noisyor_hpo.DiseaseRanking((), "one", "exact", np.zeros(0), ("Fever",)).unexplained
-    ('Fever',)
     """
 
     diseases: tuple[RankedDisease, ...]
@@ -121,56 +117,41 @@ def rank_diseases(
     weights: npt.ArrayLike | None = None,
     top: int = 10,
 ) -> DiseaseRanking:
-    """The diseases of a patient, the most likely first.
+    """Rank the diseases of a patient, the most likely first.
 
-    What is neither stated to be present nor absent is unknown. A present term that is implied by
-    another one counts, as the patient's description has it, by itself.
+    Findings that are not stated are unknown. A present term counts even if another present term
+    implies it.
 
     Parameters
     ----------
-    model : see `disease_network`.
-    patient : of `read_phenopackets`, or made of identifiers of terms.
+    model : see `prepare_model`.
+    patient : patient of `read_phenopackets`, or made of identifiers of terms.
     prior : exactly ``"one"`` disease, for which sums are exact; ``"at_least_one"``; or each disease
         ``"independent"`` of the others. The default ranks real patients best.
-    weights : (n_diseases,) how much more common a disease is than others, such as the number of
-        papers of `published_papers`; all alike by default.
+    weights : (n_diseases,) relative prior probabilities, such as `published_papers`; equal by
+        default.
     top : number of diseases to describe.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor, noisyor_hpo
-    >>> from noisyor_hpo import Ontology, Patient
-    >>> from noisyor._util.csr import Rows
-    >>> ontology = Ontology("", ("HP:1", "HP:2"), ("fever", "cough"), ((), ()),
-    ...                     Rows(np.array([0, 0, 0]), np.array([], dtype=int)), {}, {})
-    >>> rows = nor.Observations.from_indices([[0], [1]], 2, column_names=["HP:1", "HP:2"])
-    >>> data = noisyor_hpo.Annotations(
-    ...     "", rows, ("D:1", "D:2"), ("flu", "cold"), np.array([0.9, 0.9]))
-    >>> model = noisyor_hpo.build_model(data, ontology)
-    >>> ranking = noisyor_hpo.rank_diseases(model, Patient("anna", present=("HP:1",)))
-    >>> [(disease.name, round(disease.probability, 2)) for disease in ranking.diseases]
-    [('flu', 0.9), ('cold', 0.1)]
     """
-    check_count("top", top)
-    present, absent = terms_of(model, patient)
-    read = readings(model, present, absent)
+    _check_top(top)
+    present, absent = _terms_of(model, patient)
+    found = likelihoods(model, present, absent)
     if weights is not None:
-        read = read._replace(constant=read.constant + _log_weights(model, weights))
-    belief = posterior(read, prior, model.settings.odds, model.settings.doubt)
+        found = found._replace(constant=found.constant + _log_weights(model, weights))
+    belief = posterior(found, prior, model.settings.odds, model.settings.doubt)
     order = np.argsort(-belief.probability, kind="stable")[:top].tolist()
     near = [distances(model, term) for term in present]
     ranked = []
     for disease in order:
         explains = []
         for k, term in enumerate(present):
-            share = _share(read, k, disease)
+            share = _share(found, k, disease)
             edge = explaining_edge(model, disease, near[k])
-            if edge is not None and share >= _FAINT:
+            if edge is not None and share >= _MIN_SHARE:
                 explains.append(_finding(model, term, share, edge))
         against = [
-            _finding(model, term, float(read.denied[k, disease]), edge)
+            _finding(model, term, float(found.denied[k, disease]), edge)
             for k, term in enumerate(absent)
-            if read.denied[k, disease] >= _FAINT
+            if found.denied[k, disease] >= _MIN_SHARE
             and (edge := _strongest_kind(model, disease, term)) is not None
         ]
         ranked.append(
@@ -191,7 +172,7 @@ def rank_diseases(
     return DiseaseRanking(
         diseases=tuple(ranked),
         prior=prior,
-        method=belief.words,
+        method=belief.method,
         probability=belief.probability,
         unexplained=tuple(
             ontology.names[term] for term in present if ontology.terms[term] not in explained
@@ -200,22 +181,9 @@ def rank_diseases(
 
 
 def published_papers(data: Annotations, model: DiseaseModel) -> LongArray:
-    """(n_diseases,) how many papers the annotations of each disease of a model rest on, and one.
+    """Count the papers (n_diseases,) that the annotations of each disease rest on, plus one.
 
-    A rough measure of how common a disease is, as ``weights`` of `rank_diseases`.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor, noisyor_hpo
-    >>> from noisyor_hpo import Ontology
-    >>> from noisyor._util.csr import Rows
-    >>> ontology = Ontology("", ("HP:1",), ("fever",), ((),), Rows(*2 * [np.zeros(2, int)]), {}, {})
-    >>> lines = [noisyor_hpo.Statement("D:1", "HP:1", 1.0, 1.0, 2, 2, ("PMID:1", "PMID:2"))]
-    >>> rows = nor.Observations.from_indices([[0]], 1, column_names=["HP:1"])
-    >>> data = noisyor_hpo.Annotations("", rows, ("D:1",), ("flu",), np.ones(1), tuple(lines))
-    >>> model = noisyor_hpo.build_model(data, ontology)
-    >>> noisyor_hpo.published_papers(data, model).tolist()
-    [3]
+    A rough measure of how common a disease is, for ``weights`` of `rank_diseases`.
     """
     papers: dict[str, set[str]] = {disease: set() for disease in model.disease_ids}
     for statement in data.statements:
@@ -236,17 +204,17 @@ def _log_weights(model: DiseaseModel, weights: npt.ArrayLike) -> FloatArray:
     return np.asarray(np.log(values / values.mean()))
 
 
-def terms_of(model: DiseaseModel, patient: Patient) -> tuple[list[int], list[int]]:
-    """Numbers of the present and of the absent terms of a patient, each once.
+def _terms_of(model: DiseaseModel, patient: Patient) -> tuple[list[int], list[int]]:
+    """Return the numbers of the present and of the absent terms of a patient, each once.
 
     Raises
     ------
     InvalidDataError : a term is not in the ontology, there is none, or there are too many.
     """
     n_terms = len(patient.present) + len(patient.absent)
-    if n_terms > MOST_TERMS:
+    if n_terms > MAX_TERMS:
         raise InvalidDataError(
-            f"{patient.id}: {n_terms:,} terms, at most {MOST_TERMS:,} are expected of one patient"
+            f"{patient.id}: {n_terms:,} terms, at most {MAX_TERMS:,} are expected of one patient"
         )
     if not n_terms:
         raise InvalidDataError(f"{patient.id}: no terms, neither present nor absent")
@@ -269,16 +237,15 @@ def _numbers(model: DiseaseModel, terms: Iterable[str]) -> list[int]:
     return numbers
 
 
-def _share(read: Readings, finding: int, disease: int) -> float:
-    """How much of a present finding is due to a disease: the rest is noise alone."""
-    noise, shown = read.noise[finding], read.shown[finding, disease]
+def _share(found: Likelihoods, finding: int, disease: int) -> float:
+    """Return the share of a present finding that is due to a disease; the rest is noise."""
+    noise, shown = found.noise[finding], found.shown[finding, disease]
     return float(shown / (noise + (1.0 - noise) * shown))
 
 
 def _strongest_kind(model: DiseaseModel, disease: int, term: int) -> int | None:
-    """The edge of a disease to a term or a kind of it with the largest frequency."""
-    below = model.ontology.descendants
-    kinds = below.indices[below.indptr[term] : below.indptr[term + 1]]
+    """Return the edge of a disease to a term or a kind of it with the largest frequency."""
+    kinds = model.ontology.descendants(term)
     edges = np.arange(model.ptr[disease], model.ptr[disease + 1])
     edges = edges[np.isin(model.term[edges], kinds)]
     return int(edges[np.argmax(model.frequency[edges])]) if len(edges) else None
@@ -298,3 +265,120 @@ def _finding(model: DiseaseModel, term: int, share: float, edge: int) -> Disease
 
 def _sorted(findings: list[DiseaseFinding]) -> tuple[DiseaseFinding, ...]:
     return tuple(sorted(findings, key=lambda finding: (-finding.share, finding.term)))
+
+
+def _check_top(top: int) -> None:
+    if not isinstance(top, int) or top < 1:
+        raise InvalidSettingError(f"top must be a whole number of at least 1, got {top!r}")
+
+
+# ---- what to look for next
+
+
+@dataclass(frozen=True)
+class NextFinding:
+    """A finding that is worth looking for.
+
+    Attributes
+    ----------
+    term, name : the finding.
+    gain : expected information about the disease in the answer, in bits.
+    probability : probability that the finding is present.
+    if_present, if_absent : identifier of the most likely disease after either answer.
+    """
+
+    term: str
+    name: str
+    gain: float
+    probability: float
+    if_present: str
+    if_absent: str
+
+
+def next_findings(
+    model: DiseaseModel,
+    patient: Patient,
+    *,
+    prior: DiseasePrior = "one",
+    top: int = 5,
+    ranking: DiseaseRanking | None = None,
+) -> tuple[NextFinding, ...]:
+    """Choose the findings whose answers would tell most about the disease, the best first.
+
+    One of the most likely diseases is assumed to be the right one. Only terms that these are
+    annotated with are considered, without terms that the patient's findings already decide. No
+    chosen term is a kind of another.
+
+    Parameters
+    ----------
+    model, patient, prior : as in `rank_diseases`.
+    top : number of findings.
+    ranking : ranking of the patient, if it is already known; its prior is used then.
+    """
+    _check_top(top)
+    present, absent = _terms_of(model, patient)
+    if ranking is None:
+        belief = posterior(
+            likelihoods(model, present, absent), prior, model.settings.odds, model.settings.doubt
+        ).probability
+    else:
+        belief = ranking.probability
+    likely = np.argsort(-belief, kind="stable")[:_N_LIKELY]
+    weight = belief[likely]
+    weight = weight / weight.sum()
+    candidates = _candidates(model, likely, weight, present, absent)
+    if not len(candidates):
+        return ()
+    noise = model.noise[candidates]
+    shown = np.array([probability_of_term(model, term)[likely] for term in candidates.tolist()])
+    on = 1.0 - (1.0 - noise[:, None]) * (1.0 - shown)  # (n_candidates, n_likely)
+    chance = on @ weight
+    gain = entropy_bits(chance) - entropy_bits(on) @ weight
+    ontology = model.ontology
+    chosen = _unrelated(ontology, candidates, np.lexsort((candidates, -gain)), top)
+    return tuple(
+        NextFinding(
+            term=ontology.terms[candidates[k]],
+            name=ontology.names[candidates[k]],
+            gain=float(gain[k]),
+            probability=float(chance[k]),
+            if_present=model.disease_ids[likely[np.argmax(weight * on[k])]],
+            if_absent=model.disease_ids[likely[np.argmax(weight * (1.0 - on[k]))]],
+        )
+        for k in chosen
+    )
+
+
+def _unrelated(ontology: Ontology, candidates: LongArray, order: LongArray, top: int) -> list[int]:
+    """Return the first candidates in an order that are not kinds of each other."""
+    related = np.zeros(ontology.n_terms, dtype=np.bool_)
+    chosen: list[int] = []
+    for k in order.tolist():
+        term = int(candidates[k])
+        if len(chosen) < top and not related[term]:
+            chosen.append(k)
+            related[ontology.ancestors(term)] = True
+            related[ontology.descendants(term)] = True
+    return chosen
+
+
+def _candidates(
+    model: DiseaseModel,
+    likely: LongArray,
+    weight: FloatArray,
+    present: list[int],
+    absent: list[int],
+) -> LongArray:
+    """Return the undecided terms of likely diseases, the most expected first."""
+    ontology = model.ontology
+    expected = np.zeros(ontology.n_terms)
+    for disease, share in zip(likely.tolist(), weight.tolist(), strict=True):
+        edges = slice(model.ptr[disease], model.ptr[disease + 1])
+        often = model.frequency[edges] >= _MIN_FREQUENCY
+        expected[model.term[edges][often]] += share * model.frequency[edges][often]
+    for term in present:
+        expected[ontology.ancestors(term)] = 0.0
+    for term in absent:
+        expected[ontology.descendants(term)] = 0.0
+    order = np.argsort(-expected, kind="stable")[:_N_CANDIDATES]
+    return np.asarray(order[expected[order] > 0.0], dtype=np.int64)

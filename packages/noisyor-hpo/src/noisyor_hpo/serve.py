@@ -5,17 +5,24 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
-from noisyor._util.arrays import FloatArray
 from noisyor.errors import InvalidDataError
 from noisyor.serve.subjects import MOST_LISTED, REMEMBERED, Answer, Findings, matches
 from noisyor_hpo.model import DiseaseModel
 from noisyor_hpo.page import DISCLAIMER
 from noisyor_hpo.phenopackets import Patient
-from noisyor_hpo.questions import NextFinding, next_findings
-from noisyor_hpo.ranking import DiseaseFinding, DiseaseRanking, rank_diseases
+from noisyor_hpo.ranking import (
+    DiseaseFinding,
+    DiseaseRanking,
+    NextFinding,
+    next_findings,
+    rank_diseases,
+)
 
 __all__ = ["DiseaseSubject"]
+
+FloatArray = npt.NDArray[np.float64]
 
 _SHIFTS, _SMALLEST_SHIFT = 8, 0.01
 

@@ -1,52 +1,48 @@
-"""The free settings of a disease model, fitted on the development half of the patients."""
+"""Settings of a disease model. The defaults were chosen on the development half of the patients."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 
-from noisyor._util.validation import (
-    BELOW_ONE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    Rule,
-    check_settings,
-    is_finite,
-)
+from noisyor.errors import InvalidSettingError
 
 __all__ = ["DiseaseSettings"]
 
-_SHARE = Rule(lambda value: is_finite(value) and 0 <= value <= 1, "a number of 0 to 1")
-_INNER = Rule(lambda value: is_finite(value) and 0 < value < 1, "a number between 0 and 1")
+_FROM_0_TO_1 = ("kin", "general", "specific", "near", "weight_power")
+_BETWEEN_0_AND_1 = ("unknown_frequency", "highest_frequency", "least_noise")
+_BELOW_1 = ("absence", "doubt")
 
 
 @dataclass(frozen=True)
 class DiseaseSettings:
-    """What annotations do not state: priors, how findings are worded, and noise.
+    """What the annotations do not state: priors, wording of findings, and noise.
 
     Attributes
     ----------
-    unknown_frequency : of a finding where the annotations state none.
+    unknown_frequency : frequency of a finding where the annotations state none.
     prior_present, prior_absent : patients with and without the finding that are added to counts.
-    highest_frequency : larger ones are taken as this: a finding may be overlooked.
-    kin : a disease shows a finding that only its kin have with this share of their frequency.
-    general : probability that a term that is on is recorded by a more general one.
-    specific : a general term that is on is recorded as one of its kinds with this probability
-        times the share of diseases that have that kind among those that have the general term.
-    near : the same where another kind of the general term is on.
-    noise : a finding occurs without a disease as often as this share of the diseases that have it.
-    least_noise : what is added to it.
-    unlisted : how much a disease loses for each finding that it is expected to show, listed or not.
-    absence : how far a statement is to be believed that a finding is absent.
+    highest_frequency : upper bound of frequencies, because a finding may be overlooked.
+    kin : a disease shows a finding that only related diseases are annotated with at this share of
+        their frequency.
+    general : probability that an active term is recorded as a more general one.
+    specific : an active general term is recorded as one of its kinds with this probability times
+        the share of diseases with that kind among the diseases with the general term.
+    near : the same where another kind of the general term is active.
+    noise : a finding occurs without a disease with this share of the diseases that have it.
+    least_noise : probability added to the noise.
+    unlisted : log-likelihood that a disease loses for each finding it is expected to show.
+    absence : probability that a statement of absence is to be believed.
     weight, weight_power : findings of one patient repeat each other, so n of them count as
         ``weight * n ** (1 - weight_power)``. Each absent one counts as much as a present one,
         times ``n_absent ** -weight_power``.
-    odds : of each further disease, where there may be several.
-    doubt : share of the patients whose disease the annotations do not describe; that much of every
+    odds : prior odds of each further disease, where there may be several.
+    doubt : share of the patients whose disease the annotations do not describe; that share of the
         probability is spread over all diseases.
 
     Examples
     --------
-    >>> import noisyor as nor, noisyor_hpo
+    >>> import noisyor_hpo
     >>> noisyor_hpo.DiseaseSettings(kin=0.0).kin
     0.0
     """
@@ -69,24 +65,19 @@ class DiseaseSettings:
     doubt: float = 0.07
 
     def __post_init__(self) -> None:
-        check_settings(
-            self,
-            {
-                "unknown_frequency": _INNER,
-                "prior_present": POSITIVE,
-                "prior_absent": POSITIVE,
-                "highest_frequency": _INNER,
-                "kin": _SHARE,
-                "general": _SHARE,
-                "specific": _SHARE,
-                "near": _SHARE,
-                "noise": POSITIVE,
-                "least_noise": _INNER,
-                "unlisted": NOT_NEGATIVE,
-                "absence": BELOW_ONE,
-                "weight": POSITIVE,
-                "weight_power": _SHARE,
-                "odds": POSITIVE,
-                "doubt": BELOW_ONE,
-            },
-        )
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                raise InvalidSettingError(f"{name} must be a finite number, got {value!r}")
+            if name in _FROM_0_TO_1:
+                valid, expected = 0 <= value <= 1, "a number from 0 to 1"
+            elif name in _BETWEEN_0_AND_1:
+                valid, expected = 0 < value < 1, "a number between 0 and 1"
+            elif name in _BELOW_1:
+                valid, expected = 0 <= value < 1, "at least 0 and below 1"
+            elif name == "unlisted":
+                valid, expected = value >= 0, "at least 0"
+            else:
+                valid, expected = value > 0, "a positive number"
+            if not valid:
+                raise InvalidSettingError(f"{name} must be {expected}, got {value!r}")
