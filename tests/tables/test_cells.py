@@ -12,7 +12,7 @@ from table_examples import written
 from noisyor.cli.options import as_flags
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables import ReadOptions
-from noisyor.tables.cells import Truth, cell_hint
+from noisyor.tables.cells import cell_hint, parse_truth
 from noisyor.tables.read import read_table
 
 NAN = np.nan
@@ -63,7 +63,7 @@ def test_numbers_in_other_formats():
 @pytest.mark.parametrize("text", ["", "y", "/n", "y/n/?/x", "y,/n", "y/y", "a/b/a", "1/0/0"])
 def test_words_that_make_no_sense(text):
     with pytest.raises(InvalidSettingError, match="truth is the words for 1"):
-        Truth.parse(text)
+        parse_truth(text)
     with pytest.raises(InvalidSettingError, match="truth"):
         ReadOptions(truth=text)
 

@@ -14,7 +14,7 @@ from noisyor._util.compression import reading
 from noisyor._util.progress import progress_bar
 from noisyor.data.chunks import open_parquet, other_columns, reading_parquet, sparse_block
 from noisyor.errors import InvalidDataError, MissingExtraError
-from noisyor.tables.cells import columns_hint, role_hint
+from noisyor.tables.cells import Cells, columns_hint, role_hint
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import (
     Roles,
@@ -160,7 +160,7 @@ def dense_table(
     names, notes = None, ()  # type: list[str] | None, tuple[str, ...]
     if not images:
         names, notes = _names_of_columns(labels, width, where)
-    builder = RowBuilder(where, names, options.above, options.truth)
+    builder = RowBuilder(where, names, Cells(options.above, options.truth))
     step = max(1, _BLOCK_BYTES // (width * array.dtype.itemsize))
     for begin in range(0, len(array), step):
         builder.add(array[begin : begin + step])
@@ -177,7 +177,7 @@ def sparse_table(
     if n_rows < 1:
         raise InvalidDataError(f"{where} holds no rows")
     names, notes = _names_of_columns(labels, width, where)
-    builder = RowBuilder(where, names, options.above, options.truth)
+    builder = RowBuilder(where, names, Cells(options.above, options.truth))
     builder.add(matrix.tocsr())
     return Table(builder.finish(), _labels_of(labels, _ROW_NAMES, n_rows), notes=notes)
 
@@ -226,7 +226,7 @@ def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None
             raise InvalidDataError(
                 f"{path}: column {first!r} has type {kind}, expected bool, integer or float; {hint}"
             )
-        builder = RowBuilder(path, roles.kept_names, truth=options.truth)
+        builder = RowBuilder(path, roles.kept_names, Cells(truth=options.truth))
         row_names: list[str] = []
         weights: list[float] = []
         wanted = sorted({*roles.kept, *(k for k in (roles.id, roles.weights) if k is not None)})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,11 +14,11 @@ from noisyor.errors import InvalidSettingError
 __all__ = [
     "MISSING",
     "Cells",
-    "Truth",
     "cell_hint",
     "columns_hint",
     "drop_option",
     "number_hint",
+    "parse_truth",
     "role_hint",
 ]
 
@@ -43,58 +42,33 @@ _MAX_CODES = 12
 _MAX_LISTED = 200
 
 
-class Truth(NamedTuple):
-    """The words of a file for 1, for 0 and, besides the usual ones, for missing."""
+def parse_truth(text: str) -> dict[str, int]:
+    """Parse ``ONES/ZEROS`` or ``ONES/ZEROS/MISSING``, lists of words, to the code of each word.
 
-    ones: frozenset[str]
-    zeros: frozenset[str]
-    missing: frozenset[str]
+    The usual words for missing are added.
 
-    @classmethod
-    def parse(cls, text: str) -> Truth:
-        """Parse ``ONES/ZEROS`` or ``ONES/ZEROS/MISSING``, each a list of words between commas.
-
-        >>> Truth.parse("x/").zeros == {""}  # an empty cell is 0
-        True
-        >>> sorted(Truth.parse("y,yes/n/99").ones)
-        ['y', 'yes']
-        """
-        parts = [frozenset(_word(word) for word in part.split(",")) for part in text.split("/")]
-        if len(parts) == 3 and parts[2] == {""}:
-            parts[2] = frozenset()
-        ones, zeros, missing = (*parts, frozenset())[:3] if len(parts) > 1 else (frozenset(),) * 3
-        if len(parts) not in (2, 3) or not ones or "" in ones or _shared(ones, zeros, missing):
-            raise InvalidSettingError(
-                "truth is the words for 1 and those for 0, such as y/n, T/F, 2/1 or 1/0/-999 (the "
-                f"third is missing); x/ says that a blank is 0; got {text!r}"
-            )
-        return cls(ones, zeros, missing)
-
-    def codes(self) -> dict[str, int]:
-        """Return the code of every word, with the usual words for missing."""
-        usual = {word: code for word, code in _CODES.items() if code == MISSING}
-        groups = ((self.missing, MISSING), (self.zeros, 0), (self.ones, 1))
-        return usual | {word: code for words, code in groups for word in words}
-
-    def recoded(self, values: AnyArray) -> AnyArray:
-        """Return numbers as 0, 1 and NaN; numbers that are none of the words stay unchanged."""
-        numbers = np.asarray(values, dtype=np.float64)
-        result = numbers.copy()
-        for word, code in self.codes().items():
-            number = _number(word)
-            if number is not None:
-                result[numbers == number] = np.nan if code == MISSING else code
-        if "" in self.zeros:
-            result[np.isnan(numbers)] = 0.0
-        return result
+    >>> parse_truth("x/")[""]  # an empty cell is 0
+    0
+    >>> parse_truth("y,yes/n/99")["99"] == MISSING
+    True
+    """
+    groups = [{_word(word) for word in part.split(",")} for part in text.split("/")]
+    if len(groups) == 3 and groups[2] == {""}:
+        groups.pop()
+    n_words = sum(map(len, groups))
+    if len(groups) not in (2, 3) or "" in groups[0] or len(set().union(*groups)) < n_words:
+        raise InvalidSettingError(
+            "truth is the words for 1 and those for 0, such as y/n, T/F, 2/1 or 1/0/-999 (the "
+            f"third is missing); x/ says that a blank is 0; got {text!r}"
+        )
+    codes = {word: code for word, code in _CODES.items() if code == MISSING}
+    for words, code in zip(groups, (1, 0, MISSING), strict=False):
+        codes |= dict.fromkeys(words, code)
+    return codes
 
 
 def _word(text: str) -> str:
     return text.strip().lower()
-
-
-def _shared(*groups: frozenset[str]) -> bool:
-    return len(frozenset().union(*groups)) < sum(map(len, groups))
 
 
 def _number(word: str) -> float | None:
@@ -110,22 +84,16 @@ class Cells(dict[str, int]):
     Parameters
     ----------
     above : numbers larger than this are 1, all others 0; if None only 0 and 1 are accepted.
-    truth : words of the file, see `Truth.parse`; if None those for 0 and 1 are the usual ones.
+    truth : words of the file, see `parse_truth`; if None those for 0 and 1 are the usual ones.
     """
 
     def __init__(self, above: float | None = None, truth: str | None = None) -> None:
         usual = above is None and truth is None
         super().__init__({"0": 0, "1": 1, "": MISSING} if usual else {})
-        self._above, self._codes = above, _CODES
-        self._numbers: dict[float, int] = {0.0: 0, 1.0: 1}
-        if truth is not None:
-            self._codes = Truth.parse(truth).codes()
-            pairs = ((_number(word), code) for word, code in self._codes.items())
-            self._numbers = {
-                number: code
-                for number, code in pairs
-                if number is not None and not math.isnan(number)
-            }
+        self.above = above
+        self._codes = _CODES if truth is None else parse_truth(truth)
+        pairs = ((_number(word), code) for word, code in self._codes.items())
+        self._numbers = {n: code for n, code in pairs if n is not None and not math.isnan(n)}
 
     def __missing__(self, cell: str) -> int:
         code = self._code(_word(cell))
@@ -133,17 +101,35 @@ class Cells(dict[str, int]):
             self[cell] = code
         return code
 
-    def is_value(self, cell: str) -> bool:
-        """Tell whether a cell is 0 or 1, or the file's own word for missing."""
-        if _CODES.get(_word(cell)) == MISSING:
-            return False
+    def is_known(self, cell: str) -> bool:
+        """Tell whether a cell is 0, 1 or missing."""
         try:
-            return self[cell] in (0, 1, MISSING)
+            self[cell]
         except ValueError:
             return False
+        return True
+
+    def is_value(self, cell: str) -> bool:
+        """Tell whether a cell is 0 or 1, or the file's own word for missing."""
+        return _CODES.get(_word(cell)) != MISSING and self.is_known(cell)
+
+    def recode(self, numbers: AnyArray) -> AnyArray:
+        """Return numbers of any shape as 0, 1 and NaN; numbers without a meaning stay unchanged."""
+        if self.above is not None:
+            ones = numbers > self.above
+            return np.where(np.isnan(numbers), np.nan, ones) if numbers.dtype.kind == "f" else ones
+        if self._codes is _CODES:
+            return numbers
+        values = np.asarray(numbers, dtype=np.float64)
+        result = values.copy()
+        for number, code in self._numbers.items():
+            result[values == number] = np.nan if code == MISSING else code
+        if self._codes[""] == 0:
+            result[np.isnan(values)] = 0.0
+        return result
 
     def _code(self, text: str) -> int:
-        if self._above is None:
+        if self.above is None:
             if text in self._codes:
                 return self._codes[text]
             number = float(text)
@@ -153,7 +139,7 @@ class Cells(dict[str, int]):
         if _CODES.get(text) == MISSING:
             return MISSING
         number = float(_CODES.get(text, text))
-        return MISSING if math.isnan(number) else int(number > self._above)
+        return MISSING if math.isnan(number) else int(number > self.above)
 
 
 # ---- hints for other values

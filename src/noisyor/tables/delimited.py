@@ -138,11 +138,7 @@ def _holds_texts(
     used = {options.id_column, options.weights, *options.drop, *(columns or ())}
     if TEXT_FIELD not in names or TEXT_FIELD in used:
         return False
-    try:
-        cells[row[names.index(TEXT_FIELD)]]
-    except ValueError:
-        return True
-    return False
+    return not cells.is_known(row[names.index(TEXT_FIELD)])
 
 
 def _flush(builder: RowBuilder, block: bytearray, width: int) -> None:
@@ -188,7 +184,7 @@ def _bad_cells(
     bad: dict[int, None] = {}
     for other in sample:
         for column in roles.kept:
-            if column not in bad and not _is_known(other[column], cells):
+            if column not in bad and not cells.is_known(other[column]):
                 bad[column] = None
     first = next(iter(bad))
     labels = {k: str(k) if roles.names is None else roles.names[k] for k in sorted(bad)}
@@ -204,14 +200,6 @@ def _bad_cells(
         f"{path}, line {number}, column {labels[first]!r}: expected 0, 1 or missing, "
         f"got {came!r}; {hint}"
     )
-
-
-def _is_known(cell: str, cells: Cells) -> bool:
-    try:
-        cells[cell]
-    except ValueError:
-        return False
-    return True
 
 
 # ---- lists of items

@@ -25,8 +25,8 @@ class Format:
     Attributes
     ----------
     description : what a file holds, in a few words.
-    reader : ``"module:function"``, imported on first use; the function is
-        ``read(path, options, columns=None) -> Table``.
+    reader : ``"module:function"``, imported on first use, with a module of this package or a full
+        name; the function is ``read(path, options, columns=None) -> Table``.
     endings : endings of file names, in lower case; compressed files have one more.
     magic : first bytes of a file; a format without any is a text format.
     texts : ``"module:function"`` of ``read_texts(path, options)``, an iterator of (name or None,
@@ -44,6 +44,7 @@ class Format:
     def load(self, what: str = "reader") -> Callable[..., Any]:
         """Import the function that reads a table (``"reader"``) or documents (``"texts"``)."""
         module, _, function = getattr(self, what).partition(":")
+        module = module if "." in module else f"noisyor.tables.{module}"
         found: Callable[..., Any] = getattr(import_module(module), function)
         return found
 
@@ -51,69 +52,48 @@ class Format:
 FORMATS: dict[str, Format] = {
     "csv": Format(
         "0/1 columns separated by commas, semicolons or bars",
-        "noisyor.tables.delimited:read",
+        "delimited:read",
         (".csv",),
-        texts="noisyor.tables.delimited:read_texts",
+        texts="delimited:read_texts",
     ),
     "tsv": Format(
         "0/1 columns separated by tabs",
-        "noisyor.tables.delimited:read",
+        "delimited:read",
         (".tsv", ".tab"),
-        texts="noisyor.tables.delimited:read_texts",
+        texts="delimited:read_texts",
     ),
     "baskets": Format(
-        "a line per row that lists its items",
-        "noisyor.tables.delimited:read_baskets",
-        (".basket", ".baskets"),
+        "a line per row that lists its items", "delimited:read_baskets", (".basket", ".baskets")
     ),
     "pairs": Format(
-        "a line per row and item, such as user,item",
-        "noisyor.tables.delimited:read_pairs",
-        (".pairs",),
+        "a line per row and item, such as user,item", "delimited:read_pairs", (".pairs",)
     ),
     "jsonl": Format(
         "a JSON object or list per line",
-        "noisyor.tables.jsonl:read",
+        "jsonl:read",
         (".jsonl", ".ndjson", ".json"),
-        texts="noisyor.tables.jsonl:read_texts",
+        texts="jsonl:read_texts",
     ),
     "parquet": Format(
-        "0/1 columns in a Parquet file",
-        "noisyor.tables.arrays:read_parquet",
-        (".parquet", ".pq"),
-        (b"PAR1",),
+        "0/1 columns in a Parquet file", "arrays:read_parquet", (".parquet", ".pq"), (b"PAR1",)
     ),
     "npy": Format(
-        "a NumPy matrix or stack of images",
-        "noisyor.tables.arrays:read_npy",
-        (".npy",),
-        (b"\x93NUMPY",),
+        "a NumPy matrix or stack of images", "arrays:read_npy", (".npy",), (b"\x93NUMPY",)
     ),
     "npz": Format(
-        "NumPy arrays, or a SciPy sparse matrix",
-        "noisyor.tables.arrays:read_npz",
-        (".npz",),
-        (b"PK\x03\x04",),
+        "NumPy arrays, or a SciPy sparse matrix", "arrays:read_npz", (".npz",), (b"PK\x03\x04",)
     ),
     "mat": Format(
-        "a MATLAB file, version 5 to 7",
-        "noisyor.tables.arrays:read_matlab",
-        (".mat",),
-        (b"MATLAB ", b"\x89HDF"),
+        "a MATLAB file, version 5 to 7", "arrays:read_matlab", (".mat",), (b"MATLAB ", b"\x89HDF")
     ),
     "text": Format(
-        "a document per line",
-        "noisyor.tables.documents:read",
-        (".txt", ".text"),
-        texts="noisyor.tables.documents:read_texts",
+        "a document per line", "documents:read", (".txt", ".text"), texts="documents:read_texts"
     ),
-    "images": Format(
-        "a folder of .png files of one size", "noisyor.tables.arrays:read_images", members=".png"
-    ),
+    "images": Format("a folder of .png files of one size", "arrays:read_images", members=".png"),
     "folder": Format(
         "a folder of .txt files, a document each",
-        "noisyor.tables.documents:read",
-        texts="noisyor.tables.documents:read_texts",
+        "documents:read",
+        texts="documents:read_texts",
         members=".txt",
     ),
 }

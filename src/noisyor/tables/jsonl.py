@@ -22,8 +22,6 @@ from noisyor.tables.table import Table, check_columns, weight_of, weighted_table
 
 __all__ = ["field_of", "json_lines", "read", "read_texts", "text_of"]
 
-_MAX_GAPS = 20_000_000
-
 _LONG_TEXT = 30
 """Words from which a field is a document, such as an abstract beside a title and tags."""
 
@@ -223,7 +221,6 @@ def _objects(
     check_columns(len(column_of), path)
     missing: Iterable[Any] = nulls
     if any(zeros):
-        _check_gaps(len(ones) * len(column_of), sum(map(len, [*ones, *zeros])), path)
         missing = (_others(len(column_of), on, off) for on, off in zip(ones, zeros, strict=True))
     data = Observations.from_indices(ones, len(column_of), missing, column_names=list(column_of))
     return weighted_table(
@@ -240,14 +237,6 @@ def _others(n_columns: int, *known: list[int]) -> Any:
     for columns in known:
         unknown[columns] = False
     return np.flatnonzero(unknown)
-
-
-def _check_gaps(n_cells: int, n_known: int, path: Path) -> None:
-    if n_cells > max(_MAX_GAPS, 1000 * n_known):
-        raise InvalidDataError(
-            f"{path}: of {n_cells:,} entries only {n_known:,} are stated, and the file has zeros, "
-            "so the others are missing; leave out the zeros if what is not stated is 0"
-        )
 
 
 def _code(value: Any, cells: Cells) -> int:

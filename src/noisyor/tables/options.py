@@ -21,7 +21,7 @@ from noisyor._util.validation import (
     or_none,
 )
 from noisyor.errors import InvalidSettingError, ModelFileError
-from noisyor.tables.cells import Truth
+from noisyor.tables.cells import parse_truth
 from noisyor.tables.formats import FORMATS
 
 __all__ = ["ReadOptions", "options_like"]
@@ -123,7 +123,7 @@ class ReadOptions:
         or_none(choice(*FORMATS)).check("format", self.format)  # readers may be added at run time
         check_settings(self, _RULES)
         if self.truth is not None:
-            Truth.parse(self.truth)
+            parse_truth(self.truth)
             if self.above is not None:
                 raise InvalidSettingError("above and truth exclude each other")
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):

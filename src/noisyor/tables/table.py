@@ -16,7 +16,7 @@ from noisyor.data.columns import require
 from noisyor.data.observations import Observations
 from noisyor.data.readers import read, reader_for
 from noisyor.errors import InvalidDataError
-from noisyor.tables.cells import MISSING, Truth, number_hint
+from noisyor.tables.cells import MISSING, Cells, number_hint
 from noisyor.tables.options import ReadOptions
 
 __all__ = [
@@ -251,19 +251,16 @@ class RowBuilder:
     ----------
     where : the file, for errors.
     names : (n_columns,) distinct names of the columns, or None.
-    above : numbers larger than this are 1, all others 0; if None only 0 and 1 are accepted.
-    truth : numbers that stand for 1, 0 and missing, see `Truth.parse`.
+    cells : the meaning of numbers; None for 0 and 1 alone.
     """
 
     def __init__(
         self,
         where: object,
         names: Sequence[str] | None = None,
-        above: float | None = None,
-        truth: str | None = None,
+        cells: Cells | None = None,
     ) -> None:
-        self._where, self._above = where, above
-        self._truth = None if truth is None else Truth.parse(truth)
+        self._where, self._cells = where, cells
         self._ones: list[Rows] = []
         self._missing: list[Rows] = []
         self._width = 0
@@ -272,10 +269,8 @@ class RowBuilder:
 
     def add(self, block: Any) -> None:
         """Add rows of numbers, (n, ...) or a sparse matrix (n, n_columns); NaN is missing."""
-        if self._above is not None:
-            block = _binarized(block, self._above)
-        elif self._truth is not None:
-            block = _recoded(block, self._truth)
+        if self._cells is not None:
+            block = self._recoded(block, self._cells)
         reader = reader_for(block)
         try:
             ones, missing = read(reader._replace(names=self._names), self.n_rows, hint=number_hint)
@@ -304,33 +299,24 @@ class RowBuilder:
             shape=shape,
         )
 
+    def _recoded(self, block: Any, cells: Cells) -> Any:
+        """Return a block in 0, 1 and NaN; entries that a sparse matrix does not store stay 0."""
+        if not hasattr(block, "tocsr"):
+            return cells.recode(block)
+        if cells.above is not None and cells.above < 0:
+            raise InvalidDataError(
+                f"{self._where}: with a threshold below 0 a sparse matrix is all 1"
+            )
+        result = block.copy()
+        result.data = cells.recode(block.data)
+        return result
+
     def _append(self, ones: Rows, missing: Rows, width: int) -> None:
         check_columns(width, self._where)
         self._ones.append(ones)
         self._missing.append(missing)
         self._width = width
         self.n_rows += ones.n_rows
-
-
-def _binarized(block: Any, above: float) -> Any:
-    """Return 1 for numbers larger than the threshold and 0 for others; NaN stays."""
-    if hasattr(block, "tocsr"):
-        if above < 0:
-            raise InvalidDataError("with a threshold below 0 a sparse matrix is all 1")
-        result = block.copy()
-        result.data = np.where(np.isnan(block.data), block.data, block.data > above)
-        return result
-    ones = block > above
-    return np.where(np.isnan(block), np.nan, ones) if block.dtype.kind == "f" else ones
-
-
-def _recoded(block: Any, truth: Truth) -> Any:
-    """Return the block in 0, 1 and NaN; entries that a sparse matrix does not store stay 0."""
-    if hasattr(block, "tocsr"):
-        result = block.astype(np.float64)
-        result.data = truth.recoded(result.data)
-        return result
-    return truth.recoded(block)
 
 
 def check_columns(n_columns: int, where: object) -> None:
