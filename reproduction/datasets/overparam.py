@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray, read_arrays
-from noisyor._util.compression import existing, members, reading
+from noisyor._util.compression import existing, reading
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
+from reproduction.datasets.archives import members
 from reproduction.datasets.download import fetch, find
 
 __all__ = ["OVPM_NAMES", "OvpmData", "load_ovpm"]

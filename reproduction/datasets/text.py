@@ -20,13 +20,14 @@ from typing import IO
 
 import numpy as np
 
-from noisyor._util.compression import decompressed, members, open_binary, reading, tar_members
+from noisyor._util.compression import decompressed, open_binary, reading
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.vocabulary import TextData, vectorize
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables.documents import iterate_documents, load_documents
 from noisyor.tables.jsonl import field_of, json_lines, text_of
 from noisyor.tables.lines import equally_wide, fields, text_lines
+from reproduction.datasets.archives import members, tar_members
 from reproduction.datasets.download import fetch, find
 
 __all__ = [
