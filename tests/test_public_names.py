@@ -15,8 +15,7 @@ from types import ModuleType
 import pytest
 
 import noisyor
-from noisyor.datasets import download as fetching
-from noisyor.errors import DatasetNotFoundError, MissingExtraError
+from noisyor.errors import MissingExtraError
 
 PACKAGE = Path(noisyor.__file__).parent
 ROOT = PACKAGE.parents[1] if (PACKAGE.parents[1] / "docs").is_dir() else Path(__file__).parents[1]
@@ -61,38 +60,14 @@ NEEDS_EXAMPLE = [
     )
 ]
 
-READS_DATA = {
-    name
-    for space, name in NEEDS_EXAMPLE
-    if space == "noisyor.datasets" and (name.startswith("load_") or name == "fetch")
-}
-
 
 class Runner(doctest.DocTestRunner):
-    """Skips the test if an example misses a data file, should it read one, or pgmpy."""
-
-    def __init__(self, reads_data: bool) -> None:
-        super().__init__(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
-        self.reads_data = reads_data
+    """Skip the test if an example needs pgmpy and it is not installed."""
 
     def report_unexpected_exception(self, out, test, example, exc_info):
-        if self.reads_data and isinstance(exc_info[1], DatasetNotFoundError):
-            pytest.skip(str(exc_info[1]))
         if isinstance(exc_info[1], MissingExtraError) and "pgmpy" in str(exc_info[1]):
             pytest.skip(str(exc_info[1]))
         super().report_unexpected_exception(out, test, example, exc_info)
-
-
-@pytest.fixture
-def local_data(data_dir, tmp_path, monkeypatch) -> None:
-    """The real files as a user has them, an empty cache, and no network."""
-
-    def refuse(file, url, progress):
-        raise DatasetNotFoundError(f"{file.name} is not in {data_dir}")
-
-    monkeypatch.setenv("NOISYOR_DATA", str(data_dir))
-    monkeypatch.setattr(fetching, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(fetching, "_download", refuse)
 
 
 def test_the_root_has_about_thirty_names():
@@ -130,8 +105,7 @@ def test_no_name_is_hidden_by_a_module_beside_it():
 
 
 @pytest.mark.parametrize(("space", "name"), NEEDS_EXAMPLE)
-def test_the_example_of_a_name_runs(space, name, tmp_path, monkeypatch, request):
-    reads_data = space == "noisyor.datasets" and name in READS_DATA
+def test_the_example_of_a_name_runs(space, name, tmp_path, monkeypatch):
     thing = getattr(importlib.import_module(space), name)
     monkeypatch.chdir(tmp_path)
     finder = doctest.DocTestFinder(recurse=False)
@@ -140,9 +114,7 @@ def test_the_example_of_a_name_runs(space, name, tmp_path, monkeypatch, request)
     assert examples, f"{space}.{name} has no example in its docstring"
     headed = "Examples\n--------\n>>>" in inspect.getdoc(thing)
     assert headed, f"{space}.{name}: without the heading the reference shows its example as prose"
-    if reads_data:
-        request.getfixturevalue("local_data")
-    runner = Runner(reads_data)
+    runner = Runner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     for case in cases:
         runner.run(case)
     assert runner.failures == 0

@@ -1,4 +1,4 @@
-"""Generate data whose true causes are known, and load the annotations of the HPO.
+"""Generate data whose true causes are known.
 
     import noisyor as nor
 

@@ -1,4 +1,3 @@
-from .download import fetch as fetch
 from .synthetic import BmfData as BmfData
 from .synthetic import DeconvolutionData as DeconvolutionData
 from .synthetic import generate_bmf as generate_bmf
