@@ -21,52 +21,54 @@ SCORINGS = ("as reported", "own paper out", "not cited")
 
 INTRODUCTION = """# Real patients
 
-How well does [diagnosis](model.md) rank the diseases of real patients? The cases are published,
-with a confirmed disease: the phenopacket store (release 0.1.11, BSD-3-Clause) and half of LIRICAL's
-case reports (Apache-2.0). Annotations and ontology are those of the HPO of {annotations}. This page
-is made from [results/patients](../results/patients/report.json) by
-`python benchmarks/patients_page.py`, the results by `python benchmarks/patients.py`.
+This page measures how well [the model](model.md) ranks the diseases of published patients with a
+confirmed disease. The cases are from the phenopacket store (release 0.1.11, BSD-3-Clause) and
+half of LIRICAL's case reports (Apache-2.0). Annotations and ontology are of the HPO release
+{annotations}. The page is written by `python benchmarks/patients_page.py` from
+[results/patients](../results/patients/report.json), the results by `python
+benchmarks/patients.py`.
 
-**The usual benchmark leaks.** Those who curate such cases write the annotations too, so the answer
-is often in the question: the patient's own paper is a reference of the disease. Every table is
-therefore scored three ways:
+**The usual benchmark leaks.** Curators of such cases also write the annotations, so the patient's
+own paper is often a reference of the disease. Every table is therefore scored in three ways:
 
-* *as reported*: as others do;
-* *own paper out*: lines of the disease that rest on the paper alone are taken out, and its patients
-  are subtracted from counts that several papers share; cases of which nothing is left are not
-  scored;
-* *not cited*: only cases whose paper is no reference of the disease.
+* *as reported*: as in other publications;
+* *own paper out*: statements on the disease that rest on the patient's paper alone are removed,
+  and its patients are subtracted from counts that several papers share; cases without any
+  remaining statement are not scored;
+* *not cited*: only cases whose paper is not a reference of the disease.
 
-How common a term is among all diseases still counts the paper, for every method.
+For every method, the share of diseases with a term still includes the paper.
 
-Free settings (`DiseaseSettings`) were chosen on one half of the papers, by a hash of the PMID.
-Tables are of the other half ({cases:,} cases of {papers} papers), unless they say otherwise. A few
-papers of the store have hundreds of patients each, so its tables have at most {per_paper} case of
-each paper and disease; *every case* is below.
+The settings (`DiseaseSettings`) were chosen on one half of the papers, split by a hash of the
+PMID. Tables are of the other half ({cases:,} cases of {papers} papers) unless stated otherwise. A
+few papers of the store have hundreds of patients each, so its tables have at most {per_paper}
+case of each paper and disease; a later table has every case.
 
-Compared are naive Bayes over the [network without ontology](model.md), which takes what is
-stated to be absent as off, or ignores it; and hpo3 {hpo3}, Resnik's similarity averaged both ways
-(funSimAvg), with the same ontology and annotations. hpo3 does not use absences. Among equal scores
-the middle rank is taken. Left out of both halves are {left_out}.
+The baselines are naive Bayes on the [network without the ontology](model.md), which takes absent
+findings as off or ignores them, and hpo3 {hpo3} with Resnik's similarity averaged both ways
+(funSimAvg), on the same ontology and annotations. hpo3 does not use absences. Tied scores get
+their middle rank. Excluded from both halves are {left_out}.
 
-**This is no medical device.** Published cases are not the patients of a clinic: all have one rare
+**Not a medical device.** Published cases differ from the patients of a clinic: each has one rare
 disease, and it was found.
 """
 
 
-LOSSES = """## Where we lose, and what to doubt
+LOSSES = """## Losses and caveats
 
-* On the sampled cases of the store with their own paper out, naive Bayes that ignores absences has
-  more diseases first and among three than we have; among ten we are ahead, by less than over naive
-  Bayes that takes absences as off. Naive Bayes is hurt there by what curators state to be absent.
-* Over all diseases the first place is often taken by the same disease under Orphanet's number.
-* The collection of these data states 20, 42 and 56 % for hpo3 on all of LIRICAL's cases that are
-  not cited (185). On the part that is here (97 in both halves) we measure less for hpo3 with the
-  same method, and a ranking of a few dozen cases is uncertain by seven points.
-* `doubt` was added after the calibration of this half had been seen: without it the largest
-  difference in a bin was 10.0 points, stated 98 % being right in 88 %. Its size was read from the
-  development half. It changes no rank. The calibration was therefore measured in a second call,
-  with `--only-calibration`; on new patients it is the least certain of these numbers.
+* On the sampled cases of the store with their own paper out, naive Bayes that ignores absences
+  has more right diseases at rank 1 and among the first three. Among the first ten the noisy-OR
+  model is ahead, by a smaller margin than over naive Bayes that takes absences as off. Absences
+  stated by curators hurt naive Bayes there.
+* Among all diseases, the first rank is often taken by the same disease under its Orphanet
+  identifier.
+* The collectors of these data report 20, 42 and 56 % for hpo3 on all of LIRICAL's cases that are
+  not cited (185). On the part available here (97 in both halves) we measure less for hpo3 with
+  the same method. With a few dozen cases such a percentage is uncertain by seven points.
+* `doubt` was added after the calibration on this half had been seen. Without it the largest
+  difference in a bin was 10.0 points: diseases with a stated 98 % were right in 88 %. Its size
+  was chosen on the development half, and it changes no rank. The calibration was measured in a
+  second run with `--only-calibration`; it is the least certain of these numbers for new patients.
 """
 
 
@@ -98,7 +100,7 @@ def main() -> None:
         lines += ranks(report["tables"][name]["ranks"], "every case")
     if "development" in halves:
         lines.append("### The development half\n")
-        lines.append("Settings were chosen on these, so they are no test.\n")
+        lines.append("The settings were chosen on these cases, so they are not a test.\n")
         lines += ranks(halves["development"]["tables"]["OMIM only"]["ranks"], "sample")
     lines += calibration(report)
     lines += two_diseases(report)
@@ -134,11 +136,12 @@ def ranks(rows: list[dict[str, Any]], cases_are: str) -> list[str]:
 
 def calibration(report: dict[str, Any]) -> list[str]:
     lines = [
-        "## Are the probabilities right?\n",
-        "Of the ten first diseases of each case (OMIM only, own paper out, at most three cases of "
-        "each paper and disease), those that were given a probability in a range: how often they "
-        "are the right one. Bins are small at the top, so several points are within chance.\n",
-        "| stated from | diseases | stated, mean | right |",
+        "## Calibration\n",
+        "How often diseases with a stated probability in a range are right, among the first ten "
+        "diseases of each case (OMIM only, own paper out, at most three cases of each paper and "
+        "disease). Bins are small at the top, so differences of several points are within "
+        "chance.\n",
+        "| stated at least | diseases | mean stated | right |",
         "| ---: | ---: | ---: | ---: |",
     ]
     found = report["tables"]["OMIM only"]["calibration"]["own paper out"]
@@ -149,9 +152,9 @@ def calibration(report: dict[str, Any]) -> list[str]:
     every = report["tables"]["all diseases"]["calibration"]["own paper out"]
     lines.append(
         f"\nThe mean difference is {found['mean_gap']} points, the largest in a bin of at least "
-        f"forty {found['largest_gap']}. Over all diseases they are {every['mean_gap']} and "
-        f"{every['largest_gap']}: there many diseases stand twice, under OMIM and under Orphanet, "
-        "and only the entry of OMIM counts as right.\n"
+        f"forty is {found['largest_gap']}. Among all diseases they are {every['mean_gap']} and "
+        f"{every['largest_gap']}: many diseases are listed by OMIM and by Orphanet, and only the "
+        "entry of OMIM counts as right.\n"
     )
     return lines
 
@@ -159,8 +162,8 @@ def calibration(report: dict[str, Any]) -> list[str]:
 def two_diseases(report: dict[str, Any]) -> list[str]:
     lines = [
         "## Two diseases\n",
-        "The present findings of two patients together, own papers out. *Both*: both diseases are "
-        "among the first ten.\n",
+        "The present findings of two patients are combined, with their own papers out. *Both*: "
+        "both diseases are among the first ten.\n",
         "| diseases | method | pairs | both in ten | at least one in ten |",
         "| --- | --- | ---: | ---: | ---: |",
     ]

@@ -9,6 +9,7 @@ import pytest
 from noisyor.errors import InvalidDataError
 from noisyor.serve.subjects import Findings
 from noisyor_hpo import prepare_model
+from noisyor_hpo.cli import main
 from noisyor_hpo.serve import DiseaseSubject
 from rare_diseases import write_annotations, write_ontology
 
@@ -47,3 +48,21 @@ def test_diseases_are_found_by_synonyms_and_say_what_they_are_not(diseases):
     assert answer["causes"][0]["name"] == "Measles"
     with pytest.raises(InvalidDataError, match="names or identifiers"):
         diseases.find(3)
+
+
+def test_the_command_serves_the_model(monkeypatch, tmp_path, capsys):
+    served = []
+
+    def run(load, port, ready):
+        served.append((load().about(), port))
+        ready("http://127.0.0.1:7/")
+
+    monkeypatch.setattr("noisyor.serve.run.serve", run)
+    write_annotations(tmp_path / "small.hpoa")
+    write_ontology(tmp_path / "small.obo")
+    arguments = ["--annotations", str(tmp_path / "small.hpoa")]
+    arguments += ["--ontology", str(tmp_path / "small.obo"), "--model", str(tmp_path / "small")]
+    assert main(["serve", "--port", "7", *arguments]) == 0
+    ((about, port),) = served
+    assert (about["name"], about["n_causes"], port) == ("small", 4, 7)
+    assert capsys.readouterr().out.startswith("http://127.0.0.1:7/")

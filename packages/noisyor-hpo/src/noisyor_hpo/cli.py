@@ -105,14 +105,14 @@ def _with_sources(function: Any) -> Any:
 @_cli.command()
 @click.argument("patient", type=_PATH, metavar="[PATIENT]", required=False)
 @click.option("--present", multiple=True, metavar="NAMES", help="Findings that are present.")
-@click.option("--absent", multiple=True, metavar="NAMES", help="Findings that are known absent.")
+@click.option("--absent", multiple=True, metavar="NAMES", help="Findings that are absent.")
 @click.option(
     "--prior",
     type=click.Choice([prior.replace("_", "-") for prior in _PRIORS]),
     default="one",
     show_default=True,
     help="one: the patient has exactly one disease; at-least-one: one or more; independent: any "
-    "number, also none.",
+    "number, including none.",
 )
 @click.option(
     "--top",
@@ -130,7 +130,7 @@ def _with_sources(function: Any) -> Any:
     metavar="N",
     help="Findings to look for next.",
 )
-@click.option("--html", type=_PATH, metavar="FILE", help="Also write a page to look at.")
+@click.option("--html", type=_PATH, metavar="FILE", help="Also write an HTML page.")
 @click.option("--force", is_flag=True, help="Replace a file that is not a diagnosis.")
 @_with_sources
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -149,15 +149,16 @@ def diagnose(
     model: Path | None,
     as_json: bool,
 ) -> None:
-    """Likely rare diseases of PATIENT, or of findings that are named. Not a medical device.
+    """Rank rare diseases for PATIENT or for named findings. Not a medical device.
 
-    PATIENT is a phenopacket (JSON), a file of JSON lines or a folder. With --present and --absent
-    everything else is unknown; findings go by name, synonym or identifier of the Human Phenotype
-    Ontology, separated by commas.
+    PATIENT is a phenopacket (JSON), a file of JSON lines, a folder or an archive. With --present
+    and --absent, findings are given by name, synonym or identifier of the Human Phenotype Ontology,
+    separated by commas; all other findings are unknown.
 
-    Each disease comes with its probability and the findings it explains: 0.9 after a finding says
-    that nine tenths of it are due to this disease. Then with what argues against it: findings that
-    it does not explain, and absent ones with the share of patients who show them.
+    Each disease is printed with its probability and the findings it explains: 0.9 after a finding
+    means that nine tenths of it are due to this disease. Evidence against a disease follows:
+    present findings that it does not explain, and absent findings with the probability that the
+    disease shows them.
 
     \b
     Examples:
@@ -169,7 +170,7 @@ def diagnose(
     if html is not None:
         inputs = [path for path in (patient, annotations, ontology, model) if path is not None]
         if any(html.resolve() == path.resolve() for path in inputs):
-            raise InvalidSettingError(f"{html} is to be read, it cannot be written as well")
+            raise InvalidSettingError(f"{html} is an input; choose another name for the page")
         check_diagnosis_page(html, force=force)
 
     diseases = _model(model, annotations, ontology, omim_only)
@@ -182,7 +183,7 @@ def diagnose(
         if one.present or one.absent:
             cases.append(_case(diseases, one, prior.replace("-", "_"), top, questions))
         else:
-            click.echo(f"note: {one.id} has no known terms and is left out", err=True)
+            click.echo(f"note: {one.id} has no known terms and is ignored", err=True)
     if html is not None:
         write_diagnosis_page(html, cases, _about(diseases, omim_only))
     if as_json:
@@ -249,7 +250,7 @@ def _model(
 
 def _read(path: Path, ontology: Ontology) -> tuple[Patient, ...]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # unknown terms stand beside each patient
+        warnings.simplefilter("ignore")  # unknown terms are printed with each patient
         return read_phenopackets(path, ontology)
 
 
@@ -257,10 +258,10 @@ def _case(model: DiseaseModel, patient: Patient, prior: Any, top: int, questions
     ranking = rank_diseases(model, patient, prior=prior, top=top)
     asked = next_findings(model, patient, top=questions, ranking=ranking) if questions else ()
     number = model.ontology.number
-    told = (finding.by for one in ranking.diseases for finding in (*one.explains, *one.against))
+    used = (finding.by for one in ranking.diseases for finding in (*one.explains, *one.against))
     names = {
         term: model.ontology.names[number[term]]
-        for term in (*patient.present, *patient.absent, *told)
+        for term in (*patient.present, *patient.absent, *used)
     }
     called = dict(zip(model.disease_ids, model.disease_names, strict=True))
     names |= {id: called[id] for one in asked for id in (one.if_present, one.if_absent)}
@@ -271,7 +272,7 @@ def _case(model: DiseaseModel, patient: Patient, prior: Any, top: int, questions
 
 
 def named_patient(ontology: Ontology, present: Iterable[str], absent: Iterable[str]) -> Patient:
-    """A patient with findings that were named on the command line."""
+    """Return a patient with findings named on the command line."""
     found, missing = (_terms(ontology, texts) for texts in (present, absent))
     both = [term for term in found if term in missing]
     if both:
@@ -283,7 +284,7 @@ def named_patient(ontology: Ontology, present: Iterable[str], absent: Iterable[s
 
 
 def _terms(ontology: Ontology, texts: Iterable[str]) -> dict[str, None]:
-    """Terms of lists of names; a name may hold commas itself."""
+    """Find the terms of lists of names; a name may contain commas itself."""
     found: dict[str, None] = {}
     for text in texts:
         parts = [part.strip() for part in text.split(",")]
@@ -292,14 +293,14 @@ def _terms(ontology: Ontology, texts: Iterable[str]) -> dict[str, None]:
                 name = ", ".join(parts[:length])
                 if ontology.lookup(name) is not None:
                     break
-            # The shortest is left if nothing is known: the error is about that one.
+            # If no part is known, the error names the shortest.
             if name:
                 found[ontology.find(name)] = None
             del parts[:length]
     return found
 
 
-# ---- what is printed
+# ---- output
 
 
 def _print(cases: list[Case], html: Path | None) -> None:
@@ -311,7 +312,7 @@ def _print(cases: list[Case], html: Path | None) -> None:
 
 
 def _text(case: Case) -> list[str]:
-    """What is said of one patient, line by line."""
+    """Return the lines about one patient."""
     patient = case.patient
     present = [case.names[term] for term in patient.present]
     lines = [
@@ -319,7 +320,7 @@ def _text(case: Case) -> list[str]:
         f"  ({len(present)} present, {len(patient.absent)} absent)"
     ]
     if patient.unknown:
-        lines.append(f"  not in the ontology, left out: {_few(list(patient.unknown))}")
+        lines.append(f"  not in the ontology, ignored: {_few(list(patient.unknown))}")
     for disease in case.ranking.diseases:
         if disease.probability < _FAINT:
             break
@@ -375,7 +376,7 @@ def _record(model: DiseaseModel, cases: list[Case]) -> dict[str, Any]:
 
 
 def _about(model: DiseaseModel, omim_only: bool) -> list[tuple[str, str]]:
-    """What the page says that its probabilities rest on."""
+    """List the sources of the probabilities for the page."""
     only = " of OMIM" if omim_only else ""
     return [
         ("Annotations", f"{model.version}, {len(model.disease_ids):,} diseases{only}"),

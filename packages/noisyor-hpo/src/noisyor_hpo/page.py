@@ -1,4 +1,4 @@
-"""Diagnoses of patients as one HTML file to look at: no network, nothing else needed."""
+"""Write rankings of patients as one HTML file that works offline."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from noisyor_hpo.ranking import DiseaseFinding, DiseaseRanking, NextFinding, Ran
 __all__ = ["DISCLAIMER", "Case", "check_diagnosis_page", "diagnosis_page", "write_diagnosis_page"]
 
 GENERATOR = "noisyor-hpo"
-"""Mark by which a page of ours is recognised."""
+"""Marks pages that this package wrote."""
 
-_SHOWN = 12  # findings of a disease that are listed
+_SHOWN = 12  # findings listed for each disease
 
 DISCLAIMER = (
     "This is a calculation from published annotations of rare diseases, and it can be wrong. It "
     "must not be used to diagnose or treat anybody: ask a physician."
 )
-"""What a diagnosis by this program is not."""
+"""Printed with every ranking."""
 
 
 class Case(NamedTuple):
-    """One patient, names of terms and diseases by identifier, and what was found."""
+    """One patient, names of terms and diseases by identifier, the ranking and the questions."""
 
     patient: Patient
     names: dict[str, str]
@@ -37,25 +37,25 @@ class Case(NamedTuple):
 
     @property
     def rest(self) -> float | None:
-        """Probability of all diseases that are not listed; None if there may be several."""
+        """Probability of all diseases that are not listed; None if several are possible."""
         if self.ranking.prior != "one":
             return None
         return max(0.0, 1.0 - sum(disease.probability for disease in self.ranking.diseases))
 
     def through(self, finding: DiseaseFinding) -> str:
-        """By which other term a disease has a finding, in words; "" if by the finding itself."""
+        """Say through which other term a disease has a finding; "" if through the finding."""
         if not finding.own:
             return "by related diseases"
         return "" if finding.by == finding.term else f"by {self.names[finding.by]}"
 
     def unexplained(self, disease: RankedDisease) -> list[str]:
-        """Names of the findings that are present and that a disease does not explain."""
+        """Return the names of the present findings that a disease does not explain."""
         explained = {finding.term for finding in disease.explains}
         return [self.names[term] for term in self.patient.present if term not in explained]
 
 
 def check_diagnosis_page(out: Path, *, force: bool = False) -> None:
-    """Refuse a place that cannot be written, before any work; an earlier page may be replaced."""
+    """Reject an unwritable path before any work; an earlier page may be replaced."""
     check_target(out, (lambda _: True) if force else _is_page, "a diagnosis")
     check_folder(out.parent)
 
@@ -70,12 +70,12 @@ def write_diagnosis_page(
 
 
 def diagnosis_page(cases: Sequence[Case], about: Sequence[tuple[str, str]]) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     Parameters
     ----------
     cases : one patient or several.
-    about : names and values of what the probabilities rest on: versions, assumptions.
+    about : names and values of the sources: versions, assumptions.
     """
     templates = jinja2.Environment(
         # The page shares the base style sheet with the reports of noisyor.
@@ -100,7 +100,7 @@ def diagnosis_page(cases: Sequence[Case], about: Sequence[tuple[str, str]]) -> s
 
 
 def percent(share: float) -> str:
-    """A probability in percent, with a decimal where whole numbers say little."""
+    """Format a probability in percent, with a decimal near 0 and 1."""
     if share < 0.0005:
         return "<\u00a00.1\u00a0%" if share > 0 else "0\u00a0%"
     if share > 0.9995:

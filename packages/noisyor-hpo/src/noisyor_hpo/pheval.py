@@ -1,7 +1,7 @@
-"""The runner of PhEval, the program with which the field scores rankings of diseases.
+"""A runner for PhEval, which scores rankings of diseases on corpora of phenopackets.
 
-PhEval finds it by the entry point ``pheval.plugins`` and calls it ``noisyor``. Settings stand in
-``config.yaml`` of the input folder under ``tool_specific_configuration_options``.
+PhEval finds the runner through the entry point ``pheval.plugins`` under the name ``noisyor``. Its
+settings are the ``tool_specific_configuration_options`` in ``config.yaml`` of the input folder.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class RunnerOptions:
 
     Attributes
     ----------
-    annotations, ontology : files as in `noisyor diagnose`; relative ones are in the input folder.
+    annotations, ontology : files, relative to the input folder.
     prior : as in `noisyor_hpo.rank_diseases`.
     omim_only : rank the diseases of OMIM only.
-    top : diseases to hand over for each patient. PhEval looks each of them up in a table of many
-        thousand rows, so that all of them would take minutes.
+    top : number of diseases reported for each patient. PhEval searches a table of many thousand
+        rows for each of them, so reporting all would take minutes.
     """
 
     annotations: str | None = None
@@ -49,25 +49,25 @@ class RunnerOptions:
     top: int = 100
 
     @staticmethod
-    def of(told: Any) -> RunnerOptions:
-        """Settings from the configuration; what it does not name keeps its default."""
-        told = told or {}
+    def of(given: Any) -> RunnerOptions:
+        """Read the settings of a configuration; missing ones keep their defaults."""
+        given = given or {}
         known = asdict(RunnerOptions())
-        if not isinstance(told, dict) or set(told) - set(known):
+        if not isinstance(given, dict) or set(given) - set(known):
             raise InvalidSettingError(
-                f"tool_specific_configuration_options are {', '.join(known)}, got {told!r}"
+                f"tool_specific_configuration_options are {', '.join(known)}, got {given!r}"
             )
-        return RunnerOptions(**told)
+        return RunnerOptions(**given)
 
 
 class NoisyOrImplementation(PhEvalRunner):  # type: ignore[misc]  # PhEval has no types
-    """Ranks the diseases of every phenopacket of a corpus, by its phenotypes alone.
+    """Rank the diseases of every phenopacket of a corpus by its phenotypes.
 
     PhEval calls `prepare`, `run` and `post_process` one after another.
     """
 
     def prepare(self) -> str:
-        """Check the configuration and make the model ready; returns its annotations' version."""
+        """Check the configuration, build the model and return the version of its annotations."""
         config = self.input_dir_config
         if config.variant_analysis or config.gene_analysis or not config.disease_analysis:
             raise InvalidSettingError(
@@ -84,7 +84,7 @@ class NoisyOrImplementation(PhEvalRunner):  # type: ignore[misc]  # PhEval has n
             try:
                 patients = read_phenopackets(file, model.ontology)
             except InvalidDataError as error:
-                # A patient without terms counts as missed; the others are scored all the same.
+                # A patient without terms counts as missed, and the run goes on.
                 logging.getLogger(__name__).warning("%s", error)
                 patients = ()
             for patient in patients:
@@ -97,7 +97,7 @@ class NoisyOrImplementation(PhEvalRunner):  # type: ignore[misc]  # PhEval has n
             write_atomically(self.raw_results_dir / f"{file.stem}.json", text.encode())
 
     def post_process(self) -> None:
-        """Hand the results to PhEval."""
+        """Convert the results to PhEval's format."""
         for file in self._phenopackets():
             raw = self.raw_results_dir / file.name
             ranked = json.loads(raw.read_text(encoding="utf-8"))
@@ -122,7 +122,7 @@ class NoisyOrImplementation(PhEvalRunner):  # type: ignore[misc]  # PhEval has n
 
     @cached_property
     def model(self) -> DiseaseModel:
-        """The diseases that are ranked."""
+        """The disease model."""
         annotations, ontology = (
             None if name is None else Path(self.input_dir) / name
             for name in (self.options.annotations, self.options.ontology)

@@ -1,4 +1,4 @@
-"""Rare diseases and the ontology of their findings as a subject."""
+"""A disease model as the subject of noisyor's interactive page."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _SHIFTS, _SMALLEST_SHIFT = 8, 0.01
 
 
 class DiseaseSubject:
-    """Rare diseases and the ontology of their findings; one disease at a time."""
+    """Answer the questions of `noisyor.serve` for a disease model, assuming one disease."""
 
     def __init__(self, model: DiseaseModel, name: str) -> None:
         self.model, self.name = model, name
         ontology = model.ontology
-        said = [
+        labels = [
             (name, term)
             for term, names in enumerate(zip(ontology.names, ontology.synonyms, strict=True))
             for name in (names[0], *names[1])
         ]
-        self._said = [name for name, _ in said]
-        self._folded = [name.casefold() for name in self._said]
-        self._term = [term for _, term in said]
+        self._labels = [name for name, _ in labels]
+        self._folded = [name.casefold() for name in self._labels]
+        self._term = [term for _, term in labels]
         self._weight = model.share[self._term]
         self._remembered = lru_cache(REMEMBERED)(self._ask)
 
     def about(self) -> Answer:
-        """What the model is."""
+        """Describe the model."""
         model = self.model
         return {
             "name": self.name,
@@ -66,7 +66,7 @@ class DiseaseSubject:
         }
 
     def find(self, finding: str | int) -> int:
-        """Number of a finding."""
+        """Return the number of a finding given by name, synonym or identifier."""
         ontology = self.model.ontology
         if isinstance(finding, int):
             raise InvalidDataError(
@@ -75,27 +75,27 @@ class DiseaseSubject:
         return ontology.number[ontology.find(finding)]
 
     def complete(self, text: str, limit: int) -> list[Answer]:
-        """Findings whose names hold a text."""
+        """Return findings whose names contain a text."""
         if not text.strip():
             return []
         ontology = self.model.ontology
         found: dict[int, str] = {}
-        # A term may match by several of its names: the first is the best.
+        # A term may match through several of its names; the first is the best match.
         for number in matches(self._folded, text, 4 * limit, self._weight):
             term = self._term[number]
-            hint = "" if self._said[number] == ontology.names[term] else self._said[number]
+            hint = "" if self._labels[number] == ontology.names[term] else self._labels[number]
             found.setdefault(term, hint)
         return [{**self._named(term), "hint": hint} for term, hint in list(found.items())[:limit]]
 
     def explain(self, findings: Findings, top: int) -> Answer:
-        """Causes, likely findings and questions."""
+        """Return diseases, likely findings and questions."""
         known = {
             "present": [self._named(term) for term in findings.present],
             "absent": [self._named(term) for term in findings.absent],
             "pixels": None,
         }
         if not findings.present and not findings.absent:
-            method = "nothing known: all diseases are alike"
+            method = "nothing known: all diseases are equally likely"
             empty: Answer = {"causes": [], "unexplained": [], "likely": [], "questions": []}
             return {**known, "method": method, "exact": True, **empty}
         ranking, asked = self._remembered(findings)
@@ -141,7 +141,7 @@ class DiseaseSubject:
         }
 
     def what_if(self, findings: Findings, finding: int) -> Answer:
-        """What one finding changes."""
+        """Return how the diseases shift if one finding had another state."""
         now, others = findings.states_of(finding)
         before = self._probability(findings)
         changes = []
