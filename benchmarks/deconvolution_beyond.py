@@ -27,7 +27,7 @@ from noisyor.metrics import (
 )
 from noisyor.model.network import Network
 from reproduction import datasets
-from reproduction.deconvolution import FEATURE_SHAPE, N_COMPONENTS, TRAIN_SHARE
+from reproduction.one_layer import DECONVOLUTION_PROTOCOL, FEATURE_SHAPE, N_FEATURES
 
 
 def scores(network: Network, rows: Observations, true: Any) -> dict[str, float]:
@@ -47,11 +47,11 @@ def scores(network: Network, rows: Observations, true: Any) -> dict[str, float]:
 
 def run(split: int, options: dict[str, Any]) -> dict[str, Any]:
     data = datasets.load_deconvolution()
-    train, test = Observations.of(data.images).split(TRAIN_SHARE, split)
+    train, test = Observations.of(data.images).split(DECONVOLUTION_PROTOCOL.train_share, split)
     images = train.to_dense().reshape(-1, *train.shape)
     began = time.perf_counter()
     learned = nor.learn_features(
-        images, N_COMPONENTS, FEATURE_SHAPE, seed=split, progress=False, **options
+        images, N_FEATURES, FEATURE_SHAPE, seed=split, progress=False, **options
     )
     return {
         "split": split,

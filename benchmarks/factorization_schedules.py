@@ -24,7 +24,7 @@ from noisyor.engines.registry import get_engine
 from noisyor.learning import StepInfo
 from noisyor.learning.train import train
 from noisyor.metrics import factorization_error
-from reproduction.bmf import PROTOCOL
+from reproduction.one_layer import BMF_PROTOCOL as PROTOCOL
 from reproduction.one_layer import NOISE_PROBABILITY
 
 N, R = 100, 40

@@ -25,13 +25,13 @@ from _sceptics import counted_parameters, thirty_lines
 from noisyor.data.observations import Observations
 from noisyor.metrics import recovered_parameters
 from reproduction import datasets
-from reproduction.overparam import COMPONENTS, DATASETS, TRAIN_SHARE
+from reproduction.one_layer import COMPONENTS, OVERPARAM_PROTOCOL
 from reproduction.paper import paper_cells
 
 
 def run(name: str, n_components: int, seed: int) -> dict[str, Any]:
     data = datasets.load_ovpm(name)
-    rows, test = Observations.of(data.observations).split(TRAIN_SHARE, seed)
+    rows, test = Observations.of(data.observations).split(OVERPARAM_PROTOCOL.train_share, seed)
     wall, cpu = time.perf_counter(), time.process_time()
     network = nor.learn_factors(rows, n_components, seed=seed, progress=False).network
     seconds = _seconds(wall, cpu)
@@ -53,7 +53,7 @@ def run(name: str, n_components: int, seed: int) -> dict[str, Any]:
 
 def run_sceptic(name: str, n_components: int, seed: int) -> dict[str, Any]:
     data = datasets.load_ovpm(name)
-    rows, _ = Observations.of(data.observations).split(TRAIN_SHARE, seed)
+    rows, _ = Observations.of(data.observations).split(OVERPARAM_PROTOCOL.train_share, seed)
     X = rows.to_dense()
     wall, cpu = time.perf_counter(), time.process_time()
     theta, prior = counted_parameters(X, thirty_lines(X, n_components, seed))
@@ -89,7 +89,7 @@ def table(runs: list[dict[str, Any]]) -> str:
         "| paper: recovered, all eight | CPU s |",
         "| --- " * 9 + "|",
     ]
-    for name in DATASETS:
+    for name in datasets.OVPM_NAMES:
         for n_components in COMPONENTS:
             cell = [r for r in runs if r["dataset"] == name and r["latents"] == n_components]
             if cell:
@@ -108,7 +108,8 @@ def table(runs: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = arguments(__doc__ or "")
-    parser.add_argument("--dataset", nargs="+", default=list(DATASETS), choices=DATASETS)
+    names = datasets.OVPM_NAMES
+    parser.add_argument("--dataset", nargs="+", default=list(names), choices=names)
     parser.add_argument("--components", nargs="+", type=int, default=list(COMPONENTS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sceptic", action="store_true", help="run the thirty lines instead")

@@ -29,7 +29,7 @@ from noisyor.search import factor_start as warm_start
 from noisyor.search.cover import PRIOR_ROWS
 from noisyor.search.factors import FoundFactors, search_factors
 from reproduction import datasets
-from reproduction.overparam import TRAIN_SHARE
+from reproduction.one_layer import OVERPARAM_PROTOCOL
 
 FLIPPED, FLIPS = "10 % flipped", 0.1
 OVPM = ("PLNT", "IMG-FLIP")
@@ -110,7 +110,7 @@ def ovpm_problem(
     name: str, seed: int
 ) -> tuple[Observations, FoundFactors, Callable[[Network], Any]]:
     data = datasets.load_ovpm(name)
-    rows, test = Observations.of(data.observations).split(TRAIN_SHARE, seed)
+    rows, test = Observations.of(data.observations).split(OVERPARAM_PROTOCOL.train_share, seed)
 
     def judge(network: Network) -> dict[str, float]:
         recovery = recovered_parameters(

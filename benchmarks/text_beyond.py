@@ -34,7 +34,7 @@ from noisyor.model.network import Network
 from noisyor.search.count_start import start_from_counts
 from reproduction import datasets
 from reproduction.datasets.download import data_folder
-from reproduction.text import LOADERS
+from reproduction.layered import LOADERS
 
 KEPT_SHARE = 0.9
 NEWSGROUPS, NEWSGROUPS_FILE = "20 newsgroups", "20newsgroups_bydate.jsonl.xz"

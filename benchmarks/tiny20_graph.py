@@ -21,8 +21,8 @@ from _measure import Machine, arguments, earlier, write
 from _problems import use_data
 from noisyor.learning.phases import Phase, train_phases
 from reproduction import datasets
+from reproduction.layered import TINY20_PROTOCOL as PROTOCOL
 from reproduction.record import FOLDER, Record
-from reproduction.tiny20 import PROTOCOL, TRAIN_SHARE
 
 STOP = 1e-4
 PHASES = [
@@ -45,7 +45,7 @@ def bounds(network: nor.Network, rows: nor.Observations, last: str) -> dict[str,
 def trained(rows: nor.Observations, split: int) -> dict[str, Any]:
     """Bounds after each phase, with a graph from all rows."""
     began = time.process_time()
-    train, test = rows.split(TRAIN_SHARE, split)
+    train, test = rows.split(PROTOCOL.train_share, split)
     start = nor.initialize(nor.layered(rows, PROTOCOL.n_layers), "paper-3")
     run = train_phases(
         start,

@@ -22,8 +22,8 @@ from _measure import Machine, arguments, earlier, write
 from _problems import use_data
 from reproduction import datasets, experiment
 from reproduction.comparison import is_reproduction
+from reproduction.layered import TINY20_PROTOCOL
 from reproduction.record import FOLDER, Record
-from reproduction.tiny20 import TRAIN_SHARE
 
 WAYS = {
     "collapsed": nor.MaxProduct(),
@@ -52,7 +52,8 @@ def network_of(stored: dict[str, Any]) -> nor.Network:
 
 def bounds(run: dict[str, Any], rows: nor.Observations) -> dict[str, Any]:
     """Mean bounds of the test rows, by each way to find the mode."""
-    network, (_, test) = network_of(run["arrays"]), rows.split(TRAIN_SHARE, run["seed"])
+    network = network_of(run["arrays"])
+    _, test = rows.split(TINY20_PROTOCOL.train_share, run["seed"])
     mean_field = nor.MeanField(keep_q=False).posterior(network, test)
     assert mean_field.elbo_vi is not None
     found = {

@@ -1,12 +1,13 @@
-"""The paper's experiments: one module each, with a runner and tables that all share.
+"""Reproduction of the paper: its experiments, their data, the record of all runs, page and figures.
 
-An experiment is a value (`reproduction.protocol.Experiment`): what can be run, the paper's
-settings, and a function that does one run. Everything else, from resuming to tables, is common.
+Run from a clone of the repository: ``python -m reproduction run tiny20``. An experiment is a value
+(`reproduction.protocol.Experiment`): what can be run, the paper's settings, and a function that
+does one run. The modules `layered` and `one_layer` define the five experiments; everything else,
+from resuming to tables, is common to all.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from noisyor.errors import InvalidSettingError
@@ -21,8 +22,11 @@ __all__ = ["NAMES", "experiment"]
 
 
 def experiment(name: str) -> Experiment:
-    """An experiment by its name."""
+    """Return an experiment by its name."""
+    from reproduction import layered, one_layer
+
     if name not in NAMES:
         raise InvalidSettingError(f"no experiment is named {name!r}; there are {', '.join(NAMES)}")
-    found: Experiment = import_module(f"reproduction.{name}").EXPERIMENT
+    module = layered if name in ("tiny20", "text") else one_layer
+    found: Experiment = getattr(module, name.upper())
     return found

@@ -77,7 +77,7 @@ class Stat(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Our number against the paper's.
+    """Difference of our number from the paper's, and the verdict.
 
     ``difference`` in standard errors of it, positive where ours is better; ``verdict`` match,
     better, worse or too few runs. Both None where there is nothing to compare.
@@ -88,7 +88,7 @@ class Comparison(NamedTuple):
 
 
 def stat(values: npt.ArrayLike) -> Stat:
-    """Mean over runs and its standard error."""
+    """Return the mean over runs and its standard error."""
     runs = np.asarray(values, dtype=np.float64)
     n = runs.size
     error = float(runs.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
@@ -96,7 +96,7 @@ def stat(values: npt.ArrayLike) -> Stat:
 
 
 def compare(ours: Stat, paper: PaperCell | None, larger_is_better: bool) -> Comparison:
-    """Difference in standard errors, and the verdict."""
+    """Compare our mean with a number of the paper."""
     if paper is None:
         return Comparison(None, None)
     deviation = paper.error * math.sqrt(paper.n_runs)
@@ -115,7 +115,7 @@ def compare(ours: Stat, paper: PaperCell | None, larger_is_better: bool) -> Comp
 
 
 def runs_needed(paper_runs: int, effect: float = EFFECT) -> int:
-    """Runs that a verdict needs against so many of the paper's, if both spread alike."""
+    """Return how many runs a verdict needs if ours spread like the ``paper_runs`` of the paper."""
     n = 1
     while _power(effect / math.sqrt(1.0 / n + 1.0 / paper_runs)) < POWER:
         n += 1
@@ -123,12 +123,12 @@ def runs_needed(paper_runs: int, effect: float = EFFECT) -> int:
 
 
 def chance_beyond_limit() -> float:
-    """Share of numbers that are beyond the limit by chance, if all are the same."""
+    """Return the share of numbers beyond the limit by chance, if none differs."""
     return float(2.0 * norm.sf(LIMIT))
 
 
 def _power(effect: float) -> float:
-    """Chance that an effect, in standard errors of the difference, is found on its own side."""
+    """Return the chance to find an effect, in standard errors of the difference, with its sign."""
     return float(norm.sf(LIMIT - effect))
 
 
@@ -170,7 +170,7 @@ class Group:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Seeds, in order."""
+        """Return the seeds in increasing order."""
         return tuple(sorted(run["seed"] for run in self.runs))
 
 
@@ -186,7 +186,7 @@ class Entry(NamedTuple):
 
 
 def order(run: Run) -> str | None:
-    """Order of max-product messages that a run's file states; None for mean field."""
+    """Return the order of max-product messages that a run states; None for mean field."""
     settings = run["settings"]
     if "pmp" in settings:
         return "collapsed"  # joint max-product has no other
@@ -195,7 +195,7 @@ def order(run: Run) -> str | None:
 
 
 def is_reproduction(experiment: Experiment, run: Run) -> bool:
-    """Whether a run does what the paper says.
+    """Return whether a run follows the paper's protocol.
 
     Its appendix splits a noisy-OR into pairwise factors and an OR, all of whose messages are
     updated in parallel and damped: the two-stage order. Noise at the start is that of its text,
@@ -209,7 +209,7 @@ def is_reproduction(experiment: Experiment, run: Run) -> bool:
 
 
 def groups(experiment: Experiment, runs: Sequence[Run]) -> list[Group]:
-    """All groups of test runs, the starts of a kind together.
+    """Group the test runs that differ in their seed alone, starts of one kind together.
 
     Parameters
     ----------
@@ -243,12 +243,12 @@ def groups(experiment: Experiment, runs: Sequence[Run]) -> list[Group]:
 
 
 def _competing(by_init: dict[str, list[Run]], enough: int) -> dict[str, list[Run]]:
-    """The starts with ``enough`` runs; all of them where none has."""
+    """Return the starts with ``enough`` runs, or all starts where none has."""
     return {init: runs for init, runs in by_init.items() if len(runs) >= enough} or by_init
 
 
 def _best(by_init: dict[str, list[Run]], metric: str, larger: dict[str, bool]) -> str | None:
-    """Start with the best mean of a metric over the seeds that all starts have.
+    """Return the start with the best mean of a metric over the seeds that all starts have.
 
     If they have none in common, all seeds count.
     """
@@ -268,12 +268,12 @@ def _best(by_init: dict[str, list[Run]], metric: str, larger: dict[str, bool]) -
 
 
 def entries(experiment: Experiment, runs: Sequence[Run]) -> list[Entry]:
-    """All lines that the runs of an experiment allow, group by group."""
+    """Return a line for every group of an experiment and every metric that its runs have."""
     return [line for group in groups(experiment, runs) for line in _lines(experiment, group)]
 
 
 def judged(lines: Sequence[Entry]) -> dict[PaperCell, Entry]:
-    """The line that stands for each of the paper's numbers: of those judged, the one of most runs.
+    """Choose the line for each number of the paper: of those with a verdict, the one of most runs.
 
     A number may have several lines, such as those of runs that stop and of runs that do not.
     """
@@ -317,7 +317,7 @@ def _paper(name: str, method: str, case: str, steps: int, metric: str) -> PaperC
 
 
 def build_summary(experiment: Experiment, runs: Sequence[Run]) -> dict[str, Any]:
-    """The result file of an experiment: runs, summary, and the paper's numbers."""
+    """Summarize an experiment as JSON: runs, means with verdicts, and the paper's numbers."""
     summary = [
         {
             **{name: getattr(line.group, name) for name in (*_KIND, "init")},

@@ -19,7 +19,7 @@ from noisyor.errors import InvalidDataError, MissingExtraError
 from noisyor.metrics import confidence_of_mean, confidence_of_share, match_features
 from reproduction import experiment
 from reproduction.comparison import Group, groups, order
-from reproduction.overparam import DATASETS
+from reproduction.datasets import OVPM_NAMES
 from reproduction.paper import paper_cells
 from reproduction.record import Run
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "median_run", "picture", "spare_features", "write_figures"]
 
-COLOURS = {
+COLORS = {
     "paper": "#7fa8d4",
     "paper, VI": "#e07b1a",
     "two-stage, gaussian": "#1f5fa8",
@@ -37,11 +37,11 @@ COLOURS = {
     "collapsed, gaussian": "#8a4fb5",
     "collapsed, uniform": "#b0413e",
 }
-"""One colour for the paper's numbers and for each kind of our runs, in all figures."""
+"""One color for the paper's numbers and for each kind of our runs, in all figures."""
 
 
 def median_run(runs: Iterable[Run], metric: str) -> Run:
-    """The run in the middle: neither the best nor the worst decides what a picture shows.
+    """Return the median run, so that neither the best nor the worst decides what a picture shows.
 
     The lower of two in the middle; of equal runs, that with the smaller seed.
     """
@@ -51,7 +51,7 @@ def median_run(runs: Iterable[Run], metric: str) -> Run:
 
 
 def blank_figure(width: float, height: float) -> Figure:
-    """A figure that belongs to no window, in inches."""
+    """Create a figure without a window, of a size in inches."""
     try:
         import matplotlib
         from matplotlib.figure import Figure as NewFigure
@@ -62,7 +62,7 @@ def blank_figure(width: float, height: float) -> Figure:
 
 
 def image_rows(rows: Sequence[tuple[str, Sequence[npt.NDArray[Any]]]]) -> Figure:
-    """Rows of small images, each with a label at its left."""
+    """Draw rows of small images, each row with a label at its left."""
     width = max(len(pictures) for _, pictures in rows)
     figure = blank_figure(width + 1.6, 1.05 * len(rows) + 0.2)
     grid = figure.subplots(len(rows), width, squeeze=False)
@@ -76,14 +76,14 @@ def image_rows(rows: Sequence[tuple[str, Sequence[npt.NDArray[Any]]]]) -> Figure
 
 
 def image(axes: Axes, values: npt.NDArray[Any]) -> None:
-    """Values in [0, 1], dark where they are large."""
+    """Draw values in [0, 1], dark where they are large."""
     axes.imshow(values, cmap="gray_r", vmin=0.0, vmax=1.0, interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])
 
 
 def blank(axes: Axes) -> None:
-    """Nothing, not even a frame."""
+    """Remove ticks and frame."""
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
@@ -91,7 +91,7 @@ def blank(axes: Axes) -> None:
 
 
 def label(axes: Axes, text: str) -> None:
-    """Text at the left of a row."""
+    """Write a text at the left of a row."""
     axes.set_ylabel(text, rotation=0, ha="right", va="center", fontsize=8)
 
 
@@ -104,13 +104,13 @@ N_TRUE = 8
 
 
 def overparam_curves(runs: Sequence[Run]) -> Figure | None:
-    """Recovered causes and full recovery over the number of causes, with 95 % bands.
+    """Draw recovered causes and full recovery over the number of causes, with 95 % bands.
 
     One curve for each order of messages and noise. For every number of causes the start with the
     most recovered causes is shown, as in the paper, whose numbers are drawn beside ours.
     """
     found = [g for g in groups(experiment("overparam"), runs) if "test" in g.chosen]
-    datasets = [name for name in DATASETS if any(_dataset(g.case) == name for g in found)]
+    datasets = [name for name in OVPM_NAMES if any(_dataset(g.case) == name for g in found)]
     if not datasets:
         return None
     figure = blank_figure(2.4 * len(datasets) + 0.8, 4.6)
@@ -161,9 +161,9 @@ def _point(group: Group, metric: str) -> tuple[int, float, float]:
 def _curve(axes: Axes, points: Sequence[tuple[int, float, float]], name: str, style: str) -> None:
     x, mean, half = (np.array(values) for values in zip(*sorted(points), strict=True))
     half = np.nan_to_num(half)
-    colour = COLOURS[name]
-    axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
-    axes.plot(x, mean, style, color=colour, label=name, markersize=4, linewidth=1)
+    color = COLORS[name]
+    axes.fill_between(x, mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
+    axes.plot(x, mean, style, color=color, label=name, markersize=4, linewidth=1)
 
 
 def _paper_curves(axes: Axes, dataset: str, metric: str) -> None:
@@ -177,8 +177,8 @@ def _paper_curves(axes: Axes, dataset: str, metric: str) -> None:
 
 
 def overparam_runs(runs: Sequence[Run]) -> Figure | None:
-    """Recovered causes of every single run: one dot each, nothing averaged and nothing left out."""
-    datasets = [name for name in DATASETS if any(_dataset(run["case"]) == name for run in runs)]
+    """Draw the recovered causes of every single run as a dot."""
+    datasets = [name for name in OVPM_NAMES if any(_dataset(run["case"]) == name for run in runs)]
     if not datasets:
         return None
     kinds = list(dict.fromkeys((_kind(run), run["init"]) for run in runs))
@@ -199,7 +199,7 @@ def overparam_runs(runs: Sequence[Run]) -> Figure | None:
             ]
             y = [run["metrics"]["recovered"] for run in shown]
             marker = "o" if init == "paper-3" else "^"
-            axes.scatter(x, y, s=9, marker=marker, color=COLOURS[kind], label=f"{kind}, {init}")
+            axes.scatter(x, y, s=9, marker=marker, color=COLORS[kind], label=f"{kind}, {init}")
         axes.set_xticks(range(len(numbers)), [str(number) for number in numbers])
         axes.set_xlabel("latents")
         axes.set_xlim(-0.5, len(numbers) - 0.5)
@@ -212,12 +212,12 @@ def overparam_runs(runs: Sequence[Run]) -> Figure | None:
 
 
 def overparam_features(runs: Sequence[Run]) -> Figure | None:
-    """True causes of every image data set, and below them what the median run learned.
+    """Draw the true causes of every image data set above those that the median run learned.
 
     Of each data set the smallest model is shown.
     """
     shown = []
-    for dataset in DATASETS:
+    for dataset in OVPM_NAMES:
         own = [
             run
             for run in runs
@@ -258,7 +258,7 @@ _SHOWN_IMAGES = 10
 
 
 def deconvolution_example(runs: Sequence[Run]) -> Figure:
-    """How two images are made: features, where each of them lies, and what that draws.
+    """Draw how two images are generated: features, their positions, and the images.
 
     Generated by the recipe of the experiment; the features of the paper's own example, and its
     locations, are not published.
@@ -272,7 +272,7 @@ def deconvolution_example(runs: Sequence[Run]) -> Figure:
 
 
 def deconvolution_features(runs: Sequence[Run]) -> Figure | None:
-    """True features, and those of the median run of each kind: as probabilities, thresholded."""
+    """Draw the true features and those of the median run of each kind, also thresholded."""
     kinds = _kinds(runs)
     if not kinds:
         return None
@@ -294,7 +294,7 @@ def deconvolution_features(runs: Sequence[Run]) -> Figure | None:
 
 
 def _kinds(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs with pictures by method, order of messages, noise and start."""
+    """Group runs with features by method, order of messages, noise and start."""
     found: dict[str, list[Run]] = {}
     for run in runs:
         if "features" in run["arrays"]:
@@ -307,14 +307,14 @@ def _kinds(runs: Sequence[Run]) -> dict[str, list[Run]]:
 def _features(
     run: Run,
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
-    """True features, learned parameters, and those above the threshold."""
+    """Return true features, learned parameters, and features above the threshold."""
     true, theta = (run["arrays"][name] for name in ("true_features", "features"))
     binary = theta if run["method"] == "pmp" else (theta > np.log(2.0)).astype(np.float64)
     return true, theta, binary
 
 
 class SpareFeature(NamedTuple):
-    """The feature of a run that matches no true one, and the others.
+    """The feature of a run that matches no true feature, and the others.
 
     ``prior`` of it; ``others`` the priors of those that match.
     """
@@ -325,12 +325,12 @@ class SpareFeature(NamedTuple):
 
     @property
     def is_lowest(self) -> bool:
-        """Whether its prior is the lowest, so that it could be told without the truth."""
+        """Whether its prior is the lowest, which would identify it without knowing the truth."""
         return bool(self.prior < self.others.min())
 
 
 def spare_features(runs: Sequence[Run]) -> list[SpareFeature]:
-    """The spare feature of every max-product run that found something for every shape."""
+    """Return the spare feature of every max-product run that matched all true shapes."""
     found = []
     for run in runs:
         if order(run) is None or not {"features", "prior"} <= set(run["arrays"]):
@@ -345,15 +345,15 @@ def spare_features(runs: Sequence[Run]) -> list[SpareFeature]:
 
 
 def deconvolution_spare(runs: Sequence[Run]) -> Figure | None:
-    """Learned priors of all max-product runs: is that of the spare feature the lowest?"""
+    """Draw the learned priors of all max-product runs, the spare feature marked."""
     found = spare_features(runs)
     if not found:
         return None
     figure = blank_figure(0.22 * len(found) + 2.4, 3.0)
     axes = figure.subplots()
     for x, spare in enumerate(found):
-        axes.scatter([x] * len(spare.others), spare.others, s=12, color=COLOURS["paper"])
-        axes.scatter([x], [spare.prior], s=18, marker="x", color=COLOURS["paper, VI"])
+        axes.scatter([x] * len(spare.others), spare.others, s=12, color=COLORS["paper"])
+        axes.scatter([x], [spare.prior], s=18, marker="x", color=COLORS["paper, VI"])
     axes.set_yscale("log")
     axes.set_ylabel("learned prior")
     names = [f"{s.run['method']} {s.run['noise']} {s.run['init']} {s.run['seed']}" for s in found]
@@ -364,7 +364,7 @@ def deconvolution_spare(runs: Sequence[Run]) -> Figure | None:
 
 
 def deconvolution_reconstructions(runs: Sequence[Run]) -> Figure | None:
-    """Test images of the split of the median max-product run, and what each kind makes of them."""
+    """Draw test images of the split of the median run, and their reconstruction by each kind."""
     kinds = {
         name: [run for run in members if "reconstruction" in run["arrays"]]
         for name, members in _kinds(runs).items()
@@ -389,7 +389,7 @@ def deconvolution_reconstructions(runs: Sequence[Run]) -> Figure | None:
 
 
 def network_picture(runs: Sequence[Run]) -> Figure | None:
-    """The learned network of the median run: layers from the top, edges as strong as their theta.
+    """Draw the network of the median run, layers from the top, edges as strong as their theta.
 
     Of the edges the strongest into every node is drawn full, the others faint.
     """
@@ -415,7 +415,7 @@ def network_picture(runs: Sequence[Run]) -> Figure | None:
             axes.plot(
                 [x[child], x[top]],
                 [y[child], y[top]],
-                color=COLOURS["two-stage, gaussian"],
+                color=COLORS["two-stage, gaussian"],
                 alpha=float(faint * strength[e]),
                 linewidth=0.4 + 1.4 * float(strength[e]),
                 zorder=1,
@@ -442,7 +442,7 @@ def _layout(
     levels: npt.NDArray[Any],
     n_visible: int,
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Places of all nodes: visibles at the bottom, each layer ordered by its strongest parent."""
+    """Return x and y of all nodes: visibles at the bottom, layers ordered by strongest parent."""
     n_nodes = len(ptr) - 1
     level = np.concatenate([np.full(n_visible, int(levels.max()) + 1), levels])
     x, y = np.zeros(n_nodes), -level.astype(np.float64)
@@ -476,7 +476,7 @@ FIGURES: dict[str, tuple[str, Callable[[Sequence[Run]], Figure | None]]] = {
 
 
 def write_figures(runs: Sequence[Run], out: Path) -> list[Path]:
-    """Draw everything that the runs allow; returns the files, PNG and SVG of each figure."""
+    """Draw every figure for which there are runs; returns the PNG and SVG files."""
     drawn = {}
     for name, (source, make) in FIGURES.items():
         own = [run for run in runs if run["experiment"] == source and run["part"] == "test"]
@@ -496,7 +496,7 @@ def write_figures(runs: Sequence[Run], out: Path) -> list[Path]:
 
 
 def picture(figure: Figure, kind: str) -> bytes:
-    """The content of a PNG or SVG file, without a date: the same runs give the same bytes."""
+    """Return the content of a PNG or SVG file, without a date."""
     content = BytesIO()
     metadata = {"Date": None} if kind == "svg" else None
     figure.savefig(content, format=kind, dpi=150, metadata=metadata)

@@ -1,78 +1,114 @@
-"""One run on a network of one hidden layer: what bmf, overparam and deconvolution share.
+"""Experiments with one hidden layer: matrix factorization, overparametrization, deconvolution.
 
-The noise is fixed at 0.01. Training is at temperature 1, test at temperature 0. PMP, joint
-max-product over features and states, has no training: it is the other method of these
-experiments.
+*bmf* factors X = U V over {0, 1}, a quarter of the entries on. The model has as many causes as the
+truth and one prior for all of them. 40,000 updates of 20 rows; the test rows are as many new rows
+of the same V. Every seed has data of its own.
+
+*overparam* counts how many of eight true causes a model with 8 to 32 finds, in seven data sets of
+10,000 rows. The model has a prior for each cause. 45,000 updates of 20 rows by max-product.
+
+*deconvolution* finds four shapes in 80 images of 14 x 14 and explains 20 others. The model has five
+features of 6 x 6, one more and one pixel wider than the truth, and a prior for each. 3,000
+full-batch updates.
+
+The noise is fixed at 0.01. Training is at temperature 1, test at temperature 0. The other method of
+these experiments, joint max-product over features and states (*pmp*), has no training.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray
+from noisyor._util.validation import check_count
 from noisyor.data.observations import Observations
+from noisyor.datasets import generate_bmf
+from noisyor.errors import InvalidSettingError
 from noisyor.inference.evaluate import explain
-from noisyor.inference.joint import Factorization, JointMaxProduct
+from noisyor.inference.joint import Factorization, JointMaxProduct, deconvolve, factorize
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.initialize import Noise, initialize
-from noisyor.metrics import reconstruction_error, trivial_reference
-from noisyor.model.network import Network
-from reproduction.protocol import Context, Outcome, RunSpec
+from noisyor.metrics import (
+    factorization_error,
+    features_iou,
+    full_recovery,
+    reconstruct_images,
+    reconstruction_error,
+    recovered_parameters,
+    threshold_features,
+    trivial_reference,
+)
+from noisyor.model.builders import bipartite, convolutional
+from noisyor.model.network import Network, probability_from_theta
+from reproduction import datasets
+from reproduction.protocol import (
+    ALL_INITS,
+    Choice,
+    Context,
+    Experiment,
+    Outcome,
+    RunSpec,
+    known_datasets,
+)
 from reproduction.training import elbos, given, learn, outcome_of, phases_of, split_for
 
 __all__ = [
+    "BMF",
+    "BMF_PROTOCOL",
+    "DECONVOLUTION",
+    "DECONVOLUTION_PROTOCOL",
     "NOISES",
     "NOISE_PROBABILITY",
-    "OneLayerProtocol",
-    "Verdict",
-    "modes",
-    "run_joint",
+    "OVERPARAM",
+    "OVERPARAM_PROTOCOL",
+    "Scores",
     "run_one_layer",
-    "trivial_metrics",
 ]
 
 NOISE_PROBABILITY = 0.01
 NOISES: tuple[Noise, ...] = ("gaussian", "wide-gaussian", "uniform")
 """Noise at the start: that of the paper's text, read in two ways, and of the authors' software."""
 
-PMP_ITERATIONS = 1000
+_PMP_ITERATIONS = 1000
 
 
 @dataclass(frozen=True)
 class OneLayerProtocol:
     """Constants of an experiment.
 
-    ``steps`` updates of ``batch_size`` rows, None for all; ``train_share`` of the rows, None where
+    ``steps`` updates of ``batch_size`` rows, None for all; ``train_share`` of the rows, 1 where
     the test rows are generated.
     """
 
     steps: int
     batch_size: int | None
     learning_rate: float
-    train_share: float | None = None
+    train_share: float = 1.0
 
     def steps_of(self, method: str) -> int:
-        """The paper's number of updates, or of iterations."""
-        return PMP_ITERATIONS if method == "pmp" else self.steps
+        """Return the paper's number of updates, or of iterations."""
+        return _PMP_ITERATIONS if method == "pmp" else self.steps
 
     def settings(self) -> dict[str, Any]:
-        """The constants of training, for the record."""
+        """Return the constants of training, for the record."""
         return {
             "noise_probability": NOISE_PROBABILITY,
-            "train_share": self.train_share,
+            "train_share": None if self.train_share == 1.0 else self.train_share,
             "batch_size": self.batch_size,
             "learning_rate": self.learning_rate,
         }
 
 
-class Verdict(NamedTuple):
-    """What an experiment says of a network: metrics besides the bounds, and arrays for figures."""
+class Scores(NamedTuple):
+    """Metrics of a learned model besides the bounds, and arrays for figures."""
 
     metrics: dict[str, float]
     arrays: dict[str, Any]
@@ -84,12 +120,13 @@ def run_one_layer(
     network: Network,
     rows: tuple[Observations, Observations],
     protocol: OneLayerProtocol,
-    judge: Callable[[Network], Verdict],
+    score: Callable[[Network], Scores],
 ) -> Outcome:
-    """Train from one of the paper's starts, take the bounds, and ask ``judge`` on the test part.
+    """Train from one of the paper's starts and evaluate the bounds.
 
-    ``rows`` are those to train on and those to test on. Bounds: both where mean field was trained,
-    Elbo^MP alone where max-product was.
+    ``rows`` are those to train on and those to test on. ``score`` computes the other metrics of a
+    test run. Both bounds are evaluated after training by mean field, Elbo^MP alone after
+    max-product.
     """
     train_rows, score_rows = split_for(spec, *rows)
     learned = learn(
@@ -105,25 +142,25 @@ def run_one_layer(
     bounds = elbos(learned.network, score_rows, context, kinds=kinds, last=learned.phases[-1])
     if spec.part == "validation":
         return outcome_of(learned, {"validation_elbo": bounds["elbo"]}, protocol.settings())
-    verdict = judge(learned.network)
+    scores = score(learned.network)
     metrics = {f"test_{name}": value for name, value in bounds.items()}
-    return outcome_of(learned, metrics | verdict.metrics, protocol.settings(), verdict.arrays)
+    return outcome_of(learned, metrics | scores.metrics, protocol.settings(), scores.arrays)
 
 
-def run_joint(
+def _run_joint(
     spec: RunSpec,
     context: Context,
     fit: Callable[..., Factorization],
     infer: Callable[..., Factorization],
-    judge: Callable[[Factorization, BinaryArray], Verdict],
+    score: Callable[[Factorization, BinaryArray], Scores],
     test: BinaryArray,
     settings: dict[str, Any] | None = None,
 ) -> Outcome:
     """Learn features and states together, then infer the test rows given the features.
 
-    In the paper's protocol the test states are one perturbed sample too; the error at their
-    mode is recorded beside it. ``fit(settings=...)`` learns, ``infer(settings=..., features=...)``
-    explains the test rows, ``judge`` is given what was learned and the reconstruction of ``test``;
+    In the paper's protocol the test states are one perturbed sample too; the error at their mode
+    is recorded beside it. ``fit(settings=...)`` learns, ``infer(settings=..., features=...)``
+    explains the test rows, ``score`` gets the factorization and the reconstruction of ``test``;
     ``settings`` are further ones, for the record.
     """
     changes = given(tolerance=spec.tolerance, damping=spec.damping)
@@ -134,23 +171,239 @@ def run_joint(
         infer(settings=at, features=found.features, **common).reconstruction
         for at in (method, replace(method, temperature=0.0))
     )
-    verdict = judge(found, noisy)
+    scores = score(found, noisy)
     wrong = {"test_re_pct_mode": reconstruction_error(mode, test)}
     return Outcome(
-        verdict.metrics | wrong,
+        scores.metrics | wrong,
         np.empty(0),
         settings={"pmp": {**method.settings(), **(settings or {})}},
-        arrays=verdict.arrays,
+        arrays=scores.arrays,
     )
 
 
-def modes(network: Network, X: Observations, spec: RunSpec, context: Context) -> Any:
-    """States (n_rows, n_hidden), sparse, at the mode that the method of a run finds."""
+def _modes(network: Network, X: Observations, spec: RunSpec, context: Context) -> Any:
+    """Return sparse states (n_rows, n_hidden) at the mode that the method of a run finds."""
     method = MaxProduct(schedule=spec.schedule) if spec.kind == "mp" else MeanField()
     return explain(network, X, method, engine=context.engine).states
 
 
-def trivial_metrics(test: npt.ArrayLike) -> dict[str, float]:
-    """Error and bound of a model that explains nothing: every 1 is noise."""
+def _trivial_metrics(test: npt.ArrayLike) -> dict[str, float]:
+    """Return error and bound of a model without causes: every 1 is noise."""
     trivial = trivial_reference(test, NOISE_PROBABILITY)
     return {"trivial_re_pct": trivial.reconstruction_error, "trivial_elbo": trivial.elbo}
+
+
+# ---- Boolean matrix factorization
+
+_SIZES = tuple((n, n * tenths // 10) for n in (100, 200, 400) for tenths in (2, 4, 6))
+BMF_PROTOCOL = OneLayerProtocol(steps=40_000, batch_size=20, learning_rate=1e-3)
+
+
+def _run_bmf(spec: RunSpec, context: Context) -> Outcome:
+    n, r = _size(spec.case)
+    data = generate_bmf(n, r, spec.seed)
+    test_rows = Observations.of(data.test)
+
+    def scores(wrong: float, factor: BinaryArray) -> Scores:
+        arrays = {"factor": factor, "true": data.V}
+        return Scores({"test_re_pct": wrong} | _trivial_metrics(data.test), arrays)
+
+    if spec.method == "pmp":
+        own_noise = Observations.of(data.test, row_ids=n + np.arange(n))
+
+        def score_factors(found: Factorization, reconstruction: BinaryArray) -> Scores:
+            return scores(reconstruction_error(reconstruction, data.test), found.features)
+
+        fit, infer = partial(factorize, data.train, r), partial(factorize, own_noise)
+        return _run_joint(spec, context, fit, infer, score_factors, data.test)
+
+    def score(network: Network) -> Scores:
+        wrong = factorization_error(network, _modes(network, test_rows, spec, context), data.test)
+        return scores(wrong, network.theta_of("failure") >= np.log(2.0))
+
+    network = bipartite(n, r, prior="shared", noise_probability=NOISE_PROBABILITY, fixed="noise")
+    rows = (Observations.of(data.train), test_rows)
+    return run_one_layer(spec, context, network, rows, BMF_PROTOCOL, score)
+
+
+def _size(case: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+),(\d+)", case.replace(" ", ""))
+    if match is None or not all(int(number) for number in match.groups()):
+        raise InvalidSettingError(f"a size is n,r, two positive whole numbers, got {case!r}")
+    return int(match[1]), int(match[2])
+
+
+def _bmf_cases(choice: Choice) -> list[str]:
+    sizes = [_size(size) for size in choice.sizes] or _SIZES
+    return [f"{n},{r}" for n, r in sizes]
+
+
+BMF = Experiment(
+    name="bmf",
+    title="Boolean matrix factorization",
+    methods=("mp-two-stage", "mp", "vi", "pmp"),
+    main_metric="test_elbo",
+    metrics={"test_elbo": True, "test_re_pct": False, "test_re_pct_mode": False},
+    takes=("sizes",),
+    cases=_bmf_cases,
+    inits=lambda method: ("prior",) if method == "pmp" else ALL_INITS,
+    steps=BMF_PROTOCOL.steps_of,
+    run=_run_bmf,
+    expected_seeds=10,
+    noises=NOISES,
+)
+
+
+# ---- overparametrization
+
+COMPONENTS = (8, 10, 16, 32)
+"""The paper's numbers of causes in the model."""
+
+OVERPARAM_PROTOCOL = OneLayerProtocol(
+    steps=45_000, batch_size=20, learning_rate=1e-3, train_share=0.9
+)
+
+
+def _run_overparam(spec: RunSpec, context: Context) -> Outcome:
+    dataset, n_components = spec.case.split(",")
+    data = datasets.load_ovpm(dataset)
+    rows = Observations.of(data.observations)
+    train_rows, test_rows = rows.split(OVERPARAM_PROTOCOL.train_share, spec.seed)
+
+    def score(network: Network) -> Scores:
+        theta = network.theta_of("failure")
+        prior = probability_from_theta(network.theta_of("prior"))
+        recovery = recovered_parameters(theta, prior, data.failure)
+        nothing = recovered_parameters(np.zeros_like(theta), np.ones(len(theta)), data.failure)
+        trivial = _trivial_metrics(test_rows.to_dense().astype(np.uint8))
+        metrics = {
+            "recovered": float(recovery.n_recovered),
+            "full_recovery_pct": full_recovery([recovery.n_recovered], len(data.failure)),
+            "trivial_elbo": trivial["trivial_elbo"],
+            "trivial_recovered": float(nothing.n_recovered),
+        }
+        arrays = {
+            "features": theta,
+            "prior": prior,
+            "assigned": np.where(recovery.cost <= 1.0, recovery.learned + 1, 0),
+            "true_features": -np.log(data.failure),
+            "image_shape": np.array(data.image_shape or (), dtype=np.int64),
+        }
+        return Scores(metrics, arrays)
+
+    network = bipartite(
+        rows.n_visible, int(n_components), noise_probability=NOISE_PROBABILITY, fixed="noise"
+    )
+    return run_one_layer(spec, context, network, (train_rows, test_rows), OVERPARAM_PROTOCOL, score)
+
+
+def _overparam_cases(choice: Choice) -> list[str]:
+    names = known_datasets("overparam", choice, datasets.OVPM_NAMES) or datasets.OVPM_NAMES
+    numbers = [check_count("n_components", number) for number in choice.n_components] or COMPONENTS
+    return [f"{name},{number}" for name in names for number in numbers]
+
+
+OVERPARAM = Experiment(
+    name="overparam",
+    title="Overparametrization: causes recovered",
+    methods=("mp-two-stage", "mp"),
+    main_metric="recovered",
+    metrics={"recovered": True, "full_recovery_pct": True, "test_elbo": True},
+    takes=("datasets", "n_components"),
+    cases=_overparam_cases,
+    inits=lambda method: ("paper-3", "paper-4"),
+    steps=OVERPARAM_PROTOCOL.steps_of,
+    run=_run_overparam,
+    expected_seeds=50,
+    noises=NOISES,
+)
+
+
+# ---- blind deconvolution
+
+N_FEATURES = 5
+FEATURE_SHAPE = (6, 6)
+DECONVOLUTION_PROTOCOL = OneLayerProtocol(
+    steps=3000, batch_size=None, learning_rate=0.01, train_share=0.8
+)
+_ACTIVATION_PRIORS = {"prior-1e-75": 1e-75, "prior-0.01": 0.01}
+"""Probability of an activation in PMP: the authors' software, and the original experiment."""
+
+_KEPT_IMAGES = 20
+
+
+def _run_deconvolution(spec: RunSpec, context: Context) -> Outcome:
+    data = datasets.load_deconvolution()
+    images = Observations.of(data.images)
+    train_rows, test_rows = images.split(DECONVOLUTION_PROTOCOL.train_share, spec.seed)
+    test = test_rows.to_dense().astype(np.uint8).reshape(-1, *test_rows.shape)
+
+    def scores(
+        features: BinaryArray, reconstruction: BinaryArray, learned: dict[str, Any]
+    ) -> Scores:
+        metrics = {
+            "test_re_pct": reconstruction_error(reconstruction, test),
+            "features_iou": features_iou(features, data.features),
+            **_trivial_metrics(test),
+            "trivial_features_iou": 0.0,
+        }
+        pictures = {
+            "true_features": data.features,
+            "test_images": test[:_KEPT_IMAGES],
+            "reconstruction": reconstruction[:_KEPT_IMAGES],
+        }
+        return Scores(metrics, learned | pictures)
+
+    if spec.method == "pmp":
+        prior: dict[str, Any] = {"state_probability": _ACTIVATION_PRIORS[spec.init]}
+
+        def score_features(found: Factorization, reconstruction: BinaryArray) -> Scores:
+            return scores(found.features, reconstruction, {"features": found.features})
+
+        fit = partial(deconvolve, train_rows, N_FEATURES, FEATURE_SHAPE, **prior)
+        infer = partial(deconvolve, test_rows, **prior)
+        return _run_joint(spec, context, fit, infer, score_features, test, prior)
+
+    def score(network: Network) -> Scores:
+        states = _modes(network, test_rows, spec, context)
+        theta = network.theta_of("failure")
+        learned = {
+            "features": theta,
+            "prior": probability_from_theta(network.theta_of("prior")),
+        }
+        return scores(threshold_features(theta), reconstruct_images(network, states), learned)
+
+    network = convolutional(
+        images.shape,  # type: ignore[arg-type]
+        N_FEATURES,
+        FEATURE_SHAPE,
+        noise_probability=NOISE_PROBABILITY,
+        fixed="noise",
+    )
+    rows = (train_rows, test_rows)
+    return run_one_layer(spec, context, network, rows, DECONVOLUTION_PROTOCOL, score)
+
+
+def _deconvolution_cases(choice: Choice) -> list[str]:
+    return known_datasets("deconvolution", choice, ("BD",)) or ["BD"]
+
+
+DECONVOLUTION = Experiment(
+    name="deconvolution",
+    title="2D blind deconvolution",
+    methods=("mp-two-stage", "mp", "vi", "pmp"),
+    main_metric="test_elbo",
+    metrics={
+        "test_re_pct": False,
+        "test_re_pct_mode": False,
+        "features_iou": True,
+        "test_elbo": True,
+    },
+    takes=("datasets",),
+    cases=_deconvolution_cases,
+    inits=lambda method: tuple(_ACTIVATION_PRIORS) if method == "pmp" else ALL_INITS,
+    steps=DECONVOLUTION_PROTOCOL.steps_of,
+    run=_run_deconvolution,
+    expected_seeds=10,
+    noises=NOISES,
+)

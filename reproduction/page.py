@@ -99,7 +99,7 @@ _ENOUGH_FOR_A_SPREAD = 5
 
 
 def _brackets(lines: Sequence[Entry]) -> str:
-    """What the paper's brackets are taken for, and how our standard deviations compare."""
+    """Explain how the paper's brackets are read, and compare our standard deviations with them."""
     ratios = [
         line.ours.error * math.sqrt(line.ours.n_runs) / line.paper.printed
         for line in lines
@@ -122,7 +122,7 @@ def _brackets(lines: Sequence[Entry]) -> str:
 
 
 def _verdicts(tables: dict[str, list[Entry]]) -> str:
-    """How many numbers have which verdict, each counted once."""
+    """Count the verdicts, each number of the paper once."""
     kinds = ("match", "better", "worse", TOO_FEW)
     rows = [
         f"| numbers of the paper | {' | '.join(kinds)} | no run by its protocol |",
@@ -149,7 +149,7 @@ def _verdicts(tables: dict[str, list[Entry]]) -> str:
 
 
 def _apart_without_verdict(tables: dict[str, list[Entry]]) -> str:
-    """Numbers that are beyond the limit, but have too few runs: no verdict must not hide them."""
+    """List numbers beyond the limit that have too few runs for a verdict."""
     apart = [
         line
         for lines in tables.values()
@@ -201,7 +201,7 @@ def _section(about: Experiment, runs: Sequence[Run], lines: Sequence[Entry]) -> 
 
 
 def _place(about: Experiment, line: Entry) -> tuple[Any, ...]:
-    """Cases as the paper has them, and of each method the reproduction first."""
+    """Sort key: cases in the paper's order, and of each method the reproduction first."""
     cases = about.cases(Choice())
     group = line.group
     place = cases.index(group.case) if group.case in cases else len(cases)
@@ -254,7 +254,7 @@ def _verdict(line: Entry) -> str:
 
 
 def _missing(about: Experiment, runs: Sequence[Run]) -> str:
-    """Runs of the paper's protocol that have not been done, one line per method and case."""
+    """List the runs of the paper's protocol that are missing, by method and case."""
     done: dict[tuple[str, str], set[tuple[str, int]]] = {}
     for run in with_mp_phase(runs):
         right = is_reproduction(about, run) and run["steps"] == about.steps(run["method"])
@@ -298,7 +298,7 @@ _MAIN_START = "paper-3"
 def extra_paragraphs(
     name: str, runs: Sequence[Run], lines: Sequence[Entry], results: Path
 ) -> list[str]:
-    """Paragraphs and small tables of the section of an experiment.
+    """Write the paragraphs and small tables that a section has besides its main table.
 
     Parameters
     ----------
@@ -327,7 +327,7 @@ def extra_paragraphs(
 
 
 def _paired(runs: Sequence[Run]) -> str:
-    """Hybrid less mean field on the same splits, from the same start and with the same stop."""
+    """Compare hybrid and mean field on the same splits, with the same start and tolerance."""
     found: dict[tuple[Any, ...], dict[str, float]] = {}
     for run in runs:
         if run["part"] == "test" and run["steps"] == 1500:
@@ -368,7 +368,7 @@ def _paired_row(hybrid: str, other: str, tolerance: float | None, gains: list[fl
 
 
 def _modes(path: Path) -> str:
-    """Whether the hybrid's Elbo^MP depends on how the mode is found."""
+    """Report whether the hybrid's Elbo^MP depends on how the mode is found."""
     if not path.is_file():
         return ""
     networks = json.loads(path.read_text())["networks"].values()
@@ -396,7 +396,7 @@ def _modes(path: Path) -> str:
 
 
 def _graphs(path: Path) -> str:
-    """Whether it depends on the rows that the graph is made from."""
+    """Report whether the Elbo^MP depends on the rows that the graph is built from."""
     if not path.is_file():
         return ""
     splits = json.loads(path.read_text())["splits"]
@@ -414,7 +414,7 @@ def _graphs(path: Path) -> str:
 
 
 def _other_starts(runs: Sequence[Run]) -> str:
-    """What other starts gave on the splits that they were run on, less `_MAIN_START` there."""
+    """Compare other starts with `_MAIN_START` on the splits that both were run on."""
     found: dict[tuple[str, str], dict[int, dict[str, float]]] = {}
     for run in with_mp_phase(runs):
         if run["part"] == "test" and order(run) == "two-stage":
@@ -445,7 +445,7 @@ def _other_starts(runs: Sequence[Run]) -> str:
 
 
 def _edges(runs: Sequence[Run]) -> str:
-    """Edges of our graphs beside the paper's."""
+    """Compare the number of edges of our graphs with the paper's."""
     found = {
         run["case"]: int(run["metrics"]["n_edges"]) for run in runs if "n_edges" in run["metrics"]
     }
@@ -458,7 +458,7 @@ def _edges(runs: Sequence[Run]) -> str:
 
 
 def _second_start(lines: Sequence[Entry]) -> str:
-    """Recovered causes by start, of the cases that were run from both by the paper's protocol."""
+    """Tabulate recovered causes by start, for the cases that were run from both starts."""
     about = experiment("overparam")
     inits = about.inits("mp-two-stage")
     found: dict[str, dict[str, Entry]] = {}
@@ -483,14 +483,14 @@ def _second_start(lines: Sequence[Entry]) -> str:
 
 
 def _noises(name: str, lines: Sequence[Entry]) -> list[str]:
-    """The table of noises at the start, and what it says."""
+    """Return the table by noise at the start with its introduction."""
     about = experiment(name)
     table = noise_table(lines, about.noises, about.main_metric)
     return [wrapped(NOISES[name]), table] if table else []
 
 
 def _joint_reference(path: Path) -> str:
-    """Joint max-product in the paper's order, which the runner does not have."""
+    """Report joint max-product in the paper's order, which only a benchmark has."""
     if not path.is_file():
         return ""
     case = json.loads(path.read_text())["cases"].get("bmf n=100 r=20, two-stage schedule")
@@ -506,7 +506,7 @@ def _joint_reference(path: Path) -> str:
 
 
 def _spare(runs: Sequence[Run]) -> str:
-    """Whether the feature that matches nothing has the lowest prior, as the paper says."""
+    """Report whether the unmatched feature has the lowest prior, as the paper says."""
     found = spare_features([run for run in runs if run["part"] == "test"])
     if not found:
         return ""
@@ -518,7 +518,7 @@ def _spare(runs: Sequence[Run]) -> str:
 
 
 def noise_table(lines: Sequence[Entry], noises: Sequence[str], metric: str) -> str:
-    """A metric by noise, of cases that were run with several, from the best start of each.
+    """Tabulate a metric by noise at the start, for the cases that were run with several.
 
     Parameters
     ----------
@@ -545,7 +545,7 @@ def noise_table(lines: Sequence[Entry], noises: Sequence[str], metric: str) -> s
 
 
 def _cell(line: Entry | None) -> str:
-    """Mean, standard errors from the paper, and what it was chosen from."""
+    """Format a mean, its distance from the paper in standard errors, and its start."""
     if line is None:
         return "–"
     group = line.group
@@ -568,7 +568,7 @@ _MADE_RULE = "| --- | --- | ---: | --- | --- | --- | --- | --- | --- | ---: | --
 
 
 def provenance_table(runs: Sequence[Run]) -> str:
-    """A section with one line for all runs that were made alike."""
+    """Tabulate how the runs were made, one line for all that share settings and machine."""
     groups: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
         groups.setdefault(_made(run), []).append(run)

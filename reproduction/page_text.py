@@ -1,4 +1,4 @@
-"""What the reader of the page is told, besides tables: the rules, and what differs."""
+"""The prose of the page: the rules of comparison, and what differs from the paper."""
 
 from __future__ import annotations
 
@@ -141,5 +141,5 @@ SECTIONS = {
 
 
 def wrapped(paragraph: str) -> str:
-    """A paragraph in lines of the page."""
+    """Break a paragraph into lines of the page."""
     return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)

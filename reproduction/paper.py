@@ -29,7 +29,7 @@ class PaperCell(NamedTuple):
     """One number of the paper.
 
     ``table`` is the file it is from; ``steps`` None where the number does not depend on it or the
-    paper does not say; ``printed`` what stands in brackets behind the mean: a standard error over
+    paper does not say; ``printed`` the value in brackets after the mean: a standard error over
     ``n_runs`` runs, for recovered parameters a 95 % interval.
     """
 
@@ -44,12 +44,12 @@ class PaperCell(NamedTuple):
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share of runs, in per cent, and no mean of what each run has."""
+        """Whether the number is a share of runs in percent, not a mean over runs."""
         return self.metric == "full_recovery_pct"
 
     @property
     def error(self) -> float:
-        """Standard error of the mean, at least what the printed digits and the mean allow for.
+        """Return the standard error of the mean, at least what printed digits and mean allow.
 
         No error is known better than half a unit of the last digit. A share of x among n runs is
         taken to spread as (x + 1) among n + 2 do, so that 50 of 50 are not a certainty. Counts
@@ -77,12 +77,12 @@ def _all_cells() -> dict[str, tuple[PaperCell, ...]]:
 
 
 def paper_cells(experiment: str) -> tuple[PaperCell, ...]:
-    """Everything that the paper reports on an experiment."""
+    """Return all numbers that the paper reports on an experiment."""
     return _all_cells()[experiment]
 
 
 def edges_in_paper(dataset: str) -> int | None:
-    """Edges of the graph that the paper reports for a text data set, leaks included."""
+    """Return the number of edges that the paper reports for a text data set, with leaks."""
     found = {row["dataset"]: int(row["num_edges"]) for row in _rows("tensorflow_stats")}
     return found.get(dataset)
 
@@ -104,7 +104,7 @@ def _cell(
     mean: str = "_mean",
     n_runs: int = _RUNS,
 ) -> Iterator[PaperCell]:
-    """The cell, if the paper has a number in it."""
+    """Yield the cell if the paper has a number in it."""
     if row[column + mean]:
         yield PaperCell(
             table,

@@ -1,4 +1,4 @@
-"""What an experiment is, what one run of it is, and what a run hands back."""
+"""Definitions of an experiment, of one run, and of the outcome of a run."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ Part = Literal["test", "validation"]
 
 
 def paper_method(method: str) -> str:
-    """The paper's name for a method: it has one schedule of messages, and no name for it."""
+    """Return the paper's name for a method: without the schedule, of which the paper has one."""
     return method.removesuffix(_TWO_STAGE)
 
 
 ALL_INITS = ("paper-1", "paper-2", "paper-3", "paper-4")
-"""The paper's four initialisations."""
+"""The paper's four initializations."""
 
 MP_PHASE = "mp_phase_"
-"""Before the names of what a hybrid run scored at the end of its max-product phase."""
+"""Prefix of the metrics of a hybrid run at the end of its max-product phase."""
 
 
 class StopRequested(Exception):  # noqa: N818  not an error: the user asked
@@ -51,12 +51,12 @@ class StopRequested(Exception):  # noqa: N818  not an error: the user asked
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run: everything that determines its result.
+    """Specification of one run: everything that determines its result.
 
     ``case`` is the data set or size, such as ``"IMG,8"``. ``part`` says what the run is for:
     ``"test"`` trains on all training rows and is scored on the test rows; ``"validation"`` trains
-    on nine tenths of the training rows and is scored on the others, so that the initialisation can
-    be chosen without a look at the test rows. ``noise`` breaks the symmetry of the start, as in
+    on nine tenths of the training rows and is scored on the others, so that the initialization can
+    be chosen without the test rows. ``noise`` breaks the symmetry of the start, as in
     `noisyor.initialize`. Two settings differ from the method's own where they are given:
     ``tolerance`` at which the last phase stops a row, ``damping`` of joint max-product.
     """
@@ -74,7 +74,7 @@ class RunSpec:
 
     @property
     def kind(self) -> str:
-        """The method, whatever the schedule of its messages."""
+        """The method without the schedule of its messages."""
         return paper_method(self.method)
 
     @property
@@ -84,7 +84,7 @@ class RunSpec:
 
     @property
     def name(self) -> str:
-        """Name of the run's file, without its ending."""
+        """Name of the run, and of its checkpoints."""
         parts = [self.method, self.case, self.init, str(self.steps), f"seed{self.seed}"]
         if self.noise != "none":
             parts.append(self.noise)
@@ -97,7 +97,7 @@ class RunSpec:
 
 
 class Context(NamedTuple):
-    """Means of a run: the engine, folder for its checkpoints, whom to tell of progress.
+    """Resources of a run: engine, folder for checkpoints, and a callback for progress.
 
     ``on_step(done, total)`` is called after every update; it may raise `StopRequested`.
     """
@@ -109,7 +109,7 @@ class Context(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run found.
+    """Result of a run.
 
     ``metrics`` by the names of the result files; ``update_seconds`` (n_updates,) wall time of each
     update; ``earlier_seconds`` spent before an interruption; ``settings`` of the method;
@@ -126,7 +126,7 @@ class Outcome:
 
 
 class Choice(NamedTuple):
-    """What the user asked for, empty where nothing was said.
+    """Selection by the user; empty fields select everything.
 
     ``datasets`` by name; ``sizes`` such as ``"100,20"``; ``n_components``, numbers of causes.
     """
@@ -137,7 +137,7 @@ class Choice(NamedTuple):
 
 
 def known_datasets(experiment: str, choice: Choice, known: Collection[str]) -> list[str]:
-    """The data sets that were asked for; the experiment must have each of them."""
+    """Return the selected data sets after checking that the experiment has each of them."""
     for name in choice.datasets:
         if name not in known:
             raise InvalidSettingError(
@@ -153,9 +153,9 @@ class Experiment:
     Attributes
     ----------
     name, title : short name, and one line for people.
-    methods : those that the paper or the issue of comparison asks for, the default first.
-    main_metric : the one by which the paper chooses the initialisation.
-    metrics : those that tables show, in order, with whether larger is better.
+    methods : methods of the paper and variants, the default first.
+    main_metric : the metric by which the paper chooses the initialization.
+    metrics : metrics that tables show, in order, with whether larger is better.
     takes : fields of `Choice` that this experiment has a choice of.
     cases : from what the user chose to the list of cases; raises on a choice that does not exist.
     inits : the paper's list for a method.
@@ -163,7 +163,7 @@ class Experiment:
     run : does one run.
     expected_seeds : number of seeds that the paper's protocol has.
     noises : kinds of noise at the start, that of the paper's text first.
-    substitutes : cases that stand in for one of the paper's: shown beside it, not judged.
+    substitutes : cases that replace one of the paper's: shown beside it, without a verdict.
     """
 
     name: str
@@ -193,7 +193,7 @@ class Experiment:
         tolerance: float | None = None,
         damping: float | None = None,
     ) -> list[RunSpec]:
-        """All runs asked for: those that are scored on test rows first, seed by seed."""
+        """List all selected runs, test runs before validation runs."""
         methods = methods or self.methods[:1]
         for method in methods:
             if method not in self.methods:
@@ -247,6 +247,6 @@ class Experiment:
         for init in asked:
             if init not in ALL_INITS:
                 raise InvalidSettingError(
-                    f"no initialisation is named {init!r}; there are {', '.join(ALL_INITS)}"
+                    f"no initialization is named {init!r}; there are {', '.join(ALL_INITS)}"
                 )
         return asked

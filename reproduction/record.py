@@ -315,7 +315,7 @@ class Record:
 
 
 def _content(path: Path) -> bytes:
-    """Content of a file, empty if the file does not exist."""
+    """Return the content of a file, empty if the file does not exist."""
     return path.read_bytes() if path.exists() else b""
 
 
@@ -390,12 +390,12 @@ def _key(run: Run) -> tuple[Any, ...]:
 
 
 def is_recorded(spec: RunSpec, known: set[tuple[Any, ...]]) -> bool:
-    """Whether a run is among those of `recorded`."""
+    """Return whether a run is among those of `recorded`."""
     return (spec.part, *(getattr(spec, name) for name in _IDENTITY)) in known
 
 
 def recorded(runs: Iterable[Run]) -> set[tuple[Any, ...]]:
-    """Identities of runs, for `is_recorded`."""
+    """Return the identities of runs, for `is_recorded`."""
     return {(run["part"], *_key(run)) for run in runs}
 
 

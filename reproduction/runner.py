@@ -1,4 +1,4 @@
-"""Do the runs of a sweep: one after another or in several processes, resumable at any moment.
+"""Run a sweep: one run after another or in several processes, resumable at any moment.
 
 Every finished run is added to the record at once, so a stop loses nothing but the time since the
 last checkpoint of the runs that were under way.
@@ -36,13 +36,13 @@ _GRACE_SECONDS = 60.0  # for runs under way to write a checkpoint after an inter
 
 @dataclass(frozen=True)
 class Sweep:
-    """Runs to do and how.
+    """A list of runs and how to execute them.
 
     Attributes
     ----------
     specs : the runs, in this order.
     out : folder with the record; checkpoints go to ``out/checkpoints/EXPERIMENT``.
-    resume : leave out the runs that are finished.
+    resume : skip the runs that are recorded.
     jobs : number of processes; 1 works in this one.
     threads : threads of each run; None shares the cores among the jobs.
     progress : show a progress bar; None shows it on a terminal only.
@@ -64,7 +64,7 @@ class Sweep:
 
 
 def run_sweep(sweep: Sweep) -> int:
-    """Do all runs that are left; returns their number.
+    """Execute all runs that are not recorded yet; returns their number.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def _run_alone(sweep: Sweep) -> int:
 
 
 def execute(spec: RunSpec, out: Path, n_threads: int, on_step: Callable[[int, int], None]) -> str:
-    """Do one run and add it to the record; returns its name."""
+    """Execute one run and add it to the record; returns its name."""
     began = time.perf_counter()
     context = Context(get_engine(n_threads=n_threads), _checkpoints(out, spec), on_step)
     outcome = experiment(spec.experiment).run(spec, context)
@@ -156,7 +156,7 @@ def _run_in_processes(sweep: Sweep, specs: Sequence[RunSpec], bar: Any) -> None:
 
 
 def _finish(pool: ProcessPoolExecutor, running: set[Future[str]]) -> None:
-    """Let runs under way write their checkpoints, then end the processes."""
+    """Wait until running workers have written their checkpoints, then end the processes."""
     workers = list((pool._processes or {}).values())
     with _interrupts_ignored():
         wait(running, timeout=_GRACE_SECONDS)
@@ -181,7 +181,7 @@ def _start_worker(stop: Any) -> None:
 
 
 def _watch() -> None:
-    """End with the parent, even if it was killed: files are whole at any moment."""
+    """End this process with its parent, even if the parent was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait_for_any([parent.sentinel])  # a pipe that the system closes when the parent ends
@@ -210,7 +210,7 @@ def _remove_checkpoints(out: Path, spec: RunSpec) -> None:
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """A polite request to end (SIGTERM) is treated like Ctrl-C."""
+    """Treat SIGTERM like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""The tables of an experiment for a terminal."""
+"""Format numbers and tables, for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ LABELS = {
     "recovered": "parameters recovered",
     "full_recovery_pct": "full recovery, %",
 }
-"""What the metrics are called in tables."""
+"""Names of the metrics in tables."""
 
 _HEAD = ("", "ours", "trivial", "paper", "difference", "verdict")
 _WIDTHS = (22, 18, 10, 18, 11, 14)
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """A number, or a dash."""
+    """Format a number, a dash if there is none."""
     return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
 def with_error(mean: float, error: float) -> str:
-    """Mean (standard error)."""
+    """Format a mean with its standard error in brackets."""
     return f"{mean:.2f} ({number(error)})"
 
 
 def of_paper(cell: PaperCell | None) -> str:
-    """The paper's mean (standard error)."""
+    """Format a number of the paper with its standard error."""
     return "–" if cell is None else with_error(cell.mean, cell.error)
 
 
 def how(group: Group) -> str:
-    """Messages, noise and stop of a group, as its files state them."""
+    """Describe order of messages, noise and tolerance of a group, as its runs state them."""
     settings = group.runs[0]["settings"]
     phases = [settings[name] for name in ("pmp", "mp", "vi") if name in settings]
     stops = dict.fromkeys("none" if not s["tolerance"] else f"{s['tolerance']:g}" for s in phases)
@@ -55,7 +55,7 @@ def how(group: Group) -> str:
 
 
 def seeds(found: Sequence[int]) -> str:
-    """Seeds such as 0-2, 5."""
+    """Format seeds as ranges, such as ``0-2, 5``."""
     ranges: list[list[int]] = []
     for seed in found:
         if ranges and seed == ranges[-1][-1] + 1:
@@ -66,7 +66,7 @@ def seeds(found: Sequence[int]) -> str:
 
 
 def table_text(entries: Sequence[Entry]) -> str:
-    """All lines, with a heading for every group. At most 100 columns wide."""
+    """Format all lines as a table of at most 100 columns, with a heading for every group."""
     blocks = []
     for group, lines in groupby(entries, lambda line: line.group):
         blocks.append(
@@ -102,7 +102,7 @@ def _cells(line: Entry) -> tuple[str, ...]:
 
 
 def difference(line: Entry) -> str:
-    """Difference from the paper in standard errors, with its sign."""
+    """Format the difference from the paper in standard errors, with its sign."""
     found = line.comparison.difference
     return "–" if found is None else f"{found:+.1f}"
 

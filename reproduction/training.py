@@ -1,4 +1,4 @@
-"""What the runs of all experiments share: methods by name, training in phases, bounds."""
+"""Steps that all experiments share: methods by name, training in phases, bounds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def outcome_of(
     protocol: dict[str, Any],
     arrays: dict[str, Any] | None = None,
 ) -> Outcome:
-    """What a run hands back, with the constants of its ``protocol``.
+    """Build the outcome of a run, with the constants of its ``protocol``.
 
     With several phases, the time of an update of each.
     """
@@ -66,7 +66,7 @@ def phases_of(
     mp_share: float = 1.0,
     hybrid_local: bool = False,
 ) -> list[Phase]:
-    """Phases of a run. A hybrid spends ``mp_share`` of its steps on max-product."""
+    """Return the phases of a run; a hybrid spends ``mp_share`` of its steps on max-product."""
     max_product = MaxProduct(
         temperature=temperature,
         ancestors_only=ancestors_only,
@@ -86,14 +86,14 @@ def phases_of(
 
 
 def given(**settings: float | None) -> dict[str, Any]:
-    """The settings that have a value; the method's own stay for the others."""
+    """Return the settings that are not None, so that a method keeps its defaults for the others."""
     return {name: value for name, value in settings.items() if value is not None}
 
 
 def split_for(
     spec: RunSpec, train_rows: Observations, test_rows: Observations
 ) -> tuple[Observations, Observations]:
-    """Rows to train on and rows to score on, for the part that the run is for."""
+    """Return rows to train on and rows to score on, for a test or a validation run."""
     if spec.part == "test":
         return train_rows, test_rows
     return train_rows.split(1.0 - VALIDATION_SHARE, spec.seed)
@@ -111,8 +111,8 @@ def learn(
 ) -> PhasedRun:
     """Train phase by phase, see `train_phases`.
 
-    Every phase has a checkpoint in the context's folder and goes on from it. One that is damaged or
-    of another version is thrown away: a run can always start over.
+    Every phase has a checkpoint in the context's folder and resumes from it. A checkpoint that
+    is damaged or of another version is discarded, and the run starts over.
     """
     total = sum(phase.steps for phase in phases)
 
@@ -144,7 +144,7 @@ def elbos(
     last: Phase,
     local: bool = False,
 ) -> dict[str, float]:
-    """Mean bounds of rows, by the paper's rules.
+    """Return the mean bounds of rows, by the paper's rules.
 
     Parameters
     ----------

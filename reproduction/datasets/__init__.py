@@ -4,9 +4,16 @@ Files are taken from the folder that the environment variable ``NOISYOR_DATA`` n
 cache, else downloaded into the cache.
 """
 
-from reproduction.datasets.deconvolution import DeconvolutionProblem, load_deconvolution
 from reproduction.datasets.download import data_folder, fetch
-from reproduction.datasets.overparam import OVPM_NAMES, OvpmData, load_ovpm
+from reproduction.datasets.tables import (
+    OVPM_NAMES,
+    DeconvolutionProblem,
+    OvpmData,
+    Tiny20Data,
+    load_deconvolution,
+    load_ovpm,
+    load_tiny20,
+)
 from reproduction.datasets.text import (
     load_ag_news,
     load_ag_news_partial,
@@ -16,7 +23,6 @@ from reproduction.datasets.text import (
     load_scientific_papers,
     load_yelp,
 )
-from reproduction.datasets.tiny20 import Tiny20Data, load_tiny20
 
 __all__ = [
     "OVPM_NAMES",

@@ -47,8 +47,8 @@ def small_data(monkeypatch):
     }
     for name, loader in loaders.items():
         monkeypatch.setattr(reproduction.datasets, name, loader, raising=False)
-    from reproduction import text
+    from reproduction.layered import load_text
 
-    text._load.cache_clear()
+    load_text.cache_clear()
     yield
-    text._load.cache_clear()
+    load_text.cache_clear()

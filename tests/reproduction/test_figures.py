@@ -18,7 +18,7 @@ from reproduction.figures import (
     spare_features,
     write_figures,
 )
-from reproduction.layered import _stored
+from reproduction.layered import network_arrays
 
 
 def run(experiment: str, method: str, case: str, seed: int, metrics: dict, arrays: dict) -> dict:
@@ -72,7 +72,7 @@ def runs() -> list[dict]:
     network = layered(
         generator.integers(0, 2, (50, 27)), 3, visible_names=[f"w{i}" for i in range(27)]
     )
-    result.append(run("tiny20", "mp", "tiny20", 0, {"test_elbo": -14.5}, _stored(network)))
+    result.append(run("tiny20", "mp", "tiny20", 0, {"test_elbo": -14.5}, network_arrays(network)))
     return result
 
 

@@ -11,25 +11,32 @@ from noisyor.data.observations import Observations
 from noisyor.engines.registry import get_engine
 from noisyor.learning.initialize import SETTINGS, initialize
 from noisyor.model.builders import bipartite
-from reproduction import NAMES, bmf, deconvolution, experiment, overparam, text, tiny20
-from reproduction.layered import run_layered
-from reproduction.one_layer import NOISES, Verdict, run_one_layer
+from reproduction import NAMES, experiment
+from reproduction.layered import TEXT_PROTOCOL, TINY20_PROTOCOL, run_layered
+from reproduction.one_layer import (
+    BMF_PROTOCOL,
+    DECONVOLUTION_PROTOCOL,
+    NOISES,
+    OVERPARAM_PROTOCOL,
+    Scores,
+    run_one_layer,
+)
 from reproduction.protocol import Choice, Context, RunSpec
 
 # As printed: updates by max-product, rate, rows of a batch, share of rows to train on.
 PAPER = {
     "tiny20": (1_000, 0.01, None, 0.7),
-    "text": (None, 3e-4, 128, None),
-    "bmf": (40_000, 1e-3, 20, None),
+    "text": (None, 3e-4, 128, 1.0),
+    "bmf": (40_000, 1e-3, 20, 1.0),
     "overparam": (45_000, 1e-3, 20, 0.9),
     "deconvolution": (3_000, 0.01, None, 0.8),
 }
 PROTOCOLS = {
-    "tiny20": tiny20.PROTOCOL,
-    "text": text.PROTOCOL,
-    "bmf": bmf.PROTOCOL,
-    "overparam": overparam.PROTOCOL,
-    "deconvolution": deconvolution.PROTOCOL,
+    "tiny20": TINY20_PROTOCOL,
+    "text": TEXT_PROTOCOL,
+    "bmf": BMF_PROTOCOL,
+    "overparam": OVERPARAM_PROTOCOL,
+    "deconvolution": DECONVOLUTION_PROTOCOL,
 }
 ONE_LAYER = ("bmf", "overparam", "deconvolution")
 X = (np.random.default_rng(0).random((300, 27)) < 0.3).astype(np.uint8)
@@ -89,12 +96,12 @@ def test_one_layer_starts_with_its_noise_and_moves_by_its_rate(name, noise, tmp_
     network = bipartite(27, 4, noise_probability=0.01, fixed="noise")
     seen = []
 
-    def judge(learned):
+    def score(learned):
         seen.append(learned)
-        return Verdict({}, {})
+        return Scores({}, {})
 
     rows = (ROWS, SOME)
-    outcome = run_one_layer(spec, context(tmp_path), network, rows, PROTOCOLS[name], judge)
+    outcome = run_one_layer(spec, context(tmp_path), network, rows, PROTOCOLS[name], score)
     start = initialize(network, "paper-3", noise=noise, seed=5)
     moved = np.abs(seen[0].theta - start.theta)
     _, rate, batch, _ = PAPER[name]
@@ -125,19 +132,19 @@ def test_layers_start_without_noise_and_move_by_the_rate(name, tmp_path):
 def test_a_batch_has_as_many_rows_as_it_says(batch, tmp_path):
     """In another order the first batch has other rows, unless it has all of them."""
     network = bipartite(27, 4, noise_probability=0.01, fixed="noise")
-    protocol = replace(bmf.PROTOCOL, batch_size=batch)
+    protocol = replace(BMF_PROTOCOL, batch_size=batch)
     spec = specs("bmf")[0]
     found = []
 
-    def judge(learned):
+    def score(learned):
         found.append(learned.theta)
-        return Verdict({}, {})
+        return Scores({}, {})
 
     order = np.random.default_rng(1).permutation(len(X))
     for rows in (ROWS, Observations.of(X[order], row_ids=order)):
         folder = tmp_path / str(len(found))
         folder.mkdir()
-        run_one_layer(spec, context(folder), network, (rows, SOME), protocol, judge)
+        run_one_layer(spec, context(folder), network, (rows, SOME), protocol, score)
     assert np.allclose(found[0], found[1], atol=1e-9) == (batch is None)
 
 
@@ -155,8 +162,8 @@ def test_other_settings_reach_the_methods(tmp_path):
         folder = tmp_path / spec.name
         folder.mkdir()
         outcome = run_one_layer(
-            *(spec, context(folder), network, (ROWS, SOME), bmf.PROTOCOL),
-            lambda learned: Verdict({}, {}),
+            *(spec, context(folder), network, (ROWS, SOME), BMF_PROTOCOL),
+            lambda learned: Scores({}, {}),
         )
         for phase, settings in expected.items():
             assert outcome.settings[phase].items() >= settings.items()

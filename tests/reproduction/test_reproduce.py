@@ -151,7 +151,7 @@ class TestEveryExperiment:
 
     def test_page_and_figures_from_the_runs(self, capsys, monkeypatch):
         short = replace(experiment("deconvolution"), steps=lambda method: 3)
-        monkeypatch.setattr("reproduction.deconvolution.EXPERIMENT", short)
+        monkeypatch.setattr("reproduction.one_layer.DECONVOLUTION", short)
         reproduce("deconvolution", "--seeds", "0", "--init=paper-3")
         assert main(["page", "--record", "record", "--out", "docs/page.md"]) == 0
         page = Path("docs/page.md").read_text()

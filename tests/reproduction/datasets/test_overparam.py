@@ -8,7 +8,7 @@ import pytest
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError
 from reproduction.datasets import OVPM_NAMES, load_ovpm
 from reproduction.datasets.download import FILES, DataFile
-from reproduction.datasets.overparam import original_files
+from reproduction.datasets.tables import original_files
 
 
 def layout(folder, name: str = "IMG", width: int = 64, n: int = 5):

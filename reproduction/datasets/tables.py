@@ -1,12 +1,13 @@
-"""Overparametrisation: seven data sets drawn from noisy-OR networks of eight causes (or sixteen).
+"""Data sets that are tables or images: tiny20, overparametrization and blind deconvolution.
 
-They come as ``.npz`` files or in the original layout of text files, with the same numbers.
+``source`` is the user's own copy of a file; without it the file is searched for, or downloaded.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +16,114 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import FloatArray, read_arrays
+from noisyor._util.arrays import BinaryArray, FloatArray, read_arrays
 from noisyor._util.compression import existing, reading
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from reproduction.datasets.archives import members
 from reproduction.datasets.download import fetch, find
 
-__all__ = ["OVPM_NAMES", "OvpmData", "load_ovpm"]
+__all__ = [
+    "OVPM_NAMES",
+    "DeconvolutionProblem",
+    "OvpmData",
+    "Tiny20Data",
+    "load_deconvolution",
+    "load_ovpm",
+    "load_tiny20",
+]
+
+# ---- tiny20
+
+
+@dataclass(frozen=True, eq=False)
+class Tiny20Data:
+    """Newsgroup posts as binary rows.
+
+    Attributes
+    ----------
+    observations : (16242, 100).
+    words : (100,) names of the columns.
+    groups : (16242,) which of the group names each post belongs to, from 0.
+    group_names : (4,) families of newsgroups.
+    """
+
+    observations: Observations
+    words: tuple[str, ...]
+    groups: npt.NDArray[np.int64]
+    group_names: tuple[str, ...]
+
+
+def load_tiny20(source: str | os.PathLike[str] | None = None) -> Tiny20Data:
+    """Load tiny20: which of 100 words each of 16,242 newsgroup posts contains.
+
+    Parameters
+    ----------
+    source : a copy of the file; without it the file is looked for, or downloaded.
+    """
+    from scipy.io import loadmat
+
+    path = fetch("20news_w100.mat") if source is None else existing(source)
+    try:
+        with warnings.catch_warnings():
+            # SciPy 1.18 announces another class of sparse matrices; both are read below.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            content = loadmat(path)
+        words = tuple(str(word[0]) for word in content["wordlist"].ravel())
+        group_names = tuple(str(name[0]) for name in content["groupnames"].ravel())
+        groups = content["newsgroups"].ravel().astype(np.int64) - 1
+        documents = content["documents"].T
+    except Exception as error:  # the reader has no family of errors of its own
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise InvalidDataError(f"{path}: not the tiny20 file ({reason})") from error
+    observations = Observations.of(documents, column_names=words)
+    if len(groups) != observations.n_rows:
+        raise InvalidDataError(f"{path}: {len(groups)} groups of {observations.n_rows} documents")
+    return Tiny20Data(observations, words, groups, group_names)
+
+
+# ---- blind deconvolution
+
+
+@dataclass(frozen=True, eq=False)
+class DeconvolutionProblem:
+    """Images and the shapes in them.
+
+    Attributes
+    ----------
+    images : (100, 14, 14) uint8.
+    features : (4, 5, 5) uint8, the shapes: a square, a plus, a triangle and a diamond.
+    """
+
+    images: BinaryArray
+    features: BinaryArray
+
+
+def load_deconvolution(source: str | os.PathLike[str] | None = None) -> DeconvolutionProblem:
+    """Load the 100 images of the paper's experiment. The positions of the shapes are not published.
+
+    Parameters
+    ----------
+    source : a copy of ``conv_problem.npz``; without it the file is looked for, or downloaded.
+    """
+    path = fetch("conv_problem.npz") if source is None else existing(source)
+    arrays = read_arrays(path, ("X", "W"))
+    images, features = (_binary_images(path, name, arrays[name]) for name in ("X", "W"))
+    return DeconvolutionProblem(images[:, 0], features[0])
+
+
+def _binary_images(path: object, name: str, values: npt.NDArray[np.generic]) -> BinaryArray:
+    """Check an array of 0 and 1 with four axes, of which the channels' has length 1."""
+    if values.ndim != 4 or values.shape[0 if name == "W" else 1] != 1:
+        raise InvalidDataError(
+            f"{path}: {name} has shape {values.shape}, expected images of one channel"
+        )
+    if not np.isin(values, (0, 1)).all():
+        raise InvalidDataError(f"{path}: {name} holds other values than 0 and 1")
+    return values.astype(np.uint8)
+
+
+# ---- overparametrization
 
 OVPM_NAMES = ("IMG", "PLNT", "UNIF", "CON8", "CON24", "IMG-FLIP", "IMG-UNIF")
 """The seven data sets."""
@@ -34,7 +135,7 @@ _ARCHIVE = "overparam_noisyor_datasets_raw.tar.xz"
 
 @dataclass(frozen=True, eq=False)
 class OvpmData:
-    """Samples, and the causes to be recovered from them.
+    """Samples of a noisy-OR network, and the causes to be recovered from them.
 
     Attributes
     ----------
@@ -59,7 +160,7 @@ class OvpmData:
 
 
 def load_ovpm(name: str, source: str | os.PathLike[str] | None = None) -> OvpmData:
-    """Read one of the seven data sets.
+    """Load one of the seven data sets of the overparametrization experiment.
 
     Parameters
     ----------
@@ -146,7 +247,7 @@ def _from_layout(name: str, path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def _counted(content: bytes, where: object) -> npt.NDArray[Any]:
-    """Values one a line, after a first line with their number."""
+    """Parse one value per line, after a first line with their number."""
     values = _numbers(content, where)
     if values.shape[1] != 1 or values[0, 0] != len(values) - 1:
         raise InvalidDataError(f"{where}: line 1 is not the number of values that follow")
@@ -155,7 +256,7 @@ def _counted(content: bytes, where: object) -> npt.NDArray[Any]:
 
 
 def _numbers(content: bytes, where: object) -> npt.NDArray[Any]:
-    """A matrix written as lines of numbers with blanks or tabs between them."""
+    """Parse lines of numbers with blanks or tabs between them."""
     lines = content.decode("ascii", "replace").splitlines()
     rows = [fields for line in lines if (fields := line.split())]
     if not rows:
