@@ -9,6 +9,10 @@ The rules, held by ``tests/engines/contract`` for every engine:
   so their bits do not depend on the number of workers or on who finished first.
 * Noise is a function of (seed, step, row id, sample, node), see `noisyor.engines.noise`. A row gets
   the same noise in any batch, order or worker.
+* A node is on if its belief is positive; a belief of zero, an exact tie, is off. Networks with
+  uniform parameters have such ties. Engines agree on beliefs up to rounding (single precision in
+  compiled ones), so where real arithmetic gives zero one engine may find 1e-7 and another -1e-16:
+  only there, and in rows that do not converge, may engines decode different states.
 * Workers belong to the engine: ``NumbaEngine(n_threads=2)``.
 """
 
