@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 
 import pytest
@@ -11,7 +12,7 @@ from noisyor.errors import InvalidDataError
 from noisyor.serve.app import Limits, make_app
 from noisyor.serve.guard import HEADERS
 from noisyor.serve.run import load_subject
-from noisyor.serve.subjects import Findings
+from noisyor.serve.subjects import MOST_LISTED, Findings
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,13 @@ class TestAnswers:
         assert (
             len(client.post("/api/explain", json={"present": [0], "top": 1}).json()["causes"]) == 1
         )
+
+    def test_the_model_is_identified_by_the_hash_of_its_file(self, client, models):
+        expected = hashlib.sha256(models.clinic.read_bytes()).hexdigest()
+        assert client.get("/api/model").json()["sha256"] == expected
+
+    def test_health(self, client):
+        assert client.get("/health").json() == {"status": "ok"}
 
     def test_nothing_known(self, client):
         found = client.post("/api/explain", json={}).json()
@@ -64,6 +72,7 @@ class TestAnswers:
         document = client.get("/openapi.json").json()
         schemas = document["components"]["schemas"]
         answers = {
+            "/health": client.get("/health"),
             "/api/model": client.get("/api/model"),
             "/api/findings": client.get("/api/findings"),
             "/api/explain": client.post("/api/explain", json={"present": [0]}),
@@ -75,7 +84,12 @@ class TestAnswers:
             schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
             check(answer.json(), schemas[schema["$ref"].rpartition("/")[2]])
         example = document["paths"]["/api/explain"]["post"]["requestBody"]["content"]
-        asked = example["application/json"]["example"]
+        media = example["application/json"]
+        limits = Limits()
+        assert f"{limits.body:,} bytes" in document["info"]["description"]
+        assert media["schema"]["properties"]["present"]["maxItems"] == limits.findings
+        assert media["schema"]["properties"]["top"]["maximum"] == MOST_LISTED
+        asked = media["example"]
         assert client.post("/api/explain", json=asked).status_code == 200
 
 
@@ -142,7 +156,8 @@ class TestWrongRequests:
     def test_a_body_that_is_too_large(self, client):
         answer = client.post("/api/explain", json={"present": ["x" * 70_000]})
         assert answer.status_code == 413
-        assert answer.json()["error"] == "the body has at most 65,536 bytes"
+        assert "65,536 bytes" in answer.json()["error"]
+        assert answer.headers["connection"] == "close"
 
     def test_a_body_of_another_type(self, client):
         # A form is all that a foreign page can send without asking first.

@@ -1,1 +1,1 @@
-"""A model to play with in the browser: findings go in, causes and likely findings come out."""
+"""Serve a model on an interactive page and as a JSON API on this machine."""

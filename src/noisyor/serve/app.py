@@ -1,4 +1,4 @@
-"""The application: a page, and a JSON interface with limits on what a request may take."""
+"""The web application: a page, and a JSON API that limits what a request may take."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from noisyor._util.json import plain
+from noisyor._version import __version__
 from noisyor.errors import NoisyOrError
 from noisyor.report.templating import asset
 from noisyor.serve.guard import Guard
-from noisyor.serve.openapi import document
 from noisyor.serve.subjects import MOST_LISTED, Findings, Subject
 
 __all__ = ["Limits", "make_app"]
@@ -31,13 +31,15 @@ __all__ = ["Limits", "make_app"]
 _LOG = logging.getLogger("noisyor.serve")
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _LONGEST_TEXT = 200
+_CLOSE = {"Connection": "close"}
+"""Header of responses to a request whose body was not read to its end."""
 
 
 class Limits(NamedTuple):
-    """What a request may take.
+    """Limits of a request.
 
-    ``body`` bytes; ``findings`` in one request; ``seconds`` until it is answered, waiting included;
-    ``working`` requests at once, and ``waiting`` for their turn.
+    ``body`` bytes of its body; ``findings`` in it; ``seconds`` until it is answered, waiting
+    included; ``working`` requests at the same time, and ``waiting`` requests in the queue.
     """
 
     body: int = 65_536
@@ -48,7 +50,7 @@ class Limits(NamedTuple):
 
 
 def make_app(subject: Subject, limits: Limits | None = None) -> Starlette:
-    """The application that answers for a model."""
+    """Return the application that answers for a model."""
     api = _Api(subject, Limits() if limits is None else limits)
     style = asset("base.css")
     routes = [
@@ -58,7 +60,8 @@ def make_app(subject: Subject, limits: Limits | None = None) -> Starlette:
         Route("/icon.svg", _file("icon.svg")),
         Route("/api", _file("api.html")),
         Route("/api.js", _file("api.js")),
-        Route("/openapi.json", api.openapi),
+        Route("/openapi.json", _openapi()),
+        Route("/health", _health),
         Route("/api/model", api.model),
         Route("/api/findings", api.findings),
         Route("/api/explain", api.explain, methods=["POST"]),
@@ -78,11 +81,8 @@ class _Api:
         self._workers = ThreadPoolExecutor(limits.working, thread_name_prefix="answer")
         self._busy = 0
 
-    async def openapi(self, request: Request) -> Response:
-        return JSONResponse(document(self._limits.body, self._limits.findings))
-
     async def model(self, request: Request) -> Response:
-        return JSONResponse(plain(self._subject.about()))
+        return JSONResponse(plain({"sha256": None, **self._subject.about()}))
 
     async def findings(self, request: Request) -> Response:
         text = request.query_params.get("text", "")
@@ -104,13 +104,13 @@ class _Api:
         finding = self._subject.find(_name("finding", body["finding"]))
         return await self._answer(partial(self._subject.what_if, self._known(body), finding))
 
-    # ---- what was asked
+    # ---- reading requests
 
     async def _body(self, request: Request, known: set[str]) -> dict[str, Any]:
-        """The JSON object of a request."""
+        """Read the JSON object of a request."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            raise HTTPException(415, "the body must be application/json")
+            raise HTTPException(415, "the body must be application/json", _CLOSE)
         content = bytearray()
         try:
             async with asyncio.timeout(self._limits.seconds):
@@ -118,10 +118,10 @@ class _Api:
                     content += chunk
                     if len(content) > self._limits.body:
                         raise HTTPException(
-                            413, f"the body has at most {self._limits.body:,} bytes"
+                            413, f"the body has at most {self._limits.body:,} bytes", _CLOSE
                         )
         except TimeoutError:
-            raise HTTPException(408, "the body did not arrive in time") from None
+            raise HTTPException(408, "the body did not arrive in time", _CLOSE) from None
         try:
             body = json.loads(bytes(content))
         except (ValueError, RecursionError):
@@ -155,7 +155,7 @@ class _Api:
             raise HTTPException(400, "a finding is given both as present and as absent")
         return Findings(tuple(sorted(present)), tuple(sorted(absent)))
 
-    # ---- the work
+    # ---- answering them
 
     async def _answer(self, job: Callable[[], dict[str, Any]]) -> Response:
         begin = time.perf_counter()
@@ -163,7 +163,7 @@ class _Api:
         return JSONResponse({**plain(found), "seconds": time.perf_counter() - begin})
 
     async def _work(self, job: Callable[[], Any]) -> Any:
-        """The result of a job in another thread, in its turn and in time."""
+        """Return the result of a job that runs in another thread, or fail after the time limit."""
         if self._busy >= self._limits.working + self._limits.waiting:
             raise HTTPException(503, "too many requests at once; try again", {"Retry-After": "1"})
         self._busy += 1
@@ -194,7 +194,7 @@ def _name(field: str, value: Any) -> str | int:
     return value
 
 
-# ---- answers that are no answer
+# ---- errors
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -211,9 +211,28 @@ async def _failed(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": "something went wrong in the server; see its terminal"}, 500)
 
 
+async def _health(request: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+def _openapi() -> Callable[[Request], Any]:
+    """Return a route that answers with the OpenAPI document of this version."""
+    document = json.loads(_static("openapi.json"))
+    document["info"]["version"] = __version__
+
+    async def answer(request: Request) -> Response:
+        return JSONResponse(document)
+
+    return answer
+
+
+def _static(name: str) -> str:
+    return (resources.files("noisyor.serve") / "static" / name).read_text(encoding="utf-8")
+
+
 def _file(name: str, before: str = "") -> Callable[[Request], Any]:
-    """A route that answers with a file of the folder ``static``."""
-    text = (resources.files("noisyor.serve") / "static" / name).read_text(encoding="utf-8")
+    """Return a route that answers with a file of the folder ``static``."""
+    text = _static(name)
     kind = _TYPES[name.rpartition(".")[2]]
 
     async def answer(request: Request) -> Response:

@@ -1,8 +1,8 @@
-"""Who may ask: this machine alone, and pages of the server's own.
+"""Access control: only this machine, and only pages of the server itself.
 
-A page of any other site can send requests to a server on the same machine, and by a name that it
-makes point there (DNS rebinding) read the answers. So the name that a request is for is checked,
-and where it comes from.
+A page of any other site can send requests to a server on the same machine and, by a name that it
+makes point there (DNS rebinding), read the answers. So the host that a request is for and the site
+that it comes from are checked.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-"""On every answer: nothing is loaded from elsewhere, run from the page, framed or kept."""
+"""Headers of every response: load nothing from elsewhere, no inline scripts, frames or caches."""
 
 
 class Guard:
-    """Refuse what does not come from this machine, and set `HEADERS` on every answer."""
+    """Refuse requests that do not come from this machine, and set `HEADERS` on every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or hand it on."""
+        """Refuse a request, or pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -50,16 +50,16 @@ class Guard:
                     headers[name] = value
             await send(message)
 
-        refused = _refusal(Headers(scope=scope), scope)
-        if refused is None:
+        reason = _refusal(Headers(scope=scope), scope)
+        if reason is None:
             await self._app(scope, receive, send_with_headers)
         else:
-            answer = JSONResponse({"error": refused}, status_code=403)
+            answer = JSONResponse({"error": reason}, status_code=403)
             await answer(scope, receive, send_with_headers)
 
 
 def _refusal(headers: Headers, scope: Scope) -> str | None:
-    """Why a request is refused, or None."""
+    """Return why a request is refused, or None."""
     port = scope["server"][1]
     hosts = {f"{name}:{port}" for name in _NAMES} | (set(_NAMES) if port == 80 else set())
     given = headers.getlist("host")
@@ -68,7 +68,7 @@ def _refusal(headers: Headers, scope: Scope) -> str | None:
     origins = {f"http://{host}" for host in hosts}
     if any(origin.lower() not in origins for origin in headers.getlist("origin")):
         return "this server answers its own page only"
-    # Browsers say where a request comes from; following a link is not asking for an answer.
+    # Browsers say where a request comes from; following a link to the page is allowed.
     site, mode = headers.get("sec-fetch-site"), headers.get("sec-fetch-mode")
     followed = scope["method"] == "GET" and mode == "navigate"
     if site not in (None, "same-origin", "none") and not followed:

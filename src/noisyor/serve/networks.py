@@ -1,4 +1,4 @@
-"""Any network as a subject: factors, topics, images."""
+"""Answer questions about any network: factors, topics, images."""
 
 from __future__ import annotations
 
@@ -24,29 +24,31 @@ _MOST_PIXELS = 4096
 
 
 class NetworkSubject:
-    """Any network: factors, topics, images."""
+    """A network as a subject; ``sha256`` is the hash of its model file."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, sha256: str | None = None) -> None:
+        self._sha256 = sha256
         network = model.network
         if network.hidden_names is None:
             network = replace(network, hidden_names=hidden_names(network, model.kind))
         self.model, self.network = model, network
-        # Requests run beside each other; each of them takes one thread.
+        # Requests run concurrently, each on one thread.
         engine = get_engine("auto", n_threads=1)
         self._interview = Interview(network, n_samples=_CHAINS, engine=engine)
         self._names = [visible_label(network, i) for i in range(network.n_visible)]
         self._folded = [name.casefold() for name in self._names]
         self._remembered = lru_cache(REMEMBERED)(self._ask)
         self._remembered_chances = lru_cache(REMEMBERED)(self._chances)
-        # The first answer loads compiled code; nobody should wait for that.
+        # The first answer loads compiled code: give it before the first request.
         common = Findings((int(np.argmax(self._interview.base)),), ())
         self._interview.next_question(self._row(common), method="sweeps")
 
     def about(self) -> Answer:
-        """What the model is."""
+        """Describe the model."""
         network, words = self.network, words_of(self.model)
         return {
             "name": self.model.name,
+            "sha256": self._sha256,
             "kind": self.model.kind,
             "headline": describe(self.model),
             "words": {
@@ -62,18 +64,18 @@ class NetworkSubject:
         }
 
     def find(self, finding: str | int) -> int:
-        """Number of a finding."""
+        """Return the index of a finding."""
         return find_visible(self.network, finding)
 
     def complete(self, text: str, limit: int) -> list[Answer]:
-        """Findings whose names hold a text."""
+        """Return findings whose names contain a text."""
         return [
             {**self._named(i), "hint": ""}
             for i in matches(self._folded, text, limit, self._interview.base)
         ]
 
     def explain(self, findings: Findings, top: int) -> Answer:
-        """Causes, likely findings and questions."""
+        """Return causes, likely findings and questions."""
         found = self._remembered(findings)
         ranking = found.ranking
         return {
@@ -116,7 +118,7 @@ class NetworkSubject:
         }
 
     def what_if(self, findings: Findings, finding: int) -> Answer:
-        """What one finding changes."""
+        """Return what one finding changes."""
         now, others = findings.states_of(finding)
         before = self._remembered_chances(findings)
         changes = []

@@ -1,8 +1,9 @@
-"""Run the server on this machine until it is told to stop."""
+"""Start the server on this machine and run it until Ctrl-C."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import socket
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -18,24 +19,24 @@ __all__ = ["LOOPBACK", "listen", "load_subject", "serve"]
 LOOPBACK = "127.0.0.1"
 """The address that only this machine reaches."""
 
-_WAITING = 512  # connections
+_BACKLOG = 512
 
 
 def serve(load: Callable[[], Subject], port: int, ready: Callable[[str], None]) -> None:
-    """Answer for a model on a port of this machine until Ctrl-C.
+    """Serve a model on a port of this machine until Ctrl-C.
 
     Parameters
     ----------
     load : returns the model, for example `load_subject` of a file; called once the port is free.
-    port : to listen on; 0 for any that is free.
-    ready : told the address as soon as requests are answered.
+    port : port to listen on; 0 for any free port.
+    ready : called with the address once requests are answered.
     """
     try:
         from noisyor.serve.app import make_app
         from noisyor.serve.server import make_server
     except ImportError as error:
         raise MissingExtraError.of("the server needs starlette and uvicorn", "serve") from error
-    # Requests run beside each other; threads of the matrix library would only wait for each other.
+    # Requests run concurrently; threads of the matrix library would only wait for each other.
     with closing(listen(port)) as door, threadpool_limits(1):
         address = f"http://{LOOPBACK}:{door.getsockname()[1]}/"
         server = make_server(make_app(load()), lambda: ready(address))
@@ -44,22 +45,24 @@ def serve(load: Callable[[], Subject], port: int, ready: Callable[[str], None]) 
 
 
 def load_subject(path: Path) -> Subject:
-    """Load the network of a model file."""
+    """Load the network of a model file, with the SHA-256 hash of the file."""
     from noisyor.report.inputs import read_model
     from noisyor.serve.networks import NetworkSubject
 
-    return NetworkSubject(read_model(path))
+    model = read_model(path)
+    with path.open("rb") as stream:
+        return NetworkSubject(model, hashlib.file_digest(stream, "sha256").hexdigest())
 
 
 def listen(port: int) -> socket.socket:
-    """A socket that listens on a port of this machine; 0 for any that is free."""
+    """Return a socket that listens on a port of this machine; 0 for any free port."""
     # asyncio sends at once only over sockets that say they are TCP; else every answer, sent as a
     # head and a body, waits 40 ms until the head has been acknowledged.
     door = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         door.bind((LOOPBACK, port))
-        door.listen(_WAITING)
+        door.listen(_BACKLOG)
     except OSError as error:
         door.close()
         if error.errno == errno.EADDRINUSE:
@@ -68,7 +71,7 @@ def listen(port: int) -> socket.socket:
             ) from error
         if error.errno == errno.EACCES:
             raise InvalidSettingError(
-                f"port {port} is not for everybody; choose one from 1024 on, or 0 for any"
+                f"port {port} needs administrator rights; use a port above 1023, or 0 for any"
             ) from error
         raise
     return door

@@ -1,4 +1,4 @@
-"""What can be asked of a model, whatever it is: the questions, and findings by name."""
+"""The interface between the server and a model: questions, and findings by name."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["MOST_LISTED", "REMEMBERED", "Answer", "Findings", "Subject", "matche
 Answer = dict[str, Any]
 
 MOST_LISTED = 50
-"""Causes, likely findings and questions in one answer, at most."""
+"""Largest number of causes, likely findings and questions in one answer."""
 
 REMEMBERED = 256
-"""Answers that a subject keeps."""
+"""Answers that a subject caches."""
 
 
 class Findings(NamedTuple):
-    """Numbers of the findings that are present and absent, ascending; all others are unknown."""
+    """Indices of the findings that are present and absent, ascending; all others are unknown."""
 
     present: tuple[int, ...]
     absent: tuple[int, ...]
 
     def states_of(self, finding: int) -> tuple[FindingState, list[FindingState]]:
-        """What is known of a finding, and what else might be."""
+        """Return the state of a finding, and the other possible states."""
         every: tuple[FindingState, ...] = ("unknown", "present", "absent")
         now: FindingState = "unknown"
         if finding in self.present:
@@ -35,7 +35,7 @@ class Findings(NamedTuple):
         return now, [state for state in every if state != now]
 
     def but(self, finding: int, state: FindingState) -> Findings:
-        """The same with one finding known otherwise."""
+        """Return the findings with one of them in another state."""
         present, absent = set(self.present) - {finding}, set(self.absent) - {finding}
         if state != "unknown":
             (present if state == "present" else absent).add(finding)
@@ -43,45 +43,45 @@ class Findings(NamedTuple):
 
 
 class Subject(Protocol):
-    """A model that answers; every answer is plain JSON, and may come from several threads."""
+    """A model that answers questions in plain JSON, from several threads."""
 
     def about(self) -> Answer:
-        """What the model is, in numbers and in words."""
+        """Describe the model, in numbers and in words."""
         ...
 
     def find(self, finding: str | int) -> int:
-        """Number of a finding from its name or identifier; raises `InvalidDataError`."""
+        """Return the index of a finding from its name or id, or raise `InvalidDataError`."""
         ...
 
     def complete(self, text: str, limit: int) -> list[Answer]:
-        """Findings whose names hold a text, the best match first."""
+        """Return findings whose names contain a text, the best match first."""
         ...
 
     def explain(self, findings: Findings, top: int) -> Answer:
-        """Causes, what they explain, what else is likely, and what to ask next."""
+        """Return causes, what they explain, what else is likely, and what to ask next."""
         ...
 
     def what_if(self, findings: Findings, finding: int) -> Answer:
-        """What would change if one finding were known otherwise."""
+        """Return what would change if one finding had another state."""
         ...
 
 
 def matches(names: Sequence[str], text: str, limit: int, weight: Any) -> list[int]:
-    """Numbers of the names that hold a text: whole, then at their beginning, at that of a word.
+    """Return indices of names that contain a text: equal, then at the start, at a word, elsewhere.
 
-    ``names`` are without case. Of equal matches the one of larger ``weight`` comes first.
+    ``names`` are case-folded. Among equal matches, larger ``weight`` comes first.
     """
     wanted = text.strip().casefold()
     found = []
-    for number, name in enumerate(names):
-        place = name.find(wanted)
-        if place < 0:
+    for index, name in enumerate(names):
+        offset = name.find(wanted)
+        if offset < 0:
             continue
         if name == wanted:
             rank = 0
-        elif place == 0:
+        elif offset == 0:
             rank = 1
         else:
             rank = 2 if f" {wanted}" in name else 3
-        found.append((rank, -float(weight[number]), len(name), number))
-    return [number for *_, number in sorted(found)[:limit]]
+        found.append((rank, -float(weight[index]), len(name), index))
+    return [index for *_, index in sorted(found)[:limit]]

@@ -11,7 +11,9 @@
   }
 
   function resolve(schema) {
-    return schema.$ref ? found.components.schemas[schema.$ref.split("/").pop()] : schema;
+    if (!schema.$ref) return schema;
+    const [group, name] = schema.$ref.split("/").slice(-2);
+    return found.components[group][name];
   }
 
   function kind(schema) {
@@ -53,7 +55,7 @@
         ? "curl -H 'Content-Type: application/json' -d '" + JSON.stringify(media.example) + "' " + location.origin + path
         : "curl " + location.origin + path;
       const errors = Object.entries(operation.responses).filter(([code]) => code !== "200")
-        .map(([code, one]) => code + ": " + one.description);
+        .map(([code, one]) => code + ": " + resolve(one).description);
       document.getElementById("routes").append(make("section", { class: "card route" },
         make("h2", {}, make("span", { class: "verb" }, verb.toUpperCase()), make("code", {}, path)),
         make("p", {}, operation.summary + "."),
@@ -61,7 +63,7 @@
         table("Parameters", fields(parameters, "")),
         media ? table("Body", fields(media.schema, "")) : null,
         table("Answer", fields(operation.responses["200"].content["application/json"].schema, "")),
-        make("p", { class: "soft small" }, "Errors: " + errors.join("; ") + ".")));
+        errors.length ? make("p", { class: "soft small" }, "Errors: " + errors.join("; ") + ".") : null));
     }
   }
 })();

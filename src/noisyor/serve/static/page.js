@@ -199,7 +199,7 @@
     }
     by("unexplained").hidden = answer.unexplained.length === 0;
     by("unexplained").textContent = "Not explained: " + answer.unexplained.slice(0, 20).join(", ");
-    by("method").textContent = capital(answer.method) + ". The dark mark is how likely it is when nothing is known. " +
+    by("method").textContent = capital(answer.method) + ". The upright mark on a bar is its probability when nothing is known. " +
       "Answered in " + (1000 * answer.seconds).toFixed(0) + " ms.";
     drawQuestions();
     drawLikely();
