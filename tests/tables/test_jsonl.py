@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from table_examples import COLUMNS, NAMES, X, rows_of, tags, written
 
+from noisyor.errors import InvalidDataError
 from noisyor.tables.jsonl import read_texts
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.read import read_table
@@ -75,3 +76,10 @@ class TestAbstracts:
 def test_objects_in_one_array_are_rows():
     found = rows_of(written("d.json", '[{"a": 1, "b": 0}, {"a": 0, "b": 1}]')).observations
     np.testing.assert_array_equal(found.to_dense(), [[1, 0], [0, 1]])
+
+
+def test_all_fields_that_are_not_binary_are_named_at_once():
+    path = written("d.jsonl", '{"a": "x", "b": 1, "c": "y", "d": 7}\n{"b": 0}\n')
+    with pytest.raises(InvalidDataError, match=r"field 'a'.*drop=\('a', 'c', 'd'\)"):
+        rows_of(path)
+    assert rows_of(path, drop=("a,c,d",)).observations.column_names == ("b",)

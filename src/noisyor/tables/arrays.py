@@ -178,7 +178,7 @@ def sparse_table(
         raise InvalidDataError(f"{where} holds no rows")
     names, notes = _names_of_columns(labels, width, where)
     builder = RowBuilder(where, names, Cells(options.above, options.truth))
-    builder.add(matrix.tocsr())
+    builder.add(matrix if matrix.format in ("csr", "csc") else matrix.tocsr())
     return Table(builder.finish(), _labels_of(labels, _ROW_NAMES, n_rows), notes=notes)
 
 

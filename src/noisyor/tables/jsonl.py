@@ -195,7 +195,8 @@ def _objects(
     names: list[str] = []
     cells = Cells(options.above, options.truth)
     wanted = None if columns is None else frozenset(columns)
-    skip = {*options.drop, options.id_column, options.weights}
+    listed = (part.strip() for entry in options.drop for part in entry.split(","))
+    skip = {*options.drop, *listed, options.id_column, options.weights}
     weights: list[float] = []
     for number, record in records:
         if not isinstance(record, dict):
