@@ -24,6 +24,11 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
+def real_annotations(data_dir) -> Annotations:
+    return noisyor_hpo.read_annotations(data_dir / "hpo_phenotype.hpoa.xz")
+
+
+@pytest.fixture(scope="session")
 def ontology() -> Ontology:
     return ontology_of(PARENTS, NAMES)
 

@@ -50,9 +50,8 @@ def test_small_file(tmp_path):
     np.testing.assert_allclose(data.frequency, [0.895, np.nan, 0.5])
 
 
-@pytest.mark.long
-def test_real(data_dir):
-    data = read_annotations(data_dir / "hpo_phenotype.hpoa.xz")
+def test_real(real_annotations):
+    data = real_annotations
     observations = data.observations
     assert (observations.n_rows, observations.n_visible) == (12_680, 11_272)
     assert observations.n_active == len(data.frequency) == 253_328

@@ -1,9 +1,12 @@
-"""The examples of the README run, and links lead somewhere."""
+"""The examples of the README run, links lead somewhere, benchmarks start."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,3 +39,22 @@ def test_the_readme_runs(tmp_path, monkeypatch, capsys):
 def test_links_lead_somewhere(page):
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
         assert (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize("name", ["patients", "diagnosis"])
+def test_benchmarks_start(name):
+    script = ROOT / "benchmarks" / f"{name}.py"
+    if not (ROOT.parents[1] / "benchmarks" / "_measure.py").exists():
+        pytest.skip("benchmarks run in a clone of the repository only")
+    done = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--json" in done.stdout
+
+
+def test_the_page_of_patients_is_that_of_the_results(tmp_path):
+    spec = importlib.util.spec_from_file_location("page", ROOT / "benchmarks" / "patients_page.py")
+    page = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(page)
+    page.PAGE = tmp_path / "patients.md"
+    page.main()
+    assert page.PAGE.read_text("utf-8") == (ROOT / "docs" / "patients.md").read_text("utf-8")

@@ -42,11 +42,9 @@ def test_a_disease_without_terms_is_left_out(ontology):
     assert build_model(data, ontology).disease_ids == ("D:1",)
 
 
-@pytest.mark.long
-def test_real(data_dir):
+def test_real(data_dir, real_annotations):
     ontology = noisyor_hpo.read_ontology(data_dir / "hp.obo.xz")
-    data = noisyor_hpo.read_annotations(data_dir / "hpo_phenotype.hpoa.xz")
-    model = build_model(data, ontology)
+    model = build_model(real_annotations, ontology)
     assert model.n_diseases == 12_680
     patient = noisyor_hpo.Patient(
         "marfan", present=("HP:0001166", "HP:0001083", "HP:0002616"), absent=("HP:0001250",)

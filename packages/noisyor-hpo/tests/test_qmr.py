@@ -11,7 +11,6 @@ import noisyor as nor
 import noisyor_hpo
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
-from noisyor_hpo.annotations import read_annotations
 from noisyor_hpo.qmr import naive_bayes, simulate_patients
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "diagnosis.py"
@@ -60,16 +59,8 @@ def test_naive_bayes_is_the_posterior_if_one_cause_is_on(network):
 
 
 @pytest.fixture(scope="module")
-def hpo_data(data_dir):
-    file = data_dir / "hpo_phenotype.hpoa.xz"
-    if not file.exists():
-        pytest.skip(f"{file.name} is not among the data")
-    return read_annotations(file)
-
-
-@pytest.fixture(scope="module")
-def hpo(hpo_data):
-    return noisyor_hpo.disease_network(hpo_data)
+def hpo(real_annotations):
+    return noisyor_hpo.disease_network(real_annotations)
 
 
 def test_marfan_in_under_a_second(hpo):
@@ -97,8 +88,10 @@ def test_most_simulated_patients_are_diagnosed(hpo):
     assert hits[:, :5].any(axis=1).mean() >= 0.6
 
 
-def test_the_example_runs(hpo_data, capsys, monkeypatch):
-    monkeypatch.setattr("noisyor_hpo.read_annotations", lambda: hpo_data)  # it was read before
+def test_the_example_runs(real_annotations, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "noisyor_hpo.read_annotations", lambda: real_annotations
+    )  # it was read before
     monkeypatch.setattr("sys.argv", [str(EXAMPLE)])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     assert "Marfan" in capsys.readouterr().out
