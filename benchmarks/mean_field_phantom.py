@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+import _root  # noqa: F401
 import noisyor as nor
 from noisyor._util.atomic import write_atomically
 from noisyor.data.observations import Observations
@@ -42,9 +43,9 @@ from noisyor.metrics import (
     reconstruct_images,
     reconstruction_error,
     threshold_features,
-    trivial_reference,
 )
 from noisyor.model.network import Network
+from reproduction.one_layer import trivial_metrics
 
 PHANTOM_R = 1e-5
 """Jensen weight of an edge that does not exist: the floor at which the software reads it."""
@@ -176,7 +177,7 @@ def scores(task: Task, network: Network, published: nor.MeanField) -> dict[str, 
     assert correct.q is not None
     phantom = PhantomMeanField(published)
     phantom_states = phantom.states(network, test)
-    trivial = trivial_reference(task.test)
+    trivial = trivial_metrics(task.test)
     result = {
         "elbo_vi": float(correct.elbo_vi.mean()),
         "elbo_mp_of_mode": float(correct.log_joint.mean()),
@@ -188,8 +189,8 @@ def scores(task: Task, network: Network, published: nor.MeanField) -> dict[str, 
         "phantom_reconstruction_error_pct": _error(task, network, phantom_states),
         "mean_q": float(correct.q.mean()),
         "elbo_mp": float(nor.evaluate(network, test, nor.MaxProduct()).elbo_mp.mean),
-        "trivial_elbo": float(trivial.elbo),
-        "trivial_reconstruction_error_pct": float(trivial.reconstruction_error),
+        "trivial_elbo": trivial["trivial_elbo"],
+        "trivial_reconstruction_error_pct": trivial["trivial_re_pct"],
     }
     if task.features is not None:
         learned = threshold_features(network.theta_of("failure"))

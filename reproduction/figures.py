@@ -16,7 +16,7 @@ import numpy.typing as npt
 from noisyor import datasets
 from noisyor._util.atomic import write_atomically
 from noisyor.errors import InvalidDataError, MissingExtraError
-from noisyor.metrics import confidence_of_mean, confidence_of_share, match_features
+from noisyor.metrics import match_features
 from reproduction import experiment
 from reproduction.comparison import Group, groups, order
 from reproduction.datasets import OVPM_NAMES
@@ -153,9 +153,15 @@ def _kind(run: Run) -> str:
 def _point(group: Group, metric: str) -> tuple[int, float, float]:
     values = [run["metrics"][metric] for run in group.runs]
     mean = float(np.mean(values))
-    shares = metric == "full_recovery_pct"
-    half = confidence_of_share(mean, len(values)) if shares else confidence_of_mean(values)
-    return _n_components(group.case), mean, half
+    return _n_components(group.case), mean, _confidence(values, metric == "full_recovery_pct")
+
+
+def _confidence(values: Sequence[float], is_share: bool) -> float:
+    """Return half the width of the 95 % interval of a mean, or of a share of runs in percent."""
+    n_runs, mean = len(values), float(np.mean(values))
+    if is_share:
+        return 1.96 * float(np.sqrt(mean * (100.0 - mean) / n_runs))
+    return 1.96 * float(np.std(values, ddof=1) / np.sqrt(n_runs)) if n_runs > 1 else float("nan")
 
 
 def _curve(axes: Axes, points: Sequence[tuple[int, float, float]], name: str, style: str) -> None:

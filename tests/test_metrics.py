@@ -10,21 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisyor.data.observations import Observations
-from noisyor.datasets.synthetic import generate_deconvolution, true_features
-from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
+from noisyor.datasets.synthetic import true_features
+from noisyor.errors import InvalidDataError, InvalidNetworkError
 from noisyor.metrics import (
-    confidence_of_mean,
-    confidence_of_share,
     factorization_error,
     features_iou,
-    full_recovery,
     independent_score,
     match_features,
     reconstruct_images,
     reconstruction_error,
     recovered_parameters,
     threshold_features,
-    trivial_reference,
 )
 from noisyor.model.builders import bipartite, convolutional
 from noisyor.model.forward import boolean_convolution
@@ -202,23 +198,6 @@ class TestFeatures:
             match_features(learned, true)
 
 
-class TestTrivialReference:
-    def test_error_is_the_density_and_elbo_that_of_noise_alone(self):
-        X = np.zeros((2, 3, 2))
-        X[0, 0] = 1
-        reference = trivial_reference(X, noise=0.1)
-        assert reference.reconstruction_error == pytest.approx(100 * 2 / 12)
-        assert reference.elbo == pytest.approx((2 * np.log(0.1) + 10 * np.log(0.9)) / 2)
-
-    def test_about_minus_210_per_image_of_the_deconvolution_data(self):
-        images = generate_deconvolution(1000, seed=3).images
-        assert trivial_reference(images).elbo == pytest.approx(-210, abs=4)
-
-    def test_noise_must_be_a_probability(self):
-        with pytest.raises(InvalidSettingError, match="between 0 and 1"):
-            trivial_reference(np.zeros((2, 2)), noise=0.0)
-
-
 class TestFactorizationError:
     def test_threshold_and_product(self):
         log2 = math.log(2.0)
@@ -311,31 +290,6 @@ class TestRecovery:
     def test_errors(self, theta, prior, true):
         with pytest.raises(InvalidDataError):
             recovered_parameters(theta, prior, true)
-
-    def test_full_recovery(self):
-        assert full_recovery([8, 7, 8, 0]) == 50.0
-        assert full_recovery([3], n_true=3) == 100.0
-        with pytest.raises(InvalidDataError):
-            full_recovery([])
-
-
-class TestIntervals:
-    @pytest.mark.parametrize(
-        ("percent", "n_runs", "printed"),
-        [(26.0, 50, 12.1), (72.0, 50, 12.5), (29.6, 500, 4.0), (98.0, 50, 3.9), (100.0, 50, 0.0)],
-    )
-    def test_shares_as_the_paper_prints_them(self, percent, n_runs, printed):
-        assert confidence_of_share(percent, n_runs) == pytest.approx(printed, abs=0.06)
-
-    def test_mean(self):
-        # deviations -1, 0, 1: standard deviation 1
-        assert confidence_of_mean([6, 7, 8]) == pytest.approx(1.96 / math.sqrt(3))
-        assert math.isnan(confidence_of_mean([7]))
-
-    @pytest.mark.parametrize(("percent", "n_runs"), [(-1.0, 5), (101.0, 5), (50.0, 0)])
-    def test_not_a_share(self, percent, n_runs):
-        with pytest.raises(InvalidSettingError):
-            confidence_of_share(percent, n_runs)
 
 
 class TestIndependentScore:

@@ -1,4 +1,4 @@
-"""How good a result is: reconstruction, recovered features, and the trivial reference beside them.
+"""Score results: reconstruction errors, and the recovery of known features and parameters.
 
 Images are binary stacks (n_images, height, width); features are (n_components, height, width).
 """
@@ -12,11 +12,10 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
-from noisyor._util.numerics import standard_error_of_mean
 from noisyor._util.sparse import dense_of
 from noisyor.baselines import independent_columns
 from noisyor.data.observations import Observations
-from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
+from noisyor.errors import InvalidDataError, InvalidNetworkError
 from noisyor.inference.evaluate import Score
 from noisyor.model.forward import binary_array, boolean_convolution, boolean_product
 from noisyor.model.layout import ConvolutionalLayout
@@ -25,23 +24,15 @@ from noisyor.model.network import Network
 __all__ = [
     "FeatureMatch",
     "Recovery",
-    "TrivialReference",
-    "confidence_of_mean",
-    "confidence_of_share",
     "factorization_error",
     "features_iou",
-    "full_recovery",
     "independent_score",
     "match_features",
     "reconstruct_images",
     "reconstruction_error",
     "recovered_parameters",
     "threshold_features",
-    "trivial_reference",
 ]
-
-
-_Z95 = 1.96  # half width of a 95 % interval in standard errors
 
 
 class FeatureMatch(NamedTuple):
@@ -82,20 +73,6 @@ class Recovery(NamedTuple):
     n_recovered: int
     learned: LongArray
     cost: FloatArray
-
-
-class TrivialReference(NamedTuple):
-    """What explaining nothing would score: reconstruction error in percent and mean Elbo.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.metrics.trivial_reference([[1, 0], [0, 0]]).reconstruction_error
-    25.0
-    """
-
-    reconstruction_error: float
-    elbo: float
 
 
 def threshold_features(theta: npt.ArrayLike) -> BinaryArray:
@@ -162,30 +139,6 @@ def reconstruction_error(X_reconstructed: npt.ArrayLike, X: npt.ArrayLike) -> fl
         )
     _not_empty(given)
     return 100.0 * float((reconstructed != given).mean())
-
-
-def trivial_reference(X: npt.ArrayLike, noise: float = 0.01) -> TrivialReference:
-    """Score of the all-zero reconstruction: every one in the data put down to noise.
-
-    Parameters
-    ----------
-    X : binary, first axis the observations.
-    noise : probability that a visible is on without a cause. Hidden nodes cost nothing here.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> reference = nor.metrics.trivial_reference([[1, 0], [0, 0]], noise=0.5)
-    >>> reference.reconstruction_error, round(reference.elbo, 3)
-    (25.0, -1.386)
-    """
-    if not 0.0 < noise < 1.0:
-        raise InvalidSettingError(f"noise lies between 0 and 1, got {noise}")
-    given = binary_array("X", X)
-    _not_empty(given)
-    ones = int(given.sum())
-    total = ones * np.log(noise) + (given.size - ones) * np.log1p(-noise)
-    return TrivialReference(100.0 * ones / given.size, float(total / len(given)))
 
 
 def factorization_error(network: Network, states: Any, X: npt.ArrayLike) -> float:
@@ -282,48 +235,6 @@ def recovered_parameters(
     result.learned[chosen] = kept[partner]
     result.cost[chosen] = cost[chosen, partner]
     return result._replace(n_recovered=int((result.cost <= tolerance).sum()))
-
-
-def full_recovery(recovered: npt.ArrayLike, n_true: int = 8) -> float:
-    """Share of the runs that recovered every true cause, in percent.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.metrics.full_recovery([8, 7, 8, 8])
-    75.0
-    """
-    counts = np.asarray(recovered)
-    if not counts.size:
-        raise InvalidDataError("there are no runs")
-    return 100.0 * float((counts >= n_true).mean())
-
-
-def confidence_of_mean(values: npt.ArrayLike) -> float:
-    """Half width of the 95 % confidence interval of a mean over runs; NaN for a single run.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> round(nor.metrics.confidence_of_mean([1.0, 2.0, 3.0]), 3)
-    1.132
-    """
-    return _Z95 * standard_error_of_mean(np.asarray(values, dtype=np.float64))
-
-
-def confidence_of_share(percent: float, n_runs: int) -> float:
-    """Half width of the 95 % confidence interval of a share of runs, both in percent.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> round(nor.metrics.confidence_of_share(50.0, 100), 1)
-    9.8
-    """
-    if not 0.0 <= percent <= 100.0 or n_runs < 1:
-        raise InvalidSettingError(f"{percent} % of {n_runs} runs is not a share")
-    share = percent / 100.0
-    return 100.0 * _Z95 * float(np.sqrt(share * (1.0 - share) / n_runs))
 
 
 def features_iou(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> float:
