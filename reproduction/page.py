@@ -39,7 +39,7 @@ from reproduction.page_text import (
     SECTIONS,
     wrapped,
 )
-from reproduction.paper import CITATION, PaperCell, edges_in_paper, paper_cells
+from reproduction.paper import CITATION, EDGES, PaperCell, paper_cells
 from reproduction.protocol import Choice, Experiment, paper_method
 from reproduction.record import FOLDER, Record, Run, with_mp_phase
 from reproduction.terminal import (
@@ -450,9 +450,9 @@ def _edges(runs: Sequence[Run]) -> str:
         run["case"]: int(run["metrics"]["n_edges"]) for run in runs if "n_edges" in run["metrics"]
     }
     parts = [
-        f"{case} {count:,} (paper {edges_in_paper(case):,})"
+        f"{case} {count:,} (paper {EDGES[case]:,})"
         for case, count in sorted(found.items())
-        if edges_in_paper(case)
+        if case in EDGES
     ]
     return wrapped(f"Edges of the graph: {'; '.join(parts)}.") if parts else ""
 

@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -257,25 +258,12 @@ def _counted(content: bytes, where: object) -> npt.NDArray[Any]:
 
 def _numbers(content: bytes, where: object) -> npt.NDArray[Any]:
     """Parse lines of numbers with blanks or tabs between them."""
-    lines = content.decode("ascii", "replace").splitlines()
-    rows = [fields for line in lines if (fields := line.split())]
-    if not rows:
+    if not content.strip():
         raise InvalidDataError(f"{where} is empty")
-    width = len(rows[0])
     try:
-        if all(len(row) == width for row in rows):
-            return np.array(rows, dtype=np.float64)
-    except ValueError:
-        pass
-    number = next(k for k, line in enumerate(lines, 1) if line.split() and not _is_row(line, width))
-    raise InvalidDataError(f"{where}, line {number}: expected {width} numbers")
-
-
-def _is_row(line: str, width: int) -> bool:
-    try:
-        return len([float(field) for field in line.split()]) == width
-    except ValueError:
-        return False
+        return np.loadtxt(BytesIO(content), ndmin=2)
+    except ValueError as error:  # it names the row
+        raise InvalidDataError(f"{where}: not a table of numbers ({error})") from error
 
 
 _PARSERS: dict[str, Callable[[bytes, object], npt.NDArray[Any]]] = {
