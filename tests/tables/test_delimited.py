@@ -116,6 +116,7 @@ def test_a_column_of_texts_makes_documents():
     assert found.documents
     assert set(found.observations.column_names) == {"cat", "dog", "sat"}
     assert found.row_names == ("one", "two", "three")
+    assert "sat" not in rows_of("d.csv", drop=("sat",)).observations.column_names
     # A 0/1 column of that name is data.
     assert not rows_of(written("d.csv", "text,image\n1,0\n0,1\n")).documents
 

@@ -26,6 +26,7 @@ from noisyor.tables.table import (
     check_columns,
     column_index,
     distinct_names,
+    id_index,
     weight_of,
     weighted_table,
 )
@@ -116,7 +117,7 @@ def read_texts(path: Path, options: ReadOptions) -> Iterator[tuple[str | None, s
     has_header = by_name if options.header is None else options.header
     names = [cell.strip() for cell in top] if has_header else None
     text = column_index(wanted, names, len(top), f"{path}, line {number}: text field")
-    name = Roles.of(options, names, len(top), path).id
+    name = id_index(options, names, len(top), path)
     if name is None and names is not None and TITLE_FIELD in names and wanted != TITLE_FIELD:
         name = names.index(TITLE_FIELD)
     for _, row in itertools.chain([] if has_header else [first], rows):

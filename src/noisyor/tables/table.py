@@ -28,6 +28,7 @@ __all__ = [
     "check_columns",
     "column_index",
     "distinct_names",
+    "id_index",
     "weight_of",
     "weighted_table",
 ]
@@ -107,21 +108,17 @@ class Roles:
         wanted : names of a model's columns. If given, only these are kept.
         labels : index of a column that names the rows if the options do not give one.
         """
-        role_of = dict.fromkeys(("id", "weights"))  # type: dict[str, int | None]
-        for role, asked, required, what in (
-            ("id", options.id_column, options.id_required, "id column"),
-            ("weights", options.weights, options.weights_required, "column of weights"),
-        ):
-            if asked is None:
-                continue
-            if not required and asked not in (names or ()):
-                index = as_index(asked, width)
-                if index is None or (names is not None and names[index] in (wanted or ())):
-                    continue
-            role_of[role] = column_index(asked, names, width, f"{where}: {what}")
-        if role_of["id"] is None:
-            role_of["id"] = labels
-        taken = set(role_of.values())
+        row_names = id_index(options, names, width, where, wanted)
+        row_names = labels if row_names is None else row_names
+        weights = _role_index(
+            options.weights,
+            options.weights_required,
+            names,
+            width,
+            f"{where}: column of weights",
+            wanted,
+        )
+        taken = {row_names, weights}
         if wanted is not None and names is not None:
             require(names, wanted, where)
             chosen = set(wanted)
@@ -131,13 +128,42 @@ class Roles:
             kept = [k for k in range(width) if k not in dropped and k not in taken]
             if not kept:
                 raise InvalidDataError(f"{where}: no column is left")
-        return cls(names, role_of["id"], role_of["weights"], kept)
+        return cls(names, row_names, weights, kept)
 
     @property
     def kept_names(self) -> list[str] | None:
         """Names of the columns that hold data."""
         names = self.names
         return None if names is None else [names[k] for k in self.kept]
+
+
+def id_index(
+    options: ReadOptions,
+    names: list[str] | None,
+    width: int,
+    where: object,
+    wanted: Sequence[str] | None = None,
+) -> int | None:
+    """Return the index of the column that names the rows, or None; arguments as in `Roles.of`."""
+    what = f"{where}: id column"
+    return _role_index(options.id_column, options.id_required, names, width, what, wanted)
+
+
+def _role_index(
+    asked: str | None,
+    required: bool,
+    names: list[str] | None,
+    width: int,
+    where: str,
+    wanted: Sequence[str] | None,
+) -> int | None:
+    if asked is None:
+        return None
+    if not required and asked not in (names or ()):
+        index = as_index(asked, width)
+        if index is None or (names is not None and names[index] in (wanted or ())):
+            return None
+    return column_index(asked, names, width, where)
 
 
 def _dropped(
