@@ -68,7 +68,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def read(self, number: int) -> Any:
-        """One chunk, in any form that `Observations.of` takes."""
+        """Return one chunk, in any form that `Observations.of` takes."""
 
     @property
     def n_rows(self) -> int:
@@ -89,7 +89,7 @@ class RowSource(ABC):
 
 
 def open_rows(path: PathLike, chunk_rows: int = 10_000) -> RowSource:
-    """Rows of a file or folder that need not fit into memory.
+    """Open the rows of a file or folder that need not fit into memory.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def open_rows(path: PathLike, chunk_rows: int = 10_000) -> RowSource:
         * a folder of ``.npz`` files, each a matrix that SciPy's ``save_npz`` wrote and a chunk;
         * a ``.parquet`` file, or a folder of them, with a column for each visible: every row group
           is a chunk, nulls are unobserved. Needs pyarrow.
-    chunk_rows : rows of a chunk of a mapped folder; the others bring their own chunks.
+    chunk_rows : rows of a chunk of a mapped folder; other files have chunks of their own.
 
     Examples
     --------
@@ -134,11 +134,11 @@ def open_rows(path: PathLike, chunk_rows: int = 10_000) -> RowSource:
 
 
 def write_rows(folder: PathLike, chunks: Iterable[Any]) -> int:
-    """Write rows as a folder that `open_rows` maps into memory; returns how many there were.
+    """Write rows as a folder that `open_rows` maps into memory, and return their number.
 
     Parameters
     ----------
-    folder : is made; it must not exist, or be empty.
+    folder : is created; it must not exist, or be empty.
     chunks : chunks of rows in any form that `Observations.of` takes, of equal width. One is in
         memory at a time.
 
@@ -190,7 +190,7 @@ def _write(target: Path, chunks: Iterable[Any]) -> int:
         raise InvalidDataError("no rows: there was not a single chunk")
     if names is not None:
         (target / _NAMES).write_text(json.dumps(names))
-    # Last: a folder without it is incomplete and is refused.
+    # Written last: a folder without it is incomplete and is refused.
     np.save(target / "shape.npy", np.array([n_rows, n_visible], dtype=np.int64))
     return n_rows
 
@@ -272,7 +272,7 @@ class _MappedRows(RowSource):
         return compressed_matrix("csr", parts, (size, self.n_visible), where)
 
     def _rows(self, prefix: str, n_rows: int) -> _Stored | None:
-        """The arrays of the ones or of the unobserved entries; None if there are none."""
+        """Return the arrays of the ones or of the unobserved entries; None if there are none."""
         ptr = self._array(f"{prefix}indptr", "iu")
         columns = self._array(f"{prefix}indices", "iu")
         if ptr is None or columns is None:
@@ -301,10 +301,10 @@ class _MappedRows(RowSource):
 
 
 def _read_part(array: AnyArray, part: slice) -> AnyArray:
-    """Some entries of a mapped array, read from its file.
+    """Return some entries of a mapped array, read from its file.
 
-    Pages that are read through the mapping count as memory of the process for as long as the file
-    is open, and a worker of a cluster is ended when they reach its limit.
+    Pages that are read through the mapping count as memory of the process as long as the file is
+    open, and a cluster stops a worker whose memory reaches its limit.
     """
     if not isinstance(array, np.memmap) or array.filename is None:
         return np.array(array[part])
@@ -498,7 +498,7 @@ def sparse_block(batch: Any, columns: Sequence[int], above: float | None = None)
 def _observations(
     block: Any, where: object, names: Sequence[str] | None = None, missing: Any = None
 ) -> Observations:
-    """The rows of one chunk; errors say where it was read from."""
+    """Return the rows of one chunk; errors name where it was read from."""
     try:
         return Observations.of(block, missing=missing, column_names=names)
     except InvalidDataError as error:

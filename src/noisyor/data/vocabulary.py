@@ -1,8 +1,8 @@
-"""From texts to binary rows: which of the most frequent words a document contains.
+"""Turn texts into binary rows: which of the most frequent words each document contains.
 
-The rules are those of the paper's experiments: ASCII letters are lowered, ASCII punctuation is
-deleted (not replaced by a blank, so ``great,fun`` is one word), what is left is split on ASCII
-white space. Everything else, accented letters too, stays as it is.
+The rules are those of the paper's experiments. ASCII letters become lower case, ASCII punctuation
+is deleted (not replaced by a blank, so ``great,fun`` becomes one word), and the rest is split on
+ASCII white space. Everything else, such as accented letters, stays unchanged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TextData:
 
     Attributes
     ----------
-    name : of the data; says so where they stand in for others.
+    name : of the data.
     train : (n_train, n_words + 2), 1 where a word is among the first tokens of the document.
     test : the same for the held-out documents, or None.
     vocabulary : (n_words + 2,) names of the columns: "" and "[UNK]", which are always 0, then the
@@ -66,7 +66,7 @@ def vectorize(
     *,
     name: str = "documents",
 ) -> TextData:
-    """Find the vocabulary of the training texts and write all texts in it.
+    """Find the vocabulary of the training texts and encode all texts in it.
 
     The test rows continue the ``row_ids`` of the training rows.
 
@@ -91,21 +91,21 @@ def vectorize(
     _check_positive("max_words", max_words)
     _check_positive("max_tokens", max_tokens)
     occurrences: Counter[bytes] = Counter()
-    number_of: defaultdict[bytes, int] = defaultdict(count().__next__)
-    numbers, lengths = array("i"), array("i")
-    for words in _tokenised(train_texts, "train_texts"):
+    index_of: defaultdict[bytes, int] = defaultdict(count().__next__)
+    indices, lengths = array("i"), array("i")
+    for words in _tokenized(train_texts, "train_texts"):
         occurrences.update(words)
         distinct = set(words[:max_tokens])
-        numbers.extend(map(number_of.__getitem__, distinct))
+        indices.extend(map(index_of.__getitem__, distinct))
         lengths.append(len(distinct))
     ranked = sorted(((n, word) for word, n in occurrences.items()), reverse=True)[:max_words]
     vocabulary = (PADDING, UNKNOWN, *(word.decode() for _, word in ranked))
 
-    column_of = np.full(len(number_of), -1, dtype=np.int32)
+    column_of = np.full(len(index_of), -1, dtype=np.int32)
     for column, (_, word) in enumerate(ranked, 2):
-        if word in number_of:  # not if it never is among the first tokens
-            column_of[number_of[word]] = column
-    columns = column_of[np.array(numbers, dtype=np.intc)]
+        if word in index_of:  # else it is never among the first tokens
+            column_of[index_of[word]] = column
+    columns = column_of[np.array(indices, dtype=np.intc)]
     rows = np.repeat(np.arange(len(lengths)), np.array(lengths, dtype=np.intc))
     known = columns >= 0
     keys = rows[known] * len(vocabulary) + columns[known]
@@ -123,7 +123,7 @@ def vectorize(
 def encode_documents(
     texts: Iterable[str], vocabulary: Sequence[str], max_tokens: int = 500
 ) -> Observations:
-    """Write new texts in a vocabulary that is known, say that of a trained network.
+    """Encode new texts in a known vocabulary, such as that of a trained network.
 
     Parameters
     ----------
@@ -147,23 +147,23 @@ def encode_documents(
 
 
 def words_of(text: str) -> list[bytes]:
-    """All words of a text in order, as UTF-8."""
+    """Return all words of a text in order, as UTF-8."""
     return text.encode().translate(_LOWER, _DELETED).split()
 
 
-def _tokenised(texts: Iterable[str], what: str) -> Iterable[list[bytes]]:
+def _tokenized(texts: Iterable[str], what: str) -> Iterable[list[bytes]]:
     if isinstance(texts, str | bytes):
         raise UnsupportedDataError(f"{what} is a list of texts, got a single one")
-    for number, text in enumerate(texts):
+    for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise UnsupportedDataError(
-                f"{what}: document {number} is {type(text).__name__}, expected text"
+                f"{what}: document {index} is {type(text).__name__}, expected text"
             )
         try:
             words = words_of(text)
         except UnicodeEncodeError as error:
             raise InvalidDataError(
-                f"{what}: document {number} has half a surrogate pair at position "
+                f"{what}: document {index} has half a surrogate pair at position "
                 f"{error.start + 1}, which is no character"
             ) from error
         yield words
@@ -172,7 +172,7 @@ def _tokenised(texts: Iterable[str], what: str) -> Iterable[list[bytes]]:
 def _encoded(texts: Iterable[str], vocabulary: Sequence[str], max_tokens: int, what: str) -> Rows:
     column_of = {word.encode(): column for column, word in enumerate(vocabulary) if column >= 2}
     columns, lengths = array("i"), array("i")
-    for words in _tokenised(texts, what):
+    for words in _tokenized(texts, what):
         present = sorted(filter(None, map(column_of.get, set(words[:max_tokens]))))
         columns.extend(present)
         lengths.append(len(present))
