@@ -20,9 +20,8 @@ from _measure import Machine, arguments, significant, write
 from _sceptics import errors
 from noisyor.datasets.synthetic import generate_bmf
 from noisyor.inference.joint import JointMaxProduct, factorize
-from noisyor.search.cover import Cover, Matrix
+from noisyor.search.cover import Cover, Matrix, prune, refine
 from noisyor.search.factors import search_factors
-from noisyor.search.moves import prune, refine
 
 PROBLEMS = {
     "n=100 r=40": (100, 40, 0.0),

@@ -33,7 +33,7 @@ from _problems import data_directory
 from _sceptics import grecond, ten_lines, thirty_lines
 from noisyor.metrics import factorization_error, independent_score
 from noisyor.search.cover import Cover, Matrix
-from noisyor.search.factor_start import start_from_factors
+from noisyor.search.starts import start_from_factors
 from reproduction.datasets import load_tiny20
 
 CASES = [
@@ -146,7 +146,7 @@ def run(method: str, parts: Parts, causes: int, seed: int, python: str | None) -
         network = nor.learn_factors(train, causes, seed=seed, progress=False).network
         factors = (network.theta_of("failure") >= np.log(2.0)).astype(np.uint8)
     elif method == OURS:
-        factors = nor.search.search_factors(train, causes, objective="errors", seed=seed).factors
+        factors = nor.search.search_factors(train, causes, objective="hamming", seed=seed).factors
     elif method.endswith("(PyBMF)"):
         result = pybmf(str(python), method.split()[0], train, causes)
         factors = result.pop("factors")

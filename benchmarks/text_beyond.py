@@ -31,7 +31,7 @@ from noisyor.learning.train import train
 from noisyor.metrics import independent_score
 from noisyor.model.layered import layered
 from noisyor.model.network import Network
-from noisyor.search.count_start import start_from_counts
+from noisyor.search.starts import start_from_counts
 from reproduction import datasets
 from reproduction.datasets.download import data_folder
 from reproduction.layered import LOADERS
@@ -50,7 +50,7 @@ class Arm:
     what: str
     mp_steps: int = 100
     vi_steps: int = 0
-    step_on: Literal["theta", "log"] = "log"
+    parameterization: Literal["theta", "log"] = "log"
     learning_rate: float = 0.05
     final_share: float = 0.1
     graph: dict[str, Any] = field(default_factory=lambda: {"n_layers": 3})
@@ -58,7 +58,9 @@ class Arm:
 
 ARMS = {
     "start": Arm("counts alone, not trained", mp_steps=0),
-    "absolute": Arm("100 updates, absolute steps of 0.01", step_on="theta", learning_rate=0.01),
+    "absolute": Arm(
+        "100 updates, absolute steps of 0.01", parameterization="theta", learning_rate=0.01
+    ),
     "relative": Arm("100 updates, steps of 5 %"),
     "faster": Arm("100 updates, steps of 10 %", learning_rate=0.1),
     "default": Arm("200 updates, steps of 5 % (`learn_topics`)", mp_steps=200),
@@ -99,7 +101,7 @@ def learned(arm: Arm, rows: Observations, threads: int) -> Network:
             batch_size=1024,
             learning_rate=arm.learning_rate,
             final_learning_rate=arm.learning_rate * arm.final_share,
-            step_on=arm.step_on,
+            parameterization=arm.parameterization,
             smoothing=1.0,
             engine=get_engine(n_threads=threads),
             progress=False,

@@ -29,12 +29,12 @@ from noisyor.inference.evaluate import evaluate
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.initialize import initialize
-from noisyor.learning.starts import start_by_sampling
+from noisyor.learning.recipes import start_by_sampling
 from noisyor.learning.train import train
 from noisyor.metrics import independent_score
 from noisyor.model.layered import layered
 from noisyor.model.network import Network
-from noisyor.search.count_start import start_from_counts
+from noisyor.search.starts import start_from_counts
 from reproduction import datasets
 
 TRAIN_SHARE, KEPT_SHARE = 0.7, 0.9

@@ -58,11 +58,11 @@ def test_imports_follow_the_order():
 
 def test_an_import_against_the_order_is_found(copy):
     module = copy / "src" / "noisyor" / "model" / "network.py"
-    module.write_text(module.read_text() + "\nimport noisyor.learning.adam\n")
+    module.write_text(module.read_text() + "\nimport noisyor.learning.state\n")
     result = lint_imports(copy)
     assert result.returncode == 1
     assert "noisyor.model is not allowed to import noisyor.learning" in result.stdout
-    assert "noisyor.model.network -> noisyor.learning.adam" in result.stdout
+    assert "noisyor.model.network -> noisyor.learning.state" in result.stdout
 
 
 def test_a_package_outside_the_order_is_found(copy):

@@ -31,10 +31,10 @@ from .inference.sampling import marginals as marginals
 from .io.model_file import load_network as load_network
 from .io.model_file import save_network as save_network
 from .learning.initialize import initialize as initialize
-from .learning.recipes.factors import learn_factors as learn_factors
-from .learning.recipes.features import learn_features as learn_features
-from .learning.recipes.fit import learn_network as learn_network
-from .learning.recipes.topics import learn_topics as learn_topics
+from .learning.recipes import learn_factors as learn_factors
+from .learning.recipes import learn_features as learn_features
+from .learning.recipes import learn_network as learn_network
+from .learning.recipes import learn_topics as learn_topics
 from .learning.stream import train_stream as train_stream
 from .learning.train import train as train
 from .model.builders import bipartite as bipartite

@@ -1,15 +1,19 @@
-"""What `noisyor fit` prints: the numbers of causes that were tried, with their errors."""
+"""What `noisyor fit` prints: the numbers of causes that were compared, with their errors."""
 
 from noisyor.cli.fitting.summary import _number_lines
 
-ONE = {"n_components": 1, "log_p": -9.0, "standard_error": 0.1, "below": 2.0, "error": 0.3}
-TWO = {"n_components": 2, "log_p": -7.0, "standard_error": 0.1, "below": 0.0, "error": 0.0}
-NUMBER = {"chosen": 2, "rows": 400, "candidates": [ONE, TWO]}
+CURVE = {
+    "chosen": 2,
+    "n_components": [1, 2],
+    "log_p": [-9.0, -7.0],
+    "standard_error": [0.1, 0.2],
+    "n_rows": 400,
+}
 
 
-def test_numbers_that_were_tried():
-    lines = _number_lines({"number": NUMBER})
-    assert lines[0].startswith("causes  chosen by 400 rows")
-    assert "2.000 ± 0.300 below the best" in lines[1]
-    assert lines[2].endswith("the best <")
+def test_sizes_that_were_compared():
+    first, one, two = _number_lines({"n_components_curve": CURVE})
+    assert "400 validation rows" in first
+    assert "-9.000 ± 0.100" in one
+    assert two.endswith("-7.000 ± 0.200 <")
     assert _number_lines({}) == []

@@ -87,7 +87,7 @@ class TestStops:
         assert kept.exists()
 
     def test_a_search_that_is_stopped_goes_on_to_the_same_bits(self, capsys, monkeypatch):
-        import noisyor.search.factor_restarts as factors
+        import noisyor.search.factors as factors
 
         theta = nor.load_network("patients.safetensors").theta
         start = factors.Starts.start
@@ -115,10 +115,10 @@ class TestStops:
         assert not list(Path().glob("*.checkpoint*"))
 
     def test_a_limit_of_time(self, capsys):
-        # three seconds are enough for patients, a thousandth is not enough for anything
-        assert main([*FIT, "--out", "m.safetensors", "--quiet", "--time-limit", "1e-3"]) == 1
-        assert "nothing found" in capsys.readouterr().err
-        assert nor.load_network("m.safetensors").n_visible == 12
+        # a thousandth of a second is enough for a model, if not for a good one
+        assert main([*FIT, "--out", "m.safetensors", "--quiet", "--time-limit", "1e-3"]) in (0, 1)
+        network = nor.load_network("m.safetensors")
+        assert (network.n_visible, network.n_hidden) == (12, 3)
         assert not list(Path().glob("*.checkpoint*"))
 
     def test_a_foreign_file_in_the_place_of_the_search_stays(self, capsys):
@@ -147,7 +147,7 @@ class TestStops:
         before = read_metadata("t")["settings"]
         run(capsys, "resume", "t", "--steps", "2", "--quiet")
         after = read_metadata("t")["settings"]
-        assert before["step_on"] == after["step_on"] == "log"
+        assert before["parameterization"] == after["parameterization"] == "log"
         assert before["smoothing"] == after["smoothing"] > 0
         assert before["final_learning_rate"] == after["learning_rate"] < before["learning_rate"]
 

@@ -215,7 +215,7 @@ def test_starts_of_a_search_run_at_once_and_change_nothing(client, data):
 
 @pytest.mark.long
 def test_an_estimator_takes_a_client(client, data, source):
-    settings = {"n_components": 3, "objective": "description", "steps": 2}
+    settings = {"n_components": 3, "objective": "mdl", "steps": 2}
     model = nd.fit(client, nor.BooleanMatrixFactorization(**settings), source)
     assert model.provenance_["data"]["rows"] == N_ROWS
     assert model.history_.n_steps == 2
@@ -227,7 +227,7 @@ def test_the_command_line_learns_on_a_cluster(cluster, client, data, tmp_path, c
     table, model = tmp_path / "rows.csv", tmp_path / "model.safetensors"
     np.savetxt(table, data.take(slice(1, 50)).to_dense(), fmt="%d", delimiter=",")
     command = ["fit", str(table), "--out", str(model), "--components", "2", "--steps", "2"]
-    command += ["--objective", "description", "--cluster"]
+    command += ["--objective", "mdl", "--cluster"]
     assert main([*command, cluster.scheduler_address]) == 0
     assert "49 rows, 12 columns" in capsys.readouterr().out
     assert sorted(file.name for file in tmp_path.iterdir()) == [model.name, table.name]

@@ -143,7 +143,7 @@ def test_the_other_columns_of_a_block_tell_the_missing_one(X):
 def test_grid_search_on_the_zoo_follows_log_p_not_one_explanation(data_dir):
     zoo = np.load(data_dir / "bmf_zoo.npz")["X"]
     model = nor.BooleanMatrixFactorization(
-        steps=30, objective="description", options={"n_restarts": 1}, n_jobs=1
+        steps=30, objective="mdl", options={"n_restarts": 1}, n_jobs=1
     )
     pipeline = make_pipeline(FunctionTransformer(), model)
     grid = {"booleanmatrixfactorization__n_components": [3, 4]}

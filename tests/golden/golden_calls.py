@@ -153,7 +153,7 @@ def train_with_options() -> dict[str, Any]:
         batch_size=16,
         learning_rate=0.02,
         final_learning_rate=0.002,
-        step_on="log",
+        parameterization="log",
         smoothing=0.5,
         evaluate_every=6,
         progress=False,
@@ -277,29 +277,27 @@ def train_resumed() -> dict[str, Any]:
 @call
 def learn_factors_description() -> dict[str, Any]:
     X = table(150, 16, 4)
-    return trained(
-        nor.learn_factors(X, 4, objective="description", n_restarts=3, steps=20, progress=False)
-    )
+    return trained(nor.learn_factors(X, 4, objective="mdl", n_restarts=3, steps=20, progress=False))
 
 
 @call
 def learn_factors_errors() -> dict[str, Any]:
     X = table(150, 16, 4)
     return trained(
-        nor.learn_factors(X, 4, objective="errors", n_restarts=3, steps=20, progress=False)
+        nor.learn_factors(X, 4, objective="hamming", n_restarts=3, steps=20, progress=False)
     )
 
 
 @call
 def learn_factors_from_paper() -> dict[str, Any]:
-    options: dict[str, Any] = {"objective": "description", "init": "paper-3", "noise": "shared"}
+    options: dict[str, Any] = {"objective": "mdl", "init": "paper-3", "noise": "shared"}
     return trained(nor.learn_factors(table(), 4, steps=25, seed=2, progress=False, **options))
 
 
 @call
 def search_factors() -> dict[str, Any]:
     X = with_gaps(table(100, 16, 4), 0.05)
-    found = nor.search.search_factors(X, "auto", n_restarts=3, objective="description", seed=1)
+    found = nor.search.search_factors(X, "auto", n_restarts=3, objective="mdl", seed=1)
     return {"states": found.states, "factors": found.factors, "scores": found.scores}
 
 
@@ -496,7 +494,7 @@ def predictions() -> dict[str, Any]:
 
 @call
 def imputation() -> dict[str, Any]:
-    model = nor.BooleanMatrixFactorization(4, objective="description", init="paper-3", steps=30)
+    model = nor.BooleanMatrixFactorization(4, objective="mdl", init="paper-3", steps=30)
     filler = nor.estimators.NoisyOrImputer(model, output="probability", n_estimators=1)
     return {"filled": filler.fit_transform(with_gaps(table()))}
 
@@ -541,7 +539,7 @@ def attribution() -> dict[str, Any]:
 @call
 def estimator() -> dict[str, Any]:
     X = table(150, 16, 4)
-    model = nor.BooleanMatrixFactorization(4, objective="description", steps=15).fit(X)
+    model = nor.BooleanMatrixFactorization(4, objective="mdl", steps=15).fit(X)
     return {"components": model.components_, "score": model.score_samples(X)}
 
 

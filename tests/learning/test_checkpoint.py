@@ -21,10 +21,15 @@ from noisyor.learning.state import Recorder
 from noisyor.learning.train import Run
 
 
-@pytest.mark.parametrize("step_on", ["theta", "log"])
-def test_resume_is_bit_identical(problem, tmp_path, step_on):
+@pytest.mark.parametrize("parameterization", ["theta", "log"])
+def test_resume_is_bit_identical(problem, tmp_path, parameterization):
     network, x = problem
-    options = {"seed": 2, "held_out": x[:20], "evaluate_every": 10, "step_on": step_on}
+    options = {
+        "seed": 2,
+        "held_out": x[:20],
+        "evaluate_every": 10,
+        "parameterization": parameterization,
+    }
     whole = nor.train(network, x, steps=50, **options)
     file = tmp_path / "run.safetensors"
     nor.train(network, x, steps=23, checkpoint=file, **options)
@@ -107,7 +112,7 @@ def test_killed_at_any_moment_training_goes_on_to_the_same_bits(tmp_path, monkey
         {"seed": 9},
         {"batch_size": 7},
         {"method": nor.MaxProduct()},
-        {"step_on": "log"},
+        {"parameterization": "log"},
         {"smoothing": 1.0},
         {"final_learning_rate": 1e-4},
     ],

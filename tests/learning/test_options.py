@@ -7,9 +7,8 @@ import pytest
 
 import noisyor as nor
 from noisyor.errors import InvalidSettingError
-from noisyor.learning import TrainOptions, starts
-from noisyor.learning.options import TrainChanges, choose_options
-from noisyor.learning.recipes import features, topics
+from noisyor.learning import TrainOptions, recipes
+from noisyor.learning.options import OPTIONS, choose_options
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,7 @@ from noisyor.learning.recipes import features, topics
         ({"learning_rate": float("nan")}, "learning_rate must be a positive number, got nan"),
         ({"learning_rate": "fast"}, "learning_rate must be a positive number, got 'fast'"),
         ({"final_learning_rate": -1.0}, "final_learning_rate must be a positive number or None"),
-        ({"step_on": "logs"}, "step_on must be 'theta' or 'log', got 'logs'"),
+        ({"parameterization": "logs"}, "parameterization must be 'theta' or 'log', got 'logs'"),
         ({"smoothing": -1.0}, "smoothing must be at least 0, got -1.0"),
         ({"seed": -2}, "seed must be a whole number"),
         ({"evaluate_every": -1}, "evaluate_every must be 0, 1, …, got -1"),
@@ -45,8 +44,8 @@ def test_wrong_values_are_refused(wrong, message):
         nor.train(nor.bipartite(2, 1), object(), **wrong)  # before the data are looked at
 
 
-def test_single_options_are_the_fields():
-    assert list(TrainChanges.__annotations__) == [field.name for field in fields(TrainOptions)]
+def test_the_table_has_all_fields():
+    assert {field.name for field in fields(TrainOptions)} <= set(OPTIONS)
 
 
 def test_options_are_taken_as_they_are_and_changed_by_name():
@@ -87,10 +86,10 @@ def test_the_rate_falls_geometrically():
 def test_recipes_refuse_wrong_options_before_any_work(monkeypatch, recipe, arguments, wrong):
     searched = []
     for module, name in (
-        (starts, "search_factors"),
-        (features, "search_features"),
-        (topics, "layered"),
-        (topics, "start_from_counts"),
+        (recipes, "search_rows"),
+        (recipes, "search_features"),
+        (recipes, "layered"),
+        (recipes, "start_from_counts"),
     ):
         monkeypatch.setattr(module, name, lambda *_, **__: searched.append(1))
     with pytest.raises(InvalidSettingError):

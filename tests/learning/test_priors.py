@@ -3,7 +3,7 @@
 import numpy as np
 
 import noisyor as nor
-from noisyor.learning.priors import smoothing_prior
+from noisyor.learning.train import smoothing_prior
 
 
 def test_smoothing_is_the_gradient_of_its_prior():

@@ -11,8 +11,8 @@ import noisyor as nor
 from noisyor.datasets.synthetic import generate_bmf
 from noisyor.inference.exact import hidden_configurations, log_joint_table
 from noisyor.learning.pruning import leave_one_out_gain, prune_hidden
-from noisyor.search.factor_start import is_determined_by_counts, start_from_factors
 from noisyor.search.factors import search_factors
+from noisyor.search.starts import is_determined_by_counts, start_from_factors
 
 
 def clear_causes(n_causes: int = 5, width: int = 4) -> nor.Network:
@@ -164,7 +164,7 @@ def test_extra_causes_leave_as_many_as_were_asked_for() -> None:
     [
         ({"n_components": 0}, "n_components must be 1, 2, … or 'auto', got 0"),
         ({"n_components": 2.5}, "n_components must be 1, 2, … or 'auto', got 2.5"),
-        ({"n_components": 2, "n_extra": -1}, "n_extra must be 0, 1, …, got -1"),
+        ({"n_components": 2, "n_candidates": -1}, "n_candidates must be 0, 1, …, got -1"),
     ],
 )
 def test_wrong_numbers_of_causes_are_named(options: dict[str, object], message: str) -> None:

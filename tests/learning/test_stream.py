@@ -65,11 +65,11 @@ def test_every_row_is_used_once_in_a_pass_under_its_own_number(network, chunks):
     assert not np.array_equal(first, second)  # another order in every pass
 
 
-@pytest.mark.parametrize("step_on", ["theta", "log"])
-def test_a_stream_of_one_batch_is_the_step_of_train(network, X, step_on):
+@pytest.mark.parametrize("parameterization", ["theta", "log"])
+def test_a_stream_of_one_batch_is_the_step_of_train(network, X, parameterization):
     # One chunk, one batch: only the order of the rows differs, of which a batch knows nothing.
-    streamed = train(network, [X], batch_size=130, steps=3, step_on=step_on)
-    options = {**SETTINGS, "batch_size": None, "step_on": step_on}
+    streamed = train(network, [X], batch_size=130, steps=3, parameterization=parameterization)
+    options = {**SETTINGS, "batch_size": None, "parameterization": parameterization}
     whole = nor.train(network, X, steps=3, progress=False, **options)
     np.testing.assert_allclose(streamed.network.theta, whole.network.theta, rtol=1e-12)
 

@@ -79,10 +79,12 @@ def test_fixed_parameters_stay_and_free_ones_respect_the_floor(problem):
     assert moved.mean() > 0.5
 
 
-@pytest.mark.parametrize("step_on", ["theta", "log"])
-def test_a_rate_far_too_large_stops_at_the_largest_parameter(problem, step_on):
+@pytest.mark.parametrize("parameterization", ["theta", "log"])
+def test_a_rate_far_too_large_stops_at_the_largest_parameter(problem, parameterization):
     network, x = problem
-    result = nor.train(network, x, steps=3, learning_rate=1e300, step_on=step_on, smoothing=1.0)
+    result = nor.train(
+        network, x, steps=3, learning_rate=1e300, parameterization=parameterization, smoothing=1.0
+    )
     assert result.network.theta.max() <= THETA_MAX
     assert np.isfinite(result.network.theta).all()
 
@@ -91,7 +93,7 @@ def test_steps_on_logarithms_are_in_proportion_to_the_parameters(problem):
     network, x = problem
     method = nor.MaxProduct(temperature=0.0)
     result = nor.train(
-        network, x, method, steps=1, batch_size=None, learning_rate=0.01, step_on="log"
+        network, x, method, steps=1, batch_size=None, learning_rate=0.01, parameterization="log"
     )
     gradient = nor.inference.elbo_mp_gradient(
         network, x, nor.explain(network, x, method).states
@@ -102,7 +104,7 @@ def test_steps_on_logarithms_are_in_proportion_to_the_parameters(problem):
     assert clear.sum() > 20
     np.testing.assert_allclose(ratio[clear], np.exp(0.01 * np.sign(gradient[clear])), rtol=1e-6)
     np.testing.assert_array_equal(ratio[~network.free], 1.0)
-    longer = nor.train(network, x, method, steps=200, learning_rate=0.5, step_on="log")
+    longer = nor.train(network, x, method, steps=200, learning_rate=0.5, parameterization="log")
     assert longer.network.theta[network.free].min() == THETA_MIN
 
 
@@ -120,7 +122,7 @@ def test_steps_on_logarithms_leave_rare_columns_at_their_frequency():
     )
     seen = network.theta_of("noise")
     off = []
-    for step_on in ("log", "theta"):
+    for parameterization in ("log", "theta"):
         learned = nor.train(
             network,
             x,
@@ -129,7 +131,7 @@ def test_steps_on_logarithms_leave_rare_columns_at_their_frequency():
             batch_size=100,
             learning_rate=0.02,
             final_learning_rate=0.002,
-            step_on=step_on,
+            parameterization=parameterization,
         )
         off.append(np.abs(np.log(learned.network.theta_of("noise") / seen)).max())
     assert off[0] < 0.15

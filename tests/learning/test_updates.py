@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 import noisyor as nor
+import noisyor.learning as training
 from noisyor.engines.registry import get_engine
 from noisyor.learning import TrainOptions, smoothing_prior
-from noisyor.learning import updates as training
+from noisyor.learning.state import adam_update, start_adam
 from noisyor.model.network import THETA_MIN
 
 
@@ -50,7 +51,7 @@ def test_step_is_gradient_then_update(problem):
     rows, method = nor.Observations.of(x), nor.MaxProduct(temperature=1.0)
     prior = smoothing_prior(network, 2.0, rows.n_rows)
     options = TrainOptions(
-        steps=9, learning_rate=0.1, final_learning_rate=0.01, step_on="log", seed=3
+        steps=9, learning_rate=0.1, final_learning_rate=0.01, parameterization="log", seed=3
     )
     state, _ = training.step(training.init(network), network, rows, method, options, prior=prior)
     found = training.gradient(state, network, rows, method, seed=3)
@@ -76,3 +77,16 @@ def test_step_is_pure(problem, warm_start):
         assert state.warm == before[1]
         state = first[0]
     assert list(state.warm) == ([0] if warm_start else [])
+
+
+def test_adam_follows_its_formula():
+    gradients = [np.array([0.5, -2.0]), np.array([-0.1, 1.0]), np.array([0.0, 3.0])]
+    state = start_adam(2)
+    first, second = np.zeros(2), np.zeros(2)
+    for number, gradient in enumerate(gradients, start=1):
+        state, step = adam_update(state, gradient, 0.1)
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.999 * second + 0.001 * gradient**2
+        corrected = (first / (1 - 0.9**number), second / (1 - 0.999**number))
+        np.testing.assert_allclose(step, 0.1 * corrected[0] / (np.sqrt(corrected[1]) + 1e-8))
+    assert state.updates == 3

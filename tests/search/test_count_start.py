@@ -19,10 +19,10 @@ from noisyor import (
 )
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
-from noisyor.learning.recipes.topics import learn_topics
+from noisyor.learning.recipes import learn_topics
 from noisyor.metrics import independent_score
 from noisyor.model.network import Network
-from noisyor.search.count_start import start_from_counts
+from noisyor.search.starts import start_from_counts
 
 N_TOPICS, WORDS_PER_TOPIC = 6, 5
 

@@ -38,7 +38,7 @@ def test_score_is_the_description_length(missing):
 
 def test_errors_count_both_kinds_and_bits_only_break_ties():
     matrix = make_matrix(0, flips=0.05, missing=0.3)
-    cover = random_cover(matrix, 1, objective="errors")
+    cover = random_cover(matrix, 1, objective="hamming")
     drawn = cover.states.astype(int) @ cover.factors.astype(int) > 0
     wrong = int(((drawn != matrix.ones) & matrix.observed).sum())
     bits = int(cover.states.sum(dtype=int) + cover.factors.sum(dtype=int))

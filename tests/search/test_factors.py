@@ -14,11 +14,10 @@ from noisyor.datasets.synthetic import generate_bmf
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.metrics import factorization_error
-from noisyor.search import factor_restarts, factors
-from noisyor.search.cover import OBJECTIVES, Cover, Matrix
-from noisyor.search.factor_start import start_from_factors
+from noisyor.search import factors
+from noisyor.search.cover import OBJECTIVES, Cover, Matrix, refine
 from noisyor.search.factors import search_factors
-from noisyor.search.moves import refine
+from noisyor.search.starts import start_from_factors
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +71,15 @@ def test_number_of_a_handful_of_causes_is_found_exactly():
 
 
 def test_many_rows_are_sampled(data, monkeypatch):
-    monkeypatch.setattr(factor_restarts, "_MAX_ENTRIES", 40 * 60)
+    monkeypatch.setattr(factors, "_MAX_ENTRIES", 40 * 60)
     found = search_factors(np.vstack([data.train] * 3), 8, seed=0, n_restarts=2)
     assert len(found.rows) == len(found.states) == 40
     assert len(set(found.rows.tolist())) == 40
 
 
 def test_rows_that_repeat_are_sampled_by_their_number(data, monkeypatch):
-    monkeypatch.setattr(factor_restarts, "_MAX_ENTRIES", 20 * 60)
-    for module in (factors, factor_restarts):
+    monkeypatch.setattr(factors, "_MAX_ENTRIES", 20 * 60)
+    for module in (factors, factors):
         monkeypatch.setattr(module, "ENOUGH_ROWS", 100)
     rows = np.vstack([data.train] * 3)
     found = search_factors(rows, 8, seed=0, n_restarts=2)
@@ -92,7 +91,7 @@ def test_rows_that_repeat_are_sampled_by_their_number(data, monkeypatch):
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_a_row_of_weight_w_is_searched_as_w_rows(data, objective, monkeypatch):
-    for module in (factors, factor_restarts):
+    for module in (factors, factors):
         monkeypatch.setattr(module, "ENOUGH_ROWS", 50)
     generator = np.random.default_rng(3)
     rows = np.unique((data.train > 0) ^ (generator.random(data.train.shape) < 0.03), axis=0)
@@ -110,7 +109,7 @@ def test_a_row_of_weight_w_is_searched_as_w_rows(data, objective, monkeypatch):
 
 
 def test_wide_data_start_from_a_linear_factorisation(data, monkeypatch):
-    monkeypatch.setattr(factor_restarts, "_MAX_PRODUCTS", 1000)
+    monkeypatch.setattr(factors, "_MAX_PRODUCTS", 1000)
     found = search_factors(data.train, 8, seed=0, n_restarts=4)
     assert np.mean(drawn(found) != (data.train > 0)) < 0.05
 
@@ -129,8 +128,8 @@ def test_nothing_to_find():
         ({"n_components": "many"}, "n_components must be 1, 2, … or 'auto'"),
         ({"n_components": 2, "n_restarts": 0}, "n_restarts must be 1, 2, …"),
         ({"n_components": 2, "patience": 0}, "patience must be 1, 2, …"),
-        ({"n_components": 2, "objective": "loss"}, "must be 'description' or 'errors', got 'loss'"),
-        ({"n_components": "auto", "objective": "errors"}, "needs objective='description'"),
+        ({"n_components": 2, "objective": "loss"}, "objective"),
+        ({"n_components": "auto", "objective": "hamming"}, "objective='mdl'"),
     ],
 )
 def test_wrong_settings(arguments, message):
@@ -163,14 +162,14 @@ def test_fewest_errors_of_a_tiny_matrix_are_found(missing):
             for i, a in enumerate(bits)
             for b in bits[:i]
         )
-        found = search_factors(np.where(seen, rows, np.nan), 2, objective="errors", seed=seed)
+        found = search_factors(np.where(seen, rows, np.nan), 2, objective="hamming", seed=seed)
         assert found.errors == fewest
         assert len(found.factors) <= 2
 
 
 @pytest.mark.parametrize("asked", [4, 8])
 def test_objective_of_errors_has_fewer_of_them(noisy, asked):
-    by_errors = search_factors(noisy, asked, objective="errors")
+    by_errors = search_factors(noisy, asked, objective="hamming")
     by_length = search_factors(noisy, asked)
     assert by_errors.errors <= by_length.errors
     assert by_errors.errors == (drawn(by_errors) != noisy).sum()
@@ -182,14 +181,15 @@ def test_search_for_errors_ends_below_a_refined_linear_factorisation(noisy):
     for seed in range(3):
         model = NMF(8, init="nndsvda", max_iter=500, random_state=seed)
         states = model.fit_transform(noisy.astype(float))
-        start = Cover.of(matrix, states > 0.3, model.components_ > 0.3, OBJECTIVES["errors"])
+        start = Cover.of(matrix, states > 0.3, model.components_ > 0.3, OBJECTIVES["hamming"])
         refined = refine(matrix, start).errors(matrix)
-        assert search_factors(noisy, 8, objective="errors", seed=seed).errors <= refined
+        assert search_factors(noisy, 8, objective="hamming", seed=seed).errors <= refined
 
 
 def test_search_for_errors_is_the_same_for_a_seed_whatever_the_threads(noisy):
     one, two = (
-        search_factors(noisy, 6, objective="errors", engine=get_engine(n_threads=n)) for n in (1, 2)
+        search_factors(noisy, 6, objective="hamming", engine=get_engine(n_threads=n))
+        for n in (1, 2)
     )
     np.testing.assert_array_equal(one.states, two.states)
     np.testing.assert_array_equal(one.factors, two.factors)
@@ -200,13 +200,13 @@ def test_search_for_errors_is_the_same_for_a_seed_whatever_the_threads(noisy):
 def test_search_for_errors_ignores_missing_entries(data):
     hidden = np.random.default_rng(4).random(data.train.shape) < 0.2
     rows = np.where(hidden, np.nan, data.train.astype(float))
-    found = search_factors(rows, 8, objective="errors")
+    found = search_factors(rows, 8, objective="hamming")
     assert found.errors == 0
     assert np.mean(drawn(found)[hidden] != (data.train[hidden] > 0)) < 0.1
 
 
 def test_no_ones_need_no_causes():
-    assert len(search_factors(np.zeros((5, 4)), 2, objective="errors").factors) == 0
+    assert len(search_factors(np.zeros((5, 4)), 2, objective="hamming").factors) == 0
 
 
 @pytest.mark.parametrize("prior", ["per_component", "shared"])
@@ -239,7 +239,7 @@ def test_paper_start_is_reachable_by_name(data):
     learned = nor.learn_factors(data.train, 8, init="paper-4", steps=3, progress=False)
     assert learned.network.n_hidden == 8
     assert learned.settings["init"] == "paper-4"
-    with pytest.raises(InvalidSettingError, match="found with init"):
+    with pytest.raises(InvalidSettingError, match="needs init"):
         nor.learn_factors(data.train, "auto", init="paper-4", progress=False)
 
 
@@ -254,7 +254,7 @@ def test_rows_are_made_dense_once_and_once_for_each_joint_run(data, monkeypatch)
         return call
 
     monkeypatch.setattr(Observations, "to_dense", counted("dense", Observations.to_dense))
-    monkeypatch.setattr(factor_restarts, "factorize", counted("joint", factor_restarts.factorize))
-    nor.learn_factors(data.train, 8, n_restarts=2, progress=False)
+    monkeypatch.setattr(factors, "factorize", counted("joint", factors.factorize))
+    nor.learn_factors(data.train, 8, objective="mdl", n_restarts=2, progress=False)
     assert calls["joint"] > 1
     assert calls["dense"] == 1 + calls["joint"]

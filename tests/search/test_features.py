@@ -13,8 +13,8 @@ from noisyor.metrics import features_iou, threshold_features
 from noisyor.model.builders import convolutional
 from noisyor.model.forward import boolean_convolution
 from noisyor.model.layout import state_shape
-from noisyor.search.factor_start import start_from_features
 from noisyor.search.features import FoundFeatures, search_features
+from noisyor.search.starts import start_from_features
 
 CORNER = [[1, 1, 1], [1, 0, 0], [1, 0, 0]]
 CROSS = [[0, 1, 0], [1, 1, 1], [0, 1, 0]]

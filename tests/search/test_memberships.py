@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from noisyor.datasets.synthetic import generate_bmf
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError
-from noisyor.search import memberships
-from noisyor.search.memberships import cover_rows
+from noisyor.search import cover as memberships
+from noisyor.search.cover import cover_rows
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,16 @@ from random_covers import Repeated, make_matrix, random_cover
 
 from noisyor.engines.contract import NoiseKey
 from noisyor.engines.registry import get_engine
-from noisyor.search.cover import OBJECTIVES, Cover, Matrix
-from noisyor.search.moves import combine, merge, prune, reduce_errors, refine
+from noisyor.search.cover import (
+    OBJECTIVES,
+    Cover,
+    Matrix,
+    combine,
+    merge,
+    prune,
+    reduce_errors,
+    refine,
+)
 
 
 @settings(max_examples=25, deadline=None)
@@ -38,10 +46,10 @@ def test_moves_keep_counts_and_never_lower_the_score(seed, flips, missing):
 @given(st.integers(0, 10_000), st.floats(0, 0.2), st.floats(0, 0.5))
 def test_moves_never_add_errors_when_errors_are_the_objective(seed, flips, missing):
     matrix = make_matrix(seed, flips, missing)
-    cover = random_cover(matrix, seed + 1, objective="errors")
+    cover = random_cover(matrix, seed + 1, objective="hamming")
     for move in (refine, merge, lambda m, c: prune(m, c, c.n_components)):
         moved = move(matrix, cover)
-        assert moved.objective is OBJECTIVES["errors"]
+        assert moved.objective is OBJECTIVES["hamming"]
         assert moved.errors(matrix) <= cover.errors(matrix)
         cover = moved
     # what is left is there for a reason: without any one of the causes there are more errors
@@ -53,7 +61,7 @@ def test_moves_never_add_errors_when_errors_are_the_objective(seed, flips, missi
 @given(st.integers(0, 10_000), st.floats(0, 0.2), st.floats(0, 0.5))
 def test_reduced_errors_are_counted_and_never_more(seed, flips, missing):
     matrix = make_matrix(seed, flips, missing)
-    cover = random_cover(matrix, seed + 1, objective="errors")
+    cover = random_cover(matrix, seed + 1, objective="hamming")
     asked = cover.n_components + seed % 3
     reduced = reduce_errors(matrix, cover, asked, NoiseKey(seed))
     assert reduced.n_components <= asked
@@ -69,7 +77,7 @@ def test_replaced_causes_explain_what_the_others_do_not():
     matrix = Matrix(states @ factors > 0, np.ones((40, 30), dtype=bool))
     spoilt = factors.copy()
     spoilt[2] = generator.random(30) < 0.3
-    cover = Cover.of(matrix, states, spoilt, OBJECTIVES["errors"])
+    cover = Cover.of(matrix, states, spoilt, OBJECTIVES["hamming"])
     whole = reduce_errors(matrix, cover, 4, NoiseKey(0))
     assert whole.errors(matrix) == 0
     assert {tuple(v) for v in whole.factors} == {tuple(v) for v in factors}

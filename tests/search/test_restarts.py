@@ -6,57 +6,59 @@ import numpy as np
 import pytest
 
 from noisyor._util.progress import Job
+from noisyor.engines.context import CheckpointStore, Stored
 from noisyor.errors import CheckpointError
 from noisyor.search import factors, features
 from noisyor.search.factors import search_factors
 from noisyor.search.features import search_features
-from noisyor.search.restarts import numbers_in, packed, unpacked
 
 ROWS = (np.random.default_rng(0).random((60, 3)) < 0.4) @ np.kron(np.eye(3), np.ones((1, 4))) > 0
 ROWS = (ROWS ^ (np.random.default_rng(1).random(ROWS.shape) < 0.03)).astype(np.uint8)
 
 
-class Memory:
-    """Keeps what is saved, and stops the search when it has been saved often enough."""
+def stopping_store(stops):
+    """A store that raises KeyboardInterrupt when it has been written often enough."""
+    writes = iter(range(stops - 1))
 
-    def __init__(self, stops: int = -1) -> None:
-        self.kept, self.stops = {}, stops
-
-    def load(self, name):
-        return self.kept.get(name)
-
-    def save(self, name, arrays):
-        self.kept[name] = {key: np.copy(array) for key, array in arrays.items()}
-        self.stops -= 1
-        if self.stops == 0:
+    def write(arrays):
+        if next(writes, None) is None:
             raise KeyboardInterrupt
+
+    return CheckpointStore(write=write)
+
+
+def forgiving(store):
+    """The same arrays, in a store that never stops."""
+    return CheckpointStore(store._arrays, write=lambda arrays: None)
 
 
 @pytest.mark.parametrize(
-    ("n_components", "objective"), [(4, "description"), ("auto", "description"), (3, "errors")]
+    ("n_components", "objective"), [(4, "mdl"), ("auto", "mdl"), (3, "hamming")]
 )
 def test_a_search_goes_on_as_if_it_had_not_been_stopped(n_components, objective):
     options = {"n_restarts": 4, "patience": 4, "objective": objective}
     whole = search_factors(ROWS, n_components, **options)
     for stops in (1, 2, 4):
-        memory = Memory(stops)
+        memory = stopping_store(stops)
         with pytest.raises(KeyboardInterrupt):
-            search_factors(ROWS, n_components, **options, keeper=memory)
-        again = search_factors(ROWS, n_components, **options, keeper=memory)
+            search_factors(ROWS, n_components, **options, store=memory)
+        memory = forgiving(memory)
+        again = search_factors(ROWS, n_components, **options, store=memory)
         assert again.scores == whole.scores
         assert np.array_equal(again.factors, whole.factors)
         assert np.array_equal(again.states, whole.states)
-    finished = search_factors(ROWS, n_components, **options, keeper=memory)
+    finished = search_factors(ROWS, n_components, **options, store=memory)
     assert np.array_equal(finished.factors, whole.factors)
 
 
 def test_a_search_for_features_goes_on_too():
     images = ROWS.reshape(-1, 3, 4)
     whole = search_features(images, 2, (2, 2), n_restarts=3, patience=3)
-    memory = Memory(2)
+    memory = stopping_store(2)
     with pytest.raises(KeyboardInterrupt):
-        search_features(images, 2, (2, 2), n_restarts=3, patience=3, keeper=memory)
-    again = search_features(images, 2, (2, 2), n_restarts=3, patience=3, keeper=memory)
+        search_features(images, 2, (2, 2), n_restarts=3, patience=3, store=memory)
+    kept = forgiving(memory)
+    again = search_features(images, 2, (2, 2), n_restarts=3, patience=3, store=kept)
     assert again.scores == whole.scores
     assert np.array_equal(again.features, whole.features)
     assert np.array_equal(again.states, whole.states)
@@ -92,8 +94,8 @@ def test_time_is_over_after_the_first_restart(monkeypatch, module):
 
 def test_bits_come_back_or_are_refused():
     bits = (np.random.default_rng(2).random((5, 7)) < 0.5).astype(np.uint8)
-    kept = packed("states", bits)
-    assert np.array_equal(unpacked(kept, "states", (5, None)), bits)
+    kept = Stored.of_bits("states", bits)
+    assert np.array_equal(Stored(kept).bits("states", (5, None)), bits)
     wrong = [
         {},
         {"states": kept["states"]},
@@ -105,15 +107,16 @@ def test_bits_come_back_or_are_refused():
         {**kept, "states_shape": np.array([5.0, 7.0])},
     ]
     for arrays in wrong:
-        with pytest.raises(CheckpointError, match="not one of these data"):
-            unpacked(arrays, "states", (5, None))
-    with pytest.raises(CheckpointError, match="not one of these data"):
-        unpacked(kept, "states", (6, None))
+        with pytest.raises(CheckpointError, match="states"):
+            Stored(arrays).bits("states", (5, None))
+    with pytest.raises(CheckpointError, match="states"):
+        Stored(kept).bits("states", (6, None))
 
 
 def test_numbers_come_back_or_are_refused():
-    kept = {"scores": np.array([1.0, np.nan]), "words": np.array(["a"]), "table": np.eye(2)}
-    assert len(numbers_in(kept, "scores", 2, gaps=True)) == 2
+    arrays = {"scores": np.array([1.0, np.nan]), "words": np.array(["a"]), "table": np.eye(2)}
+    kept = Stored(arrays)
+    assert len(kept.numbers("scores", 2, gaps=True)) == 2
     for name, size in (("scores", 2), ("words", 1), ("table", None), ("none", None)):
-        with pytest.raises(CheckpointError, match="not one of these data"):
-            numbers_in(kept, name, size)
+        with pytest.raises(CheckpointError, match=name):
+            kept.numbers(name, size)

@@ -7,7 +7,7 @@ import pytest
 
 import noisyor as nor
 from noisyor.errors import InvalidSettingError
-from noisyor.search.topic_start import choose_topics
+from noisyor.search.starts import choose_topics
 
 WIDTH = 4
 

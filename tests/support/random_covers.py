@@ -29,9 +29,7 @@ class Repeated:
         return Matrix(self(matrix.ones), self(matrix.observed))
 
 
-def random_cover(
-    matrix: Matrix, seed: int, n_components: int = 5, objective: str = "description"
-) -> Cover:
+def random_cover(matrix: Matrix, seed: int, n_components: int = 5, objective: str = "mdl") -> Cover:
     generator = np.random.default_rng(seed)
     shape = matrix.ones.shape
     return Cover.of(

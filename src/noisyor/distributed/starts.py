@@ -12,10 +12,10 @@ from noisyor.distributed.chunks import is_for_cluster
 from noisyor.distributed.driver import Cluster, Pending
 from noisyor.distributed.session import OnCluster, engine_of_tasks, session
 from noisyor.distributed.tasks import count_rows
+from noisyor.engines.context import Context
 from noisyor.engines.contract import EngineLike
 from noisyor.search.cover import Cover
-from noisyor.search.factor_restarts import Starts
-from noisyor.search.factors import FoundFactors, SearchSettings, StartRequest, search_with
+from noisyor.search.factors import FoundFactors, SearchSettings, Start, Starts, search_rows
 
 __all__ = ["count_chunks", "fetch_sample", "search_factors"]
 
@@ -30,7 +30,7 @@ def search_factors(
     *,
     n_restarts: int = 12,
     patience: int | None = None,
-    objective: Literal["description", "errors"] = "description",
+    objective: Literal["mdl", "hamming"] = "mdl",
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: bool | None = False,
@@ -68,13 +68,10 @@ def search_factors(
     else:
         observations = Observations.of(rows)
     cluster = Cluster(client, timeout)
-    settings = SearchSettings(n_components, n_restarts, patience, objective, seed)
-    return search_with(
-        lambda starts: _StartsOnCluster(cluster, starts),
-        observations,
-        settings,
-        engine=engine_of_tasks(engine),
-        progress=progress,
+    settings = SearchSettings(n_components, n_restarts, patience, objective)
+    context = Context.of(engine_of_tasks(engine), seed, progress, ["search"])
+    return search_rows(
+        observations, settings, context, lambda starts: _StartsOnCluster(cluster, starts)
     )
 
 
@@ -95,20 +92,25 @@ def count_chunks(
         return dict(opened.cluster.each(count_rows, opened.rows.chunk_items(), opened.job))
 
 
+_Request = tuple[Start, int, int]
+"""Arguments of `Starts.start`."""
+
+
 class _StartsOnCluster:
     """Starts that are begun before they are asked for, as many as the cluster has threads."""
 
     def __init__(self, cluster: Cluster, starts: Starts) -> None:
         self._cluster, self._starts = cluster, cluster.share(starts)
-        self._coming: deque[StartRequest] = deque()
-        self._begun: dict[StartRequest, Pending[Cover]] = {}
+        self._coming: deque[_Request] = deque()
+        self._begun: dict[_Request, Pending[Cover]] = {}
 
-    def announce(self, requests: Sequence[StartRequest]) -> None:
+    def announce(self, requests: Sequence[_Request]) -> None:
         self._coming = deque(requests)
         self._begun.clear()
         self._begin_more()
 
-    def get(self, request: StartRequest) -> Cover:
+    def start(self, start: Start, number: int, max_components: int) -> Cover:
+        request = (start, number, max_components)
         pending = self._begun.pop(request, None)
         if pending is None:
             pending = self._cluster.begin(run_start, request, self._starts)

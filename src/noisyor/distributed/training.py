@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 from noisyor.distributed.chunks import Item, is_for_cluster
 from noisyor.distributed.inference import mean_bound
@@ -13,9 +13,9 @@ from noisyor.engines.contract import EngineLike, GradientSum
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import BatchGradient, Method
-from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
+from noisyor.learning.options import TrainOptions, choose_options
 from noisyor.learning.state import TrainingResult, TrainingState
-from noisyor.learning.train import Batches, Judge, order_of, train_on
+from noisyor.learning.train import Batches, HeldOut, order_of, train_on
 from noisyor.model.network import Network
 
 __all__ = ["FEWEST_ROWS", "train"]
@@ -37,7 +37,7 @@ def train(
     engine: EngineLike = "auto",
     exact: bool = True,
     timeout: float = 60.0,
-    **changes: Unpack[TrainChanges],
+    **changes: Any,
 ) -> TrainingResult:
     """Learn the free parameters of a network from rows that workers of a cluster read.
 
@@ -140,10 +140,10 @@ class _RowsOfTraining(NamedTuple):
         ]
 
 
-def judge_of(client: Any, network: Network, held_out: Any, cluster: OnCluster) -> Judge:
+def judge_of(client: Any, network: Network, held_out: Any, cluster: OnCluster) -> HeldOut:
     """Held-out rows of this process, or of the cluster."""
     if not is_for_cluster(held_out):
-        return Judge.in_memory(network, held_out, cluster.engine)
+        return HeldOut.in_memory(network, held_out, cluster.engine)
 
     def identity() -> bytes:
         with session(client, network, held_out, cluster) as held:
@@ -152,7 +152,7 @@ def judge_of(client: Any, network: Network, held_out: Any, cluster: OnCluster) -
     def bound(current: Network, method: Method) -> float:
         return mean_bound(client, current, held_out, method, cluster)
 
-    return Judge(identity, bound)
+    return HeldOut(identity, bound)
 
 
 def _check_size(options: TrainOptions, n_rows: int) -> None:

@@ -45,7 +45,7 @@ from noisyor.estimators.rows import (
 from noisyor.inference.method import Method
 from noisyor.io.provenance import mapping_in, provenance
 from noisyor.learning.options import TrainOptions
-from noisyor.learning.recipes.fit import FitResult
+from noisyor.learning.recipes import FitResult
 from noisyor.learning.state import History
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream
 from noisyor.model.forward import edge_matrix
@@ -54,7 +54,7 @@ from noisyor.model.network import Network
 __all__ = ["NoisyOrEstimator"]
 
 _PASSED_ON = ("init", "steps", "learning_rate", "method", "progress")
-_OF_AN_UPDATE = ("batch_size", "learning_rate", "step_on")
+_OF_AN_UPDATE = ("batch_size", "learning_rate", "parameterization")
 _OF_A_STREAM = ("callbacks", "checkpoint_every")
 _KEPT_UPDATES = 10_000
 _CLUSTER_BATCH, _CLUSTER_STEPS = 2**16, 200
@@ -284,7 +284,12 @@ class NoisyOrEstimator(Answers, ABC):
         method = given.get("method")
         if method is None and "method" in self.settings_:
             method = method_of(self.settings_["method"])
-        known = {"batch_size": 100, "learning_rate": 0.01, "step_on": "theta", **self.settings_}
+        known = {
+            "batch_size": 100,
+            "learning_rate": 0.01,
+            "parameterization": "theta",
+            **self.settings_,
+        }
         chosen = {name: given.get(name, known[name]) for name in _OF_AN_UPDATE}
         return method, TrainOptions(seed=self.settings_.get("seed", 0), **chosen)
 

@@ -14,9 +14,7 @@ from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError, NoisyOrError
 from noisyor.estimators.base import NoisyOrEstimator
-from noisyor.learning.recipes.factors import learn_factors
-from noisyor.learning.recipes.features import learn_features
-from noisyor.learning.recipes.fit import FitResult, learn_network
+from noisyor.learning.recipes import FitResult, learn_factors, learn_features, learn_network
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.network import Network, probability_from_theta
 

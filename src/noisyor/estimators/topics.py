@@ -15,8 +15,7 @@ from noisyor._util.validation import check_choice
 from noisyor.data.observations import Observations
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.io.provenance import TOPIC_WORDS, topic_words_of
-from noisyor.learning.recipes.fit import FitResult
-from noisyor.learning.recipes.topics import learn_topics
+from noisyor.learning.recipes import FitResult, learn_topics
 from noisyor.model.forward import edge_matrix
 from noisyor.model.layout import BipartiteLayout
 from noisyor.model.names import hidden_names, topic_words

@@ -18,6 +18,7 @@ from safetensors.numpy import load, save
 from noisyor._util.atomic import write_atomically
 from noisyor._util.paths import check_folder, real_path
 from noisyor.data.observations import Observations
+from noisyor.engines.context import CheckpointStore
 from noisyor.errors import CheckpointError
 from noisyor.model.network import Network
 
@@ -131,11 +132,10 @@ def load_checkpoint(
     return checkpoint
 
 
-class SearchFile:
-    """What a search found so far, in a file beside the checkpoint of the training that follows.
+def open_store(path: str | os.PathLike[str], identity: str, *, resume: bool) -> CheckpointStore:
+    """Open the file that keeps what a search found, beside the checkpoint of the training.
 
-    A `noisyor.search.restarts.Keeper`. A disk that is full by now costs the file, with a warning,
-    and never the result.
+    A disk that is full by now costs the file, with a warning, and never the result.
 
     Parameters
     ----------
@@ -143,33 +143,16 @@ class SearchFile:
     identity : hash of the data and of the settings that determine the search.
     resume : read what is there; otherwise it is replaced.
     """
+    check_place(path)
 
-    def __init__(self, path: str | os.PathLike[str], identity: str, *, resume: bool) -> None:
-        self._path, self._identity = path, identity
-        self._arrays: dict[str, npt.NDArray[Any]] = {}
-        check_place(path)
-        if resume and os.path.lexists(path):
-            self._arrays = _own(path, identity).arrays
-
-    def load(self, name: str) -> dict[str, npt.NDArray[Any]] | None:
-        """Arrays that were kept under a name, or None."""
-        start = f"{name}/"
-        found = {
-            key.removeprefix(start): array
-            for key, array in self._arrays.items()
-            if key.startswith(start)
-        }
-        return found or None
-
-    def save(self, name: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Write arrays under a name, in place of those before."""
-        start = f"{name}/"
-        others = {k: v for k, v in self._arrays.items() if not k.startswith(start)}
-        self._arrays = {**others, **{start + key: array for key, array in arrays.items()}}
+    def write(arrays: dict[str, npt.NDArray[Any]]) -> None:
         try:
-            save_checkpoint(self._path, Checkpoint(self._identity, 0, self._arrays))
+            save_checkpoint(path, Checkpoint(identity, 0, arrays))
         except CheckpointError as error:
             warnings.warn(f"{error}; the search is not stopped", RuntimeWarning, stacklevel=2)
+
+    found = _own(path, identity).arrays if resume and os.path.lexists(path) else {}
+    return CheckpointStore(found, write)
 
 
 def search_identity(observations: Observations, settings: dict[str, object]) -> str:

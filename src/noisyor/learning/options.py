@@ -4,49 +4,120 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NamedTuple
 
 from noisyor._util.progress import Job, Progress
 from noisyor._util.validation import (
     COUNT,
+    COUNT_OR_AUTO,
     COUNT_OR_ZERO,
     FLAG,
     NOT_NEGATIVE,
     PATH,
     POSITIVE,
+    TEXT,
     Rule,
     check_seed,
     check_settings,
     choice,
+    count,
     or_none,
 )
 from noisyor.errors import InvalidSettingError
 from noisyor.learning.state import Callback
 
-__all__ = ["TrainChanges", "TrainOptions", "choose_options"]
+__all__ = ["OPTIONS", "Option", "TrainOptions", "choose_options"]
 
 PathLike = str | os.PathLike[str]
 
-_RULES = {
-    "steps": or_none(COUNT_OR_ZERO),
-    "passes": COUNT_OR_ZERO,
-    "batch_size": or_none(COUNT),
-    "block_rows": or_none(COUNT),
-    "learning_rate": POSITIVE,
-    "final_learning_rate": or_none(POSITIVE),
-    "step_on": choice("theta", "log"),
-    "smoothing": NOT_NEGATIVE,
-    "evaluate_every": COUNT_OR_ZERO,
-    "checkpoint": or_none(PATH),
-    "checkpoint_every": NOT_NEGATIVE,
-    "resume": FLAG,
-    "time_limit": or_none(POSITIVE),
-    "progress": Rule(
-        lambda value: value is None or isinstance(value, bool | Job), "True or False or None"
+
+class Option(NamedTuple):
+    """One setting of a fit.
+
+    Attributes
+    ----------
+    rule : which values are valid.
+    help : one sentence for the command line.
+    kinds : kinds of model that have the setting.
+    read : turns the text of the command line into a value.
+    metavar : what stands for the value in the help.
+    """
+
+    rule: Rule
+    help: str
+    kinds: tuple[str, ...] = ("factors", "topics", "features", "network")
+    read: Callable[[str], Any] = str
+    metavar: str = "NAME"
+
+
+def _read_count(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
+def _read_shape(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.replace("x", ",").split(","))
+
+
+_SHAPE = Rule(
+    lambda value: (
+        isinstance(value, list | tuple) and len(value) == 2 and all(map(COUNT.valid, value))
+    ),
+    "height and width, such as 6,6",
+)
+_PROGRESS = Rule(
+    lambda value: value is None or isinstance(value, bool | Job), "True or False or None"
+)
+_ANY = Rule(lambda value: True, "anything")
+
+OPTIONS: dict[str, Option] = {
+    # how a model is trained: the fields of `TrainOptions`
+    "steps": Option(or_none(COUNT_OR_ZERO), "Number of updates.", read=int, metavar="N"),
+    "passes": Option(COUNT_OR_ZERO, "Passes over the rows, without steps.", read=int, metavar="N"),
+    "batch_size": Option(or_none(COUNT), "Rows per update.", read=int, metavar="N"),
+    "block_rows": Option(or_none(COUNT), "Rows shuffled together.", read=int, metavar="N"),
+    "learning_rate": Option(POSITIVE, "Learning rate of Adam.", read=float, metavar="X"),
+    "final_learning_rate": Option(
+        or_none(POSITIVE), "Learning rate at the last update.", read=float, metavar="X"
+    ),
+    "parameterization": Option(choice("theta", "log"), "What Adam moves."),
+    "smoothing": Option(NOT_NEGATIVE, "Pseudo-rows of the prior.", read=float, metavar="X"),
+    "seed": Option(_ANY, "Seed; the same seed gives the same result.", read=int, metavar="N"),
+    "evaluate_every": Option(COUNT_OR_ZERO, "Updates between evaluations.", read=int, metavar="N"),
+    "callbacks": Option(_ANY, "Functions called after every update."),
+    "checkpoint": Option(or_none(PATH), "File for the state of the run.", metavar="FILE"),
+    "checkpoint_every": Option(NOT_NEGATIVE, "Seconds between checkpoints.", read=float),
+    "resume": Option(FLAG, "Continue from the checkpoint."),
+    "time_limit": Option(
+        or_none(POSITIVE), "Write the best model found by then.", read=float, metavar="SECONDS"
+    ),
+    "progress": Option(_PROGRESS, "Show a progress bar."),
+    # what is learned
+    "n_components": Option(
+        or_none(COUNT_OR_AUTO),
+        "Number of causes (factors, features) or topics, or auto (factors).  [default: auto]",
+        ("factors", "topics", "features"),
+        _read_count,
+        "K",
+    ),
+    "objective": Option(
+        choice("auto", "mdl", "likelihood", "hamming"),
+        "Factors: minimum description length, likelihood of rows or fewest wrong entries.  "
+        "[default: auto, mdl or likelihood by a quick test]",
+        ("factors",),
+    ),
+    "n_layers": Option(
+        count(2), "Topics: layers, words included.  [default: 3]", ("topics",), int, "N"
+    ),
+    "feature_shape": Option(_SHAPE, "Features: their size.", ("features",), _read_shape, "H,W"),
+    "init": Option(
+        or_none(TEXT),
+        "Where training starts, such as data or paper-3.",
+        ("factors", "topics", "features"),
     ),
 }
+"""All settings of a fit, by name: one table for `TrainOptions`, estimators and command line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +137,10 @@ class TrainOptions:
     learning_rate : of Adam.
     final_learning_rate : what the rate falls to, geometrically, at the last of the steps; None
         keeps it constant, as in the paper. Resuming for more steps changes the course then.
-    step_on : ``"theta"``, as in the paper: all parameters move by the rate, and those of rare
-        columns hardly come to rest. ``"log"``: Adam moves their logarithms, so that at a rate of
-        0.01 each changes by one per cent, whether a column is on in half of the rows or in one of
-        a thousand. For starts that are of the right size, see `start_from_counts`.
+    parameterization : what Adam moves. ``"theta"``, as in the paper: all parameters move by the
+        rate, which is much for those of rare columns. ``"log"``: their logarithms, so that at a
+        rate of 0.01 each changes by one per cent, whether a column is on in half of the rows or in
+        one of a thousand. For starts of the right size, see `start_from_counts`.
     smoothing : strength of a Beta prior on the parameters, in pseudo-rows, which prevents
         overfitting on small data; see `smoothing_prior`. 0, as in the paper, for none.
     seed : of the shuffling and of the perturbations.
@@ -102,7 +173,7 @@ class TrainOptions:
     block_rows: int | None = None
     learning_rate: float = 1e-3
     final_learning_rate: float | None = None
-    step_on: Literal["theta", "log"] = "theta"
+    parameterization: Literal["theta", "log"] = "theta"
     smoothing: float = 0.0
     seed: int = 0
     evaluate_every: int = 0
@@ -114,7 +185,7 @@ class TrainOptions:
     progress: Progress = None
 
     def __post_init__(self) -> None:
-        check_settings(self, _RULES)
+        check_settings(self, {name: OPTIONS[name].rule for name in _NAMES})
         check_seed(self.seed)
         given = self.callbacks
         calls = tuple(given) if isinstance(given, Iterable) else (None,)
@@ -135,14 +206,14 @@ class TrainOptions:
         decay = (self.final_learning_rate / self.learning_rate) ** (1.0 / max(self.steps, 1))
         return float(self.learning_rate * decay**step)
 
-    def course(self) -> dict[str, object]:
-        """All that determines the course of a run, step by step: what a resumed run must share."""
+    def run_key(self) -> dict[str, object]:
+        """Return all that determines a run, step by step: what a resumed run must share."""
         final = self.final_learning_rate
         return {
             "batch_size": None if self.batch_size is None else int(self.batch_size),
             "learning_rate": float(self.learning_rate),
             "final_learning_rate": None if final is None else float(final),
-            "step_on": self.step_on,
+            "parameterization": self.parameterization,
             "smoothing": float(self.smoothing),
             "seed": int(self.seed),
             "evaluate_every": int(self.evaluate_every),
@@ -152,34 +223,13 @@ class TrainOptions:
     def record(self) -> dict[str, Any]:
         """What a model file says about the training: the essential options, and unusual ones."""
         names = ["steps", "batch_size", "learning_rate", "seed"]
-        unusual = ("smoothing", "final_learning_rate", "step_on")
+        unusual = ("smoothing", "final_learning_rate", "parameterization")
         names += [name for name in unusual if getattr(self, name) != getattr(_PAPER, name)]
         return {name: getattr(self, name) for name in names}
 
 
-class TrainChanges(TypedDict, total=False):
-    """Single options of `TrainOptions`, as functions that train take them by name."""
-
-    steps: int | None
-    passes: int
-    batch_size: int | None
-    block_rows: int | None
-    learning_rate: float
-    final_learning_rate: float | None
-    step_on: Literal["theta", "log"]
-    smoothing: float
-    seed: int
-    evaluate_every: int
-    callbacks: Iterable[Callback]
-    checkpoint: PathLike | None
-    checkpoint_every: float
-    resume: bool
-    time_limit: float | None
-    progress: Progress
-
-
-_PAPER = TrainOptions()
 _NAMES = tuple(field.name for field in fields(TrainOptions))
+_PAPER = TrainOptions()
 
 
 def choose_options(

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Unpack
+from typing import Any, Literal, NamedTuple
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import COUNT_OR_ZERO
@@ -17,7 +17,7 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.learning.checkpoint import check_place
-from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
+from noisyor.learning.options import TrainOptions, choose_options
 from noisyor.learning.state import Callback, StepInfo, TrainingResult
 from noisyor.learning.train import train
 from noisyor.model.network import Network
@@ -100,7 +100,7 @@ def train_phases(
     held_out: Any = None,
     on_bad_checkpoint: Literal["raise", "restart"] = "raise",
     engine: EngineLike = "auto",
-    **changes: Unpack[TrainChanges],
+    **changes: Any,
 ) -> PhasedRun:
     """Train by several methods, one after another.
 
@@ -197,7 +197,7 @@ def train_hybrid(
     options: TrainOptions | None = None,
     held_out: Any = None,
     engine: EngineLike = "auto",
-    **changes: Unpack[TrainChanges],
+    **changes: Any,
 ) -> PhasedRun:
     """Learn with max-product, then go on with mean-field from the parameters that it found.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import TimeUpError
@@ -18,9 +19,9 @@ from noisyor.engines.contract import EngineLike
 from noisyor.inference.max_product import MaxProduct, log_joint
 from noisyor.model.builders import bipartite
 from noisyor.model.network import Network
-from noisyor.search.restarts import sample_rows
+from noisyor.search.cover import sample_rows
 
-__all__ = ["keep_best", "leave_one_out_gain", "prune_hidden"]
+__all__ = ["drop_hidden", "leave_one_out_gain", "prune_hidden"]
 
 _METHOD = MaxProduct(polish=5)
 """Messages alone cannot choose between two hidden nodes that are alike."""
@@ -131,10 +132,9 @@ def _pruned(
     return network
 
 
-def keep_best(network: Network, X: Any, n_components: int, *, engine: EngineLike) -> Network:
-    """The hidden nodes without which the bound falls most; noise does what the others did."""
-    gain = leave_one_out_gain(network, X, engine=engine)
-    dropped = np.argsort(gain, kind="stable")[: network.n_hidden - n_components].tolist()
+def drop_hidden(network: Network, nodes: npt.ArrayLike) -> Network:
+    """Return a bipartite network without some hidden nodes; noise does what they did."""
+    dropped = np.asarray(nodes, dtype=np.int64).tolist()
     return _without(network, dropped, dropped)
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from noisyor._util.arrays import FloatArray
 from noisyor.engines.contract import WarmState
-from noisyor.learning import adam
 from noisyor.learning.checkpoint import Checkpoint
 from noisyor.model.network import Network
 
 __all__ = [
+    "AdamState",
     "Callback",
     "Evaluation",
     "History",
@@ -23,11 +23,52 @@ __all__ = [
     "StepInfo",
     "TrainingResult",
     "TrainingState",
+    "adam_update",
     "capture",
     "restore",
+    "start_adam",
 ]
 
 _CURVE_POINTS = 400
+
+
+_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8
+
+
+class AdamState(NamedTuple):
+    """Moments of the gradient, each (n_params,), and the number of updates so far."""
+
+    updates: int
+    first: FloatArray
+    second: FloatArray
+
+
+def start_adam(n_params: int) -> AdamState:
+    """Return the optimizer state before the first update.
+
+    >>> start_adam(3).updates
+    0
+    """
+    return AdamState(0, np.zeros(n_params), np.zeros(n_params))
+
+
+def adam_update(
+    state: AdamState, gradient: FloatArray, learning_rate: float
+) -> tuple[AdamState, FloatArray]:
+    """Return the new state of Adam (Kingma and Ba, 2015) and the step to add, (n_params,).
+
+    The first step is the rate in the direction of the gradient.
+
+    >>> state, step = adam_update(start_adam(2), np.array([0.3, -5.0]), 0.1)
+    >>> step.round(6)
+    array([ 0.1, -0.1])
+    """
+    updates = state.updates + 1
+    first = _BETA_1 * state.first + (1 - _BETA_1) * gradient
+    second = _BETA_2 * state.second + (1 - _BETA_2) * gradient**2
+    size = learning_rate / (1 - _BETA_1**updates)
+    step = size * first / (np.sqrt(second / (1 - _BETA_2**updates)) + _EPSILON)
+    return AdamState(updates, first, second), step
 
 
 class TrainingState(NamedTuple):
@@ -47,7 +88,7 @@ class TrainingState(NamedTuple):
 
     step: int
     theta: FloatArray
-    optimizer: adam.AdamState
+    optimizer: AdamState
     warm: Mapping[Hashable, WarmState] = {}
 
 
@@ -207,7 +248,7 @@ class Recorder:
 def capture(state: TrainingState, history: History, identity: str) -> Checkpoint:
     """State and record of a run as a checkpoint; ``identity`` says whose they are.
 
-    >>> capture(TrainingState(3, np.ones(2), adam.init(2)), History(), identity="run").step
+    >>> capture(TrainingState(3, np.ones(2), start_adam(2)), History(), identity="run").step
     3
     """
     return Checkpoint(
@@ -228,13 +269,13 @@ def capture(state: TrainingState, history: History, identity: str) -> Checkpoint
 def restore(saved: Checkpoint) -> tuple[TrainingState, History]:
     """State and record of a run from its checkpoint.
 
-    >>> state = TrainingState(3, np.ones(2), adam.init(2))
+    >>> state = TrainingState(3, np.ones(2), start_adam(2))
     >>> again, history = restore(capture(state, History(), identity="run"))
     >>> again.step, again.theta.tolist()
     (3, [1.0, 1.0])
     """
     arrays = saved.arrays
-    optimizer = adam.AdamState(saved.step, arrays["adam_first"], arrays["adam_second"])
+    optimizer = AdamState(saved.step, arrays["adam_first"], arrays["adam_second"])
     evaluations = tuple(
         Evaluation(int(number), float(elbo))
         for number, elbo in zip(arrays["evaluation_step"], arrays["evaluation_elbo"], strict=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,16 +28,15 @@ from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
 from noisyor.learning.checkpoint import rows_identity
-from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
+from noisyor.learning.options import TrainOptions, choose_options
 from noisyor.learning.state import History, Recorder, TrainingResult, TrainingState
-from noisyor.learning.train import Judge, Run
-from noisyor.learning.updates import gradient, init, step
+from noisyor.learning.train import HeldOut, Run, gradient, init, step
 from noisyor.model.network import Network
 
 __all__ = ["StreamState", "learn_chunk", "start_stream", "train_stream"]
 
 _DEFAULTS = TrainOptions(batch_size=100, learning_rate=0.01)
-_OF_A_CHUNK = ("batch_size", "learning_rate", "step_on", "seed", "progress")
+_OF_A_CHUNK = ("batch_size", "learning_rate", "parameterization", "seed", "progress")
 
 
 class StreamState(NamedTuple):
@@ -74,7 +73,7 @@ def learn_chunk(
     options: TrainOptions | None = None,
     *,
     engine: EngineLike = "auto",
-    **changes: Unpack[TrainChanges],
+    **changes: Any,
 ) -> tuple[StreamState, History]:
     """Go through one chunk once: the new state, and the record of its updates.
 
@@ -86,8 +85,8 @@ def learn_chunk(
     network : the network that the stream started with; its parameters are not looked at again.
     X : rows in any form that `Observations.of` takes.
     method, engine : see `train_stream`.
-    options, changes : ``batch_size``, ``learning_rate``, ``step_on`` and ``seed``; the others of
-        `TrainOptions` belong to a whole run, and are refused.
+    options, changes : ``batch_size``, ``learning_rate``, ``parameterization`` and ``seed``; the
+        others of `TrainOptions` belong to a whole run and are rejected.
 
     Examples
     --------
@@ -124,7 +123,7 @@ def train_stream(
     n_rows: int | None = None,
     held_out: Any = None,
     engine: EngineLike = "auto",
-    **changes: Unpack[TrainChanges],
+    **changes: Any,
 ) -> TrainingResult:
     """Learn the free parameters of a network from chunks of rows, one in memory at a time.
 
@@ -172,7 +171,7 @@ def train_stream(
         options,
         identified_by=lambda: rows_identity(stream.first()),
         n_rows=known,
-        held_out=None if held_out is None else Judge.in_memory(network, held_out, engine),
+        held_out=None if held_out is None else HeldOut.in_memory(network, held_out, engine),
         settings={"stream": True},
     )
     limit, expected = options.steps, (known or 0) * options.passes

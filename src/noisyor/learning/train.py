@@ -1,6 +1,6 @@
 """Training by stochastic ascent of a bound on the log-likelihood of the rows: the loop.
 
-A `Run` does many updates (`noisyor.learning.updates`), with a record, checkpoints and a progress
+A `Run` does many updates (`noisyor.learning.train`), with a record, checkpoints and a progress
 bar. It asks for the sums over a minibatch and does not know where they are computed: `train` does
 it in this process, on rows in memory.
 """
@@ -13,15 +13,18 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, Unpack
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
+from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import Job, TimeUpError, progress_bar
 from noisyor.data.chunks import BlockOrder
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import Engine, EngineLike
+from noisyor.engines.contract import Engine, EngineLike, GradientSum
 from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
-from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.method import BatchGradient, Method
 from noisyor.learning.checkpoint import (
     Checkpoint,
@@ -30,8 +33,7 @@ from noisyor.learning.checkpoint import (
     rows_identity,
     save_checkpoint,
 )
-from noisyor.learning.options import TrainChanges, TrainOptions, choose_options
-from noisyor.learning.priors import smoothing_prior
+from noisyor.learning.options import TrainOptions, choose_options
 from noisyor.learning.state import (
     Evaluation,
     History,
@@ -39,13 +41,30 @@ from noisyor.learning.state import (
     StepInfo,
     TrainingResult,
     TrainingState,
+    adam_update,
     capture,
     restore,
+    start_adam,
 )
-from noisyor.learning.updates import gradient, init, updated
-from noisyor.model.network import Network
+from noisyor.model.network import THETA_MAX, THETA_MIN, Network
 
-__all__ = ["Batches", "Judge", "Run", "TrainingRows", "order_of", "train", "train_on"]
+__all__ = [
+    "Batches",
+    "BetaPrior",
+    "HeldOut",
+    "Run",
+    "TrainingRows",
+    "default_method",
+    "gradient",
+    "init",
+    "order_of",
+    "smoothing_prior",
+    "step",
+    "train",
+    "train_on",
+    "update",
+    "updated",
+]
 
 
 def train(
@@ -56,7 +75,7 @@ def train(
     *,
     held_out: Any = None,
     engine: EngineLike = "auto",
-    **changes: Unpack[TrainChanges],
+    **changes: Any,
 ) -> TrainingResult:
     """Learn the free parameters of a network from binary data.
 
@@ -88,8 +107,20 @@ def train(
     """
     options = choose_options(options, changes)
     rows = _InMemory(network, Observations.of(X, n_visible=network.n_visible), get_engine(engine))
-    judge = None if held_out is None else Judge.in_memory(network, held_out, engine)
-    return train_on(network, rows, method, options, held_out=judge)
+    unseen = None if held_out is None else HeldOut.in_memory(network, held_out, engine)
+    return train_on(network, rows, method, options, held_out=unseen)
+
+
+def default_method(network: Network) -> MaxProduct:
+    """Return the method that training uses by default: perturbed max-product, as in the paper.
+
+    In deep networks only the ancestors of visible nodes that are on are inferred, see `method_for`.
+
+    >>> import noisyor as nor
+    >>> default_method(nor.bipartite(n_visible=2, n_hidden=1)).temperature
+    1.0
+    """
+    return replace(method_for(network), temperature=1.0, polish=0)
 
 
 Batches = Callable[[int, TrainingState], BatchGradient]
@@ -167,7 +198,7 @@ def train_on(
     method: Method | None,
     options: TrainOptions,
     *,
-    held_out: Judge | None = None,
+    held_out: HeldOut | None = None,
     settings: dict[str, object] | None = None,
 ) -> TrainingResult:
     """The loop of `train`, wherever the rows are; ``settings`` as in `Run`."""
@@ -199,14 +230,14 @@ def train_on(
     return run.result()
 
 
-class Judge(NamedTuple):
+class HeldOut(NamedTuple):
     """Held-out rows: what identifies them, and their mean bound under a network and a method."""
 
     identity: Callable[[], bytes]
     mean_bound: Callable[[Network, Method], float]
 
     @classmethod
-    def in_memory(cls, network: Network, held_out: Any, engine: EngineLike) -> Judge:
+    def in_memory(cls, network: Network, held_out: Any, engine: EngineLike) -> HeldOut:
         """Rows of this process, in any form that `Observations.of` takes."""
         rows, engine = Observations.of(held_out, n_visible=network.n_visible), get_engine(engine)
 
@@ -225,7 +256,7 @@ class Run:
     options : with ``steps`` filled in, if the number is known.
     identified_by : gives what a checkpoint must agree on about the rows.
     n_rows : training rows, counted by weight; None if unknown.
-    held_out : rows to judge by, if any.
+    held_out : rows to evaluate on, if any.
     settings : more of what a checkpoint must agree on.
     """
 
@@ -237,20 +268,20 @@ class Run:
         *,
         identified_by: Callable[[], bytes],
         n_rows: float | None,
-        held_out: Judge | None = None,
+        held_out: HeldOut | None = None,
         settings: dict[str, object] | None = None,
     ) -> None:
         self.network, self.options, self.held_out = network, options, held_out
-        self.method = MaxProduct(temperature=1.0) if method is None else method
+        self.method = default_method(network) if method is None else method
         if options.smoothing and n_rows is None:
             raise InvalidSettingError("smoothing needs the number of rows: give n_rows")
         self.prior = smoothing_prior(network, options.smoothing, n_rows or 1.0)
         self.state, history, self.identity = init(network), History(), ""
         if options.checkpoint is not None:
             check_place(options.checkpoint)
-            course = {**options.course(), "method": self.method.settings(), **(settings or {})}
-            judged_by = None if held_out is None else held_out.identity()
-            self.identity = Checkpoint.identity_of(network, identified_by(), judged_by, course)
+            key = {**options.run_key(), "method": self.method.settings(), **(settings or {})}
+            unseen = None if held_out is None else held_out.identity()
+            self.identity = Checkpoint.identity_of(network, identified_by(), unseen, key)
             if options.resume:
                 found = load_checkpoint(options.checkpoint, self.identity, network.n_params)
                 if found is not None:
@@ -329,3 +360,207 @@ class Run:
         learned = self.network.with_theta(self.state.theta)
         history = self.recorder.history(self.state.step)
         return TrainingResult(learned, self.state, history, self.resumed_at)
+
+
+def init(network: Network) -> TrainingState:
+    """State before the first step; parameters below the floor are lifted to it.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> state = nor.learning.init(nor.bipartite(n_visible=3, n_hidden=2))
+    >>> state.step, state.theta.shape
+    (0, (9,))
+    """
+    return TrainingState(0, np.maximum(network.theta, THETA_MIN), start_adam(network.n_params))
+
+
+def gradient(
+    state: TrainingState,
+    network: Network,
+    batch: Observations,
+    method: Method,
+    *,
+    seed: int = 0,
+    key: Hashable = None,
+    engine: EngineLike = "auto",
+) -> BatchGradient:
+    """First half of an update: sums over the rows of a minibatch, at the parameters of the state.
+
+    The ``total`` of the parts of a minibatch add up (`GradientSum.plus`) to that of the whole.
+
+    Parameters
+    ----------
+    state : from `init`, or from the update before.
+    network : the graph; its own parameters are not looked at.
+    batch : rows.
+    method : how hidden states are inferred.
+    seed : of the perturbations.
+    key : which minibatch this is, for methods that start from where they left it (``state.warm``);
+        None if it does not come again.
+    engine : as in `explain`.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
+    >>> rows, state = nor.Observations.of(np.eye(2)), nor.learning.init(network)
+    >>> total = nor.learning.gradient(state, network, rows, nor.MaxProduct()).total
+    >>> total.gradient.shape, total.weight
+    ((4,), 2.0)
+    """
+    current = network.with_theta(state.theta)
+    warm = state.warm.get(key)
+    return method.gradient(current, batch, seed=seed, step=state.step, warm=warm, engine=engine)
+
+
+def update(
+    state: TrainingState,
+    network: Network,
+    total: GradientSum,
+    options: TrainOptions | None = None,
+    *,
+    prior: BetaPrior | None = None,
+    **changes: Any,
+) -> TrainingState:
+    """Second half of an update: one step of Adam on the mean gradient of the rows.
+
+    Parameters
+    ----------
+    state : the state at which the gradient was taken.
+    network : tells which parameters are free.
+    total : sum over the rows of the minibatch, from `gradient`.
+    options : of these ``learning_rate``, ``final_learning_rate``, ``steps`` and
+        ``parameterization``.
+    prior : of the parameters, see `smoothing_prior`.
+    changes : single options by name.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
+    >>> state = nor.learning.init(network)
+    >>> total = nor.engines.GradientSum(value=-3.0, gradient=np.ones(4), weight=2.0)
+    >>> moved = nor.learning.update(state, network, total, learning_rate=0.1)
+    >>> (moved.theta - state.theta).round(6)
+    array([0.1, 0.1, 0.1, 0.1])
+    """
+    options = choose_options(options, changes)
+    ascent = total.gradient / total.weight
+    if prior is not None:
+        with np.errstate(over="ignore"):  # a quotient by infinity is 0, as it should be
+            ascent = ascent + prior.on / np.expm1(state.theta) - prior.off
+    logs = options.parameterization == "log"
+    if logs:
+        ascent = ascent * state.theta  # chain rule: d theta / d log theta = theta
+    optimizer, move = adam_update(state.optimizer, ascent, options.rate(state.step))
+    with np.errstate(over="ignore"):  # what a rate that is far too large leads to is cut below
+        theta = state.theta * np.exp(move) if logs else state.theta + move
+    theta = np.where(network.free, np.clip(theta, THETA_MIN, THETA_MAX), state.theta)
+    return state._replace(step=state.step + 1, theta=theta, optimizer=optimizer)
+
+
+def step(
+    state: TrainingState,
+    network: Network,
+    batch: Observations,
+    method: Method,
+    options: TrainOptions | None = None,
+    *,
+    prior: BetaPrior | None = None,
+    key: Hashable = None,
+    engine: EngineLike = "auto",
+    **changes: Any,
+) -> tuple[TrainingState, float]:
+    """One update from one minibatch: `gradient`, then `update`.
+
+    Parameters
+    ----------
+    state, network, batch, method, key, engine : see `gradient`.
+    options, prior, changes : see `update`; the ``seed`` of the options is that of the gradient.
+
+    Returns
+    -------
+    The new state, and the mean bound of the minibatch before the update.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
+    >>> rows, state = nor.Observations.of(np.eye(2)), nor.learning.init(network)
+    >>> state, elbo = nor.learning.step(state, network, rows, nor.MaxProduct())
+    >>> state.step, elbo < 0
+    (1, True)
+    """
+    options = choose_options(options, changes)
+    found = gradient(state, network, batch, method, seed=options.seed, key=key, engine=engine)
+    return updated(state, network, found, options, prior=prior, key=key)
+
+
+def updated(
+    state: TrainingState,
+    network: Network,
+    found: BatchGradient,
+    options: TrainOptions,
+    *,
+    prior: BetaPrior | None = None,
+    key: Hashable = None,
+) -> tuple[TrainingState, float]:
+    """What `step` returns, from a gradient that is there already."""
+    after = update(state, network, found.total, options, prior=prior)
+    if found.warm is not None and key is not None:
+        after = after._replace(warm={**state.warm, key: found.warm})
+    return after, found.total.value / found.total.weight
+
+
+_EDGE_ROWS, _EDGE_SHARE = 0.1, 0.1
+"""Prior of an edge: pseudo-rows for each one of a leak, and the share in which the edge works."""
+
+
+class BetaPrior(NamedTuple):
+    """Beta prior on the probability that an edge or leak switches its node on.
+
+    ``on``, ``off`` (n_params,): pseudo-counts of rows in which it did, and in which it did not, as
+    shares of the training rows. With ``p = 1 - exp(-theta)`` the log-density is, up to a constant,
+    ``on * log(p) + off * log(1 - p)``; its derivative by theta is ``on / expm1(theta) - off``.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> nor.learning.BetaPrior(on=np.array([0.02]), off=np.array([0.02])).on
+    array([0.02])
+    """
+
+    on: FloatArray
+    off: FloatArray
+
+
+def smoothing_prior(network: Network, smoothing: float, n_rows: float) -> BetaPrior | None:
+    """Prior that counts as much as ``smoothing`` rows; None for none.
+
+    A leak gets so many pseudo-rows in which its node came on by itself and as many in which it did
+    not. An edge gets a tenth of that, and fails in nine of ten. Without a prior, a hidden node
+    claims every column that was on, for whatever reason, in each of its rows.
+
+    Parameters
+    ----------
+    network : gives the roles of the parameters.
+    smoothing : strength of the prior, in rows.
+    n_rows : number of training rows, or the sum of their weights.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> network = nor.bipartite(n_visible=1, n_hidden=1)
+    >>> prior = nor.learning.smoothing_prior(network, 2.0, n_rows=100)
+    >>> dict(zip(network.roles.tolist(), prior.on.round(4).tolist()))
+    {'failure': 0.0002, 'prior': 0.02, 'noise': 0.02}
+    """
+    if not smoothing:
+        return None
+    roles, rows = network.roles, smoothing / n_rows
+    edge = roles == "failure"
+    on = np.where(edge, _EDGE_ROWS * _EDGE_SHARE * rows, rows)
+    off = np.where(edge, _EDGE_ROWS * (1.0 - _EDGE_SHARE) * rows, rows)
+    used = roles != "unused"
+    return BetaPrior(on * used, off * used)

@@ -16,7 +16,7 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.evaluate import Score
 from noisyor.inference.sampling import estimate_evidence
-from noisyor.learning.judge import hold_out
+from noisyor.learning.validation import hold_out
 from noisyor.model.network import Network
 from noisyor.report.inputs import Model, Words, count, same_data
 

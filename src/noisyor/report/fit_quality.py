@@ -19,7 +19,7 @@ from noisyor.model.forward import visible_probability
 from noisyor.model.network import THETA_MIN, Network
 from noisyor.report.charts import Curve, Interval, calibration_chart, line_chart
 from noisyor.report.inputs import Model, Words, same_data, visible_names
-from noisyor.search.restarts import draw_rows
+from noisyor.search.cover import draw_rows
 
 __all__ = [
     "Calibration",

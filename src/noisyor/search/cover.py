@@ -5,19 +5,23 @@ entry is 0 with one rate and an uncovered entry is 1 with another, plus that of 
 the factors, each a coin of its own bias. A factor is worth keeping if it shortens the description,
 and the right number of factors is the one supported by the data (minimum description length, MDL).
 Where the number is given, a cover can be judged by the number of wrong entries instead. How covers
-are improved is in `noisyor.search.moves`.
+are improved is in `noisyor.search.cover`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray, FloatArray, IntArray, SingleArray
 from noisyor.data.observations import Observations
+from noisyor.engines.contract import CoverResult, EngineLike, Factors, ImproveOptions, NoiseKey
+from noisyor.engines.registry import get_engine
+from noisyor.errors import InvalidDataError
 
 __all__ = [
     "OBJECTIVES",
@@ -26,9 +30,18 @@ __all__ = [
     "ErrorRates",
     "Matrix",
     "Objective",
+    "Restarts",
     "bit_cost",
+    "combine",
+    "cover_rows",
     "coverage_gain",
+    "draw_rows",
     "error_rates",
+    "merge",
+    "prune",
+    "reduce_errors",
+    "refine",
+    "sample_rows",
     "wrong_entries",
 ]
 
@@ -155,7 +168,7 @@ class WrongEntries:
         return np.full(bits.shape[1], _TIE)
 
 
-OBJECTIVES: dict[str, Objective] = {"description": DescriptionLength(), "errors": WrongEntries()}
+OBJECTIVES: dict[str, Objective] = {"mdl": DescriptionLength(), "hamming": WrongEntries()}
 """What a cover can be judged by, by name."""
 
 
@@ -231,7 +244,7 @@ class Cover:
     factors: BinaryArray
     counts: IntArray
     rates: ErrorRates
-    objective: Objective = OBJECTIVES["description"]
+    objective: Objective = OBJECTIVES["mdl"]
 
     @classmethod
     def of(
@@ -239,7 +252,7 @@ class Cover:
         matrix: Matrix,
         states: npt.ArrayLike,
         factors: npt.ArrayLike,
-        objective: Objective = OBJECTIVES["description"],
+        objective: Objective = OBJECTIVES["mdl"],
     ) -> Cover:
         """A cover with its counts and rates worked out."""
         states = np.ascontiguousarray(states, dtype=np.uint8)
@@ -287,3 +300,362 @@ class Cover:
         """Cost of the memberships in each factor, and of its entries, (n_components,) both."""
         of_states = self.objective.code_length(self.states, matrix.weight)
         return of_states, self.objective.code_length(self.factors.T)
+
+
+_ROUNDS = 30
+
+_WORK = 3 * 2**18
+"""Words of rows and columns, once for each factor, that the replacements of one call look at."""
+
+_MAX_STEPS = 500
+"""Replacements of one call, at most; half of them in a row that gain nothing end it."""
+
+_HOT_SWEEPS, _TEMPERATURE = 10, 0.5
+"""Passes with noise after a replacement, at most, and their temperature in wrong entries."""
+
+_FEW_STEPS, _COLD_STEPS = 50, 200
+"""Where ``_WORK`` allows fewer replacements than the first number, the second are made without
+noise. It makes room for a new factor; in a large matrix it costs more elsewhere than that gains."""
+
+_SIMILAR = 0.5
+"""Overlap of rows or columns from which two factors may be one."""
+
+
+def refine(
+    matrix: Matrix,
+    cover: Cover,
+    *,
+    rounds: int = _ROUNDS,
+    factors: bool = True,
+    engine: EngineLike = "auto",
+) -> Cover:
+    """Flip memberships, then entries of factors, in turn, while the score rises.
+
+    Parameters
+    ----------
+    matrix : the data.
+    cover : of the same rows and columns.
+    rounds : at most.
+    factors : False leaves the factors and the rates as they are.
+    engine : as in `explain`.
+
+    >>> matrix = Matrix(np.array([[1, 1, 0]] * 9 + [[0, 0, 1]]) > 0, np.ones((10, 3)) > 0)
+    >>> start = Cover.of(matrix, states=[[0]] + [[1]] * 9, factors=[[1, 1, 0]])
+    >>> refine(matrix, start).states.T  # the first row belongs to the factor, the last does not
+    array([[1, 1, 1, 1, 1, 1, 1, 1, 1, 0]], dtype=uint8)
+    """
+    states, drawn, counts, rates = cover.states, cover.factors, cover.counts, cover.rates
+    objective = cover.objective
+    for _ in range(rounds):
+        weights = objective.weights(matrix, rates)
+        # The weight of a row multiplies the gains and the costs of its memberships alike.
+        costs = objective.bit_cost(states, matrix.weight)
+        states, counts, flips = _improve(weights, counts, states, drawn, costs, engine)
+        if factors:
+            columns = np.ascontiguousarray(drawn.T)
+            counts = np.ascontiguousarray(counts.T)
+            across = np.ascontiguousarray(matrix.weighted(weights).T)
+            costs = objective.bit_cost(columns)
+            columns, counts, more = _improve(across, counts, columns, states.T, costs, engine)
+            drawn, counts = np.ascontiguousarray(columns.T), np.ascontiguousarray(counts.T)
+            flips += more
+            rates = error_rates(matrix, counts)
+        if not flips or not factors:
+            break
+    return Cover(states, drawn, counts, rates, objective)
+
+
+def prune(
+    matrix: Matrix, cover: Cover, max_components: int, *, engine: EngineLike = "auto"
+) -> Cover:
+    """Drop factors until at most ``max_components`` are left, all of them supported by the data.
+
+    The one without which the score loses least goes first.
+
+    >>> matrix = Matrix(np.array([[1, 1, 0]] * 9 + [[0, 0, 0]] * 9) > 0, np.ones((18, 3)) > 0)
+    >>> twice = Cover.of(matrix, states=[[1, 1]] * 9 + [[0, 0]] * 9, factors=[[1, 1, 0]] * 2)
+    >>> prune(matrix, twice, max_components=2).n_components
+    1
+    """
+    settled = False
+    while cover.n_components:
+        gain = cover.leave_one_out_gain(matrix)
+        order = np.argsort(gain, kind="stable")
+        excess = cover.n_components - max_components
+        if excess <= 0 and gain[order[0]] > 0:
+            if settled:
+                break
+            cover, settled = refine(matrix, cover, engine=engine), True
+            continue
+        leave = _dissimilar(cover.factors, order, max(1, excess // 8))
+        cover = refine(matrix, cover.without(matrix, leave), rounds=2, engine=engine)
+        settled = False
+    return cover
+
+
+def combine(
+    matrix: Matrix, first: Cover, second: Cover, max_components: int, *, engine: EngineLike = "auto"
+) -> Cover:
+    """The best factors of two covers, at most ``max_components`` of them.
+
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
+    >>> matrix = Matrix(X > 0, np.ones(X.shape) > 0)
+    >>> left, right = Cover.of(matrix, X[:, :1], X[:1]), Cover.of(matrix, X[:, 2:3], X[10:11])
+    >>> left.errors(matrix), combine(matrix, left, right, max_components=2).errors(matrix)
+    (40, 0)
+    """
+    both = first.with_bits(
+        matrix,
+        np.hstack([first.states, second.states]),
+        np.vstack([first.factors, second.factors]),
+    )
+    return prune(matrix, both, max_components, engine=engine)
+
+
+def merge(matrix: Matrix, cover: Cover, *, engine: EngineLike = "auto") -> Cover:
+    """Make one factor of two that share most of their rows or columns, where the score rises.
+
+    >>> X = np.repeat([[1, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0]], 20, axis=0)
+    >>> matrix = Matrix(X > 0, np.ones(X.shape) > 0)
+    >>> halves = Cover.of(matrix, X[:, :2], factors=[[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0]])
+    >>> merge(matrix, halves).factors
+    array([[1, 1, 1, 1, 0, 0]], dtype=uint8)
+    """
+    while True:
+        score, better = cover.score(matrix), None
+        for first, second in _similar_pairs(matrix, cover):
+            rest = [k for k in range(cover.n_components) if k not in (first, second)]
+            states = cover.states[:, first] | cover.states[:, second]
+            factor = cover.factors[first] | cover.factors[second]
+            merged = cover.with_bits(
+                matrix,
+                np.column_stack([cover.states[:, rest], states]),
+                np.vstack([cover.factors[rest], factor]),
+            )
+            if merged.score(matrix) > score:
+                better = merged
+                break
+        if better is None:
+            return refine(matrix, cover, engine=engine)
+        cover = better
+
+
+def reduce_errors(
+    matrix: Matrix, cover: Cover, max_components: int, key: NoiseKey, *, engine: EngineLike = "auto"
+) -> Cover:
+    """Replace factors, some at a time, while that lowers the number of wrong entries.
+
+    The result has no more wrong entries than ``cover``, and at most ``max_components`` factors,
+    that is at least as many as ``cover`` has. ``key`` is that of the noise.
+
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
+    >>> matrix = Matrix(X > 0, np.ones(X.shape) > 0)
+    >>> poor = Cover.of(matrix, X[:, 1:3], factors=[[1, 1, 0, 0], [0, 1, 1, 0]])
+    >>> reduce_errors(matrix, poor, 2, NoiseKey(0)).errors(matrix)
+    0
+    """
+    spare = max_components - cover.n_components
+    words = sum(n * -(-m // 64) for n, m in (matrix.ones.shape, matrix.ones.shape[::-1]))
+    steps, sweeps = min(_MAX_STEPS, _WORK // max(1, max_components * words)), _HOT_SWEEPS
+    if steps < _FEW_STEPS:
+        steps, sweeps = _COLD_STEPS, 0
+    improver = get_engine(engine, "improve_cover")
+    found = improver.improve_cover(
+        matrix.ones,
+        matrix.observed,
+        np.empty(0) if matrix.weight is None else matrix.weight,
+        np.pad(cover.states, ((0, 0), (0, spare))),
+        np.pad(cover.factors, ((0, spare), (0, 0))),
+        ImproveOptions(steps, steps // 2, sweeps, _TEMPERATURE),
+        key,
+    )
+    used = found.states.any(0) & found.factors.any(1)
+    return cover.with_bits(matrix, found.states[:, used], found.factors[used])
+
+
+def _similar_pairs(matrix: Matrix, cover: Cover) -> list[tuple[int, int]]:
+    """Pairs of factors whose rows or columns overlap by half or more, closest first."""
+    closeness = np.zeros((cover.n_components, cover.n_components))
+    counted = matrix.weighted(cover.states).T, cover.factors.astype(np.float32)
+    for bits, plain in zip((cover.states.T, cover.factors), counted, strict=True):
+        shared, size = plain @ bits.T.astype(np.float32), plain.sum(1)
+        either = size[:, None] + size[None, :] - shared
+        closeness = np.maximum(closeness, shared / np.maximum(either, 1.0))
+    first, second = np.nonzero(np.triu(closeness >= _SIMILAR, 1))
+    order = np.argsort(-closeness[first, second], kind="stable")
+    return list(zip(first[order].tolist(), second[order].tolist(), strict=True))
+
+
+def _improve(
+    weights: SingleArray,
+    counts: IntArray,
+    states: BinaryArray,
+    factors: BinaryArray,
+    costs: FloatArray,
+    engine: EngineLike,
+) -> CoverResult:
+    """Flips of memberships, one pass over all rows."""
+    _, column = np.nonzero(factors)
+    ptr = np.concatenate([[0], np.cumsum(factors.sum(1, dtype=np.int64))])
+    listed = Factors(ptr, column.astype(np.int32))
+    flipper = get_engine(engine, "cover_memberships")
+    return flipper.cover_memberships(weights, listed, states, counts, costs)
+
+
+def _dissimilar(factors: BinaryArray, order: npt.NDArray[np.intp], count: int) -> list[int]:
+    """The first ``count`` of ``order`` that share less than half of their columns."""
+    chosen: list[int] = []
+    sizes = factors.sum(1, dtype=np.int64)
+    for candidate in order:
+        shared = (factors[chosen] & factors[candidate]).sum(1, dtype=np.int64)
+        if (2 * shared < np.minimum(sizes[chosen], sizes[candidate]).clip(1)).all():
+            chosen.append(int(candidate))
+            if len(chosen) == count:
+                break
+    return chosen
+
+
+_MAX_ENTRIES = 2**18
+"""Entries of the rows that are looked at together."""
+
+
+def cover_rows(X: Any, factors: npt.ArrayLike, *, engine: EngineLike = "auto") -> BinaryArray:
+    """Memberships with which given factors draw rows with few wrong entries.
+
+    The factor that lowers the errors of a row most is added until none does; then single
+    memberships are switched while that helps. So no row has more errors than without any factor,
+    and no single switch leaves it with fewer. Of equal memberships the fewer are taken. Unobserved
+    entries do not count.
+
+    Parameters
+    ----------
+    X : binary data (n_rows, n_columns) in any form that `Observations.of` takes; NaN is unobserved.
+    factors : (n_components, n_columns) of 0 and 1, such as those of `search_factors`.
+    engine : as in `explain`.
+
+    Returns
+    -------
+    uint8 (n_rows, n_components).
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.array([[1, 1, 0], [1, 1, 1], [0, 0, 1]])
+    >>> nor.search.cover_rows(X, factors=[[1, 1, 0], [0, 1, 1]])
+    array([[1, 0],
+           [1, 1],
+           [0, 0]], dtype=uint8)
+    """
+    given = np.asarray(factors)
+    if given.ndim != 2 or not np.isin(given, (0, 1)).all():
+        raise InvalidDataError(
+            f"factors are (n_components, n_columns) of 0 and 1, got shape {given.shape}"
+            + ("" if given.ndim != 2 else " with other values")
+        )
+    plain = given.astype(np.uint8)
+    observations, numbers = Observations.of(X, n_visible=plain.shape[1]).unique_rows()
+    observations = observations.with_weights(None)  # what is best for a row does not depend on them
+    objective = OBJECTIVES["hamming"]
+    states = np.zeros((observations.n_rows, len(plain)), dtype=np.uint8)
+    block = max(1, _MAX_ENTRIES // max(1, plain.shape[1]))
+    for begin in range(0, len(states), block):
+        rows = slice(begin, begin + block)
+        matrix = Matrix.of(observations.take(rows))
+        cover = Cover.of(matrix, states[rows], plain, objective)
+        weights = objective.weights(matrix, cover.rates)
+        cover = cover.with_bits(matrix, _greedy_states(weights, plain), plain)
+        while True:  # a pass of the kernel gives up on a row after some sweeps
+            better = refine(matrix, cover, factors=False, engine=engine)
+            if np.array_equal(better.states, cover.states):
+                break
+            cover = better
+        states[rows] = cover.states
+    return states[numbers]
+
+
+def _greedy_states(weights: SingleArray, factors: BinaryArray) -> BinaryArray:
+    """Memberships (n_rows, n_components): add the factor that gains most, while one gains."""
+    plain = factors.astype(np.float32)
+    states = np.zeros((len(weights), len(factors)), dtype=np.uint8)
+    rows, left = np.arange(len(weights)), weights.copy()
+    while len(rows) and len(factors):
+        gain = left @ plain.T  # whole numbers: exact, in whatever order they are added
+        best = gain.argmax(1)
+        helps = gain[np.arange(len(rows)), best] > 0
+        rows, left, best = rows[helps], left[helps], best[helps]
+        states[rows, best] = 1
+        left[factors[best] > 0] = 0  # what is covered gains nothing any more
+    return states
+
+
+class Restarts:
+    """Scores of the best result after each restart, and whether further restarts are worthwhile.
+
+    >>> restarts = Restarts(patience=2)
+    >>> [restarts.add(score) for score in (1.0, 3.0, 3.0, 3.0)]
+    [True, True, True, False]
+    """
+
+    def __init__(self, patience: int, scores: Sequence[float] = ()) -> None:
+        """``scores`` are those of restarts that were made before."""
+        self.scores: list[float] = []
+        self._patience, self._stale = patience, 0
+        for score in scores:
+            self.add(score)
+
+    def add(self, score: float) -> bool:
+        """Record the best score so far; False if ``patience`` restarts in a row were no better."""
+        self.scores.append(score)
+        improved = len(self.scores) == 1 or score > self.scores[-2] + 1e-6
+        self._stale = 0 if improved else self._stale + 1
+        return self.worthwhile
+
+    @property
+    def worthwhile(self) -> bool:
+        """Whether another restart may add something."""
+        return self._stale < self._patience
+
+
+def sample_rows(
+    observations: Observations, max_entries: int, seed: int
+) -> tuple[npt.NDArray[np.int64], Observations]:
+    """Numbers of the rows that are searched, and those rows: all, or a sample of large data.
+
+    Rows with weights are drawn by these; what is drawn more than once has a weight in the sample.
+
+    >>> import noisyor as nor
+    >>> numbers, rows = sample_rows(nor.Observations.of(np.eye(8)), max_entries=16, seed=0)
+    >>> len(numbers), rows.n_rows
+    (2, 2)
+    """
+    rows = np.arange(observations.n_rows, dtype=np.int64)
+    count = max(1, max_entries // observations.n_visible)
+    if len(rows) <= count:
+        return rows, observations
+    generator = np.random.default_rng(seed)
+    if observations.weights is None:
+        rows = np.sort(generator.permutation(len(rows))[:count]).astype(np.int64)
+        return rows, observations.take(rows)
+    rows, times = np.unique(draw_rows(observations.weights, count, generator), return_counts=True)
+    return rows, observations.take(rows).with_weights(times)
+
+
+def draw_rows(
+    weights: FloatArray, count: int, generator: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Numbers of ``count`` rows, ascending, each as often as its share of the weights, or one more.
+
+    Parameters
+    ----------
+    weights : (n_rows,), positive.
+    count : of draws; if whole weights sum to it, a row is drawn exactly as often as it weighs.
+    generator : of the draws.
+
+    >>> draw_rows(np.array([1.0, 3.0]), 4, np.random.default_rng(0))
+    array([0, 1, 1, 1])
+    """
+    order = generator.permutation(len(weights))
+    ends = np.cumsum(weights[order])
+    points = (generator.random() + np.arange(count)) * (ends[-1] / count)
+    places = np.searchsorted(ends, points, side="right")
+    return np.sort(order[np.minimum(places, len(order) - 1)])

@@ -1,50 +1,62 @@
 """Search for the hidden causes of a binary matrix: many restarts, the best of each kept.
 
-Joint max-product over memberships and factors finds most factors of a matrix in one go, but rarely
-all of them. A run with other noise, or with another idea of how often entries are flipped, misses
-others. So every new run is refined and pruned by description length (see `cover` and `moves`), then
+Joint max-product over memberships and factors finds most factors of a matrix in one run, but rarely
+all of them. A run with other noise, or with another assumed flip probability, misses others. So
+every new run is refined and pruned by description length (see `noisyor.search.cover`), then
 combined with the best cover so far; the better one stays. The search ends when some restarts in a
-row added nothing. With the number of wrong entries as objective, the restarts are linear
-factorisations instead, and of each, and of what two of them have together, factors are replaced
-while the errors become fewer (`moves.reduce_errors`).
+row added nothing. With ``objective="hamming"`` the restarts are linear factorizations instead, and
+factors are replaced while the number of wrong entries falls (`reduce_errors`).
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import AnyArray, BinaryArray
+from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import Job, Progress, TimeUpError, progress_bar
-from noisyor._util.validation import COUNT, COUNT_OR_AUTO, check_choice, check_seed, or_none
+from noisyor._util.validation import COUNT, COUNT_OR_AUTO, check_choice, or_none
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import EngineLike
+from noisyor.engines.context import CheckpointStore, Context, Stored
+from noisyor.engines.contract import EngineLike, NoiseKey
+from noisyor.engines.threads import one_blas_thread
 from noisyor.errors import InvalidSettingError
-from noisyor.search.cover import OBJECTIVES, Cover, ErrorRates, Matrix, wrong_entries
-from noisyor.search.factor_restarts import ENOUGH_ROWS, STARTS, ErrorStarts, Start, Starts
-from noisyor.search.moves import combine, prune
-from noisyor.search.restarts import (
-    Keeper,
+from noisyor.inference.joint import JointMaxProduct, factorize
+from noisyor.search.cover import (
+    OBJECTIVES,
+    Cover,
+    ErrorRates,
+    Matrix,
+    Objective,
     Restarts,
-    numbers_in,
-    packed,
-    unpacked,
+    combine,
+    draw_rows,
+    merge,
+    prune,
+    reduce_errors,
+    refine,
+    sample_rows,
+    wrong_entries,
 )
 
 __all__ = [
+    "ENOUGH_ROWS",
+    "STARTS",
+    "ErrorStarts",
     "FoundFactors",
     "SearchSettings",
-    "StartRequest",
+    "Start",
+    "Starts",
     "search_factors",
-    "search_with",
+    "search_rows",
 ]
 
-
-_PATIENCE = {"description": 2, "errors": 6}
+_PATIENCE = {"mdl": 2, "hamming": 6}
 """Restarts in a row that added nothing, after which the search ends, by objective."""
 
 _FIRST_GUESS = 16
@@ -89,11 +101,12 @@ def search_factors(
     *,
     n_restarts: int = 12,
     patience: int | None = None,
-    objective: Literal["description", "errors"] = "description",
+    objective: Literal["mdl", "hamming"] = "mdl",
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: Progress = False,
-    keeper: Keeper | None = None,
+    time_limit: float | None = None,
+    store: CheckpointStore | None = None,
 ) -> FoundFactors:
     """Find sets of columns that switch on together: a Boolean factorisation.
 
@@ -103,21 +116,21 @@ def search_factors(
         In a large table, rows that repeat are searched once, with their number as weight.
     n_components : number of factors at most; only those supported by the data (MDL) are kept.
         ``"auto"`` raises it until some are left over.
-    n_restarts : at most; of joint max-product, or with ``objective="errors"`` of a non-negative
-        factorisation.
-    patience : stop after so many restarts in a row that added nothing; default 2, with
-        ``objective="errors"`` 6.
-    objective : ``"description"`` keeps the factors supported by the data and is what a network
-        should start from. ``"errors"`` minimises the number of wrong observed entries for the given
-        number of factors: false negatives and false positives count the same, memberships and
-        factors are free, and a factor is dropped only if that costs nothing. It cannot tell the
-        number of factors: more of them have fewer errors.
+    n_restarts : number of restarts at most: of joint max-product, or with
+        ``objective="hamming"`` of a non-negative factorization.
+    patience : stop after this many restarts in a row that added nothing; default 2, with
+        ``objective="hamming"`` 6.
+    objective : ``"mdl"`` keeps the factors supported by the data (minimum description length) and
+        is what a network should start from. ``"hamming"`` minimizes the number of wrong observed
+        entries for the given number of factors: false negatives and false positives count the
+        same, and a factor is dropped only if that costs nothing. It cannot choose the number of
+        factors: more of them have fewer errors.
     seed : of the noise and of the sample of rows, for data with more than some million entries.
     engine : as in `explain`.
-    progress : show a progress bar; None shows it on a terminal only. When the time of a job is
-        over, the best so far is returned.
-    keeper : where the best so far is kept after each restart. A search that finds something there
-        goes on from it, and ends as if it had not been stopped.
+    progress : show a progress bar; None shows it on a terminal only.
+    time_limit : seconds after which the best factors so far are returned.
+    store : keeps the best factors after each restart. A search that finds something there
+        continues from it and returns what it would have returned without the stop.
 
     Examples
     --------
@@ -127,76 +140,40 @@ def search_factors(
     >>> sorted(found.factors.tolist()), found.errors
     ([[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]], 0)
     """
-    settings = SearchSettings(n_components, n_restarts, patience, objective, seed)
-    return search_with(
-        OwnStarts, Observations.of(X), settings, engine=engine, progress=progress, keeper=keeper
-    )
+    settings = SearchSettings(n_components, n_restarts, patience, objective)
+    context = Context.of(engine, seed, progress, ["search"], time_limit, store)
+    return search_rows(Observations.of(X), settings, context)
 
 
 class SearchSettings(NamedTuple):
     """What is searched for, see `search_factors`."""
 
     n_components: int | Literal["auto"]
-    n_restarts: int
-    patience: int | None
-    objective: Literal["description", "errors"]
-    seed: int
+    n_restarts: int = 12
+    patience: int | None = None
+    objective: Literal["mdl", "hamming"] = "mdl"
 
 
-class StartRequest(NamedTuple):
-    """One start: its kind, its number, and how many factors are wanted."""
-
-    kind: Start
-    number: int
-    max_components: int
-
-
-class StartSource(Protocol):
-    """Where the starts of a search are computed."""
-
-    def announce(self, requests: Sequence[StartRequest]) -> None:
-        """These will probably be asked for, in this order."""
-        ...
-
-    def get(self, request: StartRequest) -> Cover:
-        """A refined and pruned cover from one run."""
-        ...
-
-
-class OwnStarts:
-    """Starts that are computed here, when they are asked for."""
-
-    def __init__(self, starts: Starts) -> None:
-        self._starts = starts
-
-    def announce(self, requests: Sequence[StartRequest]) -> None:
-        """Nothing is done beforehand."""
-
-    def get(self, request: StartRequest) -> Cover:
-        """See `StartSource`."""
-        return self._starts.start(*request)
-
-
-def search_with(
-    source: Callable[[Starts], StartSource],
+def search_rows(
     observations: Observations,
     settings: SearchSettings,
-    *,
-    engine: EngineLike,
-    progress: Progress,
-    keeper: Keeper | None = None,
+    context: Context,
+    run_on: Callable[[Starts], Any] | None = None,
 ) -> FoundFactors:
-    """The search of `search_factors`; ``source`` says where its starts are computed."""
-    n_components, n_restarts, _, objective, seed = settings
-    patience = _checked_patience(n_components, n_restarts, settings.patience, objective)
+    """Run the search of `search_factors` in a context.
+
+    ``run_on`` wraps the starts if they are computed elsewhere: the wrapper has the methods
+    ``announce`` and ``start`` of `Starts`.
+    """
+    n_components, n_restarts, _, objective = settings
+    patience = _checked_patience(settings)
     distinct, numbers = observations, np.arange(observations.n_rows)
     if observations.n_rows > ENOUGH_ROWS:
         distinct, numbers = observations.unique_rows()
-    kind = ErrorStarts if objective == "errors" else Starts
-    job = Job.of(progress, ["search"])
-    starts = kind(distinct, OBJECTIVES[objective], check_seed(seed), engine, job)
-    search = _Search(starts, source(starts), keeper)
-    with progress_bar(n_restarts, "search", "restarts", job) as bar:
+    kind = ErrorStarts if objective == "hamming" else Starts
+    starts = kind(distinct, OBJECTIVES[objective], context)
+    search = _Search(starts, starts if run_on is None else run_on(starts))
+    with progress_bar(n_restarts, "search", "restarts", context.job) as bar:
         first = None
         if isinstance(n_components, str):
             first = search.first_guess(min(2, n_restarts), patience)
@@ -237,18 +214,16 @@ def _repetitions(
     return rows, line[rows]
 
 
-def _checked_patience(
-    n_components: object, n_restarts: object, patience: int | None, objective: str
-) -> int:
-    """Refuse settings that make no sense; the patience, with its default filled in."""
+def _checked_patience(settings: SearchSettings) -> int:
+    """Reject impossible settings; return the patience, with its default filled in."""
+    n_components, n_restarts, patience, objective = settings
     check_choice("objective", objective, tuple(OBJECTIVES))
     COUNT_OR_AUTO.check("n_components", n_components)
     COUNT.check("n_restarts", n_restarts)
     or_none(COUNT).check("patience", patience)
-    if n_components == "auto" and objective == "errors":
+    if n_components == "auto" and objective == "hamming":
         raise InvalidSettingError(
-            "n_components='auto' needs objective='description': more factors always have fewer "
-            "errors"
+            "n_components='auto' needs objective='mdl': more factors always have fewer errors"
         )
     return _PATIENCE[objective] if patience is None else patience
 
@@ -263,17 +238,17 @@ class _Found(NamedTuple):
 class _Search:
     """The restarts of a search, and what is kept of them."""
 
-    def __init__(self, starts: Starts, source: StartSource, keeper: Keeper | None) -> None:
-        self.starts, self.source, self.keeper = starts, source, keeper
-        self.matrix, self.engine, self.score = starts.matrix, starts.engine, starts.score
+    def __init__(self, starts: Starts, runner: Any) -> None:
+        self.starts, self.runner, self.store = starts, runner, starts.context.store
+        self.matrix, self.engine, self.score = starts.matrix, starts.context.engine, starts.score
 
     def first_guess(self, n_restarts: int, patience: int) -> Cover:
         """Double the number of factors until some are left over; the cover by those that stay."""
         largest = int(max(1, min(self.matrix.ones.shape)))
         size, cover = min(_FIRST_GUESS, largest), None
-        kept = self._load("guess")
+        kept = self.store.load("guess")
         if kept is not None:
-            size, cover = int(numbers_in(kept, "size", 1)[0]), self._cover_in(kept)
+            size, cover = int(kept.numbers("size", 1)[0]), self._cover_in(kept)
         while True:
             if kept is None:
                 cover, _ = self.run(size, n_restarts, patience, cover)
@@ -294,11 +269,11 @@ class _Search:
         keep: bool = False,
     ) -> tuple[Cover, list[float]]:
         """Best cover of at most ``max_components`` factors, and its score after each restart."""
-        kept = self._load("restarts") if keep else None
+        kept = self.store.load("restarts") if keep else None
         restarts, found = Restarts(patience), None
         if kept is not None:
-            restarts = Restarts(patience, numbers_in(kept, "scores"))
-            scores = numbers_in(kept, "alone", len(STARTS), gaps=True)
+            restarts = Restarts(patience, kept.numbers("scores"))
+            scores = kept.numbers("alone", len(STARTS), gaps=True)
             pairs = zip(STARTS, scores, strict=True)
             alone = {start: score for start, score in pairs if not np.isnan(score)}
             found = _Found(self._cover_in(kept), alone)
@@ -328,13 +303,11 @@ class _Search:
     ) -> Iterator[_Found]:
         """What there is after each restart, ``first`` being the cover after the first one."""
         known = [(n, self.starts.kind(n)) for n in numbers if n or first is None]
-        self.source.announce(
-            [StartRequest(kind, n, max_components) for n, kind in known if kind is not None]
-        )
+        self.runner.announce([(kind, n, max_components) for n, kind in known if kind is not None])
         for number in numbers:
             if found is None:
                 if first is None:
-                    first = self.source.get(StartRequest(STARTS[0], 0, max_components))
+                    first = self.runner.start(STARTS[0], 0, max_components)
                     first = self.starts.repair(first, 0, max_components)
                 found = _Found(first, {STARTS[0]: self.score(first)})
                 yield found
@@ -346,7 +319,7 @@ class _Search:
             if bar is not None:
                 bar.update(1)
                 bar.set_postfix(causes=best.n_components, errors=best.errors(self.matrix))
-            new = self.source.get(StartRequest(kind, number, max_components))
+            new = self.runner.start(kind, number, max_components)
             score = max(self.score(new), alone.get(kind, -np.inf))
             both = combine(self.matrix, best, new, max_components, engine=self.engine)
             chosen = max((best, new, both), key=self.score)
@@ -360,16 +333,242 @@ class _Search:
         order = np.argsort(cover.leave_one_out_gain(self.matrix), kind="stable")
         return cover.without(self.matrix, order[:excess].tolist())
 
-    def _load(self, name: str) -> dict[str, AnyArray] | None:
-        return None if self.keeper is None else self.keeper.load(name)
-
     def _save(self, name: str, cover: Cover, **numbers: list[Any]) -> None:
-        if self.keeper is not None:
-            bits = {**packed("states", cover.states), **packed("factors", cover.factors)}
-            arrays = {key: np.array(values, np.float64) for key, values in numbers.items()}
-            self.keeper.save(name, {**bits, **arrays})
+        bits = Stored.of_bits("states", cover.states) | Stored.of_bits("factors", cover.factors)
+        arrays = {key: np.array(values, np.float64) for key, values in numbers.items()}
+        self.store.save(name, {**bits, **arrays})
 
-    def _cover_in(self, kept: dict[str, AnyArray]) -> Cover:
-        states = unpacked(kept, "states", (len(self.starts.rows), None))
+    def _cover_in(self, kept: Stored) -> Cover:
+        states = kept.bits("states", (len(self.starts.rows), None))
         shape = (states.shape[1], self.matrix.ones.shape[1])
-        return self.starts.cover(states, unpacked(kept, "factors", shape))
+        return self.starts.cover(states, kept.bits("factors", shape))
+
+
+class Start(NamedTuple):
+    """A run of joint max-product: assumed flip probability, and factors per factor asked for."""
+
+    flip_probability: float
+    excess: float
+
+
+STARTS = (
+    Start(0.02, 1.0),
+    Start(0.05, 1.5),
+    Start(0.0, 1.0),
+    Start(0.05, 1.0),
+    Start(0.1, 1.5),
+)
+_TRIED_FIRST = 3
+"""Kinds of starts tried before the one that did best gets every second turn."""
+
+_ITERATIONS, _DAMPING = 200, 0.6
+
+_MAX_ENTRIES = 2**18
+"""Above this many entries, a random subset of the rows is searched."""
+
+_MAX_PRODUCTS = 2**26
+"""Rows x factors x columns of a joint run; its memory is eight bytes for each."""
+
+_REPAIRS = 4
+"""Searches for factors of what a cover leaves over, at most, after each restart."""
+
+_FEWEST_ROWS = 100
+"""A joint run on fewer rows than this tells little; a linear factorisation is used then."""
+
+ENOUGH_ROWS = 1000
+"""Rows that cost so little that repetitions are kept: each of them tries noise of its own."""
+
+_EXTRA = 8
+"""Further factors of a start with more than asked for: of a handful, half again is not many."""
+
+
+class Starts:
+    """The searched rows, also as a dense matrix, and covers of them to begin with."""
+
+    def __init__(
+        self,
+        observations: Observations,
+        objective: Objective,
+        context: Context,
+    ) -> None:
+        self.rows, self.observations = sample_rows(observations, _MAX_ENTRIES, context.seed)
+        self.matrix = Matrix.of(self.observations)
+        self.objective, self.context = objective, context
+        share = self.matrix.n_entries(self.matrix.ones) / max(
+            self.matrix.n_entries(self.matrix.observed), 1
+        )
+        self.density = float(np.clip(share, 1e-3, 0.9))
+        self.draft = self.cover(
+            np.zeros((len(self.rows), 0)), np.zeros((0, self.matrix.ones.shape[1]))
+        )
+        """What there is if the time is over before the first restart is."""
+
+    def cover(self, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:
+        """A cover of the searched rows."""
+        return Cover.of(self.matrix, states, factors, self.objective)
+
+    def score(self, cover: Cover) -> float:
+        """How good a cover is; larger is better."""
+        return cover.score(self.matrix)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers of a cluster measure deadlines with their own clock and keep nothing.
+        job, store = Job(["search"], show=False), CheckpointStore()
+        return {**vars(self), "context": replace(self.context, job=job, store=store)}
+
+    def announce(self, requests: Sequence[tuple[Start, int, int]]) -> None:
+        """List the starts that will probably be asked for; here they are computed on demand."""
+
+    def kind(self, number: int) -> Start | None:
+        """Kind of the start with a number; None for the one that did best so far."""
+        if number >= _TRIED_FIRST and number % 2:
+            return None
+        return STARTS[number % len(STARTS)]
+
+    def start(self, start: Start, number: int, max_components: int) -> Cover:
+        """A refined and pruned cover from one run."""
+        size = int(np.ceil(start.excess * max_components)) + (_EXTRA if start.excess > 1 else 0)
+        affordable = _MAX_PRODUCTS // (size * self.matrix.ones.shape[1])
+        n_rows = len(self.rows)
+        if affordable < min(n_rows, _FEWEST_ROWS):
+            cover = self._linear_start(max_components, number)
+        else:
+            cover = self._joint_start(start, size, number, affordable)
+        if not self.draft.n_components:
+            self.draft = cover
+        cover = refine(self.matrix, cover, engine=self.context.engine)
+        cover = prune(self.matrix, cover, max_components, engine=self.context.engine)
+        self.draft = max((self.draft, cover), key=self.score)
+        return cover
+
+    def repair(self, cover: Cover, number: int, max_components: int) -> Cover:
+        """Merge factors, and look for factors of what is not covered; they replace lesser ones."""
+        size = max(2, max_components // 20)
+        for attempt in range(_REPAIRS):
+            cover = merge(self.matrix, cover, engine=self.context.engine)
+            covered = cover.counts > 0
+            rows = np.flatnonzero((self.matrix.ones & ~covered).any(axis=1))
+            rows = rows[: max(1, _MAX_PRODUCTS // (size * covered.shape[1]))]
+            if not len(rows) or not cover.n_components:
+                break
+            # what is covered already may be covered again: to the joint run it is unobserved
+            found = factorize(
+                Observations.of(
+                    self.observations.take(rows),
+                    missing=covered[rows],
+                    row_ids=np.arange(len(rows)),
+                ),
+                size,
+                JointMaxProduct(iterations=_ITERATIONS, damping=_DAMPING),
+                state_probability=_share(cover.states, self.matrix.weight),
+                feature_probability=_share(cover.factors),
+                flip_probability=0.02,
+                seed=self.context.seed + 1_000_003 * number + attempt,
+                engine=self.context.engine,
+                progress=self.context.job,
+            )
+            states = np.zeros((len(self.rows), size), dtype=np.uint8)
+            states[rows] = found.states
+            more = cover.with_bits(self.matrix, states, found.features)
+            both = combine(self.matrix, cover, more, max_components, engine=self.context.engine)
+            if both.score(self.matrix) <= cover.score(self.matrix) + 1e-6:
+                break
+            cover = both
+        return cover
+
+    def _joint_start(self, start: Start, size: int, number: int, n_rows: int) -> Cover:
+        chosen = self._rows_of_start(number, n_rows)
+        rows = self.observations.take(chosen)
+        if self.matrix.weight is not None:  # a row that was drawn twice has noise of its own
+            rows = Observations.of(rows, row_ids=np.arange(len(chosen)))
+        found = factorize(
+            rows,
+            size,
+            JointMaxProduct(iterations=_ITERATIONS, damping=_DAMPING),
+            density=self.density,
+            flip_probability=start.flip_probability,
+            seed=self.context.seed + 1_000_003 * number,
+            engine=self.context.engine,
+            progress=self.context.job,
+        )
+        states = np.zeros((len(self.rows), size), dtype=np.uint8)
+        states[chosen] = found.states
+        return self.cover(states, found.features)
+
+    def _rows_of_start(self, number: int, n_rows: int) -> npt.NDArray[np.int64]:
+        """Rows that a start sees: all if they are at most ``n_rows``, else rows of its own.
+
+        Joint max-product knows no weights. So rows with weights are drawn by them, with repetition,
+        and about as many as there are: more would cost time and gain nothing.
+        """
+        generator, weight = np.random.default_rng((self.context.seed, number)), self.matrix.weight
+        everything = len(self.rows)
+        if weight is not None:
+            enough = max(everything, min(round(weight.sum()), ENOUGH_ROWS))
+            return draw_rows(weight, min(enough, n_rows), generator)
+        if n_rows < everything:
+            return np.sort(generator.permutation(everything)[:n_rows])
+        return np.arange(everything)
+
+    def _linear_start(self, max_components: int, number: int) -> Cover:
+        """Threshold a non-negative factorisation, for data too wide for a joint run."""
+        from sklearn.decomposition import NMF
+        from sklearn.exceptions import ConvergenceWarning
+
+        size = min(max_components, *self.matrix.ones.shape)
+        model = NMF(
+            size,
+            init="nndsvda" if number == 0 else "random",
+            max_iter=100,
+            random_state=self.context.seed + number,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # refinement follows anyway
+            left = model.fit_transform(self._weighted_csr())
+        if self.matrix.weight is not None:
+            left /= np.sqrt(self.matrix.weight)[:, None]
+        right = model.components_
+        scale = np.sqrt(
+            np.maximum(right.max(1), 1e-12) / np.maximum(left.max(0), 1e-12)
+        )  # both factors get the same largest entry
+        return self.cover(left * scale >= 0.5, right / scale[:, None] >= 0.5)
+
+    def _weighted_csr(self) -> Any:
+        """The ones as sparse rows; squared errors of these are those of rows with weights."""
+        plain = self.observations.to_csr().astype(np.float64)
+        if self.matrix.weight is not None:
+            plain.data *= np.repeat(np.sqrt(self.matrix.weight), np.diff(plain.indptr))
+        return plain
+
+
+class ErrorStarts(Starts):
+    """The same for fewest wrong entries.
+
+    Joint runs look for factors supported by the data. For a given number of factors, starts from
+    linear factorisations and factors replaced a few at a time are quicker and end with fewer
+    errors.
+    """
+
+    def kind(self, number: int) -> Start | None:
+        """There is one kind only."""
+        return STARTS[0]
+
+    def start(self, start: Start, number: int, max_components: int) -> Cover:
+        """The cover of a linear factorisation, with factors replaced."""
+        with one_blas_thread():
+            cover = self._linear_start(max_components, number)
+        return self._reduced(cover, 2 * number, max_components)
+
+    def repair(self, cover: Cover, number: int, max_components: int) -> Cover:
+        """Replace factors of what was put together; the first start is alone."""
+        return self._reduced(cover, 2 * number + 1, max_components) if number else cover
+
+    def _reduced(self, cover: Cover, step: int, max_components: int) -> Cover:
+        key = NoiseKey(self.context.seed, step)
+        new = reduce_errors(self.matrix, cover, max_components, key, engine=self.context.engine)
+        return max((cover, new), key=self.score)  # of equal errors, that with fewer bits
+
+
+def _share(bits: BinaryArray, weight: FloatArray | None = None) -> float:
+    """Share of ones, kept away from 0 and 1; rows may have weights."""
+    return float(np.clip(np.average(bits.mean(1), weights=weight), 1e-3, 0.5))

@@ -49,7 +49,7 @@ __all__ = ["fit", "resume"]
 )
 @click.option(
     "--objective",
-    type=click.Choice(["auto", "description", "errors"]),
+    type=click.Choice(["auto", "mdl", "likelihood", "hamming"]),
     help="Factors: few causes that describe the table, or fewest wrong entries.  [default: auto]",
 )
 @click.option(

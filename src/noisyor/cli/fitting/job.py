@@ -42,13 +42,16 @@ from noisyor.inference.method import Method
 from noisyor.io.model_file import load_model, save_network
 from noisyor.io.provenance import TOPIC_WORDS, kind_of, mapping_in, provenance
 from noisyor.learning.checkpoint import is_checkpoint
-from noisyor.learning.judge import Judgement, hold_out, judge
 from noisyor.learning.options import TrainOptions
-from noisyor.learning.recipes.factors import learn_factors
-from noisyor.learning.recipes.features import learn_features
-from noisyor.learning.recipes.fit import FitResult, learn_network
-from noisyor.learning.recipes.job import SEARCH_ENDING
-from noisyor.learning.recipes.topics import learn_topics
+from noisyor.learning.recipes import (
+    SEARCH_ENDING,
+    FitResult,
+    learn_factors,
+    learn_features,
+    learn_network,
+    learn_topics,
+)
+from noisyor.learning.validation import Validation, hold_out, validate
 from noisyor.model.names import named_after, topic_words
 from noisyor.tables import ReadOptions, Table
 from noisyor.tables.options import options_like
@@ -69,7 +72,7 @@ _PLAN_RULES = {
     "held_out": or_none(BELOW_ONE),
 }
 _STRUCTURE_RULES = {
-    "objective": choice("auto", "description", "errors"),
+    "objective": choice("auto", "mdl", "likelihood", "hamming"),
     "n_components": COUNT_OR_AUTO,
     "n_layers": count(2),
     "feature_shape": Rule(
@@ -171,7 +174,7 @@ class Fitted:
     table: Table
     kind: Kind
     learned: FitResult
-    judgement: Judgement
+    judgement: Validation
 
 
 def read_rows(plan: Plan) -> Table:
@@ -245,7 +248,11 @@ def more_steps(
             steps=settings.get("steps", 1000) if steps is None else steps,
             batch_size=settings.get("batch_size", 100),
             learning_rate=_last_rate(settings),
-            **{name: settings[name] for name in ("step_on", "smoothing") if name in settings},
+            **{
+                name: settings[name]
+                for name in ("parameterization", "smoothing")
+                if name in settings
+            },
             seed=seed,
             progress=progress,
             time_limit=time_limit,
@@ -321,7 +328,7 @@ def _judged(
     progress: bool | None,
 ) -> Fitted:
     with compiling_told(Job(["judge"], progress).note):
-        judgement = judge(learned.network, train, held, engine=engine)
+        judgement = validate(learned.network, train, held, engine=engine)
     return Fitted(table, kind, learned, judgement)
 
 

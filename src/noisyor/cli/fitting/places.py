@@ -18,7 +18,7 @@ def check_places(data: Path, out: Path, checkpoint: Path, force: bool) -> None:
     check_output(out, force=force, inputs=[data])
     if out.resolve() == checkpoint.resolve():
         raise InvalidSettingError(f"{out} cannot be both the model and the checkpoint")
-    from noisyor.learning.recipes.job import SEARCH_ENDING
+    from noisyor.learning.recipes import SEARCH_ENDING
 
     # What a run of ours keeps there may be replaced: `check_kept` looks at it.
     kept = Path(f"{checkpoint}.json").exists()

@@ -13,7 +13,7 @@ from noisyor.cli.options import NOTHING_FOUND, print_json, printable
 
 if TYPE_CHECKING:
     from noisyor.cli.fitting.job import Fitted
-    from noisyor.learning.judge import Judgement
+    from noisyor.learning.validation import Validation
     from noisyor.model.network import Network
 
 __all__ = ["tell"]
@@ -70,7 +70,7 @@ def tell(fitted: Fitted, data: Path | None, out: Path, as_json: bool, quiet: boo
     return NOTHING_FOUND
 
 
-def _score_lines(judgement: Judgement, where: str) -> list[str]:
+def _score_lines(judgement: Validation, where: str) -> list[str]:
     """What the model and independent columns score, in nats a row; log p first, bounds by name."""
     log_p = judgement.log_p
     error = f" ± {log_p.standard_error:.3f}" if len(log_p.per_row) > 1 else ""
@@ -86,19 +86,19 @@ def _score_lines(judgement: Judgement, where: str) -> list[str]:
 
 
 def _number_lines(settings: Mapping[str, Any]) -> list[str]:
-    """Numbers of causes that were tried, and how sure the choice is."""
-    number = settings.get("number")
-    if not isinstance(number, dict):
+    """List the numbers of causes that were compared, and how sure the choice is."""
+    curve = settings.get("n_components_curve")
+    if not isinstance(curve, dict):
         return []
-    lines = [f"causes  chosen by {number['rows']:,} rows set aside, the fewest not clearly worse:"]
-    for one in number["candidates"]:
-        mark = " <" if one["n_components"] == number["chosen"] else ""
-        below = f"{one['below']:.3f} ± {one['error']:.3f} below the best"
-        lines.append(
-            f"  {one['n_components']:>5}  log p {one['log_p']:.3f} ± {one['standard_error']:.3f}"
-            + (f", {below}" if one["below"] else ", the best")
-            + mark
-        )
+    lines = [
+        f"causes  the fewest within one standard error of the best log p of {curve['n_rows']:,} "
+        "validation rows:"
+    ]
+    for size, log_p, error in zip(
+        curve["n_components"], curve["log_p"], curve["standard_error"], strict=True
+    ):
+        mark = " <" if size == curve["chosen"] else ""
+        lines.append(f"  {size:>5}  log p {log_p:.3f} ± {error:.3f}{mark}")
     return lines
 
 
@@ -120,7 +120,7 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
     lines = [
         f"data    {rows}, {data.n_visible:,} columns, {100 * share:.1f} % ones"
         + (f", {data.n_missing:,} missing" if data.n_missing else ""),
-        f"model   {fitted.kind}, {_causes(network)}: {out}",
+        f"model   {fitted.kind}, {_causes(network, fitted.learned.settings)}: {out}",
         *_score_lines(judgement, where),
         *_number_lines(fitted.learned.settings),
     ]
@@ -134,7 +134,9 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
     return lines
 
 
-def _causes(network: Network) -> str:
-    """Say how many causes there are, in how many layers."""
+def _causes(network: Network, settings: Mapping[str, Any]) -> str:
+    """Say how many causes there are, in how many layers, and how many of them are unused."""
     layers = f"{network.n_layers} layer{'s' * (network.n_layers > 1)}"
-    return f"{network.n_hidden:,} causes in {layers}"
+    unused = settings.get("n_unused")
+    rest = f", {unused:,} of them unused" if unused else ""
+    return f"{network.n_hidden:,} causes in {layers}{rest}"

@@ -1,4 +1,4 @@
-"""Learned networks are judged by rows that were held out, beside independent columns."""
+"""Learned networks are scored on held-out rows, beside independent columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import noisyor as nor
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.learning.judge import hold_out, judge
+from noisyor.learning.validation import estimate_log_p, hold_out, validate
 from noisyor.metrics import independent_score
 
 
@@ -40,7 +40,7 @@ def test_held_out_rows_are_scored_against_independent_columns():
     train, held = hold_out(rows(60), 0.2, seed=0)
     failure = np.where(np.repeat(np.eye(2), 3, axis=1), 0.01, 1.0)
     network = nor.bipartite(6, 2, failure_probability=failure, prior_probability=0.4)
-    found = judge(network, train, held)
+    found = validate(network, train, held)
     expected = nor.evaluate(network, held, nor.MaxProduct(polish=20)).elbo_mp
     assert found.score.mean == pytest.approx(expected.mean)
     assert found.reference.mean == pytest.approx(independent_score(train, held).mean)
@@ -52,7 +52,7 @@ def test_held_out_rows_are_scored_against_independent_columns():
 def test_without_held_out_rows_those_of_training_count():
     data = rows(15).with_weights(np.arange(1, 16))
     network = nor.bipartite(6, 1)
-    found = judge(network, data, None)
+    found = validate(network, data, None)
     assert found.n_held_out == 0
     assert len(found.score.per_row) == 15
     assert found.score.mean == pytest.approx(data.mean(found.score.per_row))
@@ -73,3 +73,26 @@ def test_a_row_of_whole_weight_is_held_out_in_part():
     assert uneven.n_rows + rest.n_rows == 15
     with pytest.raises(InvalidSettingError, match="leaves no row"):
         hold_out(rows(15).with_weights(np.full(15, 2.0)), 0.99, seed=0)
+
+
+def test_log_p_from_visited_states_agrees_with_enumeration(monkeypatch):
+    generator = np.random.default_rng(0)
+    failure = np.where(generator.random((8, 24)) < 0.3, generator.uniform(0.1, 0.6, (8, 24)), 1.0)
+    network = nor.bipartite(
+        24,
+        8,
+        failure_probability=failure,
+        prior_probability=0.2,
+        noise="per_visible",
+        noise_probability=0.03,
+    )
+    rows = nor.Observations.of(nor.sample(network, 300, seed=1).visible)
+    exact = estimate_log_p(network, rows)
+    assert exact.exact
+    monkeypatch.setattr("noisyor.learning.validation.few_configurations", lambda network: False)
+    found = estimate_log_p(network, rows)
+    assert not found.exact
+    assert (found.bound <= exact.per_row + 1e-9).all()
+    assert found.mean == pytest.approx(exact.mean, abs=0.05)
+    weighted = estimate_log_p(network, rows.with_weights(np.arange(300) % 2 + 1.0))
+    np.testing.assert_array_equal(weighted.per_row, found.per_row)

@@ -9,7 +9,7 @@ from topic_documents import WORDS, topic_documents
 import noisyor as nor
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.model.names import distinctive_visibles, named_after
-from noisyor.search.topic_start import choose_topics, start_from_topics
+from noisyor.search.starts import choose_topics, start_from_topics
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_twice_as_many_are_learned_and_the_best_kept(documents, monkeypatch):
         seen.append((network.n_hidden, n_components))
         return choose_topics(network, X, n_components)
 
-    monkeypatch.setattr("noisyor.learning.recipes.topics.choose_topics", spy)
+    monkeypatch.setattr("noisyor.learning.recipes.choose_topics", spy)
     nor.learn_topics(documents, n_components=3, progress=False)
     nor.learn_topics(documents, n_components=10, progress=False)
     assert seen == [(6, 3), (16, 10)]  # there are 16 words

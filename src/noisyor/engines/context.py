@@ -1,0 +1,159 @@
+"""What travels through a search or a fit: engine, seed, job and store, in one frozen object.
+
+Public functions take ``engine=``, ``seed=``, ``progress=`` and ``time_limit=`` and build a
+`Context` from them; everything below them passes the context on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from noisyor._util.arrays import AnyArray, BinaryArray
+from noisyor._util.progress import Job, Progress
+from noisyor._util.validation import check_seed
+from noisyor.engines.bounded import bounded
+from noisyor.engines.contract import Engine, EngineLike
+from noisyor.engines.registry import get_engine
+from noisyor.errors import CheckpointError
+
+__all__ = ["CheckpointStore", "Context", "Stored"]
+
+
+class Stored(dict[str, AnyArray]):
+    """Arrays read from a checkpoint, checked as they are taken out: the file may be damaged.
+
+    >>> stored = Stored(Stored.of_bits("states", np.eye(3, dtype=np.uint8)))
+    >>> stored.bits("states", (3, None))[1]
+    array([0, 1, 0], dtype=uint8)
+    """
+
+    @staticmethod
+    def of_bits(name: str, bits: BinaryArray) -> dict[str, AnyArray]:
+        """Pack an array of 0 and 1, with its shape, for `bits`."""
+        return {name: np.packbits(bits, axis=None), f"{name}_shape": np.array(bits.shape, np.int64)}
+
+    def bits(self, name: str, expected: tuple[int | None, ...]) -> BinaryArray:
+        """Return the array that `of_bits` packed; None stands for an axis of any length."""
+        content, size = self.get(name), self.get(f"{name}_shape")
+        if content is not None and content.dtype == np.uint8 and content.ndim == 1:
+            shape = () if size is None or size.dtype != np.int64 else tuple(size.ravel().tolist())
+            fits = len(shape) == len(expected) and all(
+                wanted in (came, None) and came >= 0
+                for came, wanted in zip(shape, expected, strict=True)
+            )
+            if fits and -(-math.prod(shape) // 8) == len(content):
+                return np.unpackbits(content, count=math.prod(shape)).reshape(shape)
+        raise _foreign(name)
+
+    def numbers(self, name: str, n: int | None = None, *, gaps: bool = False) -> list[float]:
+        """Return a list of ``n`` numbers, finite unless there may be ``gaps`` (NaN)."""
+        values = self.get(name)
+        if (
+            values is None
+            or values.ndim != 1
+            or values.dtype.kind not in "iuf"
+            or n not in (len(values), None)
+            or not (np.isfinite(values) | (gaps & np.isnan(values))).all()
+        ):
+            raise _foreign(name)
+        return [float(value) for value in values]
+
+
+def _foreign(name: str) -> CheckpointError:
+    return CheckpointError(f"the checkpoint does not belong to these data: {name} does not fit")
+
+
+class CheckpointStore:
+    """Named groups of arrays that survive a stop; without ``write`` nothing is kept.
+
+    Parameters
+    ----------
+    arrays : what an earlier run kept, by "name/array".
+    write : called with all arrays after each change.
+
+    >>> kept = {}
+    >>> store = CheckpointStore(write=kept.update).scoped("first")
+    >>> store.save("scores", {"values": np.ones(2)})
+    >>> list(kept), store.load("scores")["values"].tolist(), store.load("other")
+    (['first scores/values'], [1.0, 1.0], None)
+    """
+
+    def __init__(
+        self,
+        arrays: Mapping[str, AnyArray] | None = None,
+        write: Callable[[dict[str, AnyArray]], object] | None = None,
+    ) -> None:
+        self._arrays, self._write, self._scope = dict(arrays or {}), write, ""
+
+    def scoped(self, name: str) -> CheckpointStore:
+        """Return a view of the store whose groups have ``name`` before their own."""
+        view = CheckpointStore(write=self._write)
+        view._arrays, view._scope = self._arrays, f"{self._scope}{name} "
+        return view
+
+    def load(self, name: str) -> Stored | None:
+        """Return the arrays that were saved under a name, or None."""
+        start = f"{self._scope}{name}/"
+        found = {
+            key.removeprefix(start): array
+            for key, array in self._arrays.items()
+            if key.startswith(start)
+        }
+        return Stored(found) if found else None
+
+    def save(self, name: str, arrays: Mapping[str, AnyArray]) -> None:
+        """Keep arrays under a name, in place of those before."""
+        if self._write is None:
+            return
+        start = f"{self._scope}{name}/"
+        for key in [key for key in self._arrays if key.startswith(start)]:
+            del self._arrays[key]
+        self._arrays.update({start + key: array for key, array in arrays.items()})
+        self._write(self._arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """Where and how something is computed.
+
+    Attributes
+    ----------
+    engine : computes; stops with `TimeUpError` when the time of the job is over.
+    seed : of all random numbers.
+    job : the progress bar and the deadline.
+    store : keeps what was found so far.
+    """
+
+    engine: Engine
+    seed: int
+    job: Job
+    store: CheckpointStore
+
+    @classmethod
+    def of(
+        cls,
+        engine: EngineLike = "auto",
+        seed: int = 0,
+        progress: Progress = False,
+        phases: Sequence[str] = ("work",),
+        time_limit: float | None = None,
+        store: CheckpointStore | None = None,
+    ) -> Context:
+        """Build a context from the keywords of a public function.
+
+        >>> Context.of("numpy", seed=3).seed
+        3
+        """
+        job, runner = Job.of(progress, phases, time_limit), get_engine(engine)
+        if job.is_limited:
+            runner = bounded(runner, job.check)
+        return cls(runner, check_seed(seed), job, CheckpointStore() if store is None else store)
+
+    def with_(self, **changes: Any) -> Context:
+        """Return the context with some of its attributes changed."""
+        return replace(self, **changes)

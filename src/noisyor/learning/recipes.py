@@ -1,0 +1,930 @@
+"""From data to a learned network in one call: `learn_factors`, `learn_topics`, `learn_features`.
+
+Each recipe finds starting parameters in the data (`noisyor.search`, Gibbs sampling) and fine-tunes
+them (`noisyor.learning.train`). Estimators and the command line call these functions. For the
+paper's protocol, combine `initialize` and `train` instead, or give ``init="paper-3"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from noisyor._util.progress import Progress
+from noisyor._util.validation import COUNT, COUNT_OR_AUTO, COUNT_OR_ZERO, check_choice
+from noisyor.baselines import learn_mixture
+from noisyor.data.observations import Observations
+from noisyor.engines.bounded import compiling_told
+from noisyor.engines.context import CheckpointStore, Context
+from noisyor.engines.contract import EngineLike
+from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.inference.max_product import MaxProduct
+from noisyor.inference.mean_field import MeanField
+from noisyor.inference.method import Method
+from noisyor.learning.checkpoint import check_place, open_store, search_identity
+from noisyor.learning.gibbs_em import learn_by_gibbs
+from noisyor.learning.initialize import initialize
+from noisyor.learning.options import OPTIONS, TrainOptions, choose_options
+from noisyor.learning.pruning import prune_hidden
+from noisyor.learning.state import History
+from noisyor.learning.train import default_method, train
+from noisyor.learning.validation import SizeCurve, choose_size, split_validation
+from noisyor.model.builders import bipartite, convolutional
+from noisyor.model.layered import layered
+from noisyor.model.network import Network
+from noisyor.search.cover import Cover, Matrix, cover_rows, sample_rows
+from noisyor.search.factors import FoundFactors, SearchSettings, search_rows
+from noisyor.search.features import search_features
+from noisyor.search.starts import (
+    EXACT,
+    choose_topics,
+    is_determined_by_counts,
+    start_from_counts,
+    start_from_factors,
+    start_from_features,
+    start_from_mixture,
+    start_from_topics,
+)
+
+__all__ = [
+    "DEFAULTS",
+    "SEARCH_ENDING",
+    "FitResult",
+    "learn_factors",
+    "learn_features",
+    "learn_network",
+    "learn_topics",
+    "start_by_sampling",
+    "start_by_search",
+]
+
+DEFAULTS = TrainOptions(steps=1000, batch_size=100, learning_rate=0.01)
+"""Options of `learn_network`, from which the other recipes depart."""
+
+SEARCH_ENDING = ".search"
+"""What a search found is kept in a file beside the checkpoint, with this ending."""
+
+_OWN_KEYWORDS = ("init", "method", "options", "held_out", "engine", "noise", "n_restarts")
+"""Keywords of recipes beside the training options, for the suggestion in an error message."""
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """A learned network, the record of its training, and the settings that made it (for JSON).
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 10, axis=0)
+    >>> fitted = nor.learn_factors(X, 2, n_restarts=1, progress=False)
+    >>> fitted.network.n_hidden, fitted.settings["seed"]
+    (2, 0)
+    """
+
+    network: Network
+    history: History
+    settings: dict[str, Any]
+
+
+def learn_network(
+    network: Network,
+    X: Any,
+    method: Method | None = None,
+    options: TrainOptions | None = None,
+    *,
+    held_out: Any = None,
+    engine: EngineLike = "auto",
+    **changes: Any,
+) -> FitResult:
+    """Train any network from its present parameters.
+
+    Parameters
+    ----------
+    network : graph and starting parameters.
+    X : training data in any form that `Observations.of` takes.
+    method : how hidden states are inferred; the default is that of `train`.
+    options, changes : how to train; default 1000 steps of 100 rows at a rate of 0.01.
+    held_out, engine : see `train`.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> fitted = nor.learn_network(
+    ...     nor.bipartite(n_visible=2, n_hidden=1), np.eye(2), steps=3, progress=False
+    ... )
+    >>> fitted.settings["steps"], len(fitted.history.elbo)
+    (3, 3)
+    """
+    options = choose_options(options, changes, DEFAULTS)
+    method = default_method(network) if method is None else method
+    result = train(network, X, method, options, held_out=held_out, engine=engine)
+    steps = result.state.step if options.steps is None else options.steps
+    settings = {"method": method.settings(), **options.record(), "steps": steps}
+    return FitResult(result.network, result.history, settings)
+
+
+@contextmanager
+def _working(
+    options: TrainOptions,
+    engine: EngineLike,
+    phases: Sequence[str],
+    observations: Observations,
+    settings: dict[str, object],
+) -> Iterator[tuple[Context, TrainOptions]]:
+    """Give the context of a recipe and the training options within it.
+
+    ``settings`` determine the search, with the seed: a checkpoint belongs to them.
+    """
+    store = None
+    if options.checkpoint is not None:
+        identity = search_identity(observations, {**settings, "seed": int(options.seed)})
+        path = f"{options.checkpoint}{SEARCH_ENDING}"
+        store = open_store(path, identity, resume=options.resume)
+    limit = options.time_limit
+    context = Context.of(engine, options.seed, options.progress, phases, limit, store)
+    with compiling_told(context.job.note):
+        yield context, replace(options, progress=context.job)
+
+
+# ---- factors
+
+_FACTOR_PHASES = {
+    "auto": ("search", "gibbs", "train"),
+    "mdl": ("search", "gibbs", "gibbs", "train"),
+    "likelihood": ("mixture", "gibbs"),
+    "hamming": ("search", "train"),
+}
+"""Expected progress bars, by objective."""
+
+_SWEEPS = 40
+"""Rounds of Gibbs sampling after a search or a first training."""
+
+_MIXTURE_SWEEPS = 150
+"""Rounds of Gibbs sampling of causes that start from the classes of a mixture."""
+
+_REFIT_SWEEPS = 20
+"""Rounds of Gibbs sampling by which the remaining causes take over from those dropped."""
+
+_MAX_ENTRIES = 2**23
+"""Above this many entries, Gibbs sampling uses a random subset of the rows."""
+
+_MAX_ENTRIES_OF_SIZES = 2**22
+"""The same where sizes are compared."""
+
+_MAX_CLASSES = 64
+"""Causes that a search for their number starts with, at most."""
+
+_SHARE_OF_SEARCH, _SHARE_OF_SIZES = 0.6, 0.8
+"""Share of a time limit after which the search ends, and the comparison of sizes."""
+
+_ROWS_TO_COMPARE = 1000
+"""With fewer rows, hidden nodes are ranked by description length instead of bound."""
+
+_FEW_ROWS = 40
+"""With fewer rows than this, none are set aside to choose the number of causes."""
+
+_TEST_ROWS, _TEST_ENTRIES = 500, 2**18
+"""Rows and entries, at most, of the quick start that chooses the objective."""
+
+_NEARLY_EXACT = 0.15, 0.05
+"""Largest rates of zeros among covered entries and of ones among uncovered entries of a table
+that Boolean factors describe."""
+
+_MAX_FACTORS_PER_COLUMN = 0.5
+"""As many factors as columns describe any table; up to this share they say something about it."""
+
+_MIN_COVERED_ONES = 0.6
+"""Share of the ones that factors of at least two columns must cover: in a table of few ones, the
+rate of ones among uncovered entries is small whatever is covered."""
+
+_UNUSED_PRIOR = 1e-4
+"""Prior probability of a cause that nothing was found for."""
+
+
+def learn_factors(
+    X: Any,
+    n_components: int | Literal["auto"],
+    *,
+    objective: Literal["auto", "mdl", "likelihood", "hamming"] = "auto",
+    init: str = "data",
+    noise: Literal["shared", "per_visible"] = "per_visible",
+    n_restarts: int = 12,
+    n_candidates: int = 16,
+    method: Method | None = None,
+    options: TrainOptions | None = None,
+    held_out: Any = None,
+    engine: EngineLike = "auto",
+    **changes: Any,
+) -> FitResult:
+    """Find hidden causes of binary data, each a set of columns that it switches on.
+
+    This is Boolean matrix factorization with a probability model.
+
+    Parameters
+    ----------
+    X : binary data (n_rows, n_visible).
+    n_components : number of causes. If the data support fewer, the others are unused: their prior
+        is 0.0001 and they switch nothing on (``settings["n_unused"]``). ``"auto"`` takes the fewest
+        causes within one standard error of the best held-out log-likelihood: a quarter of the rows
+        is set aside, one search is made in the others, its causes are ranked, and
+        ``settings["n_components_curve"]`` lists the log-likelihood by number. Exact Boolean factors
+        are all kept.
+    objective : what the causes are fitted for.
+
+        * ``"mdl"``: few causes, each supported by the data (minimum description length), found by
+          `search_factors` and fine-tuned.
+        * ``"likelihood"``: a high probability of unseen rows. The causes start from the classes of
+          a mixture of Bernoullis and are learned by Gibbs sampling.
+        * ``"hamming"``: fewest wrong entries for a given number of causes, see `search_factors`.
+        * ``"auto"``: ``"mdl"`` if one quick start of the search shows that Boolean factors describe
+          the table, else ``"likelihood"``; ``settings["objective"]`` says which.
+    init : ``"data"``, or the name of one of the paper's starts, see `initialize`.
+    noise : one noise probability for all columns, or one for each.
+    n_restarts : of the search, at most.
+    n_candidates : further factors to search for with ``objective="mdl"``, given a thousand rows or
+        more. All candidates are trained for a while, and the `n_components` without which the
+        bound falls most are kept.
+    method : how hidden states are inferred; default ``MaxProduct(temperature=1.0)``.
+    options, changes : how to train; the seed is also that of the start. Defaults depend on `init`.
+        After Gibbs sampling for the likelihood, training follows only if ``steps`` is given.
+    held_out, engine : see `train`.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
+    >>> fitted = nor.learn_factors(X, "auto", n_restarts=2, progress=False)
+    >>> fitted.network.failure_probability.round() + 0.0
+    array([[1., 1., 0., 0.],
+           [0., 0., 1., 1.]])
+    """
+    defaults = replace(DEFAULTS, steps=4000, batch_size=20, learning_rate=3e-3)
+    if init == "data":
+        defaults = replace(
+            DEFAULTS, steps=200, learning_rate=1e-3, final_learning_rate=1e-4, smoothing=0.5
+        )
+    OPTIONS["objective"].rule.check("objective", objective)
+    if init != "data" and objective not in ("auto", "mdl"):
+        raise InvalidSettingError(f'objective={objective!r} needs init="data", got {init!r}')
+    known = ("objective", "n_candidates", *_OWN_KEYWORDS)
+    chosen = choose_options(options, changes, defaults, known)
+    check_place(chosen.checkpoint)
+    rows = Observations.of(X)
+    _check_number(n_components, rows, init)
+    COUNT_OR_ZERO.check("n_candidates", n_candidates)
+    course: dict[str, object] = {
+        "recipe": "factors",
+        "n_components": n_components if isinstance(n_components, str) else int(n_components),
+        "objective": objective,
+        "noise": noise,
+        "n_restarts": n_restarts,
+        "n_candidates": n_candidates,
+    }
+    phases = _FACTOR_PHASES[objective] if init == "data" else ("train",)
+    with _working(chosen, engine, phases, rows, course) as (context, chosen):
+        if init == "data":
+            search = _FactorSearch(rows, n_components, noise, n_restarts, n_candidates, context)
+            start = search.start(objective)
+        else:
+            network = bipartite(rows.n_visible, int(n_components), noise=noise)
+            network = initialize(network, init, noise="uniform", seed=chosen.seed)
+            start = _Start(network, is_converged=False, settings={"objective": objective})
+        if start.is_converged and options is None and "steps" not in changes:
+            chosen = replace(chosen, steps=0)
+        method = MaxProduct(temperature=1.0) if method is None else method
+        fitted = learn_network(
+            start.network, rows, method, chosen, held_out=held_out, engine=context.engine
+        )
+    settings = {**start.settings, "init": init, "noise": noise, **fitted.settings}
+    network = fitted.network
+    if not isinstance(n_components, str) and network.n_hidden < n_components:
+        settings["n_unused"] = int(n_components) - network.n_hidden
+        network = _with_unused(network, int(n_components))
+    return FitResult(network, fitted.history, settings)
+
+
+def _check_number(n_components: object, rows: Observations, init: str) -> None:
+    """Reject impossible numbers of causes before any work."""
+    COUNT_OR_AUTO.check("n_components", n_components)
+    if n_components == "auto" and init != "data":
+        raise InvalidSettingError('n_components="auto" needs init="data"')
+    most = max(rows.n_rows, rows.n_visible)
+    if isinstance(n_components, int | np.integer) and n_components > most and init == "data":
+        raise InvalidSettingError(
+            f"n_components is {n_components:,}, but a table of {rows.n_rows:,} rows and "
+            f"{rows.n_visible:,} columns has {most:,} causes at most"
+        )
+
+
+def _with_unused(network: Network, n_components: int) -> Network:
+    """Append causes that nothing was found for: rare, and without any effect."""
+    more = n_components - network.n_hidden
+    shared = len(network.group("noise")) == 1 and network.n_visible > 1
+    noise = network.noise_probability
+    return bipartite(
+        network.n_visible,
+        n_components,
+        noise="shared" if shared else "per_visible",
+        failure_probability=np.vstack(
+            [network.failure_probability, np.ones((more, network.n_visible))]
+        ),
+        prior_probability=np.append(network.prior_probability, np.full(more, _UNUSED_PRIOR)),
+        noise_probability=noise[0] if shared else noise,
+    )
+
+
+class _Start(NamedTuple):
+    """Starting parameters; whether nothing is left to train; what the model file should say."""
+
+    network: Network
+    is_converged: bool
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _FactorSearch:
+    """The part of `learn_factors` before training; see there for the settings."""
+
+    rows: Observations
+    n_components: int | Literal["auto"]
+    noise: Literal["shared", "per_visible"]
+    n_restarts: int
+    n_candidates: int
+    context: Context
+
+    def start(self, objective: str) -> _Start:
+        """Return starting parameters for an objective, from the checkpoint if they are there."""
+        kept = self.context.store.load("chosen")
+        if kept is not None:
+            return self._restore(kept)
+        if objective == "auto":
+            objective = self._choose_objective()
+            self.context.job.expect(_FACTOR_PHASES[objective])
+        if isinstance(self.n_components, str):
+            found = self._start_auto(objective)
+        elif objective == "likelihood":
+            network = self._by_mixture(self.rows, self.n_components)
+            found = _Start(network, is_converged=True, settings={})
+        else:
+            found = _Start(*self._by_search(self.rows, objective), settings={})
+        found = found._replace(settings={"objective": objective, **found.settings})
+        self._save(found)
+        return found
+
+    def _choose_objective(self) -> Literal["mdl", "likelihood"]:
+        """Test by one quick start on a sample of the rows whether factors describe the table."""
+        rows = self.rows
+        if isinstance(self.n_components, str) and rows.total_weight < _FEW_ROWS:
+            return "mdl"
+        n_rows = min(_TEST_ROWS, max(1, _TEST_ENTRIES // rows.n_visible))
+        _, some = sample_rows(rows, n_rows * rows.n_visible, self.context.seed)
+        context = self.context.with_(store=self.context.store.scoped("test"))
+        settings = SearchSettings("auto", n_restarts=1, patience=1)
+        with context.job.until(0.2):
+            found = search_rows(some, settings, context)
+        return "mdl" if _is_nearly_exact(found) else "likelihood"
+
+    def _start_auto(self, objective: str) -> _Start:
+        """Choose the number of causes from one search, by rows that were set aside."""
+        context, seed = self.context, self.context.seed
+        if self.rows.total_weight < _FEW_ROWS:
+            if objective == "likelihood":
+                most = max(1, round(self.rows.total_weight) // 4)
+                network = self._by_mixture(self.rows, most)
+                network = prune_hidden(network, self.rows, most, seed=seed, engine=context.engine)
+                return _Start(network, is_converged=True, settings={})
+            return _Start(*self._by_search(self.rows, objective), settings={})
+        training, validation = split_validation(self.rows, seed)
+        if objective == "likelihood":
+            with context.job.until(_SHARE_OF_SEARCH):
+                mixture = learn_mixture(
+                    sample_rows(training, _MAX_ENTRIES_OF_SIZES, seed)[1],
+                    "auto",
+                    held_out=validation,
+                    seed=seed,
+                    progress=context.job,
+                )
+                most = min(mixture.n_classes, _MAX_CLASSES)
+                network = self._by_mixture(training, most, _MAX_ENTRIES_OF_SIZES)
+        else:
+            with context.job.until(_SHARE_OF_SEARCH):
+                found = self._search(training, "auto", "mdl")
+            network, is_exact = self._network_of(found, training.total_weight)
+            if is_exact:
+                # Exact factors: all are kept, and their parameters are counted in all rows.
+                network, _ = self._network_of(_recounted(found, self.rows, context))
+                return _Start(network, is_converged=True, settings={})
+            network = self._gibbs(network, training, _SWEEPS)
+        refit = partial(
+            self._gibbs,
+            rows=training,
+            sweeps=_REFIT_SWEEPS,
+            max_entries=_MAX_ENTRIES_OF_SIZES,
+            smooth_to="frequency" if objective == "likelihood" else "failure",
+        )
+        with context.job.until(_SHARE_OF_SIZES):
+            network, curve = choose_size(network, training, validation, refit, context)
+        smooth_to = "frequency" if objective == "likelihood" else "failure"
+        network = self._gibbs(network, self.rows, _SWEEPS, smooth_to=smooth_to)
+        settings = {} if curve is None else {"n_components_curve": curve._asdict()}
+        return _Start(network, objective == "likelihood", settings)
+
+    def _by_mixture(
+        self, rows: Observations, n_components: int, max_entries: int = _MAX_ENTRIES
+    ) -> Network:
+        """Learn causes that start from the classes of a mixture, by Gibbs sampling."""
+        context = self.context
+        _, some = sample_rows(rows.unique_rows()[0], max_entries, context.seed)
+        n_classes = min(n_components, some.n_rows)
+        mixture = learn_mixture(some, n_classes, seed=context.seed, progress=context.job)
+        network = start_from_mixture(mixture, noise=self.noise)
+        return self._gibbs(network, some, _MIXTURE_SWEEPS, smooth_to="frequency")
+
+    def _by_search(self, rows: Observations, objective: str) -> tuple[Network, bool]:
+        """Search for factors, learn their parameters, and drop causes without support."""
+        context, n_components = self.context, self.n_components
+        is_large = rows.total_weight >= _ROWS_TO_COMPARE
+        limit, sought = rows.n_visible, n_components
+        if not isinstance(n_components, str):
+            more = self.n_candidates if is_large and objective == "mdl" else 0
+            limit, sought = n_components, n_components + more
+        with context.job.until(_SHARE_OF_SEARCH):
+            found = self._search(rows, sought, objective)
+        network, is_converged = self._network_of(found, rows.total_weight)
+        if objective == "hamming" or (is_converged and network.n_hidden <= limit):
+            return network, True
+        network = self._gibbs(network, rows, _SWEEPS)
+        if is_large:
+            _, some = sample_rows(rows.unique_rows()[0], _MAX_ENTRIES, context.seed)
+            network = prune_hidden(network, some, limit, seed=context.seed, engine=context.engine)
+            network = self._gibbs(network, rows, _SWEEPS)
+        return network, False
+
+    def _search(
+        self, rows: Observations, n_components: int | Literal["auto"], objective: Any
+    ) -> FoundFactors:
+        settings = SearchSettings(n_components, self.n_restarts, objective=objective)
+        return search_rows(rows, settings, self.context)
+
+    def _network_of(self, found: FoundFactors, n_rows: float = np.inf) -> tuple[Network, bool]:
+        """Return the network of the factors found, and whether counts determine its parameters."""
+        network = bipartite(found.factors.shape[1], max(1, len(found.factors)), noise=self.noise)
+        network = start_from_factors(network, found)
+        if n_rows >= _ROWS_TO_COMPARE:
+            return network, max(found.rates) < EXACT
+        return network, is_determined_by_counts(found)
+
+    def _gibbs(
+        self,
+        network: Network,
+        rows: Observations,
+        sweeps: int,
+        max_entries: int = _MAX_ENTRIES,
+        smooth_to: Any = "failure",
+    ) -> Network:
+        """Estimate the parameters by Gibbs sampling, on a sample if the table is large."""
+        context = self.context
+        _, some = sample_rows(rows.unique_rows()[0], max_entries, context.seed)
+        return learn_by_gibbs(
+            network,
+            some,
+            sweeps=sweeps,
+            smooth_to=smooth_to,
+            seed=context.seed,
+            engine=context.engine,
+            progress=context.job,
+        )
+
+    def _save(self, start: _Start) -> None:
+        """Keep starting parameters, unless the time was over before they were final."""
+        if self.context.job.is_over:
+            return
+        arrays: dict[str, Any] = {
+            "theta": start.network.theta,
+            "n_hidden": np.array([start.network.n_hidden], np.float64),
+            "is_converged": np.array([start.is_converged], np.float64),
+            "is_mdl": np.array([start.settings["objective"] == "mdl"], np.float64),
+            "is_hamming": np.array([start.settings["objective"] == "hamming"], np.float64),
+        }
+        curve = start.settings.get("n_components_curve")
+        if curve is not None:
+            for name, value in curve.items():
+                arrays[f"curve_{name}"] = np.atleast_1d(np.array(value, np.float64))
+        self.context.store.save("chosen", arrays)
+
+    def _restore(self, kept: Any) -> _Start:
+        """Return what `_save` kept."""
+        n_hidden = int(kept.numbers("n_hidden", 1)[0])
+        graph = bipartite(self.rows.n_visible, n_hidden, noise=self.noise)
+        network = graph.with_theta(np.array(kept.numbers("theta", graph.n_params)))
+        objective = "mdl" if kept.numbers("is_mdl", 1)[0] else "likelihood"
+        if kept.numbers("is_hamming", 1)[0]:
+            objective = "hamming"
+        settings: dict[str, Any] = {"objective": objective}
+        if "curve_chosen" in kept:
+            curve = SizeCurve(
+                int(kept.numbers("curve_chosen", 1)[0]),
+                [int(size) for size in kept.numbers("curve_n_components")],
+                kept.numbers("curve_log_p"),
+                kept.numbers("curve_standard_error"),
+                int(kept.numbers("curve_n_rows", 1)[0]),
+            )
+            settings["n_components_curve"] = curve._asdict()
+        return _Start(network, bool(kept.numbers("is_converged", 1)[0]), settings)
+
+
+def _is_nearly_exact(found: FoundFactors) -> bool:
+    """Return whether few factors describe the rows that were searched, but for few entries."""
+    n_components, n_visible = found.factors.shape
+    if n_components > _MAX_FACTORS_PER_COLUMN * n_visible:
+        return False
+    if any(rate > limit for rate, limit in zip(found.rates, _NEARLY_EXACT, strict=True)):
+        return False
+    cover = Cover.of(found.matrix, found.states, found.factors)
+    # A factor of a single column says no more than how common the column is.
+    single = np.flatnonzero(cover.factors.sum(axis=1) < 2)
+    counts = cover.without(found.matrix, single.tolist()).counts
+    ones = found.matrix.ones
+    covered = found.matrix.n_entries(ones & (counts > 0))
+    return bool(covered >= _MIN_COVERED_ONES * found.matrix.n_entries(ones))
+
+
+def _recounted(found: FoundFactors, rows: Observations, context: Context) -> FoundFactors:
+    """Return factors with their memberships in other rows, for counts."""
+    numbers, some = sample_rows(rows, _MAX_ENTRIES, context.seed)
+    states = cover_rows(some, found.factors, engine=context.engine)
+    matrix = Matrix.of(some)
+    cover = Cover.of(matrix, states, found.factors)
+    return replace(
+        found,
+        states=states,
+        rates=cover.rates,
+        errors=cover.errors(matrix),
+        rows=numbers,
+        matrix=matrix,
+    )
+
+
+def start_by_search(
+    X: Any,
+    n_components: int | Literal["auto"],
+    *,
+    noise: Literal["shared", "per_visible"] = "per_visible",
+    n_restarts: int = 12,
+    n_candidates: int = 16,
+    objective: Literal["mdl", "hamming"] = "mdl",
+    seed: int = 0,
+    engine: EngineLike = "auto",
+    progress: Progress = None,
+    time_limit: float | None = None,
+    store: CheckpointStore | None = None,
+) -> tuple[Network, bool]:
+    """Return a bipartite network of the factors that a search finds in the data.
+
+    Where counts do not determine the parameters, Gibbs sampling follows; with a thousand rows or
+    more, hidden nodes that are not supported by the data are dropped.
+
+    Parameters
+    ----------
+    X : binary data (n_rows, n_visible).
+    n_components, noise, n_restarts, n_candidates : see `learn_factors`; here `n_components` is the
+        largest number of hidden nodes.
+    objective, seed, engine, progress, time_limit, store : see `search_factors`. Factors with the
+        fewest errors are taken as they are.
+
+    Returns
+    -------
+    The network, and whether nothing is left to train.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
+    >>> network, is_converged = nor.learning.start_by_search(X, 2, n_restarts=1, progress=False)
+    >>> network.n_hidden, is_converged
+    (2, True)
+    """
+    COUNT_OR_AUTO.check("n_components", n_components)
+    COUNT_OR_ZERO.check("n_candidates", n_candidates)
+    check_choice("objective", objective, ("mdl", "hamming"))
+    context = Context.of(engine, seed, progress, ["search", "gibbs", "gibbs"], time_limit, store)
+    rows = Observations.of(X)
+    search = _FactorSearch(rows, n_components, noise, n_restarts, n_candidates, context)
+    return search._by_search(rows, objective)
+
+
+# ---- topics
+
+_TOPIC_CANDIDATES = 2
+"""Candidates for each topic that is asked for."""
+
+_CANDIDATE_SWEEPS, _TOPIC_SWEEPS = 10, 30
+"""Rounds of Gibbs sampling for the candidates, and for the topics that are kept."""
+
+_MAX_ENTRIES_OF_TOPICS = 2**28
+"""Documents times words; above this many, Gibbs sampling uses a random subset of documents."""
+
+
+def learn_topics(
+    X: Any,
+    n_layers: int = 3,
+    *,
+    n_components: int | None = None,
+    n_parents: int | None = None,
+    shrink: int = 3,
+    init: str = "data",
+    method: Method | None = None,
+    options: TrainOptions | None = None,
+    held_out: Any = None,
+    engine: EngineLike = "auto",
+    **changes: Any,
+) -> FitResult:
+    """Learn topics of binary bags of words: a given number, or a hierarchy.
+
+    Max-product, the default, is made for explanations by the most likely topics. The highest bounds
+    on the probability of documents are reached by ``method=MeanField(tolerance=1e-4)`` over some
+    hundred words, and by ``MeanField(local=True, tolerance=1e-4)`` over thousands.
+
+    Parameters
+    ----------
+    X : binary data (n_documents, n_words).
+    n_layers, shrink : see `layered`; not used where the number of topics is given.
+    n_components : number of topics, in one layer with edges to all words. Twice as many candidates
+        start from a linear factorization, see `start_from_topics`, and are learned by Gibbs
+        sampling; the most coherent are kept, see `choose_topics`, and learned further. Training
+        follows only if ``steps`` is given.
+    n_parents : see `layered`; by default 5, or 15 if full mean-field starts from the data.
+    init : ``"data"``: max-product and local mean-field start from counts, see `start_from_counts`,
+        and move the logarithms of the parameters; full mean-field starts from a first training and
+        Gibbs sampling, see `start_by_sampling`. All are refined with large batches, a rate that
+        falls to a tenth, and smoothing. Or the name of one of the paper's starts, see `initialize`,
+        with small batches and a constant rate.
+    method : how hidden states are inferred; default ``MaxProduct(ancestors_only=True)``.
+    options, changes : how to train; the seed is also that of the start. Defaults depend on `init`.
+    held_out, engine : see `train`.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], 10, axis=0)
+    >>> fitted = nor.learn_topics(X, 2, n_parents=1, shrink=2, steps=5, progress=False)
+    >>> fitted.network.n_hidden, fitted.settings["parameterization"]
+    (2, 'log')
+    """
+    if n_components is not None:
+        return _flat(X, n_components, init, method, options, held_out, engine, changes)
+    sampled = init == "data" and isinstance(method, MeanField) and not method.local
+    known = ("n_components", "n_parents", "shrink", *_OWN_KEYWORDS)
+    chosen = choose_options(options, changes, _topic_defaults(init, sampled), known)
+    check_place(chosen.checkpoint)
+    if options is None and init == "data" and "final_learning_rate" not in changes:
+        chosen = replace(chosen, final_learning_rate=0.1 * chosen.learning_rate)
+    observations = Observations.of(X)
+    if n_parents is None:
+        n_parents = 15 if sampled else 5
+    recipe: dict[str, object] = {"recipe": "topics"}
+    with _working(chosen, engine, ("train",), observations, recipe) as (context, chosen):
+        network = layered(observations, n_layers, n_parents=n_parents, shrink=shrink)
+        if init != "data":
+            network = initialize(network, init, seed=chosen.seed)
+        elif sampled:
+            assert isinstance(method, MeanField)
+            network = start_by_sampling(
+                network,
+                observations,
+                method,
+                seed=chosen.seed,
+                engine=context.engine,
+                progress=context.job,
+            )
+        else:
+            network = start_from_counts(network, observations)
+        method = MaxProduct(ancestors_only=True) if method is None else method
+        fitted = learn_network(
+            network, observations, method, chosen, held_out=held_out, engine=context.engine
+        )
+    return replace(fitted, settings={"init": init, **fitted.settings})
+
+
+def _flat(
+    X: Any,
+    n_components: int,
+    init: str,
+    method: Method | None,
+    options: TrainOptions | None,
+    held_out: Any,
+    engine: EngineLike,
+    changes: dict[str, Any],
+) -> FitResult:
+    """Learn a given number of topics in one layer."""
+    if init != "data":
+        raise InvalidSettingError(f'a number of topics needs init="data", got {init!r}')
+    defaults = replace(DEFAULTS, steps=0, batch_size=1024, smoothing=1.0, parameterization="log")
+    chosen = choose_options(options, changes, defaults, ("n_components", *_OWN_KEYWORDS))
+    check_place(chosen.checkpoint)
+    observations = Observations.of(X)
+    course: dict[str, object] = {"recipe": "topics", "n_components": int(n_components)}
+    phases = ("gibbs", "gibbs", "train")
+    with _working(chosen, engine, phases, observations, course) as (context, chosen):
+        kept = context.store.load("start")
+        if kept is not None:
+            graph = bipartite(
+                observations.n_visible, n_components, prior="per_component", noise="per_visible"
+            )
+            network = graph.with_theta(np.array(kept.numbers("theta", graph.n_params)))
+        else:
+            network = _sample_topics(observations, n_components, context)
+            if not context.job.is_over:
+                context.store.save("start", {"theta": network.theta})
+        fitted = learn_network(
+            network, observations, method, chosen, held_out=held_out, engine=context.engine
+        )
+    return replace(fitted, settings={"init": init, **fitted.settings})
+
+
+def _sample_topics(observations: Observations, n_components: int, context: Context) -> Network:
+    """Learn topics by Gibbs sampling: twice as many at first, then the best of them."""
+    _, rows = sample_rows(observations, _MAX_ENTRIES_OF_TOPICS, context.seed)
+    possible = min(observations.n_rows, observations.n_visible)
+    more = max(n_components, min(_TOPIC_CANDIDATES * n_components, possible))
+    network = start_from_topics(observations, more, seed=context.seed)
+    learn = partial(
+        learn_by_gibbs,
+        X=rows,
+        smoothing=1.0,
+        seed=context.seed,
+        engine=context.engine,
+        progress=context.job,
+    )
+    network = choose_topics(learn(network, sweeps=_CANDIDATE_SWEEPS), rows, n_components)
+    return learn(network, sweeps=_TOPIC_SWEEPS)
+
+
+def _topic_defaults(init: str, sampled: bool) -> TrainOptions:
+    """Return the training options of a hierarchy of topics."""
+    if init != "data":
+        return replace(DEFAULTS, batch_size=128)
+    # In a small batch the one occurrence of a rare word is a gradient of thousands, which Adam
+    # remembers for a thousand steps: the word's noise would stay where it happens to be.
+    large = replace(DEFAULTS, batch_size=1024, smoothing=1.0)
+    if sampled:
+        return replace(large, steps=400, learning_rate=0.005)
+    # Of ten thousand words most are in less than a hundredth of the documents. Steps of one size
+    # for all would lose the frequencies that the counts have found.
+    return replace(large, steps=200, learning_rate=0.05, parameterization="log")
+
+
+def start_by_sampling(
+    network: Network,
+    X: Any,
+    method: MeanField,
+    *,
+    seed: int = 0,
+    engine: EngineLike = "auto",
+    progress: Progress = None,
+) -> Network:
+    """Return starting parameters for mean-field: a first training by it, then Gibbs sampling.
+
+    Mean-field alone stays with whichever hidden nodes it chose first. Sampling moves them apart,
+    and training goes on from a better place.
+
+    Parameters
+    ----------
+    network : any graph; its free parameters are not used.
+    X : training data.
+    method : of the first training.
+    seed, engine, progress : see `train`.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
+    >>> graph, method = nor.bipartite(n_visible=4, n_hidden=2), nor.MeanField(tolerance=1e-3)
+    >>> start = nor.learning.start_by_sampling(graph, X, method, progress=False)
+    >>> start.failure_probability.shape
+    (2, 4)
+    """
+    options = TrainOptions(
+        steps=400,
+        batch_size=1024,
+        learning_rate=0.01,
+        final_learning_rate=2e-3,
+        smoothing=1.0,
+        seed=seed,
+        progress=progress,
+    )
+    network = initialize(network, "paper-3", noise="uniform", seed=seed)
+    network = train(network, X, method, options, engine=engine).network
+    _, rows = sample_rows(Observations.of(X).unique_rows()[0], _MAX_ENTRIES, seed)
+    return learn_by_gibbs(
+        network, rows, sweeps=_SWEEPS, seed=seed, engine=engine, progress=progress
+    )
+
+
+# ---- features
+
+_SHARE_OF_FEATURE_SEARCH = 0.7
+"""Share of a time limit after which the search for features ends."""
+
+
+def learn_features(
+    images: Any,
+    n_components: int,
+    feature_shape: tuple[int, int],
+    *,
+    border: bool = True,
+    init: str = "data",
+    n_restarts: int = 6,
+    method: Method | None = None,
+    options: TrainOptions | None = None,
+    held_out: Any = None,
+    engine: EngineLike = "auto",
+    **changes: Any,
+) -> FitResult:
+    """Find small features that, stamped into place, make up binary images (blind deconvolution).
+
+    Parameters
+    ----------
+    images : (n_images, height, width) or any other form of images that `Observations.of` takes.
+    n_components : number of features, see ``init``.
+    feature_shape, border : see `convolutional`.
+    init : ``"data"`` searches the images for features (see `search_features`) and fine-tunes them;
+        the network then has at most `n_components` features, those supported by the images (MDL).
+        Or the name of one of the paper's starts, see `initialize`, with `n_components` features.
+    n_restarts : of the search, at most.
+    method : how hidden states are inferred; default ``MaxProduct(polish=5)`` after a search, else
+        ``MaxProduct(temperature=1.0)``.
+    options, changes : how to train; the seed is also that of the start. Defaults depend on `init`.
+    held_out, engine : see `train`.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> images = np.zeros((12, 5, 5))
+    >>> for number, image in enumerate(images):
+    ...     image[number % 4 : number % 4 + 2, number % 3 : number % 3 + 2] = 1
+    >>> fitted = nor.learn_features(images, 1, (2, 2), n_restarts=1, steps=3, progress=False)
+    >>> fitted.network.theta_of("failure").shape
+    (1, 2, 2)
+    """
+    # The prior of a place is some thousandths: a larger first step would leave it behind.
+    gentle = replace(DEFAULTS, learning_rate=3e-4, final_learning_rate=3e-5, smoothing=0.5)
+    searched = init == "data"
+    defaults = (
+        replace(gentle, steps=50, batch_size=200)
+        if searched
+        else replace(DEFAULTS, steps=1500, batch_size=None)
+    )
+    chosen = choose_options(options, changes, defaults, ("border", *_OWN_KEYWORDS))
+    check_place(chosen.checkpoint)
+    observations = Observations.of(images)
+    if len(observations.shape) != 2:
+        raise InvalidDataError(
+            f"images have shape (n_images, height, width), got rows of shape {observations.shape}"
+        )
+    shape = (observations.shape[0], observations.shape[1])
+    COUNT.check("n_components", n_components)
+    if n_components > observations.n_visible:
+        raise InvalidSettingError(
+            f"n_components is {n_components:,}, but images of {shape[0]} x {shape[1]} pixels have "
+            f"{observations.n_visible:,} features at most"
+        )
+    course: dict[str, object] = {
+        "recipe": "features",
+        "n_components": int(n_components),
+        "feature_shape": [int(size) for size in feature_shape],
+        "border": border,
+        "n_restarts": n_restarts,
+    }
+    phases = ("search", "train") if searched else ("train",)
+    with _working(chosen, engine, phases, observations, course) as (context, chosen):
+        if searched:
+            with context.job.until(_SHARE_OF_FEATURE_SEARCH):
+                found = search_features(
+                    observations,
+                    n_components,
+                    feature_shape,
+                    border=border,
+                    n_restarts=n_restarts,
+                    seed=chosen.seed,
+                    engine=context.engine,
+                    progress=context.job,
+                    store=context.store,
+                )
+            n_found = max(1, len(found.features))
+            network = convolutional(shape, n_found, feature_shape, border=border)
+            network = start_from_features(network, found)
+        else:
+            network = convolutional(shape, n_components, feature_shape, border=border)
+            network = initialize(network, init, noise="uniform", seed=chosen.seed)
+        if method is None:
+            method = MaxProduct(polish=5) if searched else MaxProduct(temperature=1.0)
+        fitted = learn_network(
+            network, observations, method, chosen, held_out=held_out, engine=context.engine
+        )
+    return replace(fitted, settings={"init": init, **fitted.settings})

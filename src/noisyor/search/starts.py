@@ -1,0 +1,617 @@
+"""Starting parameters from what a search found: factors of a matrix, features of images."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.special import betaln
+
+from noisyor._util.arrays import FloatArray, LongArray
+from noisyor._util.validation import check_count, check_seed
+from noisyor.baselines import BernoulliMixture
+from noisyor.data.observations import Observations
+from noisyor.errors import InvalidNetworkError, InvalidSettingError
+from noisyor.model.builders import bipartite
+from noisyor.model.forward import edge_matrix
+from noisyor.model.names import Togetherness, topic_words
+from noisyor.model.network import (
+    Network,
+    probability_from_theta,
+    theta_from_failure,
+    theta_from_probability,
+)
+from noisyor.search.cover import PRIOR_ROWS, sample_rows
+from noisyor.search.factors import FoundFactors
+from noisyor.search.features import OFF_FAILURE, FoundFeatures
+
+__all__ = [
+    "EXACT",
+    "choose_topics",
+    "edge_counts",
+    "equivalent_sample_size",
+    "failures_from_counts",
+    "is_determined_by_counts",
+    "noisy_or_em",
+    "start_from_counts",
+    "start_from_factors",
+    "start_from_features",
+    "start_from_mixture",
+    "start_from_topics",
+    "two_class_mixture",
+]
+
+_OFF_ROWS, _OFF_SHARE = 0.05, 0.1
+"""Prior of an edge that a factor does not have: pseudo-rows, and the share in which it works."""
+
+_UNUSED_PRIOR = 1e-4
+"""Prior probability of a hidden node that nothing was found for."""
+
+EXACT = 2e-3
+"""Error rates below which there is nothing to learn from errors."""
+
+_ALIKE = 100.0
+"""Equivalent sample size of the pooled rate from which edges are taken to fail equally often."""
+
+
+def start_from_factors(network: Network, found: FoundFactors) -> Network:
+    """A bipartite network whose hidden nodes are the factors found; fixed entries keep their value.
+
+    Parameters
+    ----------
+    network : from `bipartite`, with at least as many hidden nodes as there are factors; the others
+        are switched off.
+    found : result of `search_factors`.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
+    >>> found = nor.search.search_factors(X, 2, n_restarts=1)
+    >>> graph = nor.bipartite(n_visible=4, n_hidden=2)
+    >>> network = nor.search.start_from_factors(graph, found)
+    >>> network.failure_probability.round() + 0.0
+    array([[0., 0., 1., 1.],
+           [1., 1., 0., 0.]])
+    """
+    if network.n_visible != found.factors.shape[1]:
+        raise InvalidNetworkError(
+            f"the factors have {found.factors.shape[1]} columns, but the network has "
+            f"{network.n_visible} visible nodes"
+        )
+    failure = _filled(failures_from_counts(found), network.n_hidden, 1.0 - _OFF_SHARE, "factors")
+    weight = np.ones(len(found.states)) if found.matrix.weight is None else found.matrix.weight
+    prior = (weight @ found.states + 1.0) / (weight.sum() + 2.0)
+    if len(prior) == 0 or len(network.groups["prior"]) > 1:  # one that all share is that of these
+        prior = _filled(prior, network.n_hidden, _UNUSED_PRIOR, "factors")
+    return _started(network, failure, prior, _noise_from_counts(found))
+
+
+def start_from_features(network: Network, found: FoundFeatures) -> Network:
+    """A convolutional network whose features are those found; fixed parameters keep their value.
+
+    Parameters
+    ----------
+    network : from `convolutional`, with at least as many features as were found and the same
+        placements; the others are switched off.
+    found : result of `search_features`.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> images = np.zeros((6, 3, 3))
+    >>> images[:, 1, :2] = 1
+    >>> found = nor.search.search_features(images, 1, (1, 2), border=False, n_restarts=1)
+    >>> network = nor.convolutional((3, 3), 1, (1, 2))
+    >>> nor.search.start_from_features(network, found).theta_of("failure").shape
+    (1, 1, 2)
+    """
+    n_components = len(network.group("failure"))
+    failure = _filled(found.failure, n_components, OFF_FAILURE, "features")
+    prior = _filled(found.prior, n_components, _UNUSED_PRIOR, "features")
+    noise = np.full(network.n_visible, found.rates.false_positive)
+    return _started(network, failure, prior, noise)
+
+
+def _started(
+    network: Network, failure: FloatArray, prior: FloatArray, noise: FloatArray
+) -> Network:
+    """The network with these probabilities; what several share is the mean of their parameters."""
+    theta = np.array(network.theta)
+    for name, value in (
+        ("failure", theta_from_failure(failure)),
+        ("prior", theta_from_probability(prior)),
+        ("noise", theta_from_probability(noise)),
+    ):
+        index = network.group(name)
+        theta[index] = value if index.shape == value.shape else value.mean()
+    return network.with_theta(np.where(network.free, theta, network.theta))
+
+
+def _filled(found: FloatArray, size: int, rest: float, what: str) -> FloatArray:
+    """The values found, followed by a constant for what the network has beyond them."""
+    if len(found) > size:
+        raise InvalidNetworkError(f"{len(found)} {what} were found, but the network has {size}")
+    return np.concatenate([found, np.full((size - len(found), *found.shape[1:]), rest)])
+
+
+def is_determined_by_counts(found: FoundFactors) -> bool:
+    """True if errors are rare, or if the edges' failure rates differ by no more than chance.
+
+    Then training has nothing to add to counts.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
+    >>> found = nor.search.search_factors(X, 2, n_restarts=1)
+    >>> nor.search.is_determined_by_counts(found)
+    True
+    """
+    if max(found.rates) < EXACT:
+        return True
+    zeros, total = edge_counts(found)
+    edges = found.factors == 1
+    return equivalent_sample_size(zeros[edges], total[edges], found.rates.false_negative) >= _ALIKE
+
+
+def failures_from_counts(found: FoundFactors) -> FloatArray:
+    """Failure probability of each edge, (n_components, n_visible).
+
+    An edge of a factor: from the rows that it alone explains, and from the rate of all edges, which
+    weighs more the less they differ. Any other: from the rows of the factor in which the column is
+    0; if there is none, nothing speaks against the edge, and it is likely to fail but not certain
+    to.
+    """
+    zeros, total = edge_counts(found)
+    edges, pooled = found.factors == 1, found.rates.false_negative
+    weight = equivalent_sample_size(zeros[edges], total[edges], pooled)
+    share = (zeros + weight * pooled) / (total + weight)
+    off = found.matrix.observed & ~found.matrix.ones
+    against = found.matrix.weighted(found.states).T @ off.astype(np.float32)
+    other = 1.0 - _OFF_ROWS * _OFF_SHARE / (_OFF_ROWS + against)
+    failure = np.where(edges, np.clip(share, 1e-5, 0.9), other)
+    return np.asarray(failure, dtype=np.float64)
+
+
+def _noise_from_counts(found: FoundFactors) -> FloatArray:
+    """How often each column is 1 though nothing covers it, (n_visible,)."""
+    uncovered = (found.states.astype(np.float32) @ found.factors.astype(np.float32)) == 0
+    ones = found.matrix.n_in_columns(uncovered & found.matrix.ones)
+    total = found.matrix.n_in_columns(uncovered & found.matrix.observed)
+    pooled = found.rates.false_positive
+    weight = equivalent_sample_size(ones, total, pooled)
+    share = (ones + weight * pooled) / (total + weight)
+    # a column that had no such 1 yet may have one tomorrow
+    return np.asarray(np.maximum(share, np.minimum(pooled, 1.0 / (total + 2.0))))
+
+
+def edge_counts(found: FoundFactors) -> tuple[FloatArray, FloatArray]:
+    """Rows in which an edge alone decides, (n_components, n_visible): those with a 0, and all.
+
+    >>> import noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
+    >>> zeros, total = edge_counts(nor.search.search_factors(X, 2, n_restarts=1))
+    >>> total[0]  # the other factor covers the last columns, and is on in ten of the twenty rows
+    array([20., 20., 10., 10.])
+    """
+    covered = found.states.astype(np.float32) @ found.factors.astype(np.float32)
+    alone = (covered == 1) & found.matrix.observed
+    states = found.matrix.weighted(found.states).T
+    zeros = states @ (alone & ~found.matrix.ones).astype(np.float32)
+    return zeros.astype(np.float64), (states @ alone.astype(np.float32)).astype(np.float64)
+
+
+def equivalent_sample_size(counts: FloatArray, total: FloatArray, pooled: float) -> float:
+    """Equivalent sample size of the pooled rate (empirical Bayes): large if the rates are alike.
+
+    The weight, out of a few, under which the counts are most probable when the rates have a beta
+    distribution with this mean.
+
+    Parameters
+    ----------
+    counts, total : (n,) events and trials of each rate.
+    pooled : mean rate.
+
+    Examples
+    --------
+    >>> equivalent_sample_size(np.array([10.0, 10.0]), np.array([100.0, 100.0]), 0.1)
+    1024.0
+    >>> equivalent_sample_size(np.array([0.0, 20.0]), np.array([100.0, 100.0]), 0.1) < 10
+    True
+    """
+    if not len(total):
+        return PRIOR_ROWS
+    weights = PRIOR_ROWS * 2.0 ** np.arange(10)
+    a, b = weights[:, None] * pooled, weights[:, None] * (1.0 - pooled)
+    likelihood = (betaln(counts + a, total - counts + b) - betaln(a, b)).sum(axis=1)
+    return float(weights[np.argmax(likelihood)])
+
+
+_MAX_ENTRIES = 2**26
+"""Documents times words; above this many, a random subset of the documents is factorised."""
+
+_ROUNDS = 100
+"""Of the linear factorisation. What it leaves open is for the rounds that follow."""
+
+_NOISE_SHARE = 0.5
+"""Share of the occurrences of a word that no topic explains at the start."""
+
+_LEAK_SHARE, _MAX_LEAK = 0.5, 0.01
+"""Noise of a column whose causes come from a mixture: a share of its frequency, up to a limit."""
+
+_RAREST, _SUREST = 1e-4, 0.95
+
+
+def start_from_topics(X: Any, n_components: int, *, seed: int = 0) -> Network:
+    """A bipartite network with an edge from every topic to every word, roughly right.
+
+    Documents are weighted as in information retrieval (rare words count more, documents count
+    alike) and factorised without negative numbers. A document belongs to its topics by the shares
+    of these; edges, priors and noise are what counts by these shares say.
+
+    Parameters
+    ----------
+    X : binary data (n_documents, n_words) in any form that `Observations.of` takes.
+    n_components : number of topics, at most the number of words or documents.
+    seed : of the sample of documents, if there are very many, and of the factorisation.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 10, axis=0)
+    >>> nor.search.start_from_topics(X, 2).failure_probability.round() + 0.0
+    array([[0., 0., 1., 1.],
+           [1., 1., 0., 0.]])
+    """
+    from sklearn.decomposition import NMF
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    n_components, seed = check_count("n_components", n_components), check_seed(seed)
+    observations = Observations.of(X)
+    if n_components > min(observations.n_rows, observations.n_visible):
+        raise InvalidSettingError(
+            f"n_components is {n_components:,}, but {observations.n_rows:,} documents of "
+            f"{observations.n_visible:,} words have "
+            f"{min(observations.n_rows, observations.n_visible):,} topics at most"
+        )
+    _, rows = sample_rows(observations, _MAX_ENTRIES, seed)
+    ones, weight = rows.to_csr().astype(np.float64), rows.row_weights
+    model = NMF(n_components, init="nndsvd", max_iter=_ROUNDS, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        shares = model.fit_transform(TfidfTransformer().fit_transform(ones))
+    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-12)
+    shares *= weight[:, None]
+    frequency = np.clip((ones.T @ weight) / rows.total_weight, _RAREST, _SUREST)
+    size = shares.sum(axis=0) + 1.0
+    of_topic = (ones.T @ shares).T + frequency  # one more document, of average words
+    noise = _NOISE_SHARE * frequency
+    edge = 1.0 - (1.0 - of_topic / size[:, None]) / (1.0 - noise)
+    return _in_one_layer(edge, np.maximum(size / rows.total_weight, 0.01), noise)
+
+
+def _in_one_layer(edge: FloatArray, prior: FloatArray, noise: FloatArray) -> Network:
+    """Topics with edges to all words, none of them so sure that it could not change any more.
+
+    ``edge`` (n_topics, n_words), ``prior`` (n_topics,), ``noise`` (n_words,): probabilities.
+    """
+    n_components, n_visible = edge.shape
+    return bipartite(
+        n_visible,
+        n_components,
+        prior="per_component",
+        noise="per_visible",
+        failure_probability=1.0 - np.clip(edge, _RAREST, _SUREST),
+        prior_probability=np.clip(prior, 0.005, 0.5),
+        noise_probability=np.clip(noise, 1e-5, 0.5),
+    )
+
+
+def start_from_mixture(
+    mixture: BernoulliMixture, *, noise: Literal["shared", "per_visible"] = "per_visible"
+) -> Network:
+    """Return a bipartite network whose causes are the classes of a mixture of Bernoullis.
+
+    A cause is on as often as its class and switches on what the class does; in the network several
+    may be on at once. Learning sorts out the rest (`learn_by_gibbs`).
+
+    Parameters
+    ----------
+    mixture : from `learn_mixture`.
+    noise : one noise probability for all columns, or one for each.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 50, axis=0)
+    >>> mixture = nor.baselines.learn_mixture(X, 2)
+    >>> nor.search.start_from_mixture(mixture).failure_probability.round() + 0.0
+    array([[0., 0., 1., 1.],
+           [1., 1., 0., 0.]])
+    """
+    n_classes, n_visible = mixture.probability.shape
+    frequency = mixture.share @ mixture.probability
+    leak = np.minimum(_LEAK_SHARE * frequency, _MAX_LEAK)
+    return bipartite(
+        n_visible,
+        n_classes,
+        failure_probability=1.0 - mixture.probability,
+        prior_probability=np.minimum(mixture.share, _SUREST),
+        noise=noise,
+        noise_probability=leak.mean() if noise == "shared" else leak,
+    )
+
+
+def choose_topics(network: Network, X: Any, n_components: int) -> Network:
+    """The topics whose words are most often met together, and that do not say the same.
+
+    The likelihood of documents rewards whatever many of them share: senders, greetings, a second
+    topic for the same matter. So more topics are learned than are asked for, and one after another
+    is kept: that with the highest mean over the pairs of its ten words, see `topic_words`, less the
+    share of those words that the topics kept before have. What the others switch on goes to the
+    noise of the words, and learning goes on from there.
+
+    Parameters
+    ----------
+    network : bipartite, with at least ``n_components`` topics.
+    X : binary documents (n_documents, n_words) that it was learned from.
+    n_components : topics to keep.
+
+    Returns
+    -------
+    A network of the kind of `start_from_topics`, its topics in the order that they had.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], 10, axis=0)
+    >>> failure = [[0.1, 0.1, 1, 1], [0.3, 1, 0.3, 1], [1, 1, 0.1, 0.1], [1, 1, 0.2, 0.2]]
+    >>> more = nor.bipartite(4, 4, failure_probability=failure)
+    >>> nor.search.choose_topics(more, X, 2).failure_probability.round() + 0.0
+    array([[0., 0., 1., 1.],
+           [1., 1., 0., 0.]])
+    """
+    check_count("n_components", n_components)
+    if n_components > network.n_hidden:
+        raise InvalidSettingError(
+            f"n_components is {n_components:,}, but the network has {network.n_hidden:,} topics"
+        )
+    pairs = Togetherness(X, network.n_visible)
+    words = topic_words(network, pairs)
+    kept = _greedily([pairs.mean(chosen) for chosen in words], words, n_components)
+    edge = edge_matrix(network, probability=True)[: network.n_visible].T.toarray()
+    prior, noise = network.prior_probability, network.noise_probability
+    left = np.setdiff1d(np.arange(network.n_hidden), kept)
+    silent = np.prod(1.0 - prior[left, None] * edge[left], axis=0)
+    return _in_one_layer(edge[kept], prior[kept], 1.0 - (1.0 - noise) * silent)
+
+
+def _greedily(value: list[float], words: list[list[int]], n: int) -> list[int]:
+    """Numbers of the topics to keep, in order; of equals the first."""
+    kept: list[int] = []
+    taken: set[int] = set()
+    for _ in range(n):
+        open_ = [k for k in range(len(words)) if k not in kept]
+        worth = [
+            value[k] - len(taken.intersection(words[k])) / max(len(words[k]), 1) for k in open_
+        ]
+        best = open_[int(np.argmax(worth))]
+        kept.append(best)
+        taken.update(words[best])
+    return sorted(kept)
+
+
+_MIXTURE_ROUNDS = 5
+_EM_ROUNDS = 20
+_LARGEST_SHARE = 0.3
+"""Share of the rows in which a hidden node may be on at first: common children must be more."""
+
+_LARGEST_FAILURE = 0.999
+"""Failure probability of an edge without evidence: training may still grow it."""
+
+_CERTAIN = 1e-4
+"""Probabilities keep this distance from 0 and 1, so that a few rows do not settle anything."""
+
+
+def start_from_counts(
+    network: Network, X: Any, *, smoothing: float = 1.0, max_rows: int = 20_000
+) -> Network:
+    """The network with noise, priors and failure probabilities from counts.
+
+    The same arguments always give the same parameters. Fixed entries keep their value; tied
+    ones are counted together.
+
+    Parameters
+    ----------
+    network : from `layered`: a node's parents are listed nearest first.
+    X : binary data (n_rows, n_visible) in any form that `Observations.of` takes.
+    smoothing : strength of the prior of each parameter, in pseudo-rows in which an edge failed, or
+        a leak was as likely on as its node usually is.
+    max_rows : distinct rows that are counted at most, evenly spread over the data.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
+    >>> graph = nor.layered(X, 2, n_parents=1, shrink=2)
+    >>> start = nor.search.start_from_counts(graph, X)
+    >>> start.prior_probability.round(2)
+    array([0.17, 0.17])
+    """
+    if not (np.isfinite(smoothing) and smoothing > 0):
+        raise InvalidSettingError(f"smoothing must be positive, got {smoothing}")
+    if max_rows < 1:
+        raise InvalidSettingError(f"max_rows must be at least 1, got {max_rows}")
+    observations, _ = Observations.of(X, n_visible=network.n_visible).unique_rows()
+    if observations.n_rows > max_rows:
+        observations = observations.take(
+            np.linspace(0, observations.n_rows - 1, max_rows).astype(np.int64)
+        )
+    rows_on = _rows_by_column(observations.to_csr())
+    rows_missing = _rows_by_column(observations.missing_csr())
+    weights = observations.row_weights
+    rows_on += _hidden_rows(network, rows_on, weights)
+    rows_missing += [np.empty(0, dtype=np.int64)] * network.n_hidden
+    theta = noisy_or_em(network, rows_on, rows_missing, weights, smoothing)
+    return network.with_theta(np.where(network.free, theta, network.theta))
+
+
+def _rows_by_column(matrix: Any) -> list[LongArray]:
+    """Numbers of the rows that are 1, for each column."""
+    columns = matrix.tocsc()
+    return np.split(columns.indices.astype(np.int64), columns.indptr[1:-1])
+
+
+# ---- in which rows is each hidden node on?
+
+
+def _hidden_rows(
+    network: Network, visible_rows: list[LongArray], weights: FloatArray
+) -> list[LongArray]:
+    """Rows in which each hidden node is probably on, children before parents."""
+    first = network.n_visible
+    rows: list[LongArray] = [np.empty(0, dtype=np.int64)] * network.n_hidden
+    nearest = np.full(network.n_nodes, -1)
+    has_parent = np.diff(network.child_ptr) > 0
+    nearest[has_parent] = network.parent[network.child_ptr[:-1][has_parent]]
+    ptr, outgoing = network.outgoing
+    for k in np.argsort(-network.hidden_levels, kind="stable").tolist():
+        children = network.edge_child[outgoing[ptr[k] : ptr[k + 1]]]
+        lists = [
+            visible_rows[child] if child < first else rows[child - first]
+            for child in children.tolist()
+        ]
+        rows[k] = two_class_mixture(lists, nearest[children] == k, weights)
+    return rows
+
+
+def two_class_mixture(lists: list[LongArray], own: Any, weights: FloatArray) -> LongArray:
+    """Rows in which a common parent of these children is more likely on than off.
+
+    A mixture of two classes, the parent on or off, with independent children in each.
+
+    Parameters
+    ----------
+    lists : rows in which each child is on.
+    own : (n_children,) True for children that this node is the nearest parent of.
+    weights : (n_rows,) of all rows.
+
+    Examples
+    --------
+    >>> lists = [np.r_[0:5, 9], np.r_[0:5, 12], np.r_[0:5, 15]]
+    >>> two_class_mixture(lists, np.array([True, True, True]), weights=np.ones(40))
+    array([0, 1, 2, 3, 4])
+    """
+    child = np.repeat(np.arange(len(lists)), [len(rows) for rows in lists])
+    some, row = np.unique(np.concatenate(lists), return_inverse=True)
+    n_rows, weight = weights.sum(), weights[some]
+    n_zero = n_rows - weight.sum()  # rows in which no child is on are all alike
+    usual = np.bincount(child, weight[row], len(lists)) / n_rows
+    q = _first_guess(row, own[child], weight, n_rows)
+    if not q.any():
+        q = _first_guess(row, np.ones(len(row), dtype=np.bool_), weight, n_rows)
+    q_zero = 0.0
+    for _ in range(_MIXTURE_ROUNDS):
+        n_on = weight @ q + n_zero * q_zero
+        together = np.bincount(child, (weight * q)[row], len(lists))
+        on = (together + usual) / (n_on + 1.0)
+        off = (usual * n_rows - together + usual) / (n_rows - n_on + 1.0)
+        off = np.clip(off, _CERTAIN, 1 - _CERTAIN)
+        on = np.clip(np.maximum(on, off), _CERTAIN, 1 - _CERTAIN)  # noisy-OR parents never prevent
+        absent = np.log1p(-on) - np.log1p(-off)
+        prior = (n_on + 0.5) / (n_rows + 1.0)
+        base = np.log(prior / (1 - prior)) + absent.sum()
+        score = base + np.bincount(row, (np.log(on / off) - absent)[child], len(some))
+        q, q_zero = 1 / (1 + np.exp(-np.clip(score, -50, 50))), 1 / (1 + np.exp(-max(base, -50)))
+    return some[q > 0.5].astype(np.int64)
+
+
+def _first_guess(row: LongArray, counted: Any, weight: FloatArray, n_rows: float) -> FloatArray:
+    """1.0 for rows with at least two of the counted children, or more where two are common."""
+    number = np.bincount(row[counted], minlength=len(weight))
+    least = 2
+    while weight[number >= least].sum() > _LARGEST_SHARE * n_rows:
+        least += 1
+    return (number >= least).astype(np.float64)
+
+
+# ---- parameters, given the rows of every node
+
+
+class _Events(NamedTuple):
+    """What could have switched on each node in each row in which it is on.
+
+    ``event`` and ``param`` (n_entries,): a parameter that was at work in the event, a leak or an
+    edge from a parent that is on; ``exposed`` (n_params,): rows in which a parameter was at work,
+    whether or not its node came on; ``weight`` (n_events,) of the row of each event.
+    """
+
+    event: LongArray
+    param: LongArray
+    exposed: FloatArray
+    weight: FloatArray
+
+
+def _events(
+    network: Network,
+    rows_on: list[LongArray],
+    rows_missing: list[LongArray],
+    weights: FloatArray,
+) -> _Events:
+    first_event = np.concatenate([[0], np.cumsum([len(rows) for rows in rows_on])])
+    n_events = int(first_event[-1])
+    observed = weights.sum() - np.array([weights[rows].sum() for rows in rows_missing])
+    exposed = np.bincount(network.leak_param, observed, network.n_params).astype(np.float64)
+    event = [np.arange(n_events)]
+    param = [np.repeat(network.leak_param, np.diff(first_event)).astype(np.int64)]
+    ptr, outgoing = network.outgoing
+    for k in range(network.n_hidden):
+        on = np.zeros(len(weights), dtype=np.bool_)
+        on[rows_on[network.n_visible + k]] = True
+        n_on = weights @ on
+        for edge in outgoing[ptr[k] : ptr[k + 1]].tolist():
+            child = network.edge_child[edge]
+            at = np.flatnonzero(on[rows_on[child]])
+            event.append(first_event[child] + at)
+            param.append(np.full(len(at), network.param[edge], dtype=np.int64))
+            unseen = weights[rows_missing[child]] @ on[rows_missing[child]]
+            exposed[network.param[edge]] += n_on - unseen
+    weight = weights[np.concatenate(rows_on)]
+    return _Events(np.concatenate(event), np.concatenate(param), exposed, weight)
+
+
+def noisy_or_em(
+    network: Network,
+    rows_on: list[LongArray],
+    rows_missing: list[LongArray],
+    weights: FloatArray,
+    smoothing: float,
+) -> FloatArray:
+    """Most likely parameters, (n_params,), when it is known which nodes are on in which rows.
+
+    Parameters
+    ----------
+    network : the graph.
+    rows_on, rows_missing : for every node, visible ones first, the rows in which it is on, and in
+        which it is unobserved.
+    weights : (n_rows,) of all rows.
+    smoothing : see `start_from_counts`.
+    """
+    events = _events(network, rows_on, rows_missing, weights)
+    weight = events.weight[events.event]
+    is_leak = network.roles != "failure"
+    at_work = np.bincount(events.param, weight, network.n_params)
+    rate = (at_work + 0.5) / np.maximum(events.exposed + 1.0, at_work + 1.0)
+    bonus = np.where(is_leak, smoothing * rate, 0.0)
+    p = np.clip(rate, _CERTAIN, 0.5)
+    for _ in range(_EM_ROUNDS):
+        theta = theta_from_probability(p)
+        total = np.bincount(events.event, theta[events.param], len(events.weight))
+        fired = (p[events.param]) / probability_from_theta(total)[events.event]
+        caused = np.bincount(events.param, weight * fired, network.n_params)
+        p = np.clip((caused + bonus) / (events.exposed + smoothing), 1e-5, 1 - _CERTAIN)
+    edges = theta_from_failure(np.minimum(1 - p, _LARGEST_FAILURE))
+    return np.where(is_leak, theta_from_probability(p), edges)

@@ -1,0 +1,211 @@
+"""`learn_factors`: objectives, the number of causes, unused causes and limits of time."""
+
+import time
+
+import numpy as np
+import pytest
+
+import noisyor as nor
+from noisyor.data.observations import Observations
+from noisyor.engines.context import Context
+from noisyor.errors import InvalidSettingError
+from noisyor.inference import log_probability
+from noisyor.learning.recipes import _is_nearly_exact
+from noisyor.learning.validation import SizeCurve, choose_size, split_validation
+from noisyor.search.cover import ErrorRates
+
+KINDS = np.where(np.random.default_rng(7).random((4, 12)) < 0.5, 0.8, 0.05)
+
+
+def one_of_four(n_rows=600, seed=0):
+    """Rows of exactly one of four kinds, each with likely columns that others have, too."""
+    generator = np.random.default_rng(seed)
+    return (generator.random((n_rows, 12)) < KINDS[generator.integers(4, size=n_rows)]).astype(int)
+
+
+def boolean_rows(n_rows=600, flip=0.01, seed=0):
+    """Overlapping factors, each on by itself; some entries are flipped."""
+    generator = np.random.default_rng(seed)
+    rows = (generator.random((n_rows, 5)) < 0.3) @ (generator.random((5, 20)) < 0.3) > 0
+    return (rows ^ (generator.random(rows.shape) < flip)).astype(np.uint8)
+
+
+def faint_causes(n_rows=1500):
+    """Rows of four causes that work in less than half of their columns."""
+    truth = nor.bipartite(
+        24,
+        4,
+        noise="per_visible",
+        failure_probability=np.where(np.kron(np.eye(4), np.ones(6)) > 0, 0.55, 1.0),
+        prior_probability=0.3,
+        noise_probability=0.05,
+    )
+    return nor.sample(truth, n_rows, seed=3).visible.toarray()
+
+
+class TestObjective:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"objective": "probability"}, "objective"),
+            ({"objective": "hamming", "init": "paper-3"}, 'needs init="data"'),
+            ({"n_candidates": -1}, "n_candidates"),
+        ],
+    )
+    def test_wrong_settings(self, options, message):
+        with pytest.raises(InvalidSettingError, match=message):
+            nor.learn_factors(np.eye(3), 2, progress=False, **options)
+
+    def test_fewest_errors_keeps_the_factors_that_were_asked_for(self):
+        fitted = nor.learn_factors(
+            one_of_four(), 4, objective="hamming", n_restarts=2, progress=False
+        )
+        assert fitted.network.n_hidden == 4
+        assert fitted.settings["steps"] == 0
+
+    def test_causes_from_a_mixture_describe_unseen_rows_better_than_it_does(self):
+        rows = faint_causes(2500)
+        learned, unseen = rows[:2000], rows[2000:]
+        fitted = nor.learn_factors(learned, 4, objective="likelihood", progress=False)
+        assert fitted.settings["steps"] == 0
+        mixture = nor.baselines.learn_mixture(learned, 4)
+        ours = log_probability(fitted.network, unseen).mean
+        assert ours > mixture.log_probability(unseen).mean() + 0.1
+
+    @pytest.mark.parametrize(
+        ("rows", "objective"),
+        [(boolean_rows(), "mdl"), (one_of_four(), "likelihood"), (faint_causes(), "likelihood")],
+    )
+    def test_a_quick_start_chooses_by_default(self, rows, objective):
+        fitted = nor.learn_factors(rows, 4, n_restarts=2, steps=1, progress=False)
+        assert fitted.settings["objective"] == objective
+
+    def test_few_errors_and_most_ones_covered_by_few_factors(self):
+        from dataclasses import replace
+
+        two = np.repeat([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]], 20, axis=0)
+        found = nor.search.search_factors(two, 2, n_restarts=1)
+        assert _is_nearly_exact(found)
+        assert not _is_nearly_exact(replace(found, rates=ErrorRates(0.2, 0.0)))
+        assert not _is_nearly_exact(replace(found, factors=np.eye(6, dtype=np.uint8)))
+        half = replace(found, states=found.states[:, :1], factors=found.factors[:1])
+        assert not _is_nearly_exact(half)
+
+
+class TestNumber:
+    def test_an_integer_is_the_number_of_causes(self):
+        rows = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
+        fitted = nor.learn_factors(rows, 6, n_restarts=2, progress=False)
+        assert fitted.network.n_hidden == 6  # more than columns
+        assert fitted.settings["n_unused"] == 4
+        assert (fitted.network.prior_probability[2:] < 1e-3).all()
+        two = nor.learn_factors(rows, 2, n_restarts=2, progress=False)
+        assert "n_unused" not in two.settings
+        both = [log_probability(one.network, rows).mean for one in (fitted, two)]
+        assert both[0] == pytest.approx(both[1])
+        states = nor.explain(fitted.network, rows).states.toarray()
+        assert not states[:, 2:].any()
+
+    @pytest.mark.parametrize("objective", ["mdl", "likelihood"])
+    def test_independent_columns_get_one_cause(self, objective):
+        rows = np.random.default_rng(0).random((200, 8)) < np.linspace(0.1, 0.6, 8)
+        fitted = nor.learn_factors(
+            rows, "auto", objective=objective, n_restarts=2, steps=1, progress=False
+        )
+        assert fitted.network.n_hidden == 1
+
+    @pytest.mark.parametrize("objective", ["mdl", "likelihood"])
+    def test_faint_causes_are_counted(self, objective):
+        fitted = nor.learn_factors(
+            faint_causes(), "auto", objective=objective, n_restarts=2, steps=1, progress=False
+        )
+        curve = fitted.settings["n_components_curve"]
+        assert 3 <= fitted.network.n_hidden == curve["chosen"] <= 6
+        assert curve["n_components"] == sorted(curve["n_components"])
+        assert curve["n_rows"] == 375
+
+    def test_exact_factors_are_all_kept_and_counted_in_all_rows(self):
+        rows = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
+        fitted = nor.learn_factors(rows, "auto", n_restarts=2, progress=False)
+        assert "n_components_curve" not in fitted.settings
+        assert fitted.network.n_hidden == 2
+        np.testing.assert_allclose(fitted.network.prior_probability, 401 / 602)
+
+    def test_the_fewest_within_one_standard_error_of_the_best(self):
+        spread = np.array([1.0, -1.0, 1.0, -1.0])  # standard error of the mean: 0.577
+        per_row = {8: -2.0 + spread, 4: -2.5 + spread, 2: -2.6 + spread, 1: -5.0 + spread}
+        curve = SizeCurve.of(per_row, np.ones(4))
+        assert curve.chosen == 4
+        assert curve.n_components == [1, 2, 4, 8]
+
+    def test_sizes_follow_one_ranking(self):
+        rows = Observations.of(faint_causes(400))
+        training, validation = split_validation(rows, 0)
+        network, _ = nor.learning.start_by_search(training, 4, n_restarts=1, progress=False)
+        gain = nor.learning.leave_one_out_gain(network, training)
+        best = network.failure_probability[np.argmax(gain)]
+        seen = []
+
+        def refit(smaller):
+            seen.append(smaller.failure_probability)
+            return smaller
+
+        choose_size(network, training, validation, refit, Context.of())
+        assert len(seen[-1]) == 1
+        assert np.allclose(seen[-1][0], best)
+
+
+class Clock:
+    """A clock that moves on by one second whenever somebody looks at it."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        self.now += 1.0
+        return self.now
+
+    def __getattr__(self, name):
+        return getattr(time, name)
+
+
+LIMITS = [1, 2, 3, *np.random.default_rng(0).integers(4, 3000, 9).tolist()]
+
+
+class TestTime:
+    """Whenever the time is over, there is a network of the right size."""
+
+    @pytest.mark.parametrize("limit", LIMITS)
+    @pytest.mark.parametrize(
+        ("objective", "n_components"),
+        [("auto", "auto"), ("mdl", "auto"), ("likelihood", "auto"), ("mdl", 3), ("hamming", 3)],
+    )
+    def test_factors(self, monkeypatch, limit, objective, n_components):
+        monkeypatch.setattr("noisyor._util.progress.time", Clock())
+        rows = faint_causes(120)[:, :12]
+        fitted = nor.learn_factors(
+            rows,
+            n_components,
+            objective=objective,
+            n_restarts=2,
+            steps=20,
+            time_limit=limit,
+            progress=False,
+        )
+        assert fitted.network.n_visible == 12
+        assert np.isfinite(fitted.network.theta).all()
+        if n_components == 3:
+            assert fitted.network.n_hidden == 3
+
+    @pytest.mark.parametrize("limit", LIMITS[:6])
+    def test_topics_and_features(self, monkeypatch, limit):
+        monkeypatch.setattr("noisyor._util.progress.time", Clock())
+        rows = faint_causes(60)[:, :12]
+        for options in ({"n_components": 2}, {"n_layers": 2, "shrink": 2, "n_parents": 1}):
+            fitted = nor.learn_topics(rows, time_limit=limit, steps=5, progress=False, **options)
+            assert np.isfinite(fitted.network.theta).all()
+        images = rows.reshape(-1, 3, 4)
+        fitted = nor.learn_features(
+            images, 2, (2, 2), n_restarts=1, steps=3, time_limit=limit, progress=False
+        )
+        assert np.isfinite(fitted.network.theta).all()
