@@ -124,7 +124,7 @@ def images(browser: Browser) -> None:
 
 def gaps(browser: Browser) -> None:
     """A tenth of the animals' traits hidden, and filled in; no page shows that, so it is drawn."""
-    table = nor.read_table(ANIMALS, nor.tables.ReadOptions(id_column="animal", drop=("class",)))
+    table = nor.read_table(ANIMALS, id_column="animal", drop="class")
     X = table.observations.to_dense().astype(float)
     hidden = np.random.default_rng(0).random(X.shape) < 0.1
     imputer = nor.estimators.NoisyOrImputer(output="probability")

@@ -152,7 +152,7 @@ class TestParquet:
 @given(st.integers(1, 200), st.integers(1, 50), st.none() | st.integers(0, 5), st.data())
 def test_places_are_rows_once_and_blocks_stay_together(n_rows, block, seed, data):
     order = BlockOrder(n_rows, block, seed)
-    numbers = order.numbers()
+    numbers = order.indices()
     assert sorted(numbers) == list(range(n_rows))
     whole = n_rows // block * block
     assert all(n % block == place % block for place, n in enumerate(numbers[:whole]))

@@ -55,8 +55,8 @@ class RowSource(ABC):
     >>> class Halves(nor.data.RowSource):
     ...     n_visible, sizes = 2, (3, 3)
     ...
-    ...     def read(self, number):
-    ...         return np.full((3, 2), number)
+    ...     def read(self, index):
+    ...         return np.full((3, 2), index)
     >>> source = Halves()
     >>> source.n_rows, len(source), source.read(1).shape
     (6, 2, (3, 2))
@@ -67,7 +67,7 @@ class RowSource(ABC):
     column_names: tuple[str, ...] | None = None
 
     @abstractmethod
-    def read(self, number: int) -> Any:
+    def read(self, index: int) -> Any:
         """Return one chunk, in any form that `Observations.of` takes."""
 
     @property
@@ -79,7 +79,7 @@ class RowSource(ABC):
         return len(self.sizes)
 
     def __iter__(self) -> Iterator[Any]:
-        return (self.read(number) for number in range(len(self)))
+        return (self.read(index) for index in range(len(self)))
 
     def __repr__(self) -> str:
         return (
@@ -248,8 +248,8 @@ class _MappedRows(RowSource):
     def __reduce__(self) -> Any:  # another process opens the files itself
         return type(self), (self.folder.absolute(), self.chunk_rows)
 
-    def read(self, number: int) -> Observations:
-        begin, size = self.begins[number], self.sizes[number]
+    def read(self, index: int) -> Observations:
+        begin, size = self.begins[index], self.sizes[index]
         where = f"{self.folder}, rows {begin} to {begin + size}"
         assert self.ones is not None
         ones = self._csr(self.ones, begin, size, self.data, where)
@@ -349,10 +349,10 @@ class _NpzRows(RowSource):
     def __reduce__(self) -> Any:  # another process opens the files itself
         return type(self), ([file.absolute() for file in self.files],)
 
-    def read(self, number: int) -> Observations:
+    def read(self, index: int) -> Observations:
         from scipy import sparse
 
-        file = self.files[number]
+        file = self.files[index]
         with reading(file, Exception), file.open("rb") as stream:
             matrix = sparse.load_npz(stream)
         return _observations(matrix, file)
@@ -392,8 +392,8 @@ class _ParquetRows(RowSource):
     def __reduce__(self) -> Any:  # another process opens the files itself
         return type(self), ([file.absolute() for file in self.files],)
 
-    def read(self, number: int) -> Observations:
-        path, file, group = self.groups[number]
+    def read(self, index: int) -> Observations:
+        path, file, group = self.groups[index]
         with reading_parquet(path):
             block = sparse_block(file.read_row_group(group), range(self.n_visible))
         return _observations(block, f"{path}, row group {group}", self.column_names)
@@ -436,7 +436,7 @@ class BlockOrder:
             begin += size
         return found
 
-    def numbers(self) -> LongArray:
+    def indices(self) -> LongArray:
         """Return the row at every position, (n_rows,)."""
         return np.concatenate([np.arange(*piece) for piece in self.pieces(0, self.n_rows)])
 

@@ -174,7 +174,7 @@ class _InMemory(NamedTuple):
                 shuffled, _ = shuffled.unique_rows()
         else:
             order = order_of(self.n_rows, options)
-            shuffled = self.rows.take(order.numbers())
+            shuffled = self.rows.take(order.indices())
 
         def compute(number: int, state: TrainingState) -> BatchGradient:
             batch = shuffled.take(slice(number * size, (number + 1) * size))
