@@ -119,6 +119,8 @@ def test_a_column_of_texts_makes_documents():
     assert "sat" not in rows_of("d.csv", drop=("sat",)).observations.column_names
     # A 0/1 column of that name is data.
     assert not rows_of(written("d.csv", "text,image\n1,0\n0,1\n")).documents
+    with pytest.raises(InvalidDataError, match="truth='y/n'"):
+        rows_of(written("d.csv", "text,image\ny,n\nn,y\n"))
 
 
 def test_options_by_keyword():

@@ -35,6 +35,9 @@ __all__ = ["read", "read_baskets", "read_pairs", "read_texts", "rows_of_items"]
 
 _BLOCK_CELLS = 4_000_000
 
+_HEAD_ROWS = 20
+"""Rows that show whether a column ``text`` holds documents."""
+
 _SAMPLE_ROWS, _SAMPLE_CELLS = 1000, 1_000_000
 """Size of the sample that shows what the columns hold if some do not hold 0 and 1."""
 
@@ -61,11 +64,10 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     names, notes = None, ()  # type: list[str] | None, tuple[str, ...]
     if has_header:
         names, notes = distinct_names(_names(top), path)
-        second = next(rows, None)
-        if second is not None:
-            if _holds_texts(names, second[1], cells, options, columns):
-                return _documents(path, options, columns)
-            rows = itertools.chain([second], rows)
+        head = list(itertools.islice(rows, _HEAD_ROWS))
+        if _holds_texts(names, [row for _, row in head], cells, options, columns):
+            return _documents(path, options, columns)
+        rows = itertools.chain(head, rows)
     else:
         rows = itertools.chain([first], rows)
     # A frame that was written with its row labels has no name for their column.
@@ -130,16 +132,17 @@ def _documents(path: Path, options: ReadOptions, columns: Sequence[str] | None) 
 
 def _holds_texts(
     names: list[str],
-    row: list[str],
+    head: list[list[str]],
     cells: Cells,
     options: ReadOptions,
     columns: Sequence[str] | None,
 ) -> bool:
-    """Tell by the first row whether a column ``text`` holds documents."""
+    """Tell by the first rows whether a column ``text`` holds documents: some have several words."""
     used = {options.id_column, options.weights, *options.drop, *(columns or ())}
     if TEXT_FIELD not in names or TEXT_FIELD in used:
         return False
-    return not cells.is_known(row[names.index(TEXT_FIELD)])
+    texts = [row[names.index(TEXT_FIELD)] for row in head]
+    return any(len(text.split()) > 1 and not cells.is_known(text) for text in texts)
 
 
 def _flush(builder: RowBuilder, block: bytearray, width: int) -> None:
