@@ -10,7 +10,7 @@ import json
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +56,10 @@ __all__ = ["document"]
 
 RESULTS = FOLDER.parent / "results"
 
-_HEAD = (
-    "| case | method, steps | how | start | seeds | metric | ours | trivial | paper | diff. "
-    "| verdict |"
+_COLUMNS = (
+    *("case", "method, steps", "how", "start", "seeds", "metric"),
+    *(">ours", ">trivial", ">paper", ">diff.", "verdict"),
 )
-_RULE = "| --- | --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: | --- |"
 
 
 def document(record: Path = FOLDER, results: Path = RESULTS) -> str:
@@ -95,6 +94,15 @@ def _of(runs: Sequence[Run], name: str) -> list[Run]:
     return [run for run in runs if run["experiment"] == name]
 
 
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Format a table in Markdown; columns whose name begins with > are aligned to the right."""
+    head = [column.removeprefix(">") for column in columns]
+    rule = ["---:" if column.startswith(">") else "---" for column in columns]
+    # A first column without a name is written as "| |".
+    lines = ["| " + " | ".join(map(str, cells)).lstrip() + " |" for cells in (head, rule, *rows)]
+    return "\n".join(lines)
+
+
 _ENOUGH_FOR_A_SPREAD = 5
 
 
@@ -124,10 +132,7 @@ def _brackets(lines: Sequence[Entry]) -> str:
 def _verdicts(tables: dict[str, list[Entry]]) -> str:
     """Count the verdicts, each number of the paper once."""
     kinds = ("match", "better", "worse", TOO_FEW)
-    rows = [
-        f"| numbers of the paper | {' | '.join(kinds)} | no run by its protocol |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    rows = []
     verdicts: Counter[str | None] = Counter()
     for name, lines in tables.items():
         of_cells = judged(lines)
@@ -136,15 +141,15 @@ def _verdicts(tables: dict[str, list[Entry]]) -> str:
         none = sum(
             cell not in of_cells for cell in paper_cells(name) if cell.metric != "update_median"
         )
-        counts = [str(found[kind]) for kind in kinds]
-        rows.append(f"| {SECTIONS[name][0]} | {' | '.join(counts)} | {none} |")
+        rows.append([SECTIONS[name][0], *(found[kind] for kind in kinds), none])
     total = sum(verdicts[kind] for kind in kinds if kind != TOO_FEW)
     chance = wrapped(
         f"Of {total} verdicts about {chance_beyond_limit() * total:.0f} would be *better* or "
         f"*worse* by chance alone if nothing differed: of all numbers "
         f"{100 * chance_beyond_limit():.1f} % are more than {LIMIT:g} standard errors apart."
     )
-    parts = ["## Verdicts", "\n".join(rows), chance, _apart_without_verdict(tables)]
+    columns = ["numbers of the paper", *(f">{kind}" for kind in kinds), ">no run by its protocol"]
+    parts = ["## Verdicts", _table(columns, rows), chance, _apart_without_verdict(tables)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -159,35 +164,33 @@ def _apart_without_verdict(tables: dict[str, list[Entry]]) -> str:
     if not apart:
         return ""
     rows = [
-        "| case | method, steps | metric | runs | ours | paper | diff. |",
-        "| --- | --- | --- | ---: | ---: | ---: | ---: |",
-    ]
-    for line in apart:
-        cells = [
+        (
             line.group.case,
             f"{paper_method(line.group.method)}, {line.group.steps:,}",
             LABELS[line.metric],
-            str(line.ours.n_runs),
+            line.ours.n_runs,
             with_error(line.ours.mean, line.ours.error),
             of_paper(line.paper),
             difference(line),
-        ]
-        rows.append("| " + " | ".join(cells) + " |")
+        )
+        for line in apart
+    ]
     behind = sum((line.comparison.difference or 0.0) < 0 for line in apart)
     text = (
         f"Without a verdict, as there are too few runs, yet more than {LIMIT:g} standard errors "
         f"apart ({len(apart)}, ours behind in {behind}):"
     )
-    return wrapped(text) + "\n\n" + "\n".join(rows)
+    columns = ("case", "method, steps", "metric", ">runs", ">ours", ">paper", ">diff.")
+    return wrapped(text) + "\n\n" + _table(columns, rows)
 
 
 # ---- the table of an experiment
 
 
 def _section(about: Experiment, runs: Sequence[Run], lines: Sequence[Entry]) -> str:
-    ordered = sorted(lines, key=lambda line: _place(about, line))
-    table = [_HEAD, _RULE, *(_line(about, line) for line in ordered)]
-    parts = ["\n".join(table)] if lines else ["No runs yet."]
+    ordered = sorted(lines, key=lambda line: _position(about, line))
+    table = _table(_COLUMNS, (_cells(about, line) for line in ordered))
+    parts = [table if lines else "No runs yet."]
     parts.append(_missing(about, runs))
     shown = {line.paper for line in lines}
     without = [
@@ -200,21 +203,21 @@ def _section(about: Experiment, runs: Sequence[Run], lines: Sequence[Entry]) -> 
     return "\n\n".join(part for part in parts if part)
 
 
-def _place(about: Experiment, line: Entry) -> tuple[Any, ...]:
+def _position(about: Experiment, line: Entry) -> tuple[Any, ...]:
     """Sort key: cases in the paper's order, and of each method the reproduction first."""
     cases = about.cases(Choice())
     group = line.group
-    place = cases.index(group.case) if group.case in cases else len(cases)
-    return place, group.case, paper_method(group.method), not group.reproduction
+    position = cases.index(group.case) if group.case in cases else len(cases)
+    return position, group.case, paper_method(group.method), not group.reproduction
 
 
-def _line(about: Experiment, line: Entry) -> str:
+def _cells(about: Experiment, line: Entry) -> list[str]:
     group = line.group
     case = group.case
     if case in about.substitutes:
         case += f" (in place of {about.substitutes[case]})"
     removed = any("removed_in" in run.get("from_history", {}) for run in group.runs)
-    cells = [
+    return [
         case,
         f"{paper_method(group.method)}, {group.steps:,}",
         how(group),
@@ -227,7 +230,6 @@ def _line(about: Experiment, line: Entry) -> str:
         difference(line),
         _verdict(line),
     ]
-    return "| " + " | ".join(cells) + " |"
 
 
 def _start(about: Experiment, line: Entry) -> str:
@@ -278,14 +280,20 @@ def _missing(about: Experiment, runs: Sequence[Run]) -> str:
 
 
 def _without_counterpart(cells: Sequence[PaperCell]) -> str:
-    rows = ["| case | method | steps | metric | paper |", "| --- | --- | ---: | --- | ---: |"]
-    for cell in cells:
-        steps = "–" if cell.steps is None else f"{cell.steps:,}"
-        label = LABELS[cell.metric]
-        rows.append(f"| {cell.case} | {cell.method} | {steps} | {label} | {of_paper(cell)} |")
+    rows = [
+        (
+            cell.case,
+            cell.method,
+            "–" if cell.steps is None else f"{cell.steps:,}",
+            LABELS[cell.metric],
+            of_paper(cell),
+        )
+        for cell in cells
+    ]
+    table = _table(("case", "method", ">steps", "metric", ">paper"), rows)
     return (
         f"<details><summary>The paper's numbers without a counterpart here ({len(cells)})"
-        "</summary>\n\n" + "\n".join(rows) + "\n\n</details>"
+        f"</summary>\n\n{table}\n\n</details>"
     )
 
 
@@ -346,25 +354,24 @@ def _paired(runs: Sequence[Run]) -> str:
                     rows.append(_paired_row(hybrid, other, tolerance, gains))
     if not rows:
         return "Whether hybrid beats mean field is open: no split was run with both."
-    head = [
+    text = (
         "Whether the hybrid beats mean field, on the same splits and from the same start. The "
         f"answer is open with fewer than {runs_needed(10)} splits, and where the difference is "
-        f"within {LIMIT:g} standard errors:",
-        "",
-        "| | stop | splits | difference (standard error) | answer |",
-        "| --- | --- | ---: | ---: | --- |",
-    ]
-    return "\n".join([wrapped(head[0]), *head[1:], *rows])
+        f"within {LIMIT:g} standard errors:"
+    )
+    columns = ("", "stop", ">splits", ">difference (standard error)", "answer")
+    return wrapped(text) + "\n\n" + _table(columns, rows)
 
 
-def _paired_row(hybrid: str, other: str, tolerance: float | None, gains: list[float]) -> str:
+def _paired_row(
+    hybrid: str, other: str, tolerance: float | None, gains: list[float]
+) -> tuple[object, ...]:
     mean, error, n = stat(gains)
     answer = "open"
     if n >= runs_needed(10) and abs(mean) > LIMIT * error:
         answer = "better" if mean > 0 else "worse"
     stop = "none" if tolerance is None else f"{tolerance:g}"
-    value = f"{mean:+.3f} ({number(error, 3)})"
-    return f"| {hybrid} less {other} | {stop} | {n} | {value} | {answer} |"
+    return f"{hybrid} less {other}", stop, n, f"{mean:+.3f} ({number(error, 3)})", answer
 
 
 def _modes(path: Path) -> str:
@@ -431,8 +438,7 @@ def _other_starts(runs: Sequence[Run]) -> str:
             ]
             if gains[0] > 0.0:
                 ahead.append(f"{method} from {init}")
-            cells = " | ".join(f"{gain:+.3f}" for gain in gains)
-            rows.append(f"| {method} | {init} | {seeds(common)} | {cells} |")
+            rows.append((method, init, seeds(common), *(f"{gain:+.3f}" for gain in gains)))
     if not rows:
         return ""
     about = wrapped(
@@ -440,8 +446,8 @@ def _other_starts(runs: Sequence[Run]) -> str:
         f"hybrid. What they gave, less {_MAIN_START} on the same splits; ahead there, with too few "
         f"runs for a verdict: {', '.join(ahead) or 'none'}."
     )
-    head = "| | start | splits | test Elbo | test Elbo^MP |\n| --- | --- | --- | ---: | ---: |"
-    return "\n".join([about, "", head, *rows])
+    columns = ("", "start", "splits", ">test Elbo", ">test Elbo^MP")
+    return about + "\n\n" + _table(columns, rows)
 
 
 def _edges(runs: Sequence[Run]) -> str:
@@ -475,11 +481,10 @@ def _second_start(lines: Sequence[Entry]) -> str:
                 f"{with_error(line.ours.mean, line.ours.error)}, seeds {seeds(line.group.seeds)}"
                 for line in of_inits
             ]
-            rows.append(f"| {case} | {' | '.join(cells)} | {of_paper(of_inits[0].paper)} |")
+            rows.append((case, *cells, of_paper(of_inits[0].paper)))
     if not rows:
         return ""
-    head = [f"| | {' | '.join(inits)} | paper |", "| --- |" + " --- |" * len(inits) + " ---: |"]
-    return wrapped(SECOND_START) + "\n\n" + "\n".join([*head, *rows])
+    return wrapped(SECOND_START) + "\n\n" + _table(("", *inits, ">paper"), rows)
 
 
 def _noises(name: str, lines: Sequence[Entry]) -> list[str]:
@@ -533,18 +538,18 @@ def noise_table(lines: Sequence[Entry], noises: Sequence[str], metric: str) -> s
         if best and line.paper is not None and group.damping is None and group.tolerance is None:
             found.setdefault(group.case, {})[group.noise] = line
     rows = [
-        f"| {case} | {' | '.join(_cell(of_case.get(noise)) for noise in noises)} "
-        f"| {of_paper(next(iter(of_case.values())).paper)} |"
+        (
+            case,
+            *(_noise_cell(of_case.get(noise)) for noise in noises),
+            of_paper(next(iter(of_case.values())).paper),
+        )
         for case, of_case in found.items()
         if len(of_case) > 1
     ]
-    if not rows:
-        return ""
-    head = [f"| | {' | '.join(noises)} | paper |", "| --- |" + " --- |" * len(noises) + " ---: |"]
-    return "\n".join([*head, *rows])
+    return _table(("", *noises, ">paper"), rows) if rows else ""
 
 
-def _cell(line: Entry | None) -> str:
+def _noise_cell(line: Entry | None) -> str:
     """Format a mean, its distance from the paper in standard errors, and its start."""
     if line is None:
         return "–"
@@ -560,11 +565,10 @@ def _cell(line: Entry | None) -> str:
 
 UNKNOWN = "not recorded"
 
-_MADE_HEAD = (
-    "| experiment | method | rate | batch | messages | noise | processor, threads "
-    "| noisyor, NumPy, Numba, Python | commit | runs | hours | when |"
+_MADE_COLUMNS = (
+    *("experiment", "method", ">rate", "batch", "messages", "noise", "processor, threads"),
+    *("noisyor, NumPy, Numba, Python", "commit", ">runs", ">hours", "when"),
 )
-_MADE_RULE = "| --- | --- | ---: | --- | --- | --- | --- | --- | --- | ---: | ---: | --- |"
 
 
 def provenance_table(runs: Sequence[Run]) -> str:
@@ -574,13 +578,13 @@ def provenance_table(runs: Sequence[Run]) -> str:
         groups.setdefault(_made(run), []).append(run)
     if not groups:
         return "## How the runs were made\n\nNo runs yet."
-    table = [_MADE_HEAD, _MADE_RULE]
+    rows = []
     for made, members in groups.items():
         seconds = sum(_seconds(run) for run in members)
         days = sorted({_when(run) for run in members})
         when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-        table.append(f"| {' | '.join(made)} | {len(members)} | {seconds / 3600:.2f} | {when} |")
-    return "## How the runs were made\n\n" + _HOW_MADE + "\n\n" + "\n".join(table)
+        rows.append((*made, len(members), f"{seconds / 3600:.2f}", when))
+    return f"## How the runs were made\n\n{_HOW_MADE}\n\n{_table(_MADE_COLUMNS, rows)}"
 
 
 _HOW_MADE = """\
