@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 from _patients import Case, Scorer, Study, capped, study
+from _simulation import naive_bayes
 
 import noisyor_hpo
 from noisyor import Observations
 from noisyor_hpo.annotations import Annotations
 from noisyor_hpo.ontology import Ontology, read_ontology
-from noisyor_hpo.qmr import naive_bayes
 
 Description = tuple[tuple[str, ...], tuple[str, ...]]
 Scores = Callable[[Sequence[str], Sequence[str]], np.ndarray]

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from _common import Machine, arguments, data_directory, significant, write
+from _simulation import Patients, naive_bayes, simulate_patients
 
 import noisyor as nor
 import noisyor_hpo
 from noisyor import Network, Observations, from_edges
 from noisyor_hpo import read_annotations
-from noisyor_hpo.qmr import Patients, naive_bayes, simulate_patients
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _simulation import naive_bayes, simulate_patients
 
 import noisyor as nor
 import noisyor_hpo
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
-from noisyor_hpo.qmr import naive_bayes, simulate_patients
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "diagnosis.py"
 

@@ -16,7 +16,7 @@ from noisyor_hpo.model import DiseaseModel, build_model
 from noisyor_hpo.model_file import load_model, prepare_model, save_model
 from noisyor_hpo.ontology import Ontology, read_ontology
 from noisyor_hpo.phenopackets import Patient, read_phenopackets
-from noisyor_hpo.qmr import Patients, disease_network, naive_bayes, simulate_patients
+from noisyor_hpo.qmr import disease_network
 from noisyor_hpo.ranking import (
     DiseaseFinding,
     DiseaseRanking,
@@ -37,13 +37,11 @@ __all__ = [
     "NextFinding",
     "Ontology",
     "Patient",
-    "Patients",
     "RankedDisease",
     "Statement",
     "build_model",
     "disease_network",
     "load_model",
-    "naive_bayes",
     "next_findings",
     "prepare_model",
     "published_papers",
@@ -52,5 +50,4 @@ __all__ = [
     "read_ontology",
     "read_phenopackets",
     "save_model",
-    "simulate_patients",
 ]
