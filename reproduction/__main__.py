@@ -17,7 +17,7 @@ import click
 
 from noisyor._util.atomic import write_atomically
 from noisyor._util.json import to_json
-from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError, SweepError
+from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
 from noisyor.learning.initialize import Noise
 from reproduction import NAMES, experiment, runner
 from reproduction.comparison import build_summary, entries
@@ -255,7 +255,7 @@ def _flags_in_errors() -> Iterator[None]:
     """Replace parameter names in errors by the flags that set them."""
     try:
         yield
-    except (InvalidSettingError, SweepError) as error:
+    except (InvalidSettingError, runner.SweepError) as error:
         words = re.compile("|".join(rf"\b{name}\b" for name in _FLAGS))
         raise type(error)(words.sub(lambda match: _FLAGS[match[0]], str(error))) from error
 

@@ -48,10 +48,10 @@ __all__ = [
     "entries",
     "groups",
     "is_reproduction",
-    "judged",
     "order",
     "runs_needed",
     "stat",
+    "verdict_lines",
 ]
 
 LIMIT = 2.0
@@ -272,7 +272,7 @@ def entries(experiment: Experiment, runs: Sequence[Run]) -> list[Entry]:
     return [line for group in groups(experiment, runs) for line in _lines(experiment, group)]
 
 
-def judged(lines: Sequence[Entry]) -> dict[PaperCell, Entry]:
+def verdict_lines(lines: Sequence[Entry]) -> dict[PaperCell, Entry]:
     """Choose the line for each number of the paper: of those with a verdict, the one of most runs.
 
     A number may have several lines, such as those of runs that stop and of runs that do not.

@@ -25,10 +25,10 @@ from reproduction.comparison import (
     chance_beyond_limit,
     entries,
     is_reproduction,
-    judged,
     order,
     runs_needed,
     stat,
+    verdict_lines,
 )
 from reproduction.figures import spare_features
 from reproduction.page_text import (
@@ -135,7 +135,7 @@ def _verdicts(tables: dict[str, list[Entry]]) -> str:
     rows = []
     verdicts: Counter[str | None] = Counter()
     for name, lines in tables.items():
-        of_cells = judged(lines)
+        of_cells = verdict_lines(lines)
         found = Counter(line.comparison.verdict for line in of_cells.values())
         verdicts += found
         none = sum(
@@ -158,7 +158,7 @@ def _apart_without_verdict(tables: dict[str, list[Entry]]) -> str:
     apart = [
         line
         for lines in tables.values()
-        for line in judged(lines).values()
+        for line in verdict_lines(lines).values()
         if line.comparison.verdict == TOO_FEW and abs(line.comparison.difference or 0.0) > LIMIT
     ]
     if not apart:

@@ -24,14 +24,18 @@ from noisyor._util.locks import locked
 from noisyor._util.progress import progress_bar
 from noisyor.engines.registry import get_engine
 from noisyor.engines.threads import resolve_threads
-from noisyor.errors import SweepError
+from noisyor.errors import NoisyOrError
 from reproduction import experiment
 from reproduction.protocol import Context, RunSpec, StopRequested
 from reproduction.record import Record, is_recorded, recorded, run_record
 
-__all__ = ["Sweep", "run_sweep"]
+__all__ = ["Sweep", "SweepError", "run_sweep"]
 
 _GRACE_SECONDS = 60.0  # for runs under way to write a checkpoint after an interrupt
+
+
+class SweepError(NoisyOrError, RuntimeError):
+    """A process of a sweep ended unexpectedly."""
 
 
 @dataclass(frozen=True)

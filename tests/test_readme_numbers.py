@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reproduction import NAMES, experiment
-from reproduction.comparison import TOO_FEW, entries, judged
+from reproduction.comparison import TOO_FEW, entries
 from reproduction.paper import paper_cells
 from reproduction.record import FOLDER, Record
 
@@ -92,7 +92,7 @@ def lines_of(name):
 
 def test_verdicts_on_the_paper():
     found = Counter(
-        line.comparison.verdict for name in NAMES for line in judged(lines_of(name)).values()
+        line.comparison.verdict for name in NAMES for line in verdict_lines(lines_of(name)).values()
     )
     del found[TOO_FEW]
     text = re.search(r"(\d+) of its numbers have been repeated(.*?)\.", README, re.S)
@@ -105,7 +105,7 @@ def test_differences_without_a_verdict():
     apart = [
         line.comparison.difference
         for name in NAMES
-        for line in judged(lines_of(name)).values()
+        for line in verdict_lines(lines_of(name)).values()
         if line.comparison.verdict == TOO_FEW and abs(line.comparison.difference) > 2
     ]
     text = " ".join(README.split())

@@ -12,7 +12,6 @@ __all__ = [
     "MissingExtraError",
     "ModelFileError",
     "NoisyOrError",
-    "SweepError",
     "UnsupportedDataError",
 ]
 
@@ -59,10 +58,6 @@ class MissingExtraError(NoisyOrError, ImportError):
             f'{what}, not installed; pip install ".[{extra}]" in a clone of noisyor '
             f'(elsewhere "noisyor[{extra}]") brings it{instead}'
         )
-
-
-class SweepError(NoisyOrError, RuntimeError):
-    """A process of a sweep of experiments ended in a way that it should not have."""
 
 
 class ClusterError(NoisyOrError, RuntimeError):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from noisyor.errors import SweepError
 from reproduction.__main__ import main
+from reproduction.runner import SweepError
 
 
 @pytest.fixture(autouse=True)

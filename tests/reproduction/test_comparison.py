@@ -12,7 +12,7 @@ from reproduction.comparison import (
     entries,
     groups,
     is_reproduction,
-    judged,
+    verdict_lines,
 )
 from reproduction.paper import paper_cells
 from reproduction.record import merge_runs, with_mp_phase
@@ -51,7 +51,7 @@ class TestWhatCounts:
         not_stopped = [scored(seed, -99.0) for seed in range(2)]
         lines = entries(experiment("deconvolution"), merge_runs([*stopped, *not_stopped]))
         assert sum(line.metric == "test_elbo" for line in lines) == 2
-        found = {cell.metric: line for cell, line in judged(lines).items()}
+        found = {cell.metric: line for cell, line in verdict_lines(lines).items()}
         assert set(found) == {"test_elbo", "test_re_pct", "features_iou"}
         assert (found["test_elbo"].ours.n_runs, found["test_elbo"].comparison.verdict) == (
             10,
