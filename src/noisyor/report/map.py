@@ -22,6 +22,8 @@ __all__ = ["Circles", "Region", "cause_map", "enclose", "group_similar", "lay_ou
 
 MOST_CIRCLES = 60
 _GROUPS = 8
+"""Groups of similar regions that have a color of their own."""
+
 _WIDE, _NARROW = 1.9, 0.82
 """Width over height on a desktop and on a phone."""
 
@@ -84,7 +86,8 @@ def cause_map(
     """Draw the map for a wide and for a narrow screen; None if no region has a weight.
 
     ``alike`` returns the similarity of some regions by their indices, see `similarity_of`. Only the
-    most frequent regions are drawn; ``left_out`` counts the others.
+    most frequent regions are drawn; ``left_out`` counts the others. ``is_grouped`` says whether
+    similar regions share colors, because there are more regions than colors.
     """
     used = sum(region.weight > 0 for region in regions)
     number = _without_frames(regions, _shown(regions))
@@ -98,7 +101,13 @@ def cause_map(
         for name, aspect in (("wide", _WIDE), ("narrow", _NARROW))
     }
     drawn = sum(region.weight > 0 for region in shown)
-    return {**drawings, "shown": len(shown), "left_out": used - drawn}
+    is_grouped = sum(region.above < 0 for region in shown) > _GROUPS
+    return {
+        **drawings,
+        "shown": len(shown),
+        "left_out": used - drawn,
+        "is_grouped": is_grouped,
+    }
 
 
 def _shown(regions: list[Region]) -> list[int]:
