@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reproduction import NAMES, experiment
-from reproduction.comparison import TOO_FEW, entries
+from reproduction.comparison import TOO_FEW, entries, verdict_lines
 from reproduction.paper import paper_cells
 from reproduction.record import FOLDER, Record
 
