@@ -17,7 +17,7 @@ __all__ = ["bounded", "compiling_told"]
 
 
 def bounded(engine: EngineLike, check: Callable[[], None]) -> Engine:
-    """The engine, which calls ``check`` before each of its functions; that may raise.
+    """Return the engine so that it calls ``check``, which may raise, before each function.
 
     >>> asked = []
     >>> engine = bounded("numpy", lambda: asked.append(True))
@@ -57,7 +57,7 @@ for _name in FUNCTIONS:  # a protocol looks for them in the class
 
 @contextmanager
 def compiling_told(tell: Callable[[str], None]) -> Iterator[None]:
-    """A context in which it is told that kernels are compiled: at the first, then now and then."""
+    """Report kernel compilation, at most every ten seconds."""
     events: Any = sys.modules.get("numba.core.event")
     if events is None:  # nobody has asked for an engine that compiles
         yield

@@ -110,7 +110,7 @@ class Evidence(NamedTuple):
     def of(
         cls, network: Network, observations: Observations, clamp: BinaryArray | None = None
     ) -> Evidence:
-        """Evidence from rows and, if given, ``clamp`` (n_rows or 1, n_hidden)."""
+        """Build evidence from rows and, if given, ``clamp`` (n_rows or 1, n_hidden)."""
         if clamp is None:
             clamp = np.empty((0, network.n_hidden), dtype=np.uint8)
         weight = observations.weights
@@ -157,7 +157,7 @@ class GradientSum(NamedTuple):
     weight: float
 
     def plus(self, other: GradientSum) -> GradientSum:
-        """The sum over the rows of both."""
+        """Add the sums of other rows."""
         return GradientSum(
             self.value + other.value, self.gradient + other.gradient, self.weight + other.weight
         )
@@ -277,7 +277,7 @@ class AnnealingResult(NamedTuple):
 
     @classmethod
     def empty(cls, n_rows: int, n_hidden: int, with_probability: bool) -> AnnealingResult:
-        """Arrays for an engine to fill."""
+        """Allocate arrays for an engine to fill."""
         of_rows = (np.zeros(n_rows) for _ in range(3))
         shape = (n_rows if with_probability else 0, n_hidden)
         log_sum, log_evidence, log_error = of_rows
@@ -393,7 +393,7 @@ class Engine(Protocol):
         ...
 
     def prepare(self, network: Network) -> Any:
-        """The network in the engine's layout; what depends on the graph alone is cached."""
+        """Lay the network out for the engine; what depends on the graph alone is cached."""
         ...
 
     def max_product(
@@ -405,23 +405,23 @@ class Engine(Protocol):
         *,
         with_beliefs: bool = False,
     ) -> MaxProductResult:
-        """Message passing and decoding of every row."""
+        """Pass messages and decode the states of every row."""
         ...
 
     def polish(
         self, prepared: Any, evidence: Evidence, states: BinaryArray, options: PolishOptions
     ) -> BinaryArray:
-        """States (lines, n_hidden) after single flips that raise log p(h, x); clamps stay."""
+        """Flip single nodes of states (lines, n_hidden) while log p(h, x) rises; clamps stay."""
         ...
 
     def log_joint(self, prepared: Any, evidence: Evidence, states: BinaryArray) -> FloatArray:
-        """``log p(h, x)`` (lines,) of states (lines, n_hidden), several lines per row allowed."""
+        """Compute ``log p(h, x)`` (lines,) of states (lines, n_hidden), one or more a row."""
         ...
 
     def log_joint_gradient(
         self, prepared: Any, evidence: Evidence, states: BinaryArray
     ) -> GradientSum:
-        """Sum over rows of ``log p(h, x)`` and its gradient; lines of one row are averaged."""
+        """Sum ``log p(h, x)`` and its gradient over rows; lines of one row are averaged."""
         ...
 
     def mean_field(
@@ -432,7 +432,7 @@ class Engine(Protocol):
         *,
         with_q: bool = False,
     ) -> MeanFieldResult:
-        """Coordinate ascent on (q, r) of every row."""
+        """Maximize the bound of every row by coordinate ascent on (q, r)."""
         ...
 
     def mean_field_gradient(
@@ -444,7 +444,7 @@ class Engine(Protocol):
         *,
         keep_warm: bool = False,
     ) -> tuple[GradientSum, WarmState | None]:
-        """Sum over rows of the bound and its gradient with (q, r) held fixed at the optimum.
+        """Sum the bound and its gradient, with (q, r) held fixed at the optimum, over rows.
 
         ``warm`` is where (q, r) start; with ``keep_warm`` those at the end are returned.
         """
@@ -466,7 +466,7 @@ class Engine(Protocol):
         *,
         with_probability: bool = False,
     ) -> AnnealingResult:
-        """Sets of likely configurations from ``starts`` (n_rows * n_starts, n_hidden), chains."""
+        """Grow sets of configurations from ``starts`` (n_rows * n_starts, n_hidden); run chains."""
         ...
 
     def joint_max_product(
@@ -475,7 +475,7 @@ class Engine(Protocol):
         options: JointOptions,
         progress: Callable[[int], object] | None = None,
     ) -> JointResult:
-        """States and features together, or the states alone if the features are given.
+        """Infer states and features together, or the states alone if the features are given.
 
         ``progress`` is told of finished iterations, or of finished images if features are given.
         """

@@ -1,4 +1,4 @@
-"""The noise, a function and not a stream: the same numbers for a row in any batch, order or engine.
+"""Counter-based random numbers: the same for a row in any batch, order or engine.
 
 Every random number is a hash of integers (equation T18 of docs/theory.md). With all arithmetic
 modulo 2**64 and ``mix`` the finalizer of splitmix64,
@@ -27,7 +27,7 @@ _ONE = np.uint64(1)
 
 
 def mix(key: npt.ArrayLike) -> KeyArray:
-    """Bijective scrambling of 64 bits, any shape."""
+    """Scramble 64 bits bijectively, in any shape."""
     bits = _bits(key)
     with np.errstate(over="ignore"):
         bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
@@ -36,18 +36,18 @@ def mix(key: npt.ArrayLike) -> KeyArray:
 
 
 def combine(key: npt.ArrayLike, value: npt.ArrayLike) -> KeyArray:
-    """Key of the stream that a parent key and one more number identify; shapes broadcast."""
+    """Return the key of the stream that a parent key and one more number identify."""
     with np.errstate(over="ignore"):
         return mix(_bits(key) + _GOLDEN * (_bits(value) + _ONE))
 
 
 def uniform(key: npt.ArrayLike) -> FloatArray:
-    """Uniform variates, strictly between 0 and 1, in the shape of ``key``."""
+    """Return uniform variates, strictly between 0 and 1, in the shape of ``key``."""
     return ((mix(key) >> np.uint64(11)).astype(np.float64) + 0.5) * (1.0 / 9007199254740992.0)
 
 
 def logistic(key: npt.ArrayLike) -> FloatArray:
-    """Standard logistic variates in the shape of ``key``."""
+    """Return standard logistic variates in the shape of ``key``."""
     u = uniform(key)
     return np.asarray(np.log(u / (1.0 - u)))
 

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 ROWS_OF_BLOCK = 512
-"""Rows whose gradient, or credits of a Gibbs sweep, are added up one after another."""
+"""Rows whose gradients, or credits of a Gibbs sweep, are added one after another."""
 
 MEAN_FIELD_ROWS, MEAN_FIELD_PARTS = 256, 16
 """Rows of a block of mean-field inference, and the parts in which threads take a whole block."""
@@ -40,7 +40,7 @@ Parts = Sequence[FloatArray]
 
 
 def mean_field_parts(n_rows: int) -> LongArray:
-    """First rows of the parts of a batch, and its end: a function of the number of rows alone.
+    """Return the first rows of the parts of a batch, and its end.
 
     Whole blocks have a power of two of parts, so that a block is a node of the tree.
     """
@@ -53,7 +53,7 @@ def mean_field_parts(n_rows: int) -> LongArray:
 
 
 class TreeSum:
-    """Adds parts in the order of their numbers, as the tree wants it, in logarithmic memory."""
+    """A sum of parts in the order of their numbers, by the tree, in logarithmic memory."""
 
     def __init__(self) -> None:
         self._levels: list[tuple[int, list[FloatArray]]] = []  # sizes strictly fall
@@ -69,7 +69,7 @@ class TreeSum:
         self._levels.append((size, total))
 
     def result(self) -> list[FloatArray]:
-        """The sum of all parts; there must be one at least."""
+        """Return the sum of all parts; there must be one at least."""
         _, total = self._levels[-1]
         for _, left in reversed(self._levels[:-1]):
             for mine, theirs in zip(left, total, strict=True):
@@ -79,7 +79,7 @@ class TreeSum:
 
 
 def tree_sum(parts: Sequence[Parts]) -> list[FloatArray]:
-    """Sum of the arrays of all blocks, in the order of the tree; the first axis of the list."""
+    """Sum the arrays of all blocks in the order of the tree."""
     total = TreeSum()
     for part in parts:
         total.add([array.copy() for array in part])
@@ -89,7 +89,7 @@ def tree_sum(parts: Sequence[Parts]) -> list[FloatArray]:
 def tree_sum_of_blocks(
     compute: Callable[[int], Parts], n_blocks: int, n_threads: int
 ) -> list[FloatArray]:
-    """Sum of ``compute(number)`` over all blocks, computed on threads.
+    """Sum ``compute(number)`` over all blocks, computed on threads.
 
     ``compute`` returns fresh arrays, the same shapes for every block.
     """

@@ -21,7 +21,7 @@ _CHECKED: set[type] = set()
 
 
 def engine_names() -> tuple[str, ...]:
-    """Names that `get_engine` knows, apart from ``"auto"``.
+    """Return the names that `get_engine` knows, apart from ``"auto"``.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def engine_names() -> tuple[str, ...]:
 
 
 def register_engine(name: str, home: str) -> None:
-    """Make an engine known: ``home`` is ``"package.module:Class"``, imported on first use.
+    """Register an engine: ``home`` is ``"package.module:Class"``, imported on first use.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def register_engine(name: str, home: str) -> None:
 def get_engine(
     engine: EngineLike = "auto", function: str | None = None, n_threads: int | None = None
 ) -> Engine:
-    """The engine of a name, or the engine itself.
+    """Return the engine of a name, or the engine itself.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Runner:
         self._prepared: dict[str, Any] = {}
 
     def on(self, function: str) -> tuple[Engine, Any]:
-        """The engine that has a function of the contract, and the network prepared for it."""
+        """Return the engine for a function of the contract, and the network prepared for it."""
         engine = self.engine
         if function not in engine.supports:
             engine = get_engine(engine, function)

@@ -33,7 +33,7 @@ def explain(
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> Posterior:
-    """Most likely causes of each row.
+    """Find the most likely causes of each row.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def explain(
 
 
 def hidden_evidence(network: Network, hidden: Any, n_rows: int) -> npt.NDArray[np.uint8] | None:
-    """Evidence on hidden nodes as 0, 1 or unobserved, (n_rows or 1, n_hidden); None for none."""
+    """Return evidence on hidden nodes as 0, 1 or ``FREE``, (n_rows or 1, n_hidden), or None."""
     if hidden is None:
         return None
     if isinstance(hidden, Mapping):
@@ -210,7 +210,7 @@ def evaluate(
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> EvaluationResult:
-    """Bounds on the log-likelihood of every row.
+    """Bound the log-likelihood of every row by one or several methods.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def evaluate(
 def evaluation_of(
     methods: Sequence[Method], bounds: Sequence[Bounds], weights: FloatArray | None
 ) -> EvaluationResult:
-    """The result from the bounds that each method gives, and the weights of the rows."""
+    """Build the result from the bounds of each method and the weights of the rows."""
     scores: dict[str, MethodScore] = {}
     averaging = None
     for method, found in zip(methods, bounds, strict=True):
@@ -264,7 +264,7 @@ def evaluation_of(
 
 
 def chosen_methods(methods: Method | Sequence[Method] | None) -> list[Method]:
-    """The methods asked for, or the default ones; their names differ."""
+    """Return the methods asked for, or the default ones, checked to have different names."""
     if methods is None:
         return [MaxProduct(), MeanField()]
     given = list(methods) if isinstance(methods, Sequence) else [methods]

@@ -63,7 +63,7 @@ class ExactPosterior:
 def enumerate_posterior(
     network: Network, X: Any, *, maximize_missing: bool = False
 ) -> ExactPosterior:
-    """Exact posterior of every row by enumerating all hidden configurations.
+    """Compute the exact posterior of every row by enumerating all hidden configurations.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def check_possible(best: FloatArray) -> None:
 
 
 def hidden_configurations(n_hidden: int) -> npt.NDArray[np.uint8]:
-    """All binary vectors of a length, shape (2 ** n_hidden, n_hidden), in counting order."""
+    """List all binary vectors of a length in counting order, (2 ** n_hidden, n_hidden)."""
     if n_hidden > MAX_HIDDEN:
         raise InvalidSettingError(
             f"enumeration is for networks of at most {MAX_HIDDEN} hidden nodes, this has {n_hidden}"
@@ -131,7 +131,7 @@ def hidden_configurations(n_hidden: int) -> npt.NDArray[np.uint8]:
 
 
 def log_joint_table(network: Network, states: npt.ArrayLike, dense: FloatArray) -> FloatArray:
-    """``log p(h, x)`` of every row with every configuration, shape (n_rows, n_states)."""
+    """Compute ``log p(h, x)`` of every row with every configuration, (n_rows, n_states)."""
     hidden = np.asarray(states, dtype=np.float64)
     on, off = np.empty((2, network.n_nodes, len(hidden)))
     for node in range(network.n_nodes):
@@ -146,7 +146,7 @@ def log_joint_table(network: Network, states: npt.ArrayLike, dense: FloatArray) 
 def augmented_table(
     network: Network, states: npt.ArrayLike, dense: FloatArray, maximize_missing: bool = False
 ) -> FloatArray:
-    """The objective A of every row with every configuration, shape (n_rows, n_states)."""
+    """Compute the objective A of every row with every configuration, (n_rows, n_states)."""
     hidden = np.asarray(states, dtype=np.float64)
     on, off = np.empty((2, network.n_nodes, len(hidden)))
     for node in range(network.n_nodes):

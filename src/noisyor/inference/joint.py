@@ -141,7 +141,7 @@ def factorize(
     engine: EngineLike = "auto",
     progress: Progress = False,
 ) -> Factorization:
-    """Boolean matrix factorisation: ``X[a, j] = OR over k of states[a, k] features[k, j]``.
+    """Factorize a Boolean matrix: ``X[a, j] = OR over k of states[a, k] features[k, j]``.
 
     Memory: eight bytes for each of the n_rows x n_components x n_columns products.
 
@@ -210,7 +210,7 @@ def deconvolve(
     engine: EngineLike = "auto",
     progress: Progress = False,
 ) -> Factorization:
-    """Blind deconvolution: features and where they lie, wholly inside the image.
+    """Find features and where they lie, wholly inside the image: blind deconvolution.
 
     What is not explained here is as in `factorize`.
 
@@ -275,9 +275,9 @@ def _run(
     engine: EngineLike,
     progress: Progress,
 ) -> JointResult:
-    """Unaries, noise, messages."""
+    """Set up the unaries with their noise and run message passing."""
     if not observations.n_rows:
-        raise InvalidDataError("there are no rows to factorise")
+        raise InvalidDataError("there are no rows to factorize")
     seed = check_seed(seed)
     runner = get_engine(engine, "joint_max_product")
     positions = state_shape(image_shape, feature_shape[1:])
@@ -330,7 +330,7 @@ def _unary(
     key: tuple[int, int],
     temperature: float,
 ) -> SingleArray:
-    """Log-odds of the prior plus noise that is a function of (seed, family, id, index)."""
+    """Return log-odds of the prior plus noise keyed by (seed, family, id, index)."""
     unary: FloatArray = np.full((shape[0], int(np.prod(shape[1:]))), np.float32(prior), np.float64)
     if temperature > 0:
         keys = combine(combine(key[0], key[1]), ids)[:, None]
@@ -339,7 +339,7 @@ def _unary(
 
 
 def _pixels(observations: Observations, flip_probability: float) -> SingleArray:
-    """Evidence on every entry: positive where it is on, 0 where it is missing."""
+    """Return the evidence on every entry: positive where it is on, 0 where it is missing."""
     if not is_finite(flip_probability) or not 0 <= flip_probability < 0.5:
         raise InvalidSettingError(f"flip_probability lies in [0, 0.5), got {flip_probability!r}")
     strength = CERTAIN

@@ -109,11 +109,11 @@ class MaxProduct:
         check_settings(self, rules)
 
     def at_test_time(self) -> MaxProduct:
-        """The same settings for evaluation: the mode, one explanation per row."""
+        """Return the same settings for evaluation: the mode, one explanation per row."""
         return replace(self, temperature=0.0, n_samples=1, keep_beliefs=False)
 
     def settings(self) -> dict[str, object]:
-        """Everything that determines the results."""
+        """Return everything that determines the results."""
         settings = asdict(self)
         del settings["keep_beliefs"]
         return {"method": "max-product", **settings}
@@ -138,7 +138,7 @@ class MaxProduct:
         engine: EngineLike = "auto",
         progress: bool | None = False,
     ) -> Posterior:
-        """Explanations of every row, in blocks of rows so that memory stays bounded.
+        """Explain every row, in blocks of rows so that memory stays bounded.
 
         ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``. Without noise, rows that repeat are
         inferred once.
@@ -162,7 +162,7 @@ class MaxProduct:
         warm: WarmState | None = None,
         engine: EngineLike = "auto",
     ) -> BatchGradient:
-        """Sum over rows of ``log p(h, x)`` at the inferred h, and its gradient."""
+        """Sum ``log p(h, x)`` at the inferred h over rows, with its gradient."""
         evidence, key = Evidence.of(network, observations), NoiseKey(int(seed), int(step))
         runner = Runner(engine, network)
         messenger, prepared = runner.on("max_product")
@@ -179,7 +179,7 @@ class MaxProduct:
         engine: EngineLike = "auto",
         progress: bool | None = False,
     ) -> Bounds:
-        """Elbo^MP of every row at the mode, shape (n_rows,)."""
+        """Return Elbo^MP of every row at the mode, (n_rows,)."""
         method = self.at_test_time()
         found = method.posterior(network, observations, engine=engine, progress=progress)
         return Bounds(found.log_joint, found.log_joint)
@@ -231,7 +231,10 @@ class MaxProduct:
 
 
 def method_for(network: Network) -> MaxProduct:
-    """The mode, polished; in deep networks only the ancestors of what is on are looked at.
+    """Return the default method of a network: the polished mode.
+
+    In networks of several layers only the ancestors of visibles that are on take part: all others
+    are off, which is far less work for sparse rows.
 
     >>> import noisyor as nor
     >>> method_for(nor.bipartite(n_visible=3, n_hidden=2)).ancestors_only
@@ -246,7 +249,7 @@ def method_for(network: Network) -> MaxProduct:
 def log_joint(
     network: Network, states: Any, X: Any, engine: EngineLike = "auto"
 ) -> npt.NDArray[np.float64]:
-    """Exact ``log p(h, x)`` per row, unobserved visibles summed out.
+    """Compute the exact ``log p(h, x)`` of every row, unobserved visibles summed out.
 
     Parameters
     ----------
@@ -277,7 +280,7 @@ def log_joint(
 
 
 def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
-    """Elbo^MP of every row: the bound on ``log p(x)`` that the explanations of the row give.
+    """Compute Elbo^MP of every row: the bound on ``log p(x)`` from its explanations.
 
     With one explanation it is ``log p(h, x)``. With S samples it is their mean plus the entropy of
     their empirical distribution. Shape (n_rows,).
@@ -303,7 +306,7 @@ def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
 def elbo_mp_gradient(
     network: Network, X: Any, states: Any, engine: EngineLike = "auto"
 ) -> Gradient:
-    """Weighted mean over rows of ``log p(h, x)`` and its gradient with the states held fixed.
+    """Compute the weighted mean over rows of ``log p(h, x)``, and its gradient for fixed states.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ class MeanField:
         return False
 
     def settings(self) -> dict[str, object]:
-        """Everything that determines the results."""
+        """Return everything that determines the results."""
         settings = asdict(self)
         del settings["keep_q"]
         return {"method": self.name, **settings}
@@ -119,7 +119,7 @@ class MeanField:
         engine: EngineLike = "auto",
         progress: bool | None = False,
     ) -> Posterior:
-        """q, the mode ``q >= 1/2`` and both bounds of every row, in blocks of rows.
+        """Infer q, the mode ``q >= 1/2`` and both bounds of every row, in blocks of rows.
 
         ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``. The result is the same for any
         ``seed``. Rows that repeat are inferred once.
@@ -142,7 +142,7 @@ class MeanField:
         warm: WarmState | None = None,
         engine: EngineLike = "auto",
     ) -> BatchGradient:
-        """Sum over rows of Elbo^VI at the inferred (q, r), and its gradient."""
+        """Sum Elbo^VI at the inferred (q, r) over rows, with its gradient."""
         solver, prepared = Runner(engine, network).on("mean_field_gradient")
         total, kept = solver.mean_field_gradient(
             prepared,
@@ -161,7 +161,7 @@ class MeanField:
         engine: EngineLike = "auto",
         progress: bool | None = False,
     ) -> Bounds:
-        """Elbo^VI of every row, and ``log p(h, x)`` at ``h = 1 [q >= 1/2]``, (n_rows,) each."""
+        """Return Elbo^VI and ``log p(h, x)`` at ``h = 1 [q >= 1/2]``, (n_rows,) each."""
         method = replace(self, keep_q=False)
         found = method.posterior(network, observations, engine=engine, progress=progress)
         assert found.elbo_vi is not None

@@ -112,7 +112,7 @@ class Method(Protocol):
         engine: EngineLike = "auto",
         progress: bool | None = False,
     ) -> Posterior:
-        """Causes of every row; ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and 2 for not observed."""
+        """Infer the causes of every row; ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``."""
         ...
 
     def gradient(
@@ -139,11 +139,11 @@ class Method(Protocol):
         engine: EngineLike = "auto",
         progress: bool | None = False,
     ) -> Bounds:
-        """The bounds that the method gives at test time: no noise, one explanation."""
+        """Return the bounds that the method gives at test time: no noise, one explanation."""
         ...
 
     def settings(self) -> dict[str, object]:
-        """Everything that determines the method's results, for records and checkpoints."""
+        """Return everything that determines the results, for records and checkpoints."""
         ...
 
 
@@ -202,13 +202,13 @@ class Posterior:
         return int(self.states.shape[1])
 
     def sample(self, number: int) -> sp.csr_array:
-        """States of one sample for every row, sparse (n_rows, n_hidden)."""
+        """Return the states of one sample for every row, sparse (n_rows, n_hidden)."""
         if not 0 <= number < self.n_samples:
             raise IndexError(f"there are {self.n_samples} samples per row, no number {number}")
         return self.states[number :: self.n_samples]
 
     def marginals(self) -> sp.csr_array:
-        """Share of the samples in which each cause is on, sparse (n_rows, n_hidden) float64.
+        """Return the share of samples in which each cause is on, sparse (n_rows, n_hidden).
 
         Of a mean-field posterior that kept them, the probabilities q.
         """
@@ -222,18 +222,18 @@ class Posterior:
         return sp.csr_array(average @ self.states.astype(np.float64))
 
     def best(self) -> sp.csr_array:
-        """For every row the sample with the largest ``log p(h, x)``, sparse (n_rows, n_hidden)."""
+        """Return the sample of every row with the largest log p, sparse (n_rows, n_hidden)."""
         choice = self.log_joint.reshape(self.n_rows, self.n_samples).argmax(axis=1)
         return self.states[np.arange(self.n_rows) * self.n_samples + choice]
 
     def active(self, row: int, sample: int = 0) -> npt.NDArray[np.int32]:
-        """Indices of the causes that are on in one explanation."""
+        """Return the indices of the causes that are on in one explanation."""
         line = row * self.n_samples + sample
         indices = self.states.indices[self.states.indptr[line] : self.states.indptr[line + 1]]
         return np.asarray(indices, dtype=np.int32)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Posterior:
-        """The explanations of some rows, in the order given; rows may repeat."""
+        """Return the explanations of some rows, in the order given; rows may repeat."""
         lines = (rows[:, None] * self.n_samples + np.arange(self.n_samples)).ravel()
         return Posterior(
             states=self.states[lines],
@@ -260,7 +260,7 @@ def of_distinct(
     observations: Observations,
     clamp: BinaryArray | None,
 ) -> Posterior:
-    """What ``infer`` finds for the rows, asked only once about rows that are the same.
+    """Call ``infer`` on the distinct rows and give every row the result of its equal.
 
     For methods whose result does not depend on row ids. Where every row has evidence on hidden
     nodes of its own, all rows are asked about.
@@ -273,7 +273,7 @@ def of_distinct(
 
 
 def concatenate(parts: Sequence[Posterior]) -> Posterior:
-    """One posterior from those of consecutive blocks of rows."""
+    """Join the posteriors of consecutive blocks of rows."""
     if len(parts) == 1:
         return parts[0]
     beliefs = [part.beliefs for part in parts if part.beliefs is not None]
@@ -301,7 +301,7 @@ def row_blocks(
     task: str = "explain",
     max_rows: int | None = None,
 ) -> Iterator[tuple[Observations, BinaryArray | None]]:
-    """Consecutive blocks of rows that take ``row_bytes`` each, and the evidence on hidden nodes.
+    """Yield consecutive blocks of rows, of ``row_bytes`` a row, with their hidden evidence.
 
     ``clamp`` (n_rows or 1, n_hidden) or None. A progress bar named ``task`` counts the rows of the
     blocks that the caller has done with.

@@ -94,7 +94,7 @@ class Starts(NamedTuple):
     samples: Posterior | None
 
     def states(self) -> npt.NDArray[np.uint8]:
-        """Mode and samples of each row in turn, (n_rows * (1 + n_samples), n_hidden)."""
+        """Return mode and samples of each row in turn, (n_rows * (1 + n_samples), n_hidden)."""
         found = [self.mode] if self.samples is None else [self.mode, self.samples]
         n_hidden = self.mode.n_hidden
         by_row = [part.states.toarray().reshape(part.n_rows, -1, n_hidden) for part in found]
@@ -112,7 +112,7 @@ def find_starts(
     seed: int = 0,
     engine: EngineLike = "auto",
 ) -> Starts:
-    """The polished mode and posterior samples of every row: one max-product run for each.
+    """Find the polished mode and posterior samples of every row by max-product.
 
     ``clamp`` is evidence on hidden nodes as in `MaxProduct.posterior`.
     """
@@ -143,7 +143,7 @@ def explore_configurations(
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> AnnealingResult:
-    """Sets of likely configurations of every row, and chains outside them.
+    """Collect likely configurations of every row, and run chains for what they leave out.
 
     ``starts`` are those of `find_starts` for all rows, if they are at hand; ``n_samples`` and
     ``method`` then have no effect.
@@ -240,7 +240,7 @@ def evidence_bound(
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> EvidenceBound:
-    """Lower bound ``log sum_{h in S} p(h, x)`` on the log-likelihood of every row.
+    """Bound the log-likelihood of every row from below by ``log sum_{h in S} p(h, x)``.
 
     S holds the polished mode, samples of perturb-and-max-product, and all single flips of the
     ``n_expansions`` most likely members found so far. The bound is at least Elbo^MP at the same
@@ -359,7 +359,7 @@ def log_probability(
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> LogProbability:
-    """``log p`` of every row: exact if the hidden states are few, else an estimate.
+    """Compute ``log p`` of every row: exactly if there are few hidden states, else an estimate.
 
     Rows that are the same get the same value, whatever rows are beside them. Unobserved visibles
     are summed out.
@@ -442,7 +442,7 @@ class Marginals:
         return len(self.probability)
 
     def ranked(self, row: int = 0, n: int | None = None) -> npt.NDArray[np.int64]:
-        """Causes of a row by falling probability, the n first of them."""
+        """Return the ``n`` most probable causes of a row, or all, by falling probability."""
         order = np.argsort(-self.probability[row], kind="stable")
         return order[:n]
 
@@ -459,7 +459,7 @@ def marginals(
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> Marginals:
-    """Posterior probability of each cause, for every row.
+    """Estimate the posterior probability of each cause of every row.
 
     Parameters
     ----------
@@ -548,7 +548,7 @@ class WeightedStates(NamedTuple):
     log_mass: FloatArray | None = None
 
     def average(self, values: FloatArray) -> FloatArray:
-        """Posterior means (n_rows, m) of values (n_states, m)."""
+        """Return the posterior means (n_rows, m) of values (n_states, m)."""
         return np.asarray(self.mass @ values)
 
 
@@ -571,7 +571,7 @@ def _possible(network: Network, exact: bool) -> Network:
 
 
 def content_ids(rows: Observations) -> LongArray:
-    """A number of each row (n_rows,) that its ones and its unobserved entries determine.
+    """Hash the ones and the unobserved entries of each row, (n_rows,).
 
     As row ids they make draws the same for rows that are the same, wherever they stand.
     """
@@ -598,7 +598,7 @@ def weighted_states(
     engine: EngineLike,
     progress: bool | None,
 ) -> Iterator[WeightedStates]:
-    """The posterior of every row, in blocks of rows.
+    """Yield the posterior of the rows as weighted states, in blocks of rows.
 
     Parameters
     ----------
@@ -645,7 +645,7 @@ class _Sampler:
         self.seed, self.engine, self.runner = seed, engine, Runner(engine, network)
 
     def sample(self, rows: Observations, clamp: npt.NDArray[np.uint8] | None) -> WeightedStates:
-        """States that chains of these rows went through, with their masses."""
+        """Run the chains of these rows and return their states with masses."""
         n_rows, n_chains = rows.n_rows, self.n_chains
         chain = np.tile(np.arange(n_chains), n_rows)
         row_of = np.repeat(np.arange(n_rows), n_chains)
@@ -693,7 +693,7 @@ class _Sampler:
         states: BinaryArray,
         row_of: LongArray,
     ) -> FloatArray:
-        """How a posterior that has only these states is divided among them, by row."""
+        """Return how the posterior of each row is divided among these states alone."""
         engine, prepared = self.runner.on("log_joint")
         value = engine.log_joint(prepared, Evidence.of(self.network, rows.take(row_of)), states)
         if clamp is not None:
@@ -712,7 +712,7 @@ class _Sampler:
         drawn: BinaryArray,
         row_of: LongArray,
     ) -> WeightedStates:
-        """The share of the draws that is outside of what was found goes to these draws."""
+        """Give the share of draws outside the states found to these draws."""
         n_rows, n_found = rows.n_rows, len(found)
         drawn_row = np.tile(row_of, self.n_sweeps)
         states, _, number = _distinct(
@@ -738,7 +738,7 @@ class _Sampler:
 
 
 def _with_one_off(states: BinaryArray) -> BinaryArray:
-    """Every state (n, n_hidden) once for each of its active causes, without that cause."""
+    """Repeat every state (n, n_hidden) for each of its active causes, without that cause."""
     line, cause = np.nonzero(states)
     result = states[line]
     result[np.arange(len(line)), cause] = 0
@@ -746,7 +746,7 @@ def _with_one_off(states: BinaryArray) -> BinaryArray:
 
 
 def _distinct(states: BinaryArray, row_of: LongArray) -> tuple[BinaryArray, LongArray, LongArray]:
-    """Distinct pairs of row and state, sorted by row, and the number of each given one."""
+    """Return the distinct pairs of row and state, sorted by row, and the index of each pair."""
     key = np.concatenate(
         [row_of.astype(">u4").view(np.uint8).reshape(-1, 4), np.packbits(states, axis=1)], axis=1
     )
@@ -795,7 +795,7 @@ def predict_visible(
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> Prediction:
-    """Probability of every visible node given what else is observed, averaged over the causes.
+    """Predict every visible node from what else is observed, averaged over the causes.
 
     Parameters
     ----------
@@ -867,7 +867,7 @@ def predict_visible(
 def _predicted(
     found: WeightedStates, total: FloatArray, leave_out: bool, groups: list[LongArray]
 ) -> tuple[FloatArray, FloatArray]:
-    """Probabilities of the visible and of the hidden nodes of some rows.
+    """Return the probabilities of the visible and of the hidden nodes of some rows.
 
     ``total`` (n_states, n_visible) is the total parameter B of every visible node in each state.
     """
@@ -885,7 +885,7 @@ def _predicted(
 
 
 def _left_out(found: WeightedStates, total: FloatArray, given: FloatArray) -> FloatArray:
-    """Probability of every node as if it alone were unobserved, (n_rows, n_visible).
+    """Return the probability of every node as if it alone were unobserved, (n_rows, n_visible).
 
     A state counts for a row without one of its entries as much as it does for the row, divided by
     the probability that it gives to this entry: ``1 - exp(-B)`` if the node is on, else
@@ -900,7 +900,7 @@ def _left_out(found: WeightedStates, total: FloatArray, given: FloatArray) -> Fl
 def _left_out_by_logarithms(
     found: WeightedStates, total: FloatArray, given: FloatArray
 ) -> FloatArray:
-    """As `_left_out`, for parameters whose exponentials are no normal numbers; it takes longer."""
+    """Return the same as `_left_out` where exponentials overflow; this takes longer."""
     log_mass = found.log_mass
     if log_mass is None:  # sampled states: those without mass are unknown anyway
         return _left_out(found, total, given)
@@ -923,7 +923,7 @@ def _left_out_by_logarithms(
 def _given_one_hot(
     found: WeightedStates, total: FloatArray, groups: Sequence[LongArray]
 ) -> WeightedStates:
-    """The posterior of some rows given that exactly one column of each group is on.
+    """Condition the posterior of some rows on exactly one column of each group being on.
 
     ``total`` (n_states, n_visible) as in `_predicted`. Observed entries stay as they are, even if
     more than one of a group is on.
@@ -949,7 +949,7 @@ def _given_one_hot(
 
 
 def _answers(found: WeightedStates, total: FloatArray, group: LongArray) -> FloatArray:
-    """(n_rows, n_group) probability of each column of a group, for those that are unobserved.
+    """Return the probability of each unobserved column of a group, (n_rows, n_group).
 
     ``found`` as `_given_one_hot` returns it.
     """
@@ -968,7 +968,7 @@ def _answers(found: WeightedStates, total: FloatArray, group: LongArray) -> Floa
 
 
 def _open(found: WeightedStates, group: LongArray) -> tuple[BoolArray, BoolArray]:
-    """Unobserved entries of a group (n_rows, n_group), and rows where one is known to be on."""
+    """Find the unobserved entries of a group (n_rows, n_group), and rows with a one in it."""
     given = found.rows.to_dense()[:, group]
     return np.asarray(np.isnan(given)), np.asarray((given == 1).any(axis=1))
 

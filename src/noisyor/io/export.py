@@ -28,7 +28,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def export_network(network: Network, to: Target) -> bytes:
-    """The network as the content of a file.
+    """Return the network as the content of a file of another program.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def _json(network: Network) -> bytes:
 
 
 def _csv(network: Network) -> bytes:
-    """One line per parameter use: role, cause, effect, theta and the probability it stands for."""
+    """Write one line per parameter use: role, cause, effect, theta and its probability."""
     rows: list[list[object]] = [
         ["role", "cause", "effect", "theta", "probability", "parameter", "free"]
     ]
@@ -146,7 +146,7 @@ def _names(network: Network) -> list[str]:
 
 
 def _identifiers(names: list[str]) -> list[str]:
-    """Names of letters, digits and underscores, all different, for parsers that want no others."""
+    """Return distinct names of letters, digits and underscores, for strict parsers."""
     taken: set[str] = set()
     result = []
     for name in names:

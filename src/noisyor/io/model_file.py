@@ -132,7 +132,7 @@ def load_model(path: PathLike) -> SavedModel:
 
 
 def load_network(path: PathLike) -> Network:
-    """The network of a model file; see `load_model`, which also returns the metadata.
+    """Read the network of a model file; see `load_model`, which also returns the metadata.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def load_network(path: PathLike) -> Network:
 
 
 def read_metadata(path: PathLike) -> dict[str, Any]:
-    """What was given as ``metadata`` when the file was written; see `load_model`.
+    """Read the ``metadata`` that a model file was saved with; see `load_model`.
 
     Examples
     --------

@@ -30,7 +30,7 @@ _META = "noisyor"  # graph attribute with what belongs to no node and no edge
 
 
 def to_networkx(network: Network) -> Any:
-    """The network as a directed graph, parents pointing to children.
+    """Convert a network to a directed graph, parents pointing to children.
 
     Nodes are keyed by their names, or ``"v0"``, ``"v1"``, ... and ``"h0"``, ``"h1"``, ... where
     the network has none. If a key would stand for two nodes, all are keyed ``"visible:NAME"`` and
@@ -98,7 +98,7 @@ def from_networkx(
     prior_probability: float | None = None,
     noise_probability: float | None = None,
 ) -> Network:
-    """A network from a directed graph whose edges point from cause to effect.
+    """Build a network from a directed graph whose edges point from cause to effect.
 
     Takes what `to_networkx` returns, edited or not, and also a plain ``networkx.DiGraph`` with
     ``failure_probability`` (or ``theta``) on the edges and ``probability`` (or ``theta``) on the
@@ -184,7 +184,7 @@ def from_networkx(
 
 
 def _layout(plain: object, child_ptr: LongArray, parent: IntArray) -> Layout | None:
-    """The layout of a converted network, None if its edges were moved since."""
+    """Return the layout of a converted network, None if its edges were moved since."""
     layout = layout_from_json(plain)
     if layout is None or layout.n_visible + layout.n_hidden != len(child_ptr) - 1:
         return None
@@ -192,7 +192,7 @@ def _layout(plain: object, child_ptr: LongArray, parent: IntArray) -> Layout | N
 
 
 def _is_intact(graph: Any, meta: dict[str, Any]) -> bool:
-    """Whether a converted graph still has its nodes, edges and labels, so that entries stand."""
+    """Tell whether a converted graph still has its nodes, edges and labels."""
     labels = [d.get("leak_param") for _, d in graph.nodes(data=True)]
     labels += [d.get("param") for _, _, d in graph.edges(data=True)]
     return (
@@ -203,7 +203,7 @@ def _is_intact(graph: Any, meta: dict[str, Any]) -> bool:
 
 
 class _Entries:
-    """Collects theta while nodes and edges are read, one entry per label."""
+    """Theta as it is collected from nodes and edges, one entry per label."""
 
     def __init__(self, meta: dict[str, Any] | None, intact: bool) -> None:
         self.theta: list[float] = list(meta["theta"]) if meta and intact else []
@@ -213,7 +213,7 @@ class _Entries:
         self._first_use: dict[int, str] = {}
 
     def number(self, where: str, attributes: dict[str, Any], label_name: str, theta: float) -> int:
-        """Entry of an edge or leak that has this parameter; a new one unless its label is known."""
+        """Return the entry of an edge or leak with this parameter; a new one for a new label."""
         label, free = attributes.get(label_name), attributes.get("free")
         entry = len(self.theta)
         if label is not None:
@@ -235,7 +235,7 @@ class _Entries:
 
 
 def _theta(where: str, attributes: dict[str, Any], name: str, default: float | None) -> float:
-    """Parameter from ``theta`` or from the probability called `name`, which must not disagree."""
+    """Return the parameter from ``theta`` or the probability `name`, which must agree."""
     convert = theta_from_failure if name == "failure_probability" else theta_from_probability
     back = failure_from_theta if name == "failure_probability" else probability_from_theta
     theta, probability = attributes.get("theta"), attributes.get(name)
@@ -259,7 +259,7 @@ def _theta(where: str, attributes: dict[str, Any], name: str, default: float | N
 
 
 def _split(graph: Any) -> tuple[list[Hashable], list[Hashable]]:
-    """Visible and hidden nodes, each in the order of their numbers."""
+    """Return the visible and the hidden nodes, each in the order of their numbers."""
     kinds: dict[Hashable, str] = {}
     for node, attributes in graph.nodes(data=True):
         kind = attributes.get("kind", "hidden" if graph.out_degree(node) else "visible")
@@ -279,19 +279,19 @@ def _split(graph: Any) -> tuple[list[Hashable], list[Hashable]]:
 
 
 def _by_index(keys: Iterable[Hashable], attributes: Any) -> list[Hashable]:
-    """Sorted by the attribute ``index``; those without it last, in the given order."""
+    """Sort by the attribute ``index``; those without it come last, in the given order."""
     return sorted(keys, key=lambda key: attributes(key).get("index", np.inf))
 
 
 def _names(graph: Any, nodes: list[Hashable], meta: object) -> tuple[str, ...] | None:
-    """Attribute ``name``, otherwise the key; None if a converted network had no names."""
+    """Return names or else keys of nodes; None if a converted network had no names."""
     if meta is not None and not any("name" in graph.nodes[node] for node in nodes):
         return None
     return tuple(str(graph.nodes[node].get("name", node)) for node in nodes)
 
 
 def node_keys(network: Network) -> list[str]:
-    """A name for every node that no other has, visible nodes first."""
+    """Return a unique name for every node, visible nodes first."""
     visible = network.visible_names or [f"v{i}" for i in range(network.n_visible)]
     hidden = network.hidden_names or [f"h{k}" for k in range(network.n_hidden)]
     keys = [*visible, *hidden]

@@ -28,7 +28,7 @@ _STATES = ["True", "False"]  # as in NoisyORCPD, in its order
 
 
 def to_pgmpy(network: Network) -> Any:
-    """The network as a ``pgmpy.models.DiscreteBayesianNetwork`` of states "True" and "False".
+    """Convert a network to a ``pgmpy.models.DiscreteBayesianNetwork`` of "True" and "False".
 
     Nodes are keyed as in `to_networkx`. Hidden nodes without parents get a table of their prior;
     all other nodes a ``NoisyORCPD`` on their parents and the node ``"always on"``, which stands for
@@ -76,7 +76,7 @@ def to_pgmpy(network: Network) -> Any:
 
 
 def from_pgmpy(model: Any, visible: Sequence[str] | None = None) -> Network:
-    """A network from a Bayesian network of pgmpy whose nodes with parents are ``NoisyORCPD``.
+    """Build a network from a pgmpy network whose nodes with parents are ``NoisyORCPD``.
 
     A root that is on with probability 1 is taken for the leak of its children. A node that has no
     such parent has no leak, which a `Network` does not know: it gets one of 1e-5.
@@ -168,7 +168,7 @@ def _prior(name: str, cpd: Any) -> float:
 
 
 def _possible(values: Iterable[float]) -> list[float]:
-    """Probabilities that a leak can have: never 1. The builder raises those too near to 0."""
+    """Limit probabilities to those that a leak can have, below 1."""
     return [min(value, 1.0 - 1e-9) for value in values]
 
 

@@ -51,7 +51,7 @@ def provenance(
     curve: Mapping[str, list[float]] | None = None,
     source: str | None = None,
 ) -> dict[str, Any]:
-    """Metadata for `save_network`, all of it plain JSON.
+    """Describe data, settings and quality of a model as metadata for `save_network`.
 
     Parameters
     ----------
@@ -94,19 +94,19 @@ def provenance(
 
 
 def mapping_in(metadata: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """An entry of the metadata that is a mapping; an empty one if it is anything else."""
+    """Return an entry of the metadata that is a mapping; an empty one if it is anything else."""
     value = metadata.get(name)
     return value if isinstance(value, Mapping) else {}
 
 
 def kind_of(metadata: Mapping[str, Any]) -> Kind:
-    """What the model says it is, "network" if it does not say."""
+    """Return the kind that the metadata name, "network" if they name none."""
     kinds: tuple[Kind, ...] = get_args(Kind)
     return next((kind for kind in kinds if metadata.get("kind") == kind), "network")
 
 
 def metrics_of(metadata: Mapping[str, Any]) -> dict[str, float]:
-    """The finite numbers among the metrics."""
+    """Return the finite numbers among the metrics."""
     return {
         name: float(value)
         for name, value in mapping_in(metadata, "metrics").items()
@@ -115,7 +115,7 @@ def metrics_of(metadata: Mapping[str, Any]) -> dict[str, float]:
 
 
 def topic_words_of(metadata: Mapping[str, Any], network: Network) -> list[list[int]] | None:
-    """Columns that say what each topic is about, or None if the metadata do not say it."""
+    """Return the columns that describe each topic, or None if the metadata lack them."""
     lists = metadata.get(TOPIC_WORDS)
     if not isinstance(lists, list) or len(lists) != network.n_hidden:
         return None
@@ -137,7 +137,7 @@ class TrainingCurve(NamedTuple):
 
 
 def training_curve(metadata: Mapping[str, Any]) -> TrainingCurve | None:
-    """The record of the training, or None if there is none that can be drawn."""
+    """Return the record of the training, or None if there is none to draw."""
     record = mapping_in(metadata, "curve")
     train = _pairs(record.get("step"), record.get("elbo"))
     held_out = _pairs(record.get("held_out_step"), record.get("held_out_elbo"))

@@ -118,7 +118,7 @@ class DamagedError(Exception):
 
 
 def read_sealed(path: PathLike, form: str) -> tuple[dict[str, Any], Arrays]:
-    """Description and arrays of a file of a format whose checksums hold."""
+    """Read description and arrays of a file of a format, and check its checksums."""
     try:
         content = _content(path)
         header = _header(content)
@@ -152,7 +152,7 @@ def read_sealed(path: PathLike, form: str) -> tuple[dict[str, Any], Arrays]:
 
 @contextmanager
 def parsing(path: PathLike) -> Iterator[None]:
-    """What a malformed description provokes in here becomes one line that names the file."""
+    """Turn errors from a malformed description into one line that names the file."""
     try:
         yield
     except DamagedError as error:
@@ -183,7 +183,7 @@ def _start(path: PathLike, stream: IO[bytes]) -> bytes:
 
 
 def _content(path: PathLike) -> bytes:
-    """All bytes of a regular file whose announced header fits into it."""
+    """Read all bytes of a regular file whose size is the one that its header announces."""
     with open(path, "rb") as stream:
         start = _start(path, stream)
         status = os.fstat(stream.fileno())
@@ -228,7 +228,7 @@ def _digest(array: npt.NDArray[Any]) -> str:
 
 
 def _seal(description: dict[str, Any]) -> str:
-    """Checksum of a description without its own checksum."""
+    """Return the checksum of a description without its own checksum."""
     rest = {key: value for key, value in description.items() if key != "sha256"}
     return hashlib.sha256(_canonical(rest).encode()).hexdigest()
 
@@ -238,5 +238,5 @@ def _canonical(value: dict[str, Any]) -> str:
 
 
 def on_one_line(error: BaseException) -> str:
-    """The text of an error on one line."""
+    """Return the text of an error on one line."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -40,9 +40,9 @@ def bipartite(
     visible_names: Sequence[str] | None = None,
     hidden_names: Sequence[str] | None = None,
 ) -> Network:
-    """One layer of hidden nodes, each a parent of every visible node.
+    """Build one layer of hidden nodes, each a parent of every visible node.
 
-    The paper's Boolean matrix factorisation is ``bipartite(p, r, prior="shared",
+    The paper's Boolean matrix factorization is ``bipartite(p, r, prior="shared",
     fixed=("noise",))``.
 
     Parameters
@@ -113,7 +113,7 @@ def convolutional(
     visible_names: Sequence[str] | None = None,
     hidden_names: Sequence[str] | None = None,
 ) -> Network:
-    """Features stamped into a binary image: blind deconvolution.
+    """Build a network of features stamped into a binary image: blind deconvolution.
 
     Every component has a feature, a small image. Hidden node ``(k, i, j)``, numbered row-major,
     says that the feature of component ``k`` lies at position ``(i, j)``; it is a parent of the
@@ -192,7 +192,7 @@ def from_edges(
     visible_names: Sequence[str] | None = None,
     hidden_names: Sequence[str] | None = None,
 ) -> Network:
-    """Any noisy-OR network, from its edges.
+    """Build any noisy-OR network from its edges.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def _check_sharing(prior: str, noise: str) -> None:
 
 
 def _tie(what: str, labels: npt.ArrayLike | None, size: int) -> LongArray:
-    """Entry 0, 1, ... of each member, in order of first appearance of its label."""
+    """Number the labels 0, 1, ... in order of first appearance; without labels, all differ."""
     if labels is None:
         return np.arange(size)
     given = np.asarray(labels)
@@ -294,7 +294,7 @@ def _pairs(
     sizes: dict[str, int],
     names: dict[str, dict[str, int]],
 ) -> LongArray:
-    """Edges between names or numbers as numbers (hidden parent, child), shape (n_edges, 2)."""
+    """Return edges between names or numbers as pairs (hidden parent, child), (n_edges, 2)."""
     given = edges if isinstance(edges, np.ndarray) else list(edges)
     if isinstance(given, np.ndarray) and np.issubdtype(given.dtype, np.integer):
         if given.ndim != 2 or given.shape[1] != 2:
@@ -323,7 +323,7 @@ def _pairs(
 def _number(
     where: str, label: object, kind: str, role: str, names: dict[str, dict[str, int]]
 ) -> int:
-    """Number of the node that has this name or number, range not checked."""
+    """Return the index of the node with this name or number, without checking its range."""
     if isinstance(label, (int, np.integer)) and not isinstance(label, bool):
         return int(label)
     if not isinstance(label, str):
@@ -368,7 +368,7 @@ class Wiring:
 
 @dataclass(frozen=True)
 class Given:
-    """What the caller of a builder says beside the graph: values, what is fixed, and names."""
+    """What the caller of a builder gives beside the graph: values, fixed groups and names."""
 
     failure_probability: npt.ArrayLike
     prior_probability: npt.ArrayLike
@@ -379,7 +379,7 @@ class Given:
 
 
 def assemble(wiring: Wiring, given: Given) -> Network:
-    """Common last step of the builders: lay out theta as failures, then priors, then noise."""
+    """Build the network, with theta laid out as failures, then priors, then noise."""
     hidden_prior, visible_noise = wiring.hidden_prior, wiring.visible_noise
     prior, noise = hidden_prior, visible_noise
     if not wiring.per_node_groups:
@@ -417,7 +417,7 @@ def assemble(wiring: Wiring, given: Given) -> Network:
 
 
 def renumbered(labels: npt.NDArray[np.integer]) -> LongArray:
-    """Labels replaced by 0, 1, ... in order of first appearance."""
+    """Replace labels by 0, 1, ... in order of first appearance."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -425,7 +425,7 @@ def renumbered(labels: npt.NDArray[np.integer]) -> LongArray:
 
 
 def _spread(what: str, probability: npt.ArrayLike, index: LongArray) -> FloatArray:
-    """Value of each entry of a group, given one value per member: scalar or broadcastable."""
+    """Return the value of each entry of a group from one value per member or a scalar."""
     given = np.asarray(probability, dtype=np.float64)
     try:
         members = np.broadcast_to(given, index.shape).ravel()

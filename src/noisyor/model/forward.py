@@ -44,7 +44,7 @@ class Sample(NamedTuple):
 
 
 def edge_matrix(network: Network, *, probability: bool = False) -> sp.csr_array:
-    """All edges as a sparse matrix (n_nodes, n_hidden), children by parents.
+    """Return all edges as a sparse matrix (n_nodes, n_hidden), children by parents.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def edge_matrix(network: Network, *, probability: bool = False) -> sp.csr_array:
 def prior_marginals(
     network: Network, known: LongArray | None = None, probability: FloatArray | None = None
 ) -> FloatArray:
-    """Probability of every hidden node before anything below it is observed, (n_hidden,).
+    """Return the probability of every hidden node before anything is observed, (n_hidden,).
 
     Exact where the parents of a node are independent, as in a tree; elsewhere an approximation,
     since they are taken as independent.
@@ -210,7 +210,7 @@ def _stack(parts: list[sp.csr_array]) -> sp.csr_array:
 
 
 def boolean_product(U: npt.ArrayLike, V: npt.ArrayLike) -> BinaryArray:
-    """``1[U V >= 1]`` of binary U (n, r) and V (r, p), uint8 (n, p).
+    """Compute ``1[U V >= 1]`` of binary U (n, r) and V (r, p), uint8 (n, p).
 
     Examples
     --------
@@ -228,7 +228,7 @@ def boolean_product(U: npt.ArrayLike, V: npt.ArrayLike) -> BinaryArray:
 def boolean_convolution(
     states: npt.ArrayLike, features: npt.ArrayLike, border: bool = False
 ) -> BinaryArray:
-    """Images with the features drawn at the active positions, overlaps counted once.
+    """Draw features at their active positions into images, overlaps counted once.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def boolean_convolution(
 
 
 def binary_array(name: str, values: npt.ArrayLike, ndim: int | None = None) -> BoolArray:
-    """``values`` as a Boolean array; ``name`` is what errors call it.
+    """Return ``values`` as a Boolean array; ``name`` is what errors call it.
 
     >>> import noisyor as nor
     >>> nor.model.binary_array("X", [[0, 1]], ndim=2).tolist()

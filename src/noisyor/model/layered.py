@@ -49,7 +49,7 @@ def layered(
     visible_names: Sequence[str] | None = None,
     progress: bool = False,
 ) -> Network:
-    """Several layers of hidden nodes, laid out from the co-occurrences in binary data.
+    """Build layers of hidden nodes from the co-occurrences in binary data.
 
     The distance of two variables is ``exp(-lift)``, where lift is the number of rows that contain
     both over the number expected if they were independent; it is 1 for a pair that never occurs
@@ -153,7 +153,7 @@ def layered(
 
 
 def layer_sizes(n_visible: int, n_layers: int, shrink: int = 3) -> list[int]:
-    """Sizes of the layers, the visible one first, shape (n_layers,).
+    """Return the sizes of the layers, the visible one first, (n_layers,).
 
     Examples
     --------
@@ -173,7 +173,7 @@ def layer_sizes(n_visible: int, n_layers: int, shrink: int = 3) -> list[int]:
 
 
 def cooccurrence_distance(data: sp.csr_array, weights: FloatArray | None = None) -> FloatArray:
-    """Distances ``exp(-lift)`` of all pairs of columns, in SciPy's condensed order.
+    """Compute the distances ``exp(-lift)`` of all pairs of columns, in SciPy's condensed order.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def cooccurrence_distance(data: sp.csr_array, weights: FloatArray | None = None)
 
 
 def _clusters(pairs: FloatArray, n_nodes: int, n_clusters: int) -> LongArray:
-    """Cluster of each node under average linkage, clusters numbered by their smallest member.
+    """Return the cluster of each node by average linkage, numbered by smallest member.
 
     Takes exactly the first merges: cutting the tree at a height instead would lose clusters when
     several merges happen at one height.
@@ -224,7 +224,7 @@ def _clusters(pairs: FloatArray, n_nodes: int, n_clusters: int) -> LongArray:
 def _nearest_clusters(
     distance: FloatArray, labels: LongArray, n_clusters: int, n_parents: int
 ) -> tuple[LongArray, LongArray]:
-    """Number of parents of each node, and the parents of all nodes one after the other."""
+    """Return the number of parents of each node, and the parents node after node."""
     n_nodes = len(labels)
     members = sp.csr_array(
         (np.ones(n_nodes), (labels, np.arange(n_nodes))), shape=(n_clusters, n_nodes)
@@ -248,7 +248,7 @@ def _nearest_clusters(
 def _between_clusters(
     distance: FloatArray, count: LongArray, parent: LongArray, n_clusters: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean distances between the children of two clusters: pairs, condensed, and diagonal."""
+    """Return mean distances between children of two clusters: condensed pairs, and diagonal."""
     shape = (len(count), n_clusters)
     edges = sp.csr_array((np.ones(len(parent)), parent, pointers(count)), shape=shape)
     children = edges.T.tocsr()
@@ -264,7 +264,7 @@ def _blocks(n_nodes: int) -> list[slice]:
 
 
 def _binary_csr(X: Any) -> sp.csr_array:
-    """The data as sparse rows in which every stored entry is a 1."""
+    """Return the data as sparse rows in which every stored entry is a 1."""
     source = X.to_csr() if hasattr(X, "to_csr") else X
     if not sp.issparse(source):
         source = np.asarray(source)

@@ -139,13 +139,13 @@ class ConvolutionalLayout:
         return (height - 1, width - 1) if self.border else (0, 0)
 
     def placement(self, hidden: int) -> Placement:
-        """Component of a hidden node, and where its feature lies in the image."""
+        """Return the component of a hidden node, and where its feature lies in the image."""
         component, position = divmod(hidden, self.n_positions)
         row, column = divmod(position, self.state_shape[1])
         return Placement(component, row - self.overhang[0], column - self.overhang[1])
 
     def edges(self) -> Edges:
-        """Edges from all positions to the pixels that the features cover there.
+        """Return the edges from all positions to the pixels that the features cover there.
 
         Parents of a pixel come in rising order. ``entry`` is the edge's row-major place in the
         features, (n_components, height, width).
@@ -229,7 +229,7 @@ _LAYOUTS: dict[str, type[Layout]] = {
 
 
 def layout_to_json(layout: Layout | None) -> dict[str, Any] | None:
-    """A layout as plain JSON, None for none."""
+    """Return a layout as plain JSON, None for none."""
     if layout is None:
         return None
     plain = {
@@ -240,7 +240,7 @@ def layout_to_json(layout: Layout | None) -> dict[str, Any] | None:
 
 
 def layout_from_json(plain: object) -> Layout | None:
-    """The layout that `layout_to_json` described; `InvalidNetworkError` for anything else."""
+    """Return the layout that `layout_to_json` described; raise `InvalidNetworkError` otherwise."""
     if plain is None:
         return None
     if not isinstance(plain, Mapping) or plain.get("kind") not in _LAYOUTS:
@@ -259,7 +259,7 @@ def layout_from_json(plain: object) -> Layout | None:
 def state_shape(
     image_shape: tuple[int, int], feature_shape: tuple[int, int], border: bool = False
 ) -> tuple[int, int]:
-    """Number of positions (rows, columns) of a feature in an image.
+    """Return the number of positions (rows, columns) of a feature in an image.
 
     Hidden states of a `convolutional` network have shape
     ``states.reshape(-1, n_components, *state_shape(image_shape, feature_shape, border))``.
@@ -290,7 +290,7 @@ def state_shape(
 
 
 def check_positive(**sizes: object) -> None:
-    """Sizes are positive whole numbers."""
+    """Refuse sizes that are not positive whole numbers."""
     for name, size in sizes.items():
         if not is_whole(size) or size < 1:  # type: ignore[operator]
             raise InvalidNetworkError(f"{name} is a positive whole number, got {size!r}")

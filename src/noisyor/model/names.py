@@ -48,7 +48,7 @@ _CLEAR_SHARE = 0.25
 
 
 def visible_label(network: Network, index: int) -> str:
-    """Name of a visible node; without names its number, or of an image the pixel's place.
+    """Return the name of a visible node, or else its column number or pixel.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def visible_label(network: Network, index: int) -> str:
 
 
 def hidden_label(network: Network, index: int) -> str:
-    """Name of a hidden node, or its number.
+    """Return the name of a hidden node, or its number.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def hidden_label(network: Network, index: int) -> str:
 
 
 def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:
-    """For each hidden node the visible nodes that it is most likely to switch on, with probability.
+    """List for each hidden node the visibles that it is most likely to switch on.
 
     For a node above other hidden nodes it is the probability of the likeliest path down. At most
     twelve are listed, the likeliest first, none below 5 percent.
@@ -112,7 +112,7 @@ def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:
 def hidden_names(
     network: Network, kind: Kind, words: Sequence[Sequence[int]] | None = None
 ) -> tuple[str, ...]:
-    """Names for the hidden nodes of a learned network, from what they switch on.
+    """Name the hidden nodes of a learned network after what they switch on.
 
     Topics: ``"topic 12: word, word, word"``, the first of ``words`` (see `topic_words`) or of those
     that tell a topic from others; of several layers ``"layer1-12: word, word, word"``, layer 1 next
@@ -144,7 +144,7 @@ def hidden_names(
 
 
 def _telling(network: Network) -> list[list[int]]:
-    """Columns for the name of each cause: those that tell it from others and that it may switch on.
+    """Choose the columns for the name of each cause: distinctive ones that it may switch on.
 
     What all causes switch on is in no name, unless one has nothing else.
     """
@@ -182,7 +182,7 @@ def _placements(network: Network) -> Iterable[str]:
 
 
 def named_after(network: Network, data: Observations, kind: Kind) -> Network:
-    """The network with names and shape of the columns, and causes named by what they switch on."""
+    """Return the network with names and shape of the columns, and with names of causes."""
     network = replace(network, visible_names=data.column_names, hidden_names=None)
     if len(network.visible_shape) == 1 and len(data.shape) == 2:
         network = replace(network, visible_shape=data.shape)
@@ -194,7 +194,7 @@ def named_after(network: Network, data: Observations, kind: Kind) -> Network:
 
 
 def distinctive_visibles(network: Network, n: int = N_WORDS) -> list[list[int]]:
-    """For each hidden node of a bipartite network the visible nodes that tell it from others.
+    """List for each hidden node of a bipartite network its distinctive visible nodes.
 
     Ranked by p(x | h) log(p(x | h) / p(x)): what the node switches on often, and more often than is
     usual. A word that every topic has is in no list of words although all switch it on.
@@ -227,7 +227,7 @@ def distinctive_visibles(network: Network, n: int = N_WORDS) -> list[list[int]]:
 
 
 def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
-    """For each topic the words that say what it is about, the most distinctive first.
+    """List for each topic the words that describe it, the most distinctive first.
 
     Of twice as many distinctive words, see `distinctive_visibles`, the one that goes least with
     the others in documents is struck out until ``n`` are left. Two words go together by their
@@ -288,7 +288,7 @@ class Togetherness:
         self._missing = sp.csc_array(weight @ rows.missing_csr().astype(np.float64))
 
     def of(self, columns: npt.ArrayLike) -> FloatArray:
-        """The measure for all pairs of some words, (n, n); 0 for a word and itself."""
+        """Return the measure for all pairs of some words, (n, n); 0 for a word and itself."""
         ones, missing = self._ones[:, columns], self._missing[:, columns]
         both = (ones.T @ ones).toarray()
         absent = (missing.T @ missing).toarray()
@@ -302,11 +302,11 @@ class Togetherness:
         return found
 
     def words(self, candidates: list[list[int]], n: int) -> list[list[int]]:
-        """Of each list the ``n`` words that go best together, in the order of the list."""
+        """Return the ``n`` words of each list that go best together, in the order of the list."""
         return [self._struck(words, n) for words in candidates]
 
     def mean(self, columns: list[int]) -> float:
-        """Mean over the pairs of some words; -1 if there is no pair."""
+        """Return the mean over the pairs of some words; -1 if there is no pair."""
         count = len(columns)
         return float(self.of(columns).sum() / (count * (count - 1))) if count > 1 else -1.0
 

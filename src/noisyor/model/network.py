@@ -130,7 +130,7 @@ class Network:
     # ---- parameters
 
     def with_theta(self, theta: npt.ArrayLike) -> Network:
-        """The same graph with other parameters, shape (n_params,). Cheap: the graph is shared."""
+        """Return the same graph with other parameters (n_params,). Cheap: the graph is shared."""
         values = np.array(theta, dtype=np.float64)
         _check_theta(values, self.n_params)
         values.flags.writeable = False
@@ -139,7 +139,7 @@ class Network:
         return other
 
     def fix(self, group: str, fixed: bool = True) -> Network:
-        """The same network with the parameters of a group fixed (or freed) during training."""
+        """Return the network with the parameters of a group fixed (or freed) during training."""
         free = self.free.copy()
         free[self.group(group)] = not fixed
         other = self._sibling()
@@ -147,13 +147,13 @@ class Network:
         return other
 
     def _sibling(self) -> Network:
-        """A network of the same graph that also shares the cached views of it."""
+        """Return a network of the same graph that also shares the cached views of it."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
 
     def group(self, name: str) -> IntArray:
-        """Entries of ``theta`` that belong to a named group."""
+        """Return the entries of ``theta`` that belong to a named group."""
         if name not in self.groups:
             raise InvalidNetworkError(
                 f"no parameter group {name!r} in this network, it has {sorted(self.groups)}"
@@ -161,7 +161,7 @@ class Network:
         return self.groups[name]
 
     def theta_of(self, name: str) -> FloatArray:
-        """Parameters of a group, in the group's shape."""
+        """Return the parameters of a group, in the group's shape."""
         return self.theta[self.group(name)]
 
     @property
@@ -235,11 +235,11 @@ class Network:
         return int(self.hidden_levels.max()) + 1
 
     def visible_index(self, name: str | int) -> int:
-        """Index of a visible node from its name or number."""
+        """Return the index of a visible node from its name or number."""
         return _lookup(name, self.visible_names, self.n_visible, "visible")
 
     def hidden_index(self, name: str | int) -> int:
-        """Index of a hidden node from its name or number."""
+        """Return the index of a hidden node from its name or number."""
         return _lookup(name, self.hidden_names, self.n_hidden, "hidden")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -381,7 +381,7 @@ def _describe(network: Network, node: int) -> str:
 
 
 def _levels(network: Network) -> IntArray:
-    """Level of every hidden node, -1 for those on or below a cycle."""
+    """Return the level of every hidden node, -1 for those on or below a cycle."""
     n_hidden, first = network.n_hidden, network.n_visible
     start = int(network.child_ptr[first])
     parent = network.parent[start:]
@@ -402,7 +402,7 @@ def _levels(network: Network) -> IntArray:
 
 
 def _reaches_visible(network: Network) -> BoolArray:
-    """Which hidden nodes have a visible descendant."""
+    """Return which hidden nodes have a visible descendant, (n_hidden,)."""
     first = network.n_visible
     start = int(network.child_ptr[first])
     reaches = np.zeros(network.n_hidden, dtype=np.bool_)
@@ -420,7 +420,7 @@ def _reaches_visible(network: Network) -> BoolArray:
 
 
 def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:
-    """Parameter of an edge whose parent fails to switch the child on with this probability.
+    """Return the parameter of an edge with this failure probability.
 
     Examples
     --------
@@ -434,7 +434,7 @@ def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:
 
 
 def failure_from_theta(theta: npt.ArrayLike) -> FloatArray:
-    """Failure probability ``exp(-theta)`` of an edge.
+    """Return the failure probability ``exp(-theta)`` of an edge.
 
     Examples
     --------
@@ -446,7 +446,7 @@ def failure_from_theta(theta: npt.ArrayLike) -> FloatArray:
 
 
 def theta_from_probability(probability: npt.ArrayLike) -> FloatArray:
-    """Leak parameter of a node that is on with this probability when all its parents are off.
+    """Return the leak parameter of a node with this probability when its parents are off.
 
     Examples
     --------
@@ -460,7 +460,7 @@ def theta_from_probability(probability: npt.ArrayLike) -> FloatArray:
 
 
 def probability_from_theta(theta: npt.ArrayLike) -> FloatArray:
-    """Probability ``1 - exp(-theta)``: that a leak, or an active parent, switches its node on.
+    """Return ``1 - exp(-theta)``: that a leak, or an active parent, switches its node on.
 
     Examples
     --------
@@ -511,7 +511,7 @@ class Subnetwork(NamedTuple):
 
 
 def relevant_subnetwork(network: Network, row: Observations) -> Subnetwork:
-    """The observed visible nodes of one row, and all hidden nodes above them.
+    """Return the part of a network that matters for a row: observed nodes and all above them.
 
     Examples
     --------
@@ -534,7 +534,7 @@ def relevant_subnetwork(network: Network, row: Observations) -> Subnetwork:
 
 
 def _above(network: Network, observed: BoolArray) -> LongArray:
-    """Hidden nodes with an observed visible below them."""
+    """Return the hidden nodes with an observed visible below them."""
     reached = np.zeros(network.n_nodes, dtype=np.bool_)
     reached[: network.n_visible] = observed
     while True:  # one level upwards a round
@@ -545,7 +545,7 @@ def _above(network: Network, observed: BoolArray) -> LongArray:
 
 
 def _part(network: Network, visible: LongArray, hidden: LongArray) -> Network:
-    """The network of some visible nodes and all hidden nodes above them."""
+    """Return the network of some visible nodes and all hidden nodes above them."""
     nodes = np.concatenate([visible, network.n_visible + hidden])
     new_number = np.full(network.n_hidden, -1, dtype=np.int64)
     new_number[hidden] = np.arange(len(hidden))
