@@ -48,12 +48,12 @@ def test_only_files_of_the_author_are_replaced(tmp_path: Path) -> None:
     path.write_text("ours, earlier")
     check_target(path, ours, "the demo")
     path.write_text("somebody else's")
-    with pytest.raises(InvalidSettingError, match="exists and was not written by the demo"):
+    with pytest.raises(InvalidSettingError, match=r"exists.*the demo"):
         check_target(path, ours, "the demo")
 
 
 def test_a_folder_in_the_way_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSettingError, match="is in the way: it is not a regular file"):
+    with pytest.raises(InvalidSettingError, match="regular file"):
         check_target(tmp_path, ours, "the demo")
 
 

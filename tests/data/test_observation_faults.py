@@ -40,7 +40,7 @@ def test_bad_values_name_the_column() -> None:
     values = np.zeros((4, 3), dtype=np.int16)
     values[3, 2] = 2
     names = ["cough", "rash", "fever"]
-    message = r"row 3, column 'fever' \(2\): expected 0, 1 or missing \(NaN\), got 2 "
+    message = r"row 3, column 'fever' \(2\): .* got 2 "
     frame = pd.DataFrame(values, columns=names)
     for X in (frame, frame.astype("Int8"), frame.astype(pd.SparseDtype(np.int64, 0))):
         with pytest.raises(InvalidDataError, match=message):
@@ -63,15 +63,15 @@ def test_a_bad_value_beside_the_mask_is_still_bad() -> None:
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        ([[0, 1], [1, 0]], "np.asarray.* or use Observations.from_indices"),
-        (([1], [0, 2]), "a tuple may hold values or column indices"),
-        ({"a": [1]}, "cannot read binary data from dict"),
-        ("0101", "cannot read binary data from str"),
-        (None, "cannot read binary data from NoneType"),
-        (np.array([[None, 1]]), "the array has dtype object"),
-        (np.array([["0", "1"]]), "the array has dtype <U1"),
-        (np.zeros((1, 2), complex), "the array has dtype complex128"),
-        (sp.csr_array(np.zeros((1, 2), complex)), "the sparse matrix has dtype complex128"),
+        ([[0, 1], [1, 0]], "np.asarray.*from_indices"),
+        (([1], [0, 2]), "tuple"),
+        ({"a": [1]}, "dict"),
+        ("0101", "str"),
+        (None, "NoneType"),
+        (np.array([[None, 1]]), "object"),
+        (np.array([["0", "1"]]), "<U1"),
+        (np.zeros((1, 2), complex), "complex128"),
+        (sp.csr_array(np.zeros((1, 2), complex)), "complex128"),
         (pd.DataFrame({"a": [1], "b": ["x"]}), r"column 'b' \(1\) has dtype"),
         (
             pd.DataFrame({"a": [1], "b": pd.Series([1], dtype=object)}),
@@ -94,7 +94,7 @@ def test_unsupported_types(X: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (np.zeros(5), r"got shape \(5,\): X.reshape\(1, -1\) makes a vector one row"),
+        (np.zeros(5), r"\(5,\): X.reshape\(1, -1\)"),
         (pd.Series([0, 1]), r"X.reshape\(1, -1\)"),
         (sp.coo_array(np.ones(5)), r"got shape \(5,\): X.reshape\(1, -1\)"),
         (np.array(1), r"got \(\)"),
@@ -114,7 +114,7 @@ def test_shapes_that_are_refused(X: Any, message: str) -> None:
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csc_array, pd.DataFrame])
 def test_width_mismatch_says_both(form: Callable[[Any], Any]) -> None:
-    with pytest.raises(InvalidDataError, match=r"have 4 columns, expected 5 \(n_visible\)"):
+    with pytest.raises(InvalidDataError, match="4 columns, expected 5"):
         Observations.of(form(SAMPLE), n_visible=5)
     assert Observations.of(form(SAMPLE), n_visible=4).n_visible == 4
 
@@ -180,7 +180,7 @@ def test_index_lists_that_are_refused(rows: Any, message: str) -> None:
 def test_missing_index_lists_that_are_refused() -> None:
     with pytest.raises(InvalidDataError, match="missing has 1 rows, expected 2"):
         Observations.from_indices([[0], [1]], 5, missing=[[2]])
-    with pytest.raises(InvalidDataError, match="missing, row 1: column 7 does not exist"):
+    with pytest.raises(InvalidDataError, match="missing, row 1: column 7"):
         Observations.from_indices([[0], [1]], 5, missing=[[2], [7]])
 
 

@@ -71,7 +71,7 @@ def test_take_agrees_with_indexing(values: np.ndarray, choice: st.DataObject) ->
     )
     expected = values[rows]
     if not len(expected):
-        with pytest.raises(InvalidDataError, match="no rows: the selection is empty"):
+        with pytest.raises(InvalidDataError, match="empty"):
             data.take(rows)
         return
     taken = data.take(rows)
@@ -142,7 +142,7 @@ def test_concatenation_faults() -> None:
     named = Observations.of(SAMPLE, column_names="abcd")
     with pytest.raises(InvalidDataError, match="nothing to concatenate"):
         Observations.concatenate([])
-    with pytest.raises(InvalidDataError, match=r"part 1 has rows of shape \(3,\), expected \(4,\)"):
+    with pytest.raises(InvalidDataError, match=r"part 1 .*\(3,\), expected \(4,\)"):
         Observations.concatenate([named, Observations.of(np.eye(3))])
     with pytest.raises(InvalidDataError, match="part 2 has other column names"):
         Observations.concatenate(
@@ -171,7 +171,7 @@ def test_split_of_the_newsgroups_size() -> None:
 
 @pytest.mark.parametrize("fraction", [0, 1, -0.5, 1.5, NAN, 0.3, np.inf])
 def test_split_needs_two_parts(fraction: float) -> None:
-    with pytest.raises(InvalidSettingError, match="leaves no row in one part of 3 rows"):
+    with pytest.raises(InvalidSettingError, match=r"no row.* 3 rows"):
         Observations.of(SAMPLE).split(fraction, seed=0)
 
 

@@ -38,10 +38,10 @@ def test_npz_is_read_in_blocks(monkeypatch):
 
 def test_one_of_several():
     np.savez("d.npz", a=X, b=X[:2])
-    with pytest.raises(InvalidDataError, match=r"several matrices: a \(3, 4\), b"):
+    with pytest.raises(InvalidDataError, match=r"a \(3, 4\), b"):
         rows_of("d.npz")
     assert rows_of("d.npz", variable="b").observations.n_rows == 2
-    with pytest.raises(InvalidDataError, match="no array 'c'; there are a, b"):
+    with pytest.raises(InvalidDataError, match=r"'c'.*a, b"):
         rows_of("d.npz", variable="c")
 
 

@@ -186,9 +186,9 @@ def test_columns_by_name_and_a_threshold():
     assert table.row_names == ("u", "v")
     assert table.observations.column_names == ("A", "B")
     assert table.observations.to_dense().tolist() == [[1, 0], [0, 1]]
-    with pytest.raises(InvalidDataError, match="one more column, of numbers, got 2"):
+    with pytest.raises(InvalidDataError, match=r"threshold.*2"):
         read_pairs(text, id_column="who", text_field="what", above=3)
-    with pytest.raises(InvalidDataError, match="line 2: expected a number, got 'many'"):
+    with pytest.raises(InvalidDataError, match=r"line 2.*'many'"):
         read_pairs("u,i,n\nu,i,many\n", above=0, header=True)
 
 
@@ -200,7 +200,7 @@ def test_the_columns_of_a_model():
 
 
 def test_what_is_no_pair():
-    with pytest.raises(InvalidDataError, match="got lines of one field"):
+    with pytest.raises(InvalidDataError, match="pair"):
         read_pairs("milk\nbeer\n")
     with pytest.raises(InvalidDataError, match=r"ReadOptions\(format='pairs'\)"):
         read_table(written("e.csv", PAIRS))

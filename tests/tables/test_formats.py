@@ -51,9 +51,9 @@ def test_content_counts_more_than_the_name():
     np.save("d.npy", np.eye(2))
     Path("d.npy").rename("d.csv")
     assert format_of(Path("d.csv")) == "npy"
-    with pytest.raises(InvalidDataError, match="not of the format csv: it is of the format npy"):
+    with pytest.raises(InvalidDataError, match=r"csv.*npy"):
         format_of(Path("d.csv"), "csv")
-    with pytest.raises(InvalidDataError, match="not of the format npy: it is a text or damaged"):
+    with pytest.raises(InvalidDataError, match=r"npy.*text"):
         format_of(written("d.npy", "a,b\n1,0\n"))
 
 
@@ -61,9 +61,9 @@ def test_files_and_folders():
     Path("d").mkdir()
     with pytest.raises(InvalidDataError, match=r"without \.png or \.txt files"):
         format_of(Path("d"))
-    with pytest.raises(InvalidSettingError, match="that of a file"):
+    with pytest.raises(InvalidSettingError, match="folder"):
         format_of(Path("d"), "csv")
-    with pytest.raises(InvalidSettingError, match="that of a folder"):
+    with pytest.raises(InvalidSettingError, match="file"):
         format_of(written("d.csv", "1\n"), "images")
     written("d/a.TXT.gz", "")
     assert format_of(Path("d")) == "folder"

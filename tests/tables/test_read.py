@@ -36,14 +36,14 @@ def test_by_position():
     np.save("d.npy", X[:, :2])
     assert read_table("d.npy", None, NETWORK).observations.n_visible == 2
     np.save("d.npy", X)
-    with pytest.raises(InvalidDataError, match=r"d\.npy has 4 columns.*learned from 2"):
+    with pytest.raises(InvalidDataError, match=r"d\.npy.* 4 .*2"):
         read_table("d.npy", None, NETWORK)
 
 
 def test_images_of_another_shape():
     network = nor.convolutional((2, 3), 1, (1, 1))
     np.save("d.npy", np.zeros((2, 3, 2)))
-    with pytest.raises(InvalidDataError, match=r"images of 3 x 2.*2 x 3"):
+    with pytest.raises(InvalidDataError, match=r"3 x 2.*2 x 3"):
         read_table("d.npy", None, network)
 
 
@@ -59,5 +59,5 @@ class TestSizes:
         monkeypatch.setattr("noisyor.tables.lines.LONGEST_RECORD", 10_000)
         path = tmp_path / "a.csv"
         path.write_bytes(b'a,b\n1,"' + b"0,1\n" * 2500)
-        with pytest.raises(InvalidDataError, match=r"a\.csv, line 2: a quoted field goes on"):
+        with pytest.raises(InvalidDataError, match=r"a\.csv, line 2: .*quoted"):
             read_table(path)

@@ -69,7 +69,7 @@ def test_weights_stay_with_the_rows_in_the_columns_of_a_model():
 @pytest.mark.parametrize("count", ["-1", "nan", "inf", "", "many", "x" * 90])
 def test_a_weight_is_a_number_of_rows(count):
     path = written("d.csv", csv((3, count, 2)))
-    message = "line 3: a weight is 0 or a positive number of rows, got '"
+    message = "line 3: .*weight.*'"
     with pytest.raises(InvalidDataError, match=message) as error:
         read_table(path, ReadOptions(weights="n", id_column="row"))
     assert len(str(error.value)) < 200
@@ -78,17 +78,17 @@ def test_a_weight_is_a_number_of_rows(count):
 @pytest.mark.parametrize("count", [None, True, [1], "3x"])
 def test_a_weight_in_json_is_a_number_of_rows(count):
     path = written("d.jsonl", jsonl((3, count, 2)))
-    with pytest.raises(InvalidDataError, match="line 2: a weight is 0 or a positive number"):
+    with pytest.raises(InvalidDataError, match=r"line 2: .*weight"):
         read_table(path, ReadOptions(weights="n", id_column="row"))
 
 
 def test_files_without_weights():
     plain = written("d.csv", "a,b\n1,0\n")
-    with pytest.raises(InvalidDataError, match="column of weights: no column 'n'"):
+    with pytest.raises(InvalidDataError, match=r"weights.*'n'"):
         read_table(plain, ReadOptions(weights="n"))
     optional = ReadOptions(weights="n", weights_required=False)
     assert read_table(plain, optional).observations.weights is None
-    with pytest.raises(InvalidDataError, match="all rows have weight 0"):
+    with pytest.raises(InvalidDataError, match="weight 0"):
         read_table(written("d.csv", csv((0, 0, 0))), ReadOptions(weights="n", id_column="row"))
-    with pytest.raises(InvalidSettingError, match=r"no weights in a file of this kind \(baskets\)"):
+    with pytest.raises(InvalidSettingError, match=r"weights.*baskets"):
         read_table(written("d.baskets", "3,milk\n"), ReadOptions(weights="0"))
