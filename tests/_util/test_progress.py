@@ -11,7 +11,7 @@ import types
 import pytest
 
 from noisyor._util import progress
-from noisyor._util.progress import Job, TimeUpError, progress_bar
+from noisyor._util.progress import Job, TimeUpError, hidden_bars, progress_bar
 
 
 def test_no_bar_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,3 +140,11 @@ if sibling == 0:
 assert os.waitpid(sibling, 0)[1] == 0
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+def test_bars_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noisyor._util.progress._is_interactive", lambda: True)
+    with hidden_bars(), progress_bar(3, "read", "rows", None) as bar:
+        assert bar.disable
+    with progress_bar(3, "read", "rows", None) as bar:
+        assert not bar.disable

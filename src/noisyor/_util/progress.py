@@ -13,10 +13,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import Any, Self
 
-__all__ = ["Job", "Progress", "TimeUpError", "progress_bar"]
+__all__ = ["Job", "Progress", "TimeUpError", "hidden_bars", "progress_bar"]
 
 SECONDS_BETWEEN_LINES = 10.0
 """Where there is no terminal, a line is printed this often."""
@@ -148,8 +149,21 @@ def _bar(
     return _shown(total, description, unit, delay)
 
 
+@contextmanager
+def hidden_bars() -> Iterator[None]:
+    """Show no bars with ``show=None`` inside the context, not even on a terminal."""
+    token = _HIDDEN.set(True)
+    try:
+        yield
+    finally:
+        _HIDDEN.reset(token)
+
+
+_HIDDEN: ContextVar[bool] = ContextVar("hidden", default=False)
+
+
 def _is_shown(show: bool | None) -> bool:
-    return _is_interactive() if show is None else show
+    return _is_interactive() and not _HIDDEN.get() if show is None else show
 
 
 def _is_interactive() -> bool:

@@ -66,8 +66,23 @@ PATH = _PathType(path_type=Path)
 model_argument = click.argument("model", type=PATH, metavar="MODEL")
 data_argument = click.argument("data", type=PATH, metavar="DATA")
 optional_data_argument = click.argument("data", type=PATH, metavar="[DATA]", required=False)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+
+
+def _hide_bars(context: click.Context, option: Any, value: bool) -> bool:
+    """Hide progress bars until the command ends, those of reading included."""
+    if value:
+        from noisyor._util.progress import hidden_bars
+
+        context.with_resource(hidden_bars())
+    return value
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, callback=_hide_bars, help="Print JSON instead of text."
+)
+quiet_option = click.option(
+    "--quiet", is_flag=True, callback=_hide_bars, help="Print nothing but errors."
+)
 
 
 def _checked_seed(context: Any, option: Any, value: int) -> int:
