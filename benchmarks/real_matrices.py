@@ -31,7 +31,8 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _problems import data_directory
 from _sceptics import grecond, ten_lines, thirty_lines
-from noisyor.metrics import factorization_error, independent_score
+from noisyor.baselines import independent_columns
+from noisyor.metrics import factorization_error
 from noisyor.search.cover import Cover, Matrix
 from noisyor.search.starts import start_from_factors
 from reproduction.datasets import load_tiny20
@@ -169,7 +170,7 @@ def run(method: str, parts: Parts, causes: int, seed: int, python: str | None) -
         "test_error_pct": drawing_error(test, factors),
         "elbo_counts": bound(by_counts, test),
         "elbo_trained": bound(trained(by_counts, train), test),
-        "elbo_independent": independent_score(*map(nor.Observations.of, parts)).mean,
+        "elbo_independent": float(independent_columns(parts[0]).log_probability(parts[1]).mean()),
         **result,
     }
 

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import _root  # noqa: F401
 from _measure import Machine, earlier, idea_arguments, write
 from _problems import use_data
+from noisyor.baselines import independent_columns
 from noisyor.data.observations import Observations
 from noisyor.data.vocabulary import TextData, vectorize
 from noisyor.engines.registry import get_engine
@@ -28,7 +29,6 @@ from noisyor.inference.evaluate import evaluate
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.train import train
-from noisyor.metrics import independent_score
 from noisyor.model.layered import layered
 from noisyor.model.network import Network
 from noisyor.search.starts import start_from_counts
@@ -127,7 +127,7 @@ def run(
         "cpu_seconds": round(cpu, 1),
         "elbo_mp": result.elbo_mp.mean,
         "elbo_vi": result.elbo_vi.mean,
-        "independent": independent_score(train_rows, score_rows).mean,
+        "independent": float(independent_columns(train_rows).log_probability(score_rows).mean()),
     }
 
 

@@ -23,6 +23,7 @@ from typing import Any
 import _root  # noqa: F401
 from _measure import Machine, earlier, idea_arguments, write
 from _problems import use_data
+from noisyor.baselines import independent_columns
 from noisyor.data.observations import Observations
 from noisyor.engines.registry import get_engine
 from noisyor.inference.evaluate import evaluate
@@ -31,7 +32,6 @@ from noisyor.inference.mean_field import MeanField
 from noisyor.learning.initialize import initialize
 from noisyor.learning.recipes import start_by_sampling
 from noisyor.learning.train import train
-from noisyor.metrics import independent_score
 from noisyor.model.layered import layered
 from noisyor.model.network import Network
 from noisyor.search.starts import start_from_counts
@@ -157,7 +157,7 @@ def run(name: str, split: int, kept: bool, all_rows: Observations, threads: int)
         "cpu_seconds": round(cpu, 1),
         "test": bounds(network, test_rows, threads),
         "validation": None if validation is None else bounds(network, validation, threads),
-        "independent": independent_score(train_rows, test_rows).mean,
+        "independent": float(independent_columns(train_rows).log_probability(test_rows).mean()),
     }
 
 
@@ -198,7 +198,8 @@ def main() -> None:
     machine = Machine()
     found = earlier(options.json, {"paper": PAPER, "ablation": [], "confirmation": []})
     found["independent"] = [
-        independent_score(*rows.split(TRAIN_SHARE, split)).mean for split in range(N_INDEPENDENT)
+        float(independent_columns(train).log_probability(test).mean())
+        for train, test in (rows.split(TRAIN_SHARE, split) for split in range(N_INDEPENDENT))
     ]
     wanted = [("confirmation", WINNER, split) for split in range(options.splits)]
     wanted += [("ablation", n, 0) for n in (ARMS if options.only is None else options.only)]

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from noisyor.baselines import independent_columns
 from noisyor.data.observations import Observations
+from noisyor.inference.evaluate import Score
 from noisyor.learning.initialize import initialize
-from noisyor.metrics import independent_score
 from noisyor.model.layered import layered
 from noisyor.model.network import Network
 from reproduction import datasets
@@ -113,7 +114,9 @@ def run_layered(
     metrics |= {f"{MP_PHASE}test_{name}": value for name, value in halfway.items()}
     if halfway:
         metrics[MP_PHASE + "steps"] = float(phases[0].steps)
-    metrics["trivial_elbo"] = independent_score(train_rows, score_rows).mean
+    metrics["trivial_elbo"] = Score(
+        independent_columns(train_rows).log_probability(score_rows), weights=score_rows.weights
+    ).mean
     metrics["n_edges"] = float(start.n_edges + start.n_nodes)  # with leaks, as the paper counts
     arrays = network_arrays(learned.network) if protocol.keep_network else None
     return outcome_of(learned, metrics, protocol.settings(), arrays)

@@ -9,13 +9,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyor.data.observations import Observations
 from noisyor.datasets.synthetic import true_features
 from noisyor.errors import InvalidDataError, InvalidNetworkError
 from noisyor.metrics import (
     factorization_error,
     features_iou,
-    independent_score,
     match_features,
     reconstruct_images,
     reconstruction_error,
@@ -290,34 +288,3 @@ class TestRecovery:
     def test_errors(self, theta, prior, true):
         with pytest.raises(InvalidDataError):
             recovered_parameters(theta, prior, true)
-
-
-class TestIndependentScore:
-    def test_columns_count_by_themselves(self):
-        train = Observations.of(np.array([[1, 0], [1, 0], [0, 0]]))
-        test = Observations.of(np.array([[1, 0], [0, 1]]))
-        first, second = 2.5 / 4, 0.5 / 4
-        rows = [
-            math.log(first) + math.log(1 - second),
-            math.log(1 - first) + math.log(second),
-        ]
-        score = independent_score(train, test)
-        np.testing.assert_allclose(score.per_row, rows)
-        assert score.mean == pytest.approx(sum(rows) / 2)
-
-    def test_unobserved_entries_do_not_count(self):
-        train = Observations.of(np.array([[1, 0], [1, np.nan]]))
-        rows = Observations.of(np.array([[1, 1], [np.nan, 0]]))
-        on = np.array([2.5 / 3, 0.5 / 2])
-        expected = [np.log(on[0]) + np.log(on[1]), np.log1p(-on[1])]
-        np.testing.assert_allclose(independent_score(train, rows).per_row, expected)
-
-    def test_a_weight_stands_for_so_many_rows(self):
-        rows = np.array([[1, 0, 1], [0, np.nan, 1], [1, 1, np.nan]])
-        copies = np.array([3, 1, 2])
-        weighted = Observations.of(rows).with_weights(copies)
-        repeated = Observations.of(np.repeat(rows, copies, axis=0))
-        found, expected = (independent_score(data, data) for data in (weighted, repeated))
-        np.testing.assert_allclose(np.repeat(found.per_row, copies), expected.per_row)
-        assert found.mean == pytest.approx(expected.mean)
-        assert found.standard_error == pytest.approx(expected.standard_error)

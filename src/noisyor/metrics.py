@@ -13,10 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
 from noisyor._util.sparse import dense_of
-from noisyor.baselines import independent_columns
-from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError
-from noisyor.inference.evaluate import Score
 from noisyor.model.forward import binary_array, boolean_convolution, boolean_product
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.network import Network
@@ -26,7 +23,6 @@ __all__ = [
     "Recovery",
     "factorization_error",
     "features_iou",
-    "independent_score",
     "match_features",
     "reconstruct_images",
     "reconstruction_error",
@@ -166,25 +162,6 @@ def factorization_error(network: Network, states: Any, X: npt.ArrayLike) -> floa
         )
     dense = dense_of(states)
     return reconstruction_error(boolean_product(dense, theta >= np.log(2.0)), X)
-
-
-def independent_score(train: Observations, rows: Observations) -> Score:
-    """Log-probability of every row if each column were on by itself, as often as in training.
-
-    The reference for networks whose noise is learned. One row is added to the training rows in
-    which every column is half on, so that a column never seen does not cost infinity. Unobserved
-    entries do not count; a training row of weight w counts as w rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import noisyor as nor
-    >>> rows = nor.Observations.of(np.array([[1, 0], [0, 1]]))
-    >>> round(nor.metrics.independent_score(rows, rows).mean, 3)
-    -1.386
-    """
-    per_row = independent_columns(train).log_probability(rows)
-    return Score(per_row, weights=rows.weights)
 
 
 def recovered_parameters(

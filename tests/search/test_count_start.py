@@ -17,10 +17,10 @@ from noisyor import (
     layered,
     sample,
 )
+from noisyor.baselines import independent_columns
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.learning.recipes import learn_topics
-from noisyor.metrics import independent_score
 from noisyor.model.network import Network
 from noisyor.search.starts import start_from_counts
 
@@ -64,7 +64,7 @@ def test_the_start_is_far_better_than_the_papers(documents: np.ndarray, start: N
 
     papers = [bound(initialize(start, name)) for name in ("paper-1", "paper-3")]
     assert bound(start) > max(papers) + 1
-    assert bound(start) > independent_score(Observations.of(documents), test).mean
+    assert bound(start) > independent_columns(documents).log_probability(test).mean()
 
 
 def test_deterministic_and_whatever_the_form_of_the_data(
@@ -134,7 +134,7 @@ def test_learned_topics_beat_independent_words(documents: np.ndarray) -> None:
         documents, 2, n_parents=2, shrink=5, engine=get_engine(n_threads=1), progress=False
     )
     bound = evaluate(learned.network, test, MaxProduct(), engine=get_engine(n_threads=1)).elbo.mean
-    assert bound > independent_score(Observations.of(documents), test).mean + 0.1
+    assert bound > independent_columns(documents).log_probability(test).mean() + 0.1
     assert learned.settings["init"] == "data"
 
 
@@ -156,7 +156,9 @@ def test_training_does_not_lose_rare_words(method: MeanField | None) -> None:
         evaluate(learn_topics(rows, 2, steps=steps, **options).network, unseen).elbo.mean
         for steps in (0, 100)
     ]
-    assert scores[1] > max(scores[0], independent_score(rows, unseen).mean) + 0.3
+    assert (
+        scores[1] > max(scores[0], independent_columns(rows).log_probability(unseen).mean()) + 0.3
+    )
 
 
 def test_papers_starts_stay_reachable(documents: np.ndarray) -> None:
@@ -175,7 +177,7 @@ def test_mean_field_starts_from_samples() -> None:
     learned = learn_topics(rows, 2, **options)
     assert learned.settings["final_learning_rate"] == pytest.approx(5e-4)
     assert learned.network.n_edges > layered(rows, 2, n_parents=5).n_edges
-    alone = independent_score(Observations.of(rows), Observations.of(unseen)).mean
+    alone = independent_columns(rows).log_probability(unseen).mean()
     named = learn_topics(rows, 2, init="paper-3", n_parents=15, **options)
     scores = [evaluate(each.network, unseen).elbo.mean for each in (learned, named)]
     assert scores[0] > max(scores[1], alone) + 0.3

@@ -63,13 +63,13 @@ def evaluate(
       noisyor evaluate zoo.safetensors zoo-test.csv
       noisyor evaluate mails.safetensors new-mails.jsonl --quick --json
     """
+    from noisyor.baselines import independent_columns
     from noisyor.inference.evaluate import Score
     from noisyor.inference.evaluate import evaluate as bounds
     from noisyor.inference.max_product import MaxProduct, method_for
     from noisyor.inference.mean_field import MeanField
     from noisyor.inference.sampling import log_probability
     from noisyor.io.model_file import load_model
-    from noisyor.metrics import independent_score
 
     saved = load_model(model)
     network = saved.network
@@ -88,7 +88,8 @@ def evaluate(
     log_p = log_probability(
         network, rows, engine=engine_with(threads), progress=False if as_json else None
     )
-    reference = independent_score(rows, rows)
+    independent = independent_columns(rows).log_probability(rows)
+    reference = Score(independent, weights=rows.weights)
     if as_json:
         print_json(
             {

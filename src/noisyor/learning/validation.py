@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import TimeUpError, progress_bar
 from noisyor._util.validation import BELOW_ONE, check_seed, or_none
+from noisyor.baselines import independent_columns
 from noisyor.data.observations import Observations
 from noisyor.engines.context import Context
 from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
@@ -26,7 +27,6 @@ from noisyor.inference.sampling import (
     log_probability,
 )
 from noisyor.learning.pruning import drop_hidden, leave_one_out_gain
-from noisyor.metrics import independent_score
 from noisyor.model.network import Network
 
 __all__ = [
@@ -127,7 +127,7 @@ def validate(
     return Validation(
         log_p=estimate_log_p(network, some, engine=engine),
         score=Score(posterior.log_joint, weights=rows.weights),
-        reference=independent_score(train, rows),
+        reference=Score(independent_columns(train).log_probability(rows), weights=rows.weights),
         n_active=round(float(rows.row_weights @ np.diff(posterior.states.indptr))),
         n_held_out=0 if held_out is None else round(held_out.total_weight),
     )
