@@ -32,7 +32,7 @@ __all__ = [
 
 
 class FeatureMatch(NamedTuple):
-    """Which learned feature stands for which true one.
+    """Pairs of true and learned features.
 
     ``learned`` (n_true,) index of the learned feature, -1 if none is left; ``iou`` (n_true,)
     intersection over union of the pair, 0 if none is left; ``offset`` (n_true, 2) row and column
@@ -52,7 +52,7 @@ class FeatureMatch(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """Which learned cause stands for which true one.
+    """Pairs of true and learned causes.
 
     ``n_recovered`` true causes; ``learned`` (n_true,) index of the cause assigned, -1 if none
     is left; ``cost`` (n_true,) largest difference of a parameter of the pair, infinite if none.
@@ -72,7 +72,7 @@ class Recovery(NamedTuple):
 
 
 def threshold_features(theta: npt.ArrayLike) -> BinaryArray:
-    """Pixels that a feature is more likely to switch on than not: ``theta > log 2``, uint8.
+    """Return the pixels that a feature is more likely to switch on than not, ``theta > log 2``.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def threshold_features(theta: npt.ArrayLike) -> BinaryArray:
 
 
 def reconstruct_images(network: Network, states: Any) -> BinaryArray:
-    """Images that the causes of a convolutional network draw with its thresholded features.
+    """Draw the images that hidden states of a convolutional network stand for.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def reconstruct_images(network: Network, states: Any) -> BinaryArray:
 
 
 def reconstruction_error(X_reconstructed: npt.ArrayLike, X: npt.ArrayLike) -> float:
-    """Entries that differ, in percent. Both binary and of one shape.
+    """Return the share of entries that differ, in percent; both binary and of the same shape.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def reconstruction_error(X_reconstructed: npt.ArrayLike, X: npt.ArrayLike) -> fl
 
 
 def factorization_error(network: Network, states: Any, X: npt.ArrayLike) -> float:
-    """Reconstruction error of Boolean matrix factorisation, in percent.
+    """Return the reconstruction error of a Boolean matrix factorization, in percent.
 
     Parameters
     ----------
@@ -172,12 +172,12 @@ def recovered_parameters(
     smallest_prior: float = 0.02,
     tolerance: float = 1.0,
 ) -> Recovery:
-    """How many true causes the learned parameters hold.
+    """Count the true causes that learned parameters recover.
 
     Learned causes that are on with a probability above ``smallest_prior`` are paired with the true
     ones so that the sum of the pairs' costs is smallest; the cost of a pair is its largest
     difference of a parameter. Pairs that cost at most ``tolerance`` count. Since the sum is
-    minimised, not the number of costly pairs, the count is not always the largest possible.
+    minimized, not the number of costly pairs, the count is not always the largest possible.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def recovered_parameters(
 
 
 def features_iou(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> float:
-    """Mean intersection over union of the true features with the learned ones matched to them.
+    """Return the mean intersection over union of true features with their learned matches.
 
     See `match_features` for the arguments; true features without a partner count as 0.
 
@@ -229,7 +229,7 @@ def features_iou(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> float:
 
 
 def match_features(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> FeatureMatch:
-    """Pair true with learned features so that the total intersection over union is largest.
+    """Match true with learned features so that the total intersection over union is largest.
 
     The overlap of a pair is the best over all places of the true feature's window inside the
     learned feature, since shifted features draw the same images.
@@ -271,8 +271,8 @@ def match_features(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> Featur
     )
     match.learned[chosen] = partner
     match.iou[chosen] = best[chosen, partner]
-    place = iou.argmax(axis=2)[chosen, partner]
-    match.offset[chosen] = np.stack(np.divmod(place, columns), axis=1)
+    offset = iou.argmax(axis=2)[chosen, partner]
+    match.offset[chosen] = np.stack(np.divmod(offset, columns), axis=1)
     return match
 
 
