@@ -140,7 +140,6 @@ def explorer_data(
         "name": names[0],
         "label": names[1],
         "level": network.hidden_levels.tolist(),
-        "prior": _rounded(network.prior_probability),
         "rate": _rounded(rate),
         "uses": uses,
         "rows": None if explained is None else len(explained.number),

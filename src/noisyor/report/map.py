@@ -100,13 +100,10 @@ def cause_map(
         name: _drawing(shown, _nested(shown, similarity, aspect), colors, label, name)
         for name, aspect in (("wide", _WIDE), ("narrow", _NARROW))
     }
-    drawn = sum(region.weight > 0 for region in shown)
-    is_grouped = sum(region.above < 0 for region in shown) > _GROUPS
     return {
         **drawings,
-        "shown": len(shown),
-        "left_out": used - drawn,
-        "is_grouped": is_grouped,
+        "left_out": used - sum(region.weight > 0 for region in shown),
+        "is_grouped": sum(region.above < 0 for region in shown) > _GROUPS,
     }
 
 

@@ -122,8 +122,6 @@ def matrix_data(
         "row_order": _row_order(states[:, causes]).tolist(),
         "column_order": _column_order(success[causes]).tolist(),
         "on": [np.flatnonzero(line).tolist() for line in states],
-        "all_rows": explained.n_rows,
-        "all_columns": network.n_visible,
     }
 
 
