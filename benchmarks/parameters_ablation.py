@@ -25,7 +25,7 @@ from noisyor.data.observations import Observations
 from noisyor.datasets.synthetic import generate_bmf
 from noisyor.metrics import factorization_error, recovered_parameters
 from noisyor.model.network import Network
-from noisyor.search import factor_start as warm_start
+from noisyor.search import starts as warm_start
 from noisyor.search.cover import PRIOR_ROWS
 from noisyor.search.factors import FoundFactors, search_factors
 from reproduction import datasets

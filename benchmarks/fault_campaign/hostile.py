@@ -20,7 +20,7 @@ import noisyor as nor
 from fault_campaign import works
 from fault_campaign.case import Attempt, Case, Loss
 from fault_campaign.damage import Random, damaged, with_something_odd, wrong
-from noisyor.cli.fitting.job import Plan
+from noisyor.cli.fit import Plan
 from noisyor.cli.main import main
 from noisyor.data.observations import Observations
 from noisyor.engines.registry import get_engine
@@ -180,8 +180,7 @@ def plans(random: Random, folder: Path) -> str:
         checkpoint=str(folder / "m.checkpoint"),
         kind="factors",
         reading={},
-        structure={"n_components": 2},
-        training={"steps": 2, "batch_size": 10, "init": "data"},
+        settings={"n_components": 2, "steps": 2, "batch_size": 10, "init": "data"},
         held_out=None,
         seed=0,
     )

@@ -1,6 +1,6 @@
 """What `noisyor fit` prints: the numbers of causes that were compared, with their errors."""
 
-from noisyor.cli.fitting.summary import _number_lines
+from noisyor.cli.summary import _curve_lines
 
 CURVE = {
     "chosen": 2,
@@ -12,8 +12,8 @@ CURVE = {
 
 
 def test_sizes_that_were_compared():
-    first, one, two = _number_lines({"n_components_curve": CURVE})
+    first, one, two = _curve_lines({"n_components_curve": CURVE})
     assert "400 validation rows" in first
     assert "-9.000 ± 0.100" in one
     assert two.endswith("-7.000 ± 0.200 <")
-    assert _number_lines({}) == []
+    assert _curve_lines({}) == []

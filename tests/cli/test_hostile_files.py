@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor.cli.fitting.job import Plan
+from noisyor.cli.fit import Plan
 from noisyor.cli.main import main
 from noisyor.errors import ModelFileError
 
@@ -81,8 +81,7 @@ def plan(**changes: object) -> dict[str, object]:
         checkpoint="m.checkpoint",
         kind="factors",
         reading={},
-        structure={"n_components": 2},
-        training={"steps": 1, "init": "data"},
+        settings={"n_components": 2, "steps": 1, "init": "data"},
         held_out=None,
         seed=0,
     )
@@ -101,13 +100,13 @@ def plan(**changes: object) -> dict[str, object]:
         {"kind": "network"},
         {"reading": []},
         {"reading": {"id_column": 0}},
-        {"structure": "nan"},
-        {"structure": {"n_components": -1}},
-        {"structure": {"colour": 1}},
-        {"training": 1},
-        {"training": {"init": 0}},
-        {"training": {"steps": "x"}},
-        {"training": {"checkpoint": "elsewhere"}},
+        {"settings": "nan"},
+        {"settings": {"n_components": -1}},
+        {"settings": {"colour": 1}},
+        {"settings": 1},
+        {"settings": {"init": 0}},
+        {"settings": {"steps": "x"}},
+        {"settings": {"checkpoint": "elsewhere"}},
         {"held_out": "half"},
         {"seed": 0.5},
         {"seed": {}},

@@ -57,7 +57,7 @@ class TestStops:
         def interrupt(*_, **__):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("noisyor.cli.fitting.job.read_table", interrupt)
+        monkeypatch.setattr("noisyor.cli.fit._read", interrupt)
         assert main([*FIT, "--out", "m.safetensors"]) == 130
         assert capsys.readouterr().err.strip() == "noisyor: interrupted"
         assert not list(Path().glob("m.*"))

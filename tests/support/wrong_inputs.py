@@ -203,7 +203,7 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
     "held out everything": (nothing, [*FIT, "--held-out", "1"], ("--held-out",)),
     "held out nothing of four": (nothing, [*FIT, "--held-out", "0.99"], ("leaves no row",)),
     "an unknown start": (nothing, [*FIT, "--init", "paper-9"], ("paper-9", "paper-1")),
-    "mixed kinds": (nothing, [*FIT, "--layers", "3"], ("--components belongs to factors",)),
+    "mixed kinds": (nothing, [*FIT, "--layers", "3"], ("--layers", "topics")),
     "features of a table": (
         nothing,
         ["fit", "data.csv", "--components", "2", "--feature-shape", "2,2"],
@@ -214,7 +214,11 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
         ["fit", "data.npy"],
         ("--components", "--feature-shape"),
     ),
-    "a strange shape": (nothing, ["fit", "data.csv", "--feature-shape", "5"], ("HEIGHT,WIDTH",)),
+    "a strange shape": (
+        nothing,
+        ["fit", "data.csv", "--feature-shape", "5"],
+        ("--feature-shape", "height"),
+    ),
     "an unknown command": (nothing, ["fir", "data.csv"], ("fir",)),
     "an unknown option": (nothing, [*FIT, "--stepps", "3"], ("--stepps", "--steps")),
     # ---- where results go

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
+from numbers import Integral, Real  # NumPy's numbers are registered there
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from noisyor.errors import InvalidSettingError
 
@@ -54,7 +53,7 @@ class Rule(NamedTuple):
 
 def is_finite(value: object) -> bool:
     """Tell whether a setting is a number that is finite as a float."""
-    if not isinstance(value, int | float | np.integer | np.floating):
+    if not isinstance(value, Real):
         return False
     try:
         return math.isfinite(value)
@@ -64,7 +63,7 @@ def is_finite(value: object) -> bool:
 
 def is_whole(value: object) -> bool:
     """Tell whether a setting is a whole number; True and False are not."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def count(least: int = 1) -> Rule:

@@ -13,7 +13,7 @@ import click
 from noisyor._version import __version__
 from noisyor.cli.demo import demo
 from noisyor.cli.explain import explain
-from noisyor.cli.fitting.command import fit, resume
+from noisyor.cli.fit import fit, resume
 from noisyor.cli.impute import impute
 from noisyor.cli.model import evaluate, export, info, sample
 from noisyor.cli.options import as_flags

@@ -17,6 +17,7 @@ import click
 if TYPE_CHECKING:
     from noisyor.engines.contract import Engine
 
+from noisyor._util.options import OPTIONS
 from noisyor.errors import InvalidSettingError
 from noisyor.tables.formats import FORMATS
 
@@ -39,7 +40,7 @@ __all__ = [
     "quiet_option",
     "reading_options",
     "seed_option",
-    "steps_option",
+    "table_option",
     "threads_option",
     "time_limit_option",
     "top_option",
@@ -128,15 +129,26 @@ def force_option(help: str = "Replace the file if it exists.") -> Decorator:
     return click.option("--force", is_flag=True, help=help)
 
 
-def steps_option(help: str, default: int | None = None) -> Decorator:
-    """``--steps``: number of updates."""
+def table_option(name: str, flag: str | None = None, help: str | None = None) -> Decorator:
+    """Make a flag of a setting in the table of options; the command gets its value or None."""
+    option = OPTIONS[name]
+
+    def convert(context: Any, parameter: Any, text: str | None) -> Any:
+        if text is None:
+            return None
+        try:
+            value = option.read(text)
+            option.rule.check(name, value)
+        except (ValueError, InvalidSettingError) as error:
+            raise click.BadParameter(f"expected {option.rule.expected}, got {text!r}") from error
+        return value
+
     return click.option(
-        "--steps",
-        type=click.IntRange(min=1),
-        default=default,
-        show_default=default is not None,
-        metavar="N",
-        help=help,
+        flag or f"--{name.replace('_', '-')}",
+        name,
+        callback=convert,
+        metavar=option.metavar,
+        help=help or option.help,
     )
 
 

@@ -1,31 +1,40 @@
-"""What all estimators share: fitting, going on from chunks, causes of rows, files."""
+"""What all estimators share: reading rows, fitting, predictions, model files."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
+import narwhals as nw
+import narwhals.selectors as ncs
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from noisyor._util.json import plain
 from noisyor._util.kinds import Kind
+from noisyor._util.options import OPTIONS
+from noisyor._util.sparse import csr_of
 from noisyor._util.validation import (
     COUNT,
-    COUNT_OR_ZERO,
     FLAG,
     NUMBER,
-    PATH,
-    POSITIVE,
     TEXT,
     WORKERS,
     Rule,
     check_settings,
     choice,
+    is_finite,
+    is_whole,
     or_none,
 )
 from noisyor.data.chunks import RowSource, open_rows
@@ -33,37 +42,511 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import Engine
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
-from noisyor.estimators.answers import Answers
-from noisyor.estimators.persistence import history_of, method_of, read_model, write_model
-from noisyor.estimators.rows import (
-    BinarizedSource,
-    PreparedSource,
-    Tally,
-    read_rows,
-    with_sample_weight,
-)
-from noisyor.inference.method import Method
-from noisyor.io.provenance import mapping_in, provenance
+from noisyor.inference.evaluate import explain
+from noisyor.inference.max_product import POLISH, MaxProduct, method_for
+from noisyor.inference.mean_field import MeanField
+from noisyor.inference.method import Method, Posterior
+from noisyor.inference.sampling import log_probability, predict_visible
+from noisyor.io.model_file import load_model, save_network
+from noisyor.io.provenance import mapping_in, provenance, training_curve
 from noisyor.learning.options import TrainOptions
 from noisyor.learning.recipes import FitResult
-from noisyor.learning.state import History
+from noisyor.learning.state import Evaluation, History
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream
-from noisyor.model.forward import edge_matrix
+from noisyor.model.forward import edge_matrix, visible_probability
+from noisyor.model.names import hidden_names
 from noisyor.model.network import Network
 
-__all__ = ["NoisyOrEstimator"]
+__all__ = [
+    "BinarizedSource",
+    "NoisyOrEstimator",
+    "PredictMixin",
+    "PreparedSource",
+    "Tally",
+    "history_of",
+    "method_of",
+    "read_model",
+    "read_rows",
+    "with_numbers",
+    "with_sample_weight",
+    "write_model",
+]
 
-_PASSED_ON = ("init", "steps", "learning_rate", "method", "progress")
+# ---- rows
+
+
+def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> Observations:
+    """Rows as observations, after scikit-learn's own checks of shape, width and column names.
+
+    Parameters
+    ----------
+    estimator : gets ``n_features_in_`` and ``feature_names_in_`` if ``reset``, else is asked for
+        them; its ``binarize`` is the threshold above which an entry counts as 1.
+    X : (n_rows, n_columns) array, SciPy sparse matrix or frame (pandas, Polars, Arrow) of 0, 1 and
+        NaN or null, or `Observations`.
+    """
+    if isinstance(X, Observations):
+        _check_observations(estimator, X, reset)
+        return X
+    if isinstance(X, RowSource):
+        raise InvalidDataError("only fit takes all chunks at once: iterate over them here")
+    if sp.issparse(X) and X.ndim == 2:  # before scikit-learn changes its layout
+        X = csr_of(X)
+    X = with_numbers(X)
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        ensure_all_finite="allow-nan",
+        ensure_min_features=min_features,
+    )
+    if estimator.binarize is not None:
+        X = _above(X, estimator.binarize)
+    names = getattr(estimator, "feature_names_in_", None)
+    return Observations.of(X, column_names=None if names is None else list(names))
+
+
+_YES = ("y", "yes", "t", "true", "x", "present")
+
+
+def with_numbers(X: Any) -> Any:
+    """A frame of Polars, Arrow or others with its Booleans as numbers; anything else as it is.
+
+    scikit-learn makes objects of Booleans with gaps, which are no longer 0, 1 and NaN. Columns of
+    texts are refused with a hint.
+    """
+    if not nw.dependencies.is_into_dataframe(X):
+        return X
+    frame = nw.from_native(X, eager_only=True)
+    for name in frame.select(ncs.by_dtype(nw.String, nw.Categorical, nw.Enum)).columns:
+        values = frame[name].drop_nulls().unique(maintain_order=True).to_list()
+        if values:
+            yes = next((value for value in values if value.lower() in _YES), values[0])
+            raise InvalidDataError(
+                f"column {name!r} holds texts such as {values[0]!r}, expected 0, 1 or missing; "
+                f"X[{name!r}] == {yes!r} makes 0 and 1 of them"
+            )
+    if nw.dependencies.is_pandas_dataframe(X):
+        return X  # its Booleans are read by scikit-learn as they should be
+    return frame.with_columns(ncs.boolean().cast(nw.Float64)).to_native()
+
+
+def with_sample_weight(rows: Observations, sample_weight: Any) -> Observations:
+    """The rows, each counted so many times; those of weight 0 are left out.
+
+    Parameters
+    ----------
+    sample_weight : (n_rows,) numbers that are not negative, or None for one each.
+    """
+    if sample_weight is None:
+        return rows
+    if rows.weights is not None:
+        raise InvalidDataError("sample_weight is given, but the rows have weights of their own")
+    weights = np.asarray(sample_weight)
+    if weights.shape != (rows.n_rows,):
+        raise InvalidDataError(
+            f"sample_weight must have shape ({rows.n_rows},), got {weights.shape}"
+        )
+    try:
+        weights = weights.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidDataError(f"sample_weight holds numbers, got {weights.dtype}") from error
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if bad.size:
+        raise InvalidDataError(
+            f"sample_weight, row {bad[0]}: expected 0 or a positive number, got {weights[bad[0]]}"
+        )
+    counted = weights > 0
+    if not counted.any():
+        raise InvalidDataError("sample_weight is zero for all rows: none is left")
+    if (weights[counted] == 1).all():
+        return rows if counted.all() else rows.take(counted)
+    return rows.take(counted).with_weights(weights[counted])
+
+
+def _check_observations(estimator: Any, rows: Observations, reset: bool) -> None:
+    names = None if rows.column_names is None else np.array(rows.column_names, dtype=object)
+    if reset:
+        estimator.n_features_in_ = rows.n_visible
+        if names is not None:
+            estimator.feature_names_in_ = names
+        elif hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+        return
+    if rows.n_visible != estimator.n_features_in_:
+        raise InvalidDataError(
+            f"X has {rows.n_visible} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+    expected = getattr(estimator, "feature_names_in_", None)
+    if names is not None and expected is not None and not np.array_equal(names, expected):
+        raise InvalidDataError("the columns have other names, or another order, than in fit")
+
+
+def _above(X: Any, threshold: float) -> Any:
+    """1 where X is larger than the threshold, NaN where it is NaN, else 0."""
+    if not is_finite(threshold):
+        raise InvalidSettingError(f"binarize is a number or None, got {threshold!r}")
+    if sp.issparse(X):
+        if threshold < 0:
+            raise InvalidSettingError(
+                f"binarize must not be negative for sparse data, got {threshold}: "
+                "the entries that are not stored would become 1"
+            )
+        X = X.copy()
+        X.data = _above(X.data, threshold)
+        return X
+    above = np.greater(X, threshold)
+    return np.where(np.isnan(X), np.nan, above) if X.dtype.kind == "f" else above
+
+
+class _Counted(NamedTuple):
+    """What is known of some chunks: numbers of rows, ones, missing entries and chunks."""
+
+    rows: int
+    ones: int
+    missing: int
+    sha256: str
+    chunks: int = 1
+
+    def with_next(self, later: _Counted) -> _Counted:
+        """These chunks and those that came after them."""
+        return _Counted(
+            self.rows + later.rows,
+            self.ones + later.ones,
+            self.missing + later.missing,
+            hashlib.sha256(f"{self.sha256}{later.sha256}".encode()).hexdigest(),
+            self.chunks + later.chunks,
+        )
+
+
+@dataclass
+class Tally:
+    """Size and fingerprint of rows that came in chunks and were not kept."""
+
+    columns: int = 0
+    chunks: dict[int, _Counted] = field(default_factory=dict)
+
+    @classmethod
+    def after(cls, origin: Mapping[str, Any]) -> Tally:
+        """A tally that goes on from the data that a model came from, if they are known."""
+        tally, data = cls(), origin.get("data")
+        if isinstance(data, Mapping):
+            found: list[Any] = [data.get(name) for name in ("rows", "ones", "missing")]
+            rows, ones, missing = (int(size) if is_whole(size) else 0 for size in found)
+            tally.chunks[-1] = _Counted(rows, ones, missing, str(data.get("sha256", "")))
+        return tally
+
+    def add(self, number: int, rows: Observations) -> None:
+        """Count a chunk; one that was counted before is not counted again."""
+        self.columns = rows.n_visible
+        if number not in self.chunks:
+            self.chunks[number] = _Counted(
+                rows.n_rows, rows.n_active, rows.n_missing, rows.fingerprint()
+            )
+
+    def add_counted(self, found: Mapping[int, tuple[int, int, int, str]], columns: int) -> None:
+        """Count chunks that others have read: rows, ones, missing entries and fingerprint."""
+        self.columns = columns
+        self.chunks |= {number: _Counted(*counted) for number, counted in found.items()}
+
+    def fold(self) -> None:
+        """Keep one entry for all chunks so far: for those that never come again."""
+        self.chunks = {-1: self._total()}
+
+    def _total(self) -> _Counted:
+        in_order = (self.chunks[number] for number in sorted(self.chunks))
+        return reduce(_Counted.with_next, in_order)
+
+    def describe(self) -> dict[str, Any]:
+        """The ``data`` of a model file, see `noisyor.io.provenance`."""
+        return {**self._total()._asdict(), "columns": self.columns, "source": None}
+
+
+class BinarizedSource(RowSource):
+    """The chunks of another source with entries above a threshold as 1 and the others as 0."""
+
+    def __init__(self, source: RowSource, threshold: float) -> None:
+        self.source, self.threshold = source, threshold
+        self.n_visible, self.sizes = source.n_visible, source.sizes
+        self.column_names = source.column_names
+
+    def read(self, number: int) -> Any:
+        """One chunk."""
+        chunk = self.source.read(number)
+        if sp.issparse(chunk):
+            return _above(csr_of(chunk), self.threshold)
+        return chunk if isinstance(chunk, Observations) else _above(chunk, self.threshold)
+
+
+class PreparedSource(RowSource):
+    """The chunks of another source as an estimator reads them, counted on the way."""
+
+    def __init__(self, source: RowSource, prepare: Callable[[Any], Observations]) -> None:
+        self.source, self.prepare, self.tally = source, prepare, Tally()
+        self.n_visible, self.sizes = source.n_visible, source.sizes
+        self.column_names = source.column_names
+
+    def read(self, number: int) -> Observations:
+        """One chunk."""
+        rows = self.prepare(self.source.read(number))
+        self.tally.add(number, rows)
+        return rows
+
+
+PathLike = str | os.PathLike[str]
+
+# These say nothing about the model. They are not read either: no file decides where to write.
+_OF_THE_RUN = (
+    *("checkpoint", "checkpoint_every", "resume", "time_limit"),
+    *("n_jobs", "engine", "progress", "callbacks"),
+)
+_METHODS: dict[str, type[MaxProduct] | type[MeanField]] = {
+    "max-product": MaxProduct,
+    "mean-field": MeanField,
+}
+
+
+def write_model(
+    path: PathLike, network: Network, origin: Mapping[str, Any], params: Mapping[str, Any]
+) -> None:
+    """Write a model file; parameters that JSON cannot hold are left out."""
+    kept = {name: _plain(value) for name, value in params.items() if name not in _OF_THE_RUN}
+    kept = {name: value for name, value in kept.items() if value is not None}
+    save_network(path, network, metadata={**origin, "estimator": {"params": kept}})
+
+
+def read_model(
+    path: PathLike, kind: str, names: list[str]
+) -> tuple[Network, dict[str, Any], dict[str, Any]]:
+    """Network, metadata and those parameters of a model file that have one of the names.
+
+    Files that the command line wrote have no parameters of an estimator; the defaults then apply.
+    """
+    network, metadata = load_model(path)
+    found = metadata.get("kind")
+    if found != kind and kind != "network":
+        raise ModelFileError(
+            f"the model file {os.fspath(path)} holds a model of kind {found!r}, expected {kind!r}; "
+            "NoisyOrNetwork.load reads any"
+        )
+    given = mapping_in(mapping_in(metadata, "estimator"), "params")
+    kept = {
+        name: _revived(value)
+        for name, value in given.items()
+        if name in names and name not in _OF_THE_RUN
+    }
+    return network, metadata, kept
+
+
+def method_of(settings: Any) -> Method:
+    """The method with these settings (see `Method.settings`)."""
+    name = settings.get("method") if isinstance(settings, Mapping) else None
+    if isinstance(name, str) and name in _METHODS:
+        options = {key: value for key, value in settings.items() if key != "method"}
+        try:
+            return _METHODS[name](**options)
+        except TypeError:
+            pass
+    raise InvalidSettingError(
+        f"no method has the settings {reprlib.repr(settings)}; give one as method="
+    )
+
+
+def history_of(metadata: Mapping[str, Any]) -> History:
+    """The training curve that a model file keeps, thinned to a few hundred points."""
+    curve = training_curve(metadata)
+    if curve is None:
+        return History()
+    pairs = zip(curve.held_out_step.tolist(), curve.held_out_elbo.tolist(), strict=True)
+    evaluations = tuple(Evaluation(int(step), elbo) for step, elbo in pairs)
+    return History(curve.elbo, np.empty(0), evaluations)
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON holds it, None if it cannot."""
+    if isinstance(value, (MaxProduct, MeanField)):
+        return value.settings()
+    try:
+        return plain(value)
+    except TypeError:
+        return None
+
+
+def _revived(value: Any) -> Any:
+    if isinstance(value, dict):
+        name = value.get("method")
+        if isinstance(name, str) and name in _METHODS:
+            return method_of(value)
+        return {key: item for key, item in value.items() if key not in _OF_THE_RUN}
+    return tuple(value) if isinstance(value, list) else value
+
+
+_BLOCK_CELLS = 4_000_000
+
+
+class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Methods of a fitted estimator; `NoisyOrEstimator` has the rest."""
+
+    _kind: ClassVar[Kind]
+
+    network_: Network
+    method: Method | None
+    output: Literal["states", "probability"]
+    progress: bool | None
+
+    @abstractmethod
+    def _fitted_rows(self, X: Any) -> Observations:
+        """Rows as the model was learned from; refused before that."""
+
+    @abstractmethod
+    def _engine(self) -> Engine:
+        """The engine of all answers."""
+
+    def transform(self, X: Any) -> Any:
+        """Causes of every row.
+
+        Returns
+        -------
+        (n_rows, n_hidden): 0 and 1 as int8, or probabilities as float64, see ``output``. Sparse if
+        X is sparse.
+        """
+        rows = self._fitted_rows(X)
+        if self.output == "probability":
+            causes = self._probabilities(rows)
+        else:
+            causes = self._posterior(rows, self._mode()).states.astype(np.int8)
+        return causes if isinstance(X, Observations) or sp.issparse(X) else causes.toarray()
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Rows that causes predict.
+
+        Parameters
+        ----------
+        X : (n_rows, n_hidden) causes, on where at least 1/2.
+
+        Returns
+        -------
+        (n_rows, n_features_in_): where a column is more likely 1 than 0, as int8 and sparse if X is
+        sparse; with ``output="probability"`` its probability, always dense.
+        """
+        check_is_fitted(self, "network_")
+        given = csr_of(X) if sp.issparse(X) else X
+        states = sp.csr_array(check_array(given, accept_sparse="csr") >= 0.5)
+        if states.shape[1] != self.network_.n_hidden:
+            raise InvalidDataError(
+                f"X has {states.shape[1]} causes, but {type(self).__name__} has "
+                f"{self.network_.n_hidden}"
+            )
+        parts = []
+        size = max(1, _BLOCK_CELLS // self.network_.n_visible)  # so that memory stays bounded
+        for begin in range(0, states.shape[0], size):
+            part = visible_probability(self.network_, states[begin : begin + size])
+            if self.output == "states":
+                part = (part >= 0.5).astype(np.int8)
+                parts.append(sp.csr_array(part) if sp.issparse(X) else part)
+            else:
+                parts.append(part)
+        if sp.issparse(parts[0]):
+            return sp.csr_array(sp.vstack(parts, format="csr"))
+        return np.concatenate(parts)
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Probability of 1 for every entry, given all *other* observed entries of its row.
+
+        An unobserved entry (NaN) gets its probability given the row; an observed one that which it
+        would have if it alone were unobserved, so that it says how surprising the entry is, and
+        zeros with a high probability answer what else would go with the row. Averaged over the
+        causes: exact for few of them, otherwise by sampling, see `predict_visible`.
+
+        Returns
+        -------
+        (n_rows, n_features_in_), dense, which is why a sparse X is refused; `Observations` are not.
+        """
+        if sp.issparse(X):
+            raise InvalidDataError(
+                "predict_proba returns a dense array and takes no sparse X; X.toarray() is dense"
+            )
+        rows = self._fitted_rows(X)
+        return predict_visible(
+            self.network_, rows, engine=self._engine(), progress=self.progress
+        ).probability
+
+    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
+        """``log p(row)`` of every row, in nats, shape (n_rows,).
+
+        Exact where the hidden states are few enough to be enumerated, otherwise an estimate that
+        depends on the row alone, see `log_probability`. Unobserved entries are summed out. The
+        bounds of the paper are `nor.evaluate(model.network_, X)`.
+        """
+        rows = self._fitted_rows(X)
+        return log_probability(
+            self.network_, rows, engine=self._engine(), progress=self.progress
+        ).per_row
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean of `score_samples`: the larger, the better the model predicts the rows.
+
+        ``sample_weight`` (n_rows,) says how often each row counts, see `fit`.
+        """
+        rows = with_sample_weight(self._fitted_rows(X), sample_weight)
+        return rows.mean(self.score_samples(rows))
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Names of the causes: those of the network, or what they switch on if columns have names.
+
+        Otherwise the name of the class and a number.
+        """
+        check_is_fitted(self, "network_")
+        network = self.network_
+        if network.hidden_names is not None:
+            return np.array(network.hidden_names, dtype=object)
+        if network.visible_names is not None:
+            return np.array(hidden_names(network, self._kind), dtype=object)
+        names: npt.NDArray[np.object_] = super().get_feature_names_out(input_features)
+        return names
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.network_.n_hidden
+
+    def _posterior(self, rows: Observations, method: Method) -> Posterior:
+        return explain(self.network_, rows, method, engine=self._engine(), progress=self.progress)
+
+    def _mode(self) -> Method:
+        """The method for most likely causes: that of training, without noise and polished."""
+        if self.method is None:
+            return method_for(self.network_)
+        if isinstance(self.method, MaxProduct):
+            return replace(self.method.at_test_time(), polish=max(self.method.polish, POLISH))
+        return self.method
+
+    def _probabilities(self, rows: Observations) -> sp.csr_array:
+        """Probability of every cause in every row, by mean-field."""
+        return self._posterior(rows, self._mean_field()).marginals()
+
+    def _mean_field(self) -> Method:
+        if isinstance(self.method, MeanField):
+            return replace(self.method, keep_q=True)
+        like = self.method if isinstance(self.method, MaxProduct) else method_for(self.network_)
+        return MeanField(local=like.ancestors_only, tolerance=1e-4)
+
+
+# ---- estimators
+
+_PASSED_ON = ("init", "steps", "learning_rate", "method", "progress", "time_limit")
 _OF_AN_UPDATE = ("batch_size", "learning_rate", "parameterization")
 _OF_A_STREAM = ("callbacks", "checkpoint_every")
 _KEPT_UPDATES = 10_000
 _CLUSTER_BATCH, _CLUSTER_STEPS = 2**16, 200
-_RULES = {
-    "steps": or_none(COUNT_OR_ZERO),
+_TRAINING = ("steps", "learning_rate", "checkpoint", "resume", "time_limit")
+"""Parameters with the rules of the table of options; None stands for the default."""
+
+_RULES = {name: or_none(OPTIONS[name].rule) for name in _TRAINING} | {
     "batch_size": or_none(
         Rule(lambda value: value == "all" or COUNT.valid(value), "1, 2, …, 'all'")
     ),
-    "learning_rate": or_none(POSITIVE),
     "method": or_none(
         Rule(lambda value: hasattr(value, "posterior"), "a method such as MaxProduct()")
     ),
@@ -71,14 +554,12 @@ _RULES = {
     "binarize": or_none(NUMBER),
     "n_jobs": or_none(WORKERS),
     "progress": or_none(FLAG),
-    "checkpoint": or_none(PATH),
-    "resume": FLAG,
     "options": or_none(Rule(lambda value: isinstance(value, Mapping), "a mapping")),
 }
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NoisyOrEstimator(Answers, ABC):
+class NoisyOrEstimator(PredictMixin, ABC):
     """Base of the estimators; use one of its subclasses.
 
     Rows are 0, 1 and NaN or null, which means unobserved: arrays, SciPy sparse matrices, frames
@@ -100,7 +581,8 @@ class NoisyOrEstimator(Answers, ABC):
     random_state : seed of the start and of the training; None draws a new one in every fit.
     n_jobs : number of threads; None or -1 for all cores. No result depends on it.
     progress : True shows a progress bar, None on a terminal only.
-    checkpoint, resume : file for the state of `fit`, and whether to go on from it, see `train`.
+    checkpoint, resume : file for the state of `fit`, and whether to continue from it, see `train`.
+    time_limit : seconds after which `fit` ends with the best model so far; None for no limit.
     options : further keywords for the learning function, a mapping: more of `TrainOptions`, or what
         the function itself takes. An unknown name is refused before anything is learned.
 
@@ -137,9 +619,8 @@ class NoisyOrEstimator(Answers, ABC):
     progress: bool | None = False
     checkpoint: str | os.PathLike[str] | None = None
     resume: bool = False
+    time_limit: float | None = None
     options: Mapping[str, Any] | None = None
-
-    # ---- learning
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> Self:
         """Learn from all rows.
@@ -321,8 +802,6 @@ class NoisyOrEstimator(Answers, ABC):
         edges = edge_matrix(network, probability=True)
         return sp.csr_array(edges[: network.n_visible].T)
 
-    # ---- files
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a ``.safetensors`` file with its origin; nothing in it is executed.
 
@@ -357,8 +836,6 @@ class NoisyOrEstimator(Answers, ABC):
     def _params_of(cls, network: Network) -> dict[str, Any]:
         """Parameters that the network shows, for files in which an estimator did not write them."""
         return {}
-
-    # ---- scikit-learn
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,9 +17,8 @@ from noisyor._util.validation import COUNT_OR_AUTO, FLAG, check_choice, is_finit
 from noisyor.data.columns import find_one_hot
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.estimators.base import NoisyOrEstimator
+from noisyor.estimators.base import NoisyOrEstimator, read_rows, with_numbers
 from noisyor.estimators.models import BooleanMatrixFactorization
-from noisyor.estimators.rows import read_rows, with_numbers
 from noisyor.inference.sampling import predict_visible
 
 __all__ = ["NoisyOrImputer"]
@@ -51,8 +50,8 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         ``"probability"``, the probability of 1.
     add_indicator : append columns that say where entries were missing, as in scikit-learn.
     binarize : None expects 0 and 1; a number makes entries above it 1 and the others 0.
-    n_estimators : number of networks. Each of several has its own part of the rows held out to
-        decide by. ``"auto"``: five with the default estimator and fewer than 1,000 rows, else one.
+    n_estimators : number of networks. Each of several is learned without another part of the
+        rows. ``"auto"``: five with the default estimator and fewer than 1,000 rows, else one.
 
     Attributes
     ----------
@@ -103,7 +102,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         if estimator is None:
             estimator = BooleanMatrixFactorization("auto")
         self.one_hot_ = find_one_hot(rows)
-        self.estimators_ = [_fitted(estimator, *part) for part in _parts(rows, n_parts)]
+        self.estimators_ = [clone(estimator).fit(part) for part in _parts(rows, n_parts)]
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
@@ -191,27 +190,15 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return tags
 
 
-def _parts(rows: Observations, n_parts: int) -> Iterator[tuple[Observations, Observations | None]]:
-    """Rows to learn from, and rows held out to decide by: each is held out once."""
+def _parts(rows: Observations, n_parts: int) -> Iterator[Observations]:
+    """Yield all rows, or for each of several parts the rows outside it."""
     n_parts = min(n_parts, rows.n_rows)
     if n_parts == 1:
-        yield rows, None
+        yield rows
         return
     order = np.random.default_rng(0).permutation(rows.n_rows)
     for part in np.array_split(order, n_parts):
-        yield rows.take(np.setdiff1d(order, part)), rows.take(np.sort(part))
-
-
-def _fitted(
-    estimator: NoisyOrEstimator, rows: Observations, held_out: Observations | None
-) -> NoisyOrEstimator:
-    """A copy of the estimator that learned from some rows."""
-    copy: NoisyOrEstimator = clone(estimator)
-    if held_out is not None:
-        copy.options = {**(estimator.options or {}), "held_out": held_out}
-    copy.fit(rows)
-    copy.options = estimator.options
-    return copy
+        yield rows.take(np.setdiff1d(order, part))
 
 
 def _is_nan(value: Any) -> bool:

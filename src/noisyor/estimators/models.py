@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from noisyor._util.kinds import Kind
-from noisyor._util.validation import is_whole
+from noisyor._util.options import OPTIONS
+from noisyor._util.validation import COUNT, COUNT_OR_AUTO
 from noisyor.data.observations import Observations
-from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError, NoisyOrError
+from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.learning.recipes import FitResult, learn_factors, learn_features, learn_network
 from noisyor.model.layout import ConvolutionalLayout
@@ -27,11 +28,11 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
 
     Parameters
     ----------
-    n_components : number of causes at most, those supported by the data; ``"auto"`` finds it.
-    objective : what the causes are for, see `learn_factors`.
+    n_components : number of causes, or ``"auto"``; see `learn_factors`.
+    objective : what the causes are fitted for, see `learn_factors`.
     init : where learning starts, see `learn_factors`.
     steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
-    progress, checkpoint, resume, options : see `NoisyOrEstimator`.
+    progress, checkpoint, resume, time_limit, options : see `NoisyOrEstimator`.
 
     Attributes
     ----------
@@ -57,18 +58,12 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
 
     def _check_params(self) -> None:
         super()._check_params()
-        _check_count("n_components", self.n_components, or_auto=True)
+        COUNT_OR_AUTO.check("n_components", self.n_components)
+        OPTIONS["objective"].rule.check("objective", self.objective)
 
     def _learn(self, rows: Observations, **options: Any) -> FitResult:
         objective: Any = self.objective
-        if self.n_components != "auto":
-            return learn_factors(rows, self.n_components, objective=objective, **options)
-        try:
-            return learn_factors(rows, "auto", objective=objective, **options)
-        except NoisyOrError as error:
-            raise InvalidSettingError(
-                f"n_components='auto' is not possible here: {error}"
-            ) from error
+        return learn_factors(rows, self.n_components, objective=objective, **options)
 
     def _components(self, network: Network) -> Any:
         return super()._components(network).toarray()
@@ -94,7 +89,7 @@ class BlindDeconvolution(NoisyOrEstimator):
         `learn_features`.
     init : where learning starts, see `learn_features`.
     steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
-    progress, checkpoint, resume, options : see `NoisyOrEstimator`.
+    progress, checkpoint, resume, time_limit, options : see `NoisyOrEstimator`.
 
     Attributes
     ----------
@@ -132,7 +127,7 @@ class BlindDeconvolution(NoisyOrEstimator):
 
     def _check_params(self) -> None:
         super()._check_params()
-        _check_count("n_components", self.n_components)
+        COUNT.check("n_components", self.n_components)
 
     def _rows(self, X: Any, reset: bool) -> Observations:
         shape = _image_shape_of(X)
@@ -190,7 +185,7 @@ class NoisyOrNetwork(NoisyOrEstimator):
     structure : a `Network`, or a function that is given the training rows (`Observations`) and
         returns one, such as ``lambda rows: nor.layered(rows, 3)``.
     steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
-    progress, checkpoint, resume, options : see `NoisyOrEstimator`.
+    progress, checkpoint, resume, time_limit, options : see `NoisyOrEstimator`.
 
     Attributes
     ----------
@@ -243,13 +238,6 @@ def _convolutional(network: Network) -> ConvolutionalLayout:
     if not isinstance(network.layout, ConvolutionalLayout):
         raise InvalidNetworkError("the network is not convolutional, so it holds no features")
     return network.layout
-
-
-def _check_count(name: str, value: object, or_auto: bool = False) -> None:
-    if (or_auto and value == "auto") or (is_whole(value) and value >= 1):  # type: ignore[operator]
-        return
-    expected = "a positive number or 'auto'" if or_auto else "a positive number"
-    raise InvalidSettingError(f"{name} must be {expected}, got {value!r}")
 
 
 def _image_shape_of(X: Any) -> tuple[int, int] | None:

@@ -39,7 +39,7 @@ class TopicModel(NoisyOrEstimator):
     shrink : ratio of the sizes of two successive layers.
     init : where learning starts, see `learn_topics`.
     steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
-    progress, checkpoint, resume, options : see `NoisyOrEstimator`.
+    progress, checkpoint, resume, time_limit, options : see `NoisyOrEstimator`.
 
     Attributes
     ----------

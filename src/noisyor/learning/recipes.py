@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from noisyor._util.options import OPTIONS
 from noisyor._util.progress import Progress
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, COUNT_OR_ZERO, check_choice
 from noisyor.baselines import learn_mixture
@@ -29,7 +30,7 @@ from noisyor.inference.method import Method
 from noisyor.learning.checkpoint import check_place, open_store, search_identity
 from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.initialize import initialize
-from noisyor.learning.options import OPTIONS, TrainOptions, choose_options
+from noisyor.learning.options import TrainOptions, choose_options
 from noisyor.learning.pruning import prune_hidden
 from noisyor.learning.state import History
 from noisyor.learning.train import default_method, train

@@ -1,0 +1,758 @@
+"""`noisyor fit` and `noisyor resume`: from a data file to a model file, with stops in between.
+
+The settings of a run are kept as a plan beside its checkpoint, so that a run that was stopped at
+any moment can continue.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import reprlib
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noisyor._util.options import OPTIONS
+from noisyor._util.validation import (
+    BELOW_ONE,
+    PATH,
+    Rule,
+    check_seed,
+    check_settings,
+    choice,
+    or_none,
+)
+from noisyor.cli.options import PATH as PATH_TYPE
+from noisyor.cli.options import (
+    check_output,
+    data_argument,
+    engine_with,
+    force_option,
+    json_option,
+    out_option,
+    quiet_option,
+    reading_options,
+    seed_option,
+    table_option,
+    threads_option,
+    time_limit_option,
+)
+from noisyor.cli.summary import Fitted, print_cluster_summary, print_summary
+from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError, ModelFileError
+
+if TYPE_CHECKING:
+    from noisyor.estimators.base import NoisyOrEstimator
+    from noisyor.tables import Table
+
+__all__ = ["Plan", "fit", "resume"]
+
+KINDS = ("factors", "topics", "features")
+_SETTINGS = (
+    *("n_components", "objective", "n_layers", "feature_shape", "init"),
+    *("steps", "batch_size", "learning_rate"),
+)
+"""Settings that have a flag, see the table of options."""
+
+SEARCH_ENDING = ".search"
+_PLAN_FORMAT = "noisyor-fit-plan-2"
+_LARGEST_PLAN = 2**20
+_CHUNK_ROWS = 10_000
+"""Rows of a chunk that a worker of a cluster reads, if the data are copied for it."""
+
+
+@click.command()
+@data_argument
+@out_option("Model file to write.  [default: name of DATA with .safetensors]", metavar="MODEL")
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    help="What to learn: causes of columns (any table), topics (documents), or features of "
+    "images.  [default: depends on DATA]",
+)
+@table_option("n_components", "--components")
+@table_option("objective")
+@click.option(
+    "--topics",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of topics; short for --kind topics --components N.  [default: a hierarchy]",
+)
+@table_option("n_layers", "--layers")
+@table_option("feature_shape")
+@click.option(
+    "--held-out",
+    type=click.FloatRange(min=0.0, max=1.0, max_open=True),
+    metavar="SHARE",
+    help="Share of the rows to evaluate on.  [default: 0.1, or 0 below 20 rows]",
+)
+@table_option("steps")
+@table_option("batch_size")
+@table_option("learning_rate")
+@table_option("init")
+@seed_option
+@threads_option()
+@time_limit_option
+@click.option(
+    "--cluster",
+    metavar="WHERE",
+    help="Dask workers to learn on: tcp://HOST:PORT of a scheduler, or local:N for N workers here. "
+    "DATA lies on storage that they see; Parquet and folders of write_rows are not copied.",
+)
+@click.option(
+    "--checkpoint",
+    type=PATH_TYPE,
+    metavar="FILE",
+    help="State of the run while it lasts.  [default: MODEL.checkpoint]",
+)
+@force_option("Replace MODEL if it exists.")
+@reading_options
+@json_option
+@quiet_option
+def fit(
+    data: Path,
+    out: Path | None,
+    kind: str | None,
+    topics: int | None,
+    held_out: float | None,
+    seed: int,
+    threads: int | None,
+    time_limit: float | None,
+    cluster: str | None,
+    checkpoint: Path | None,
+    force: bool,
+    reading: dict[str, Any],
+    as_json: bool,
+    quiet: bool,
+    **settings: Any,
+) -> int:
+    """Learn a model from DATA and write it to a file.
+
+    DATA is a CSV, TSV, JSON lines, Parquet, .npy, .npz or .mat file, a folder of .txt files, a
+    folder of .png images, or a list of baskets (--format baskets). Entries are 0, 1 or missing
+    (empty, NA, ?).
+
+    Ctrl-C keeps the best model so far; `noisyor resume MODEL` continues from it, and with
+    --time-limit 1 writes it as it is. Exit code 1: the model was written, but no row it was
+    evaluated on has an active cause.
+
+    \b
+    Examples:
+      noisyor fit zoo.csv --id-column animal --components 8
+      noisyor fit mails.jsonl --out mails.safetensors --layers 3 --vocabulary 1000
+      noisyor fit mails.jsonl --topics 20
+      noisyor fit scans/ --components 5 --feature-shape 6,6 --time-limit 60
+      noisyor fit shop.csv --format baskets --out shop.safetensors
+    """
+    out = out or Path(data.name.split(".")[0] + ".safetensors")
+    checkpoint = checkpoint or Path(f"{out}.checkpoint")
+    given = {name: value for name, value in settings.items() if value is not None}
+    kind = _chosen_kind(kind, topics, given)
+    if cluster is not None and not (held_out is threads is time_limit is None):
+        raise InvalidSettingError(
+            "--held-out, --threads and --time-limit do not go together with --cluster"
+        )
+    _check_paths(data, out, checkpoint, force)  # before locking: a lock is a file beside them
+
+    from noisyor._util.locks import locked
+    from noisyor.tables import ReadOptions
+
+    plan = Plan(
+        data=str(data),
+        out=str(out),
+        checkpoint=str(checkpoint),
+        kind=kind,
+        reading=ReadOptions(**reading).to_json(),
+        settings=given,
+        held_out=held_out,
+        seed=seed,
+    )
+    progress = not (quiet or as_json)
+    with locked(out, "noisyor fit"), locked(checkpoint, "noisyor fit"):
+        _check_paths(data, out, checkpoint, force)  # again: now nobody else can change them
+        _check_stopped_run(out, checkpoint, force)
+        if force:
+            plan.forget()
+        if cluster is not None:
+            model = _fit_on_cluster(plan, cluster, reading, progress)
+            print_cluster_summary(model, out, as_json, quiet)
+            return 0
+        fitted = _run(plan, threads, time_limit, progress, resuming=False)
+    return print_summary(fitted, data, out, as_json, quiet)
+
+
+@click.command()
+@click.argument("model", type=PATH_TYPE, metavar="MODEL_OR_CHECKPOINT")
+@table_option("steps", help="Finished model: further updates. Stopped run: updates in total.")
+@click.option("--data", type=PATH_TYPE, metavar="DATA", help="The data, if they have moved.")
+@out_option("Where to write the model.  [default: in its place]", metavar="MODEL")
+@force_option("Replace the file of --out if it exists.")
+@threads_option()
+@time_limit_option
+@json_option
+@quiet_option
+def resume(
+    model: Path,
+    steps: int | None,
+    data: Path | None,
+    out: Path | None,
+    force: bool,
+    threads: int | None,
+    time_limit: float | None,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Continue a run that was stopped, or train a finished model further.
+
+    A stopped run ends as if it had never been stopped, to the last bit.
+
+    \b
+    Examples:
+      noisyor resume zoo.safetensors
+      noisyor resume zoo.safetensors --steps 5000 --out better.safetensors
+    """
+    from noisyor._util.locks import locked
+
+    progress, kept = not (quiet or as_json), _plan_file(model)
+    if kept is not None:
+        plan = read_plan(kept)
+        plan = replace(plan, out=str(_model_of(plan, kept, model, out, force)))
+        plan.check_foreign()
+        if data is not None:
+            plan = replace(plan, data=str(data))
+        if steps is not None:
+            plan = replace(plan, settings={**plan.settings, "steps": steps})
+        with (
+            locked(Path(plan.out), "noisyor resume"),
+            locked(Path(plan.checkpoint), "noisyor resume"),
+        ):
+            if not kept.exists():
+                raise InvalidSettingError(f"{kept}: the run has ended in the meantime")
+            fitted = _run(plan, threads, time_limit, progress, resuming=True)
+        return print_summary(fitted, Path(plan.data), Path(plan.out), as_json, quiet)
+    if not model.exists():
+        raise InvalidSettingError(f"{model}: neither a model nor the checkpoint of a stopped run")
+    if out is not None:
+        check_output(out, force=force, inputs=[model] + ([data] if data else []))
+    out = out or model
+    with locked(out, "noisyor resume"):
+        fitted = _train_further(model, out, data, steps, threads, time_limit, progress)
+    return print_summary(fitted, data, out, as_json, quiet)
+
+
+def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) -> str | None:
+    """Return the kind of model, None if the data decide; every setting must apply to it."""
+    if topics is not None:
+        if set(given) & {"n_components", "objective", "n_layers", "feature_shape"} or kind not in (
+            None,
+            "topics",
+        ):
+            raise InvalidSettingError(
+                "--topics is the number of topics; --components, --objective, --layers, "
+                "--feature-shape and other kinds do not go with it"
+            )
+        given["n_components"] = topics
+        return "topics"
+    fitting = [each for each in KINDS if all(each in OPTIONS[name].kinds for name in given)]
+    if kind is None and "n_components" in given:  # documents with --components are a table
+        fitting = [each for each in fitting if each != "topics"]
+    if not fitting or (kind is not None and kind not in fitting):
+        raise InvalidSettingError(
+            "--objective belongs to factors, --layers to topics, --feature-shape to features; "
+            "they cannot be mixed" + (f" with --kind {kind}" if kind else "")
+        )
+    if kind is None and len(fitting) == 1:
+        kind = fitting[0]
+    if kind in ("features", "topics") and given.get("n_components") == "auto":
+        raise InvalidSettingError(f"--components auto is for factors; {kind} need a number")
+    return kind
+
+
+def _check_paths(data: Path, out: Path, checkpoint: Path, force: bool) -> None:
+    """Reject missing data, and paths occupied by files that noisyor did not create."""
+    if not data.exists():
+        raise InvalidSettingError(f"{data} does not exist")
+    check_output(out, force=force, inputs=[data])
+    if out.resolve() == checkpoint.resolve():
+        raise InvalidSettingError(f"{out} cannot be both the model and the checkpoint")
+    # Files of a stopped run may be replaced: `_check_stopped_run` looks at them.
+    kept = Path(f"{checkpoint}.json").exists()
+    for path in (checkpoint, Path(f"{checkpoint}{SEARCH_ENDING}")):
+        if path.exists() and not kept:
+            raise InvalidSettingError(
+                f"{path} exists and belongs to no run; choose another --checkpoint"
+            )
+        check_output(path, force=force or kept, inputs=[data])
+
+
+def _check_stopped_run(out: Path, checkpoint: Path, force: bool) -> None:
+    """Reject a new run where a stopped one waits. Must be called while holding the locks."""
+    kept = Path(f"{checkpoint}.json")
+    if not kept.exists():
+        return
+    if not force:
+        raise InvalidSettingError(
+            f"{checkpoint} holds a run that was stopped; `noisyor resume {out}` continues it, "
+            "--force begins anew"
+        )
+    read_plan(kept).check_foreign()  # files that are not ours are never deleted
+
+
+def _plan_file(given: Path) -> Path | None:
+    """Return the plan of a stopped run, given its model, its checkpoint or itself; or None."""
+    for path in (Path(f"{given}.checkpoint.json"), Path(f"{given}.json"), given):
+        if path.suffix == ".json" and path.is_file():
+            return path
+    return None
+
+
+def _model_of(plan: Plan, kept: Path, given: Path, out: Path | None, force: bool) -> Path:
+    """Return the model file of a stopped run: one that the user names, never only the plan.
+
+    MODEL itself, if that is what was given; the one whose checkpoint was given; or that of --out.
+    """
+    from noisyor._util.paths import check_target
+    from noisyor.io.sealed_file import is_sealed
+
+    if out is not None:
+        check_output(out, force=force, inputs=[kept, Path(plan.data)])
+        return out
+    if kept == Path(f"{given}.checkpoint.json"):
+        model = given
+    else:
+        model = Path(plan.checkpoint.removesuffix(".checkpoint"))
+        if model.absolute() != Path(plan.out).absolute():
+            raise InvalidSettingError(
+                f"{kept} says that the model goes to {plan.out}; --out says where you want it"
+            )
+    check_target(model, (lambda _: True) if force else is_sealed, "noisyor as a model")
+    return model
+
+
+# ---- the plan of a run
+
+_MAPPING = Rule(lambda value: isinstance(value, dict), "a mapping")
+_PLAN_RULES = {
+    "data": PATH,
+    "out": PATH,
+    "kind": or_none(choice(*KINDS)),
+    "reading": _MAPPING,
+    "settings": _MAPPING,
+    "held_out": or_none(BELOW_ONE),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that determines a run, as plain JSON.
+
+    ``data``, ``out`` and ``checkpoint`` are paths; ``reading`` is for `ReadOptions.from_json`;
+    ``settings`` are names and values of the table of options. ``held_out`` is a share of the rows,
+    None for a tenth of them if there are twenty.
+    """
+
+    data: str
+    out: str
+    checkpoint: str
+    kind: Any
+    reading: dict[str, Any]
+    settings: dict[str, Any]
+    held_out: float | None
+    seed: int
+
+    def path(self) -> Path:
+        """Return where the plan is kept: beside the checkpoint."""
+        return Path(self.checkpoint + ".json")
+
+    def search_path(self) -> Path:
+        """Return where the state of the search is kept."""
+        return Path(self.checkpoint + SEARCH_ENDING)
+
+    def write(self) -> None:
+        """Write the plan, with absolute paths."""
+        from noisyor._util.atomic import write_atomically
+
+        paths = {
+            name: str(Path(getattr(self, name)).absolute())
+            for name in ("data", "out", "checkpoint")
+        }
+        record = {"format": _PLAN_FORMAT, **asdict(self), **paths}
+        write_atomically(self.path(), (json.dumps(record, indent=1) + "\n").encode())
+
+    def is_kept(self) -> bool:
+        """Return whether there is a state to continue from."""
+        return Path(self.checkpoint).exists() or self.search_path().exists()
+
+    def forget(self) -> None:
+        """Remove the plan, the checkpoint and the state of the search."""
+        for path in (self.path(), Path(self.checkpoint), self.search_path()):
+            path.unlink(missing_ok=True)
+
+    def check_foreign(self) -> None:
+        """Reject a checkpoint that no run of noisyor wrote."""
+        from noisyor._util.paths import check_target
+        from noisyor.learning.checkpoint import is_checkpoint
+
+        for path in (Path(self.checkpoint), self.search_path()):
+            check_target(path, is_checkpoint, "a run of noisyor")
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan that `Plan.write` wrote, with every entry checked.
+
+    The checkpoint is the one that the plan lies beside, wherever the plan says it was; ``out`` is
+    what the plan says, and the caller decides whether to believe it.
+    """
+    from noisyor.tables import ReadOptions
+
+    try:
+        if path.stat().st_size > _LARGEST_PLAN:
+            raise ValueError("too large")
+        record = json.loads(path.read_bytes())
+        if record.pop("format") != _PLAN_FORMAT:
+            raise ValueError("another version")
+        plan = Plan(**{**record, "checkpoint": str(path).removesuffix(".json")})
+        check_settings(plan, _PLAN_RULES)
+        for name, value in plan.settings.items():
+            if name not in _SETTINGS:  # no file decides where a run writes
+                raise InvalidSettingError(f"there is no setting {reprlib.repr(name)}")
+            OPTIONS[name].rule.check(name, value)
+        check_seed(plan.seed)
+        ReadOptions.from_json(plan.reading)
+        return plan
+    except InvalidSettingError as error:
+        raise CheckpointError(f"{path} is not the plan of a run, or damaged ({error})") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{path} is not the plan of a run, or damaged") from error
+
+
+# ---- a run
+
+
+def _run(
+    plan: Plan, threads: int | None, time_limit: float | None, progress: bool, *, resuming: bool
+) -> Fitted:
+    """Read the data of a plan, fit, evaluate and save; say how to continue after Ctrl-C."""
+    is_watched = progress and sys.stderr.isatty()
+    if is_watched:  # first of all: what follows imports a compiler
+        click.echo(f"reading {plan.data} ...", err=True)
+    began = time.monotonic()
+    try:
+        table = _read(plan.data, plan.reading)
+        rows = table.observations
+        if is_watched:
+            click.echo(
+                f"learning from {rows.n_rows:,} rows of {rows.n_visible:,} columns ...", err=True
+            )
+        return _fit_table(plan, table, threads, _left(time_limit, began), progress, resuming)
+    except KeyboardInterrupt:
+        if plan.is_kept():
+            click.echo(
+                f"noisyor: the best so far is kept in {plan.checkpoint}*; "
+                f"to continue: noisyor resume {plan.out}",
+                err=True,
+            )
+        else:
+            plan.forget()
+        raise
+
+
+def _read(data: str | Path, reading: Mapping[str, Any], network: Any = None) -> Table:
+    """Read a data file with options as a plan or a model file keeps them."""
+    from noisyor.tables import ReadOptions
+    from noisyor.tables.read import read_table
+
+    return read_table(data, ReadOptions.from_json({**reading}), network)
+
+
+def _left(time_limit: float | None, began: float) -> float | None:
+    """Return the seconds for learning: evaluating and writing take some time, too."""
+    if time_limit is None:
+        return None
+    return max(0.9 * time_limit - (time.monotonic() - began), 1e-3)
+
+
+def _fit_table(
+    plan: Plan,
+    table: Table,
+    threads: int | None,
+    time_limit: float | None,
+    progress: bool,
+    resuming: bool,
+) -> Fitted:
+    """Fit an estimator to a table, evaluate and save; plan and checkpoint are removed."""
+    from noisyor.learning.validation import hold_out
+
+    rows = table.observations
+    kind = plan.kind or _kind_of(table, plan.settings)
+    if kind == "features":
+        _check_images(rows, plan.settings)
+    train, held_out = hold_out(rows, plan.held_out, plan.seed)
+    plan.write()
+    further: dict[str, Any] = {}
+    if held_out is not None:
+        steps = plan.settings.get("steps") or 1000
+        further = {"held_out": held_out, "evaluate_every": max(1, steps // 20)}
+    model = _estimator(
+        kind,
+        plan,
+        resume=resuming,
+        time_limit=time_limit,
+        n_jobs=threads,
+        progress=progress,
+        options=further,
+    )
+    try:
+        model.fit(train)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        if not plan.is_kept():
+            plan.path().unlink(missing_ok=True)
+        raise
+    settings = {**plan.settings, **model.settings_, "held_out": plan.held_out}
+    fitted = _evaluated(model, kind, table, train, held_out, threads, progress)
+    _save(fitted, plan.data, Path(plan.out), plan.reading, settings)
+    plan.forget()
+    return fitted
+
+
+def _estimator(kind: str, plan: Plan, **run: Any) -> NoisyOrEstimator:
+    """Return the estimator of a kind of model, with the settings of a plan."""
+    from noisyor.estimators.models import BlindDeconvolution, BooleanMatrixFactorization
+    from noisyor.estimators.topics import TopicModel
+
+    settings = dict(plan.settings)
+    common = {"random_state": plan.seed, "checkpoint": plan.checkpoint, **run}
+    if kind == "topics":
+        return TopicModel(**settings, **common)
+    if kind == "features":
+        shape = tuple(settings.pop("feature_shape"))
+        return BlindDeconvolution(feature_shape=shape, **settings, **common)
+    return BooleanMatrixFactorization(**{"n_components": "auto", **settings}, **common)
+
+
+def _kind_of(table: Table, settings: Mapping[str, Any]) -> str:
+    """Return what to learn from a table, where the user did not say."""
+    if len(table.observations.shape) == 2:
+        return "features"
+    return "topics" if table.documents and "n_components" not in settings else "factors"
+
+
+def _check_images(rows: Any, settings: Mapping[str, Any]) -> None:
+    if len(rows.shape) != 2:
+        raise InvalidDataError(
+            "features are learned from images: an array (n, height, width) or a folder of "
+            f"PNG files; the rows here have {rows.n_visible} columns"
+        )
+    if not {"n_components", "feature_shape"} <= set(settings):
+        raise InvalidSettingError(
+            "images need --components N and --feature-shape HEIGHT,WIDTH "
+            "(or --kind factors to ignore where pixels lie)"
+        )
+
+
+def _evaluated(
+    model: NoisyOrEstimator,
+    kind: Any,
+    table: Table,
+    train: Any,
+    held_out: Any,
+    threads: int | None,
+    progress: bool,
+) -> Fitted:
+    """Name the causes of a fitted model and score it."""
+    from noisyor._util.progress import Job
+    from noisyor.engines.bounded import compiling_told
+    from noisyor.learning.validation import validate
+    from noisyor.model.names import named_after
+
+    if kind != "network":
+        model._describe(named_after(model.network_, table.observations, kind))
+    with compiling_told(Job(["evaluate"], progress).note):
+        scores = validate(model.network_, train, held_out, engine=engine_with(threads))
+    return Fitted(model, kind, table, scores)
+
+
+def _save(
+    fitted: Fitted, data: str, out: Path, reading: Mapping[str, Any], settings: Mapping[str, Any]
+) -> None:
+    """Write the model with its origin: data, how they were read, settings and scores."""
+    from noisyor._util.json import plain
+    from noisyor._util.paths import real_path
+    from noisyor.io.provenance import TOPIC_WORDS, provenance
+    from noisyor.model.names import topic_words
+
+    model, scores, rows = fitted.model, fitted.scores, fitted.table.observations
+    prefix = "held_out" if scores.n_held_out else "training"
+    metrics = {
+        f"{prefix}_log_p": scores.log_p.mean,
+        f"{prefix}_log_p_standard_error": scores.log_p.standard_error,
+        f"{prefix}_elbo": scores.score.mean,
+        f"{prefix}_elbo_standard_error": scores.score.standard_error,
+        f"{prefix}_independent": scores.reference.mean,
+    }
+    metadata = provenance(
+        fitted.kind,
+        rows,
+        settings=plain(settings),
+        metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
+        curve=model.history_.curve(),
+        source=data,
+    )
+    metadata |= {"reading": dict(reading), "named": True, "documents": fitted.table.documents}
+    if fitted.kind == "topics" and model.network_.n_layers == 1:
+        metadata[TOPIC_WORDS] = topic_words(model.network_, rows)
+    model.provenance_ = metadata
+    model.set_params(options=None)
+    model.save(real_path(out))
+
+
+def _train_further(
+    model: Path,
+    out: Path,
+    data: Path | None,
+    steps: int | None,
+    threads: int | None,
+    time_limit: float | None,
+    progress: bool,
+) -> Fitted:
+    """Train a finished model further on its own data, or on others of the same columns."""
+    from noisyor.estimators.models import NoisyOrNetwork
+    from noisyor.io.model_file import load_model
+    from noisyor.io.provenance import kind_of, mapping_in
+    from noisyor.learning.validation import hold_out
+    from noisyor.tables.options import options_like
+
+    began = time.monotonic()
+    network, metadata = load_model(model)
+    source = _source(model, metadata) if data is None else data
+    earlier = mapping_in(metadata, "settings")
+    seed, share = earlier.get("seed", 0), earlier.get("held_out")
+    try:
+        reading = dict(mapping_in(metadata, "reading"))
+        if data is not None:
+            reading = options_like(metadata, data).to_json()
+        estimator = NoisyOrNetwork(
+            network,
+            steps=earlier.get("steps", 1000) if steps is None else steps,
+            batch_size=earlier.get("batch_size", 100) or "all",
+            learning_rate=_last_rate(earlier),
+            method=_method(mapping_in(earlier, "method")),
+            random_state=check_seed(seed),
+            n_jobs=threads,
+            progress=progress,
+            options={k: earlier[k] for k in ("parameterization", "smoothing") if k in earlier},
+        )
+        estimator._check_params()
+        or_none(BELOW_ONE).check("held_out", share)
+        for name, value in (estimator.options or {}).items():
+            OPTIONS[name].rule.check(name, value)
+    except InvalidSettingError as error:
+        raise ModelFileError(
+            f"{model}: how it was learned makes no sense ({error}); it cannot be trained further"
+        ) from error
+    table = _read(source, reading, network)
+    train, held_out = hold_out(table.observations, share, seed)
+    estimator.set_params(time_limit=_left(time_limit, began))
+    estimator.options = {**(estimator.options or {}), "held_out": held_out}
+    estimator.fit(train)
+    kind = kind_of(metadata)
+    named = kind in ("factors", "topics") and metadata.get("named") is True
+    fitted = _evaluated(
+        estimator, kind if named else "network", table, train, held_out, threads, progress
+    )
+    before = {"steps": earlier.get("steps"), "earlier": earlier.get("earlier")}
+    settings = {**estimator.settings_, "held_out": share, "seed": seed, "earlier": before}
+    _save(fitted._replace(kind=kind), str(source), out, reading, settings)
+    return fitted._replace(kind=kind)
+
+
+def _last_rate(settings: Mapping[str, Any]) -> Any:
+    """Return the rate at which training ended: starting over with large steps would undo it."""
+    rate = settings.get("final_learning_rate")
+    return settings.get("learning_rate", 0.01) if rate is None else rate
+
+
+def _source(model: Path, metadata: dict[str, Any]) -> Path:
+    """Return the data that a model was learned from, wherever the two have moved together."""
+    from noisyor.io.provenance import mapping_in
+
+    named = mapping_in(metadata, "data").get("source")
+    if isinstance(named, str) and PATH.valid(named):
+        for path in (Path(named), model.parent / named, model.parent / Path(named).name):
+            if path.exists():
+                return path
+    raise InvalidDataError(
+        f"the data that {model} was learned from ({reprlib.repr(named)}) are not found; "
+        "give them with --data"
+    )
+
+
+def _method(settings: Mapping[str, Any]) -> Any:
+    """Return the method that a model was trained with; only max-product continues from a file."""
+    from noisyor.estimators.base import method_of
+    from noisyor.inference.max_product import MaxProduct
+
+    method = method_of({"method": "max-product", **settings})
+    if not isinstance(method, MaxProduct):
+        raise InvalidSettingError("only max-product goes on from here, not mean-field")
+    return method
+
+
+# ---- on a cluster
+
+
+def _fit_on_cluster(
+    plan: Plan, cluster: str, reading: Mapping[str, Any], progress: bool
+) -> NoisyOrEstimator:
+    """Fit on a Dask cluster and save; the same command continues a run that was stopped."""
+    from noisyor.distributed.connection import connect
+    from noisyor.learning.checkpoint import check_place
+
+    if plan.kind == "features":
+        raise InvalidSettingError("--cluster learns factors and topics, not features of images")
+    checkpoint, out = Path(plan.checkpoint), Path(plan.out)
+    check_place(checkpoint)
+    model = _estimator(
+        plan.kind or "factors", plan, resume=True, progress=None if progress else False
+    )
+    with (
+        _chunked_rows(Path(plan.data), Path(f"{out}.rows"), reading) as source,
+        connect(cluster) as client,
+    ):
+        model.fit(source, client=client)
+    model.set_params(checkpoint=None, resume=False, progress=False)
+    model.save(out)
+    checkpoint.unlink(missing_ok=True)
+    return model
+
+
+@contextmanager
+def _chunked_rows(data: Path, folder: Path, reading: Mapping[str, Any]) -> Iterator[Any]:
+    """Give DATA in chunks: as it is if it has such, else a copy beside the model for a while."""
+    from noisyor.data.chunks import open_rows, write_rows
+    from noisyor.tables import ReadOptions
+    from noisyor.tables.read import read_table
+
+    inside = list(data.iterdir()) if data.is_dir() else [data]
+    if not reading and any(f.name == "indptr.npy" or f.suffix == ".parquet" for f in inside):
+        yield open_rows(data)
+        return
+    rows = read_table(data, ReadOptions(**reading)).observations
+    if rows.weights is not None:
+        raise InvalidSettingError("--weights and --cluster do not go together")
+    if folder.exists():  # of a run that was killed
+        shutil.rmtree(folder)
+    try:
+        write_rows(folder, [rows])
+        yield open_rows(folder, _CHUNK_ROWS)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

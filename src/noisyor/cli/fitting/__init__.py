@@ -1,1 +1,0 @@
-"""The commands that learn: options, the job, a cluster, and what is printed at the end."""
