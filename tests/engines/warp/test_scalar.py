@@ -9,7 +9,7 @@ import warp as wp
 
 from noisyor.engines import noise
 from noisyor.engines.warp.device import find_device, launch, to_device
-from noisyor.engines.warp.scalar import combine, logistic, mix, place, uniform
+from noisyor.engines.warp.scalar import combine, logistic, mix, offset, uniform
 
 N = 500
 
@@ -28,7 +28,7 @@ def functions(
     combined[i] = combine(keys[i], wp.uint64(i))
     in_interval[i] = uniform(keys[i])
     perturbation[i] = logistic(keys[i])
-    places[i] = place(2, 3, i, 500)
+    places[i] = offset(2, 3, i, 500)
 
 
 def test_kernels_have_the_same_noise():

@@ -18,7 +18,7 @@ from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.numerics import logistic_function
 from noisyor.engines.contract import AnnealingOptions, AnnealingResult, Evidence, NoiseKey
 from noisyor.engines.noise import KeyArray, combine, uniform
-from noisyor.engines.numpy.gibbs import LocalModel, Walker
+from noisyor.engines.numpy.gibbs import ChainState, RowModel
 from noisyor.engines.numpy.rows import Prepared, rows_of
 
 _SMOOTHING = 0.5
@@ -45,12 +45,12 @@ def anneal(
     *,
     with_probability: bool = False,
 ) -> AnnealingResult:
-    """Sets and chains of every row; the noise of a row depends on the seed and its id alone."""
+    """Grow the set and run the chains of every row; noise is keyed by seed and row id alone."""
     n_rows, n_hidden = evidence.n_rows, prepared.network.n_hidden
     result = AnnealingResult.empty(n_rows, n_hidden, with_probability)
     n_starts = len(starts) // max(n_rows, 1)
     for row in rows_of(prepared, evidence):
-        model = LocalModel.of(prepared, row)
+        model = RowModel.of(prepared, row)
         of_row = starts[row.number * n_starts : (row.number + 1) * n_starts, model.hidden]
         found = ConfigurationSet.grown(model, of_row, options.n_expansions)
         log_sum, mean, error = found.log_sum(), found.mean(), np.zeros(len(model.hidden))
@@ -73,14 +73,14 @@ def anneal(
 
 
 class ConfigurationSet:
-    """Distinct configurations of the nodes of a local model, and their log p(h, x)."""
+    """Distinct configurations of the nodes of a row model, and their log p(h, x)."""
 
     def __init__(self) -> None:
         self.value: dict[bytes, float] = {}
 
     @staticmethod
-    def grown(model: LocalModel, starts: BinaryArray, n_expansions: int) -> ConfigurationSet:
-        """The set that holds ``starts`` (n_starts, n) and all flips of the likeliest members.
+    def grown(model: RowModel, starts: BinaryArray, n_expansions: int) -> ConfigurationSet:
+        """Grow a set from ``starts`` (n_starts, n) by all flips of its likeliest members.
 
         Members are expanded one after another, each time the likeliest that was not yet, the first
         one if they are equal. Before all of them, and not counted, the configuration in which
@@ -92,7 +92,7 @@ class ConfigurationSet:
         for state in states:
             known = np.where(model.is_free, state, model.clamp).astype(np.uint8)
             if known not in found:
-                found.add(known, Walker(model, known).log_joint())
+                found.add(known, ChainState(model, known).log_joint())
         best: bytes | None = nothing.tobytes() if n_expansions > 0 else None
         for _ in range(n_expansions + 1):
             if best is None:
@@ -114,30 +114,30 @@ class ConfigurationSet:
         self.value[state.tobytes()] = value
 
     def log_sum(self) -> float:
-        """Log of the sum of p(h, x) over the set."""
+        """Return the log of the sum of p(h, x) over the set."""
         values = np.array(list(self.value.values()))
         return float(values.max() + np.log(np.exp(values - values.max()).sum()))
 
     def mean(self) -> FloatArray:
-        """Probability of each node to be on, given that the configuration is in the set, (n,)."""
+        """Return the probability of each node to be on, within the set, (n,)."""
         weight = np.exp(np.array(list(self.value.values())) - self.log_sum())
         states = np.array([np.frombuffer(member, dtype=np.uint8) for member in self.value])
         return np.asarray(np.clip(weight / weight.sum() @ states, 0.0, 1.0))
 
-    def _expand(self, model: LocalModel, state: BinaryArray) -> None:
+    def _expand(self, model: RowModel, state: BinaryArray) -> None:
         """Add all single flips of free nodes."""
         for j in np.flatnonzero(model.is_free).tolist():
             flipped = state.copy()
             flipped[j] ^= 1
             if flipped not in self:
-                self.add(flipped, Walker(model, flipped).log_joint())
+                self.add(flipped, ChainState(model, flipped).log_joint())
 
 
 # ---- chains
 
 
 class _Chain(NamedTuple):
-    """What a chain says.
+    """Result of a chain.
 
     ``weight`` relative to the sum of the set; ``outside`` share of its visits that lie outside the
     set; ``on`` (n,) share that lies there with each node on.
@@ -156,7 +156,7 @@ class _Start:
     (n + 1,): cumulative probabilities of the free nodes.
     """
 
-    def __init__(self, model: LocalModel, mean: FloatArray) -> None:
+    def __init__(self, model: RowModel, mean: FloatArray) -> None:
         self.model, self.free = model, np.flatnonzero(model.is_free)
         least = _SMOOTHING / max(len(mean), 1)
         self.probability = np.minimum(np.maximum(mean, least), 1.0 - least)
@@ -170,95 +170,95 @@ class _Start:
         )
 
     def draw(self, key: KeyArray) -> BinaryArray:
-        """States (n,); what is known as it is."""
+        """Draw states (n,); known nodes keep their state."""
         state = np.where(self.model.is_free, 0, self.model.clamp).astype(np.uint8)
         draws = uniform(combine(key, self.model.hidden[self.free]))
         state[self.free] = draws < self.probability[self.free]
         return state
 
     def log_probability(self, state: BinaryArray) -> float:
-        """Log-probability of states (n,)."""
+        """Return the log-probability of states (n,)."""
         return float(self.log_off + self.odds[state == 1].sum())
 
 
 def _chain(
-    model: LocalModel,
+    model: RowModel,
     found: ConfigurationSet,
     mean: FloatArray,
     log_sum: float,
     key: KeyArray,
     options: AnnealingOptions,
 ) -> _Chain:
-    """One chain: to the posterior, then some sweeps there that count what is outside the set."""
+    """Run a chain to the posterior, then sweeps that count what is outside the set."""
     start, n_steps = _Start(model, mean), options.n_steps
-    walker, log_weight = Walker(model, start.draw(key)), 0.0
+    chain, log_weight = ChainState(model, start.draw(key)), 0.0
     for step in range(n_steps):
-        walker.refresh()
-        log_weight += (walker.log_joint() - start.log_probability(walker.state)) / n_steps
+        chain.refresh()
+        log_weight += (chain.log_joint() - start.log_probability(chain.state)) / n_steps
         if step < n_steps - 1:
             step_key, heat = combine(key, step + _AFTER_NODES), (step + 1) / n_steps
-            _swap(walker, start, heat, step_key)
-            _sweep(walker, start, heat, step_key)
+            _swap(chain, start, heat, step_key)
+            _sweep(chain, start, heat, step_key)
     outside, on = 0.0, np.zeros(len(model.hidden))
     for step in range(n_steps, n_steps + options.n_stay):
-        walker.refresh()
+        chain.refresh()
         step_key = combine(key, step + _AFTER_NODES)
-        _swap(walker, start, 1.0, step_key)
-        share, share_on = _visit(walker, found, step_key)
+        _swap(chain, start, 1.0, step_key)
+        share, share_on = _visit(chain, found, step_key)
         outside += share / options.n_stay
         on += share_on / options.n_stay
     return _Chain(math.exp(min(log_weight - log_sum, _MOST_LOG)), outside, on)
 
 
-def _swap(walker: Walker, start: _Start, heat: float, key: KeyArray) -> None:
-    """Metropolis steps that replace one free node that is on by another one.
+def _swap(chain: ChainState, start: _Start, heat: float, key: KeyArray) -> None:
+    """Make Metropolis steps that replace a free node that is on by another one.
 
     One of two rival causes is on and the other off: single flips would have to pass through both
     or none. The new node is drawn by its probability at the start.
     """
-    free, up_to = walker.model.is_free, start.up_to
-    on = np.flatnonzero((walker.state == 1) & free)
+    free, up_to = chain.model.is_free, start.up_to
+    on = np.flatnonzero((chain.state == 1) & free)
     for attempt in range(min(_SWAPS * len(on), _MOST_SWAPS)):
         attempt_key = combine(key, attempt + _AFTER_NODES)
         place = min(int(uniform(attempt_key) * len(on)), len(on) - 1)
         wanted = uniform(combine(attempt_key, 0)) * up_to[-1]
         new = min(int(np.searchsorted(up_to, wanted, "right")) - 1, len(free) - 1)
         old = int(on[place])
-        if walker.state[new] or not free[new]:
+        if chain.state[new] or not free[new]:
             continue
-        change = -heat * walker.gain(old)
-        walker.flip(old)
-        change += heat * walker.gain(new)
+        change = -heat * chain.gain(old)
+        chain.flip(old)
+        change += heat * chain.gain(new)
         change += (1.0 - heat) * (start.odds[new] - start.odds[old])
         back = math.log((up_to[old + 1] - up_to[old]) / (up_to[new + 1] - up_to[new]))
         if math.log(uniform(combine(attempt_key, 1))) < change + back:
-            walker.flip(new)
+            chain.flip(new)
             on[place] = new
         else:
-            walker.flip(old)
+            chain.flip(old)
 
 
-def _sweep(walker: Walker, start: _Start, heat: float, key: KeyArray) -> None:
+def _sweep(chain: ChainState, start: _Start, heat: float, key: KeyArray) -> None:
     """Draw every free node from its conditional between the start and the target."""
     for j in start.free.tolist():
-        draw = float(uniform(combine(key, walker.model.hidden[j])))
-        odds = heat * walker.gain(j) + (1.0 - heat) * start.odds[j]
-        if (draw < logistic_function(odds)) != walker.state[j]:
-            walker.flip(j)
+        draw = float(uniform(combine(key, chain.model.hidden[j])))
+        odds = heat * chain.gain(j) + (1.0 - heat) * start.odds[j]
+        if (draw < logistic_function(odds)) != chain.state[j]:
+            chain.flip(j)
 
 
-def _visit(walker: Walker, found: ConfigurationSet, key: KeyArray) -> tuple[float, FloatArray]:
-    """A sweep at the target that counts what lies outside the set.
+def _visit(chain: ChainState, found: ConfigurationSet, key: KeyArray) -> tuple[float, FloatArray]:
+    """Make a sweep at the target and count what lies outside the set.
 
     Returns the mean over nodes of the probability to be outside, and (n,) for each node that of
     being outside and on.
     """
-    model, on, outside = walker.model, np.zeros(len(walker.state)), 0.0
+    model, on, outside = chain.model, np.zeros(len(chain.state)), 0.0
     free = np.flatnonzero(model.is_free).tolist()
     for j in free:
         draw = float(uniform(combine(key, model.hidden[j])))
-        probability = float(logistic_function(walker.gain(j)))
-        state = walker.state.copy()
+        probability = float(logistic_function(chain.gain(j)))
+        state = chain.state.copy()
         state[j] = 0
         if state not in found:
             outside += 1.0 - probability
@@ -266,21 +266,21 @@ def _visit(walker: Walker, found: ConfigurationSet, key: KeyArray) -> tuple[floa
         if state not in found:
             on[j] += probability
             outside += probability
-        if (draw < probability) != walker.state[j]:
-            walker.flip(j)
+        if (draw < probability) != chain.state[j]:
+            chain.flip(j)
     outside /= max(len(free), 1)
     on[model.clamp == 1] += outside
     return outside, on
 
 
 def _together(
-    model: LocalModel,
+    model: RowModel,
     found: ConfigurationSet,
     chains: list[_Chain],
     mean: FloatArray,
     options: AnnealingOptions,
 ) -> tuple[float, float, FloatArray, FloatArray]:
-    """Log of set and chains over the set and its error; probabilities (n,) and their errors.
+    """Combine set and chains: log of their sum over the set, probabilities (n,), and errors.
 
     Errors are those of the mean over chains to first order. Unless the set is complete, one visit
     outside that just did not happen is added to them.
@@ -300,7 +300,7 @@ def _together(
 
 
 def _error(values: FloatArray) -> FloatArray:
-    """Standard error of the mean over the first axis."""
+    """Return the standard error of the mean over the first axis."""
     n = len(values)
     squares = ((values - values.mean(axis=0)) ** 2).sum(axis=0)
     return np.asarray(np.sqrt(squares / (n * (n - 1))))

@@ -91,12 +91,12 @@ def improve_cover(
 
 
 def _below(key: KeyArray, number: int, count: int) -> int:
-    """Draw ``number`` of a key: one of 0, …, count - 1."""
+    """Return draw ``number`` of a key: one of 0, …, count - 1."""
     return min(int(uniform(combine(key, number)) * count), count - 1)
 
 
 def _dropped(key: KeyArray, members: BoolArray, patterns: BoolArray) -> list[int]:
-    """Numbers of the factors that are replaced; they are emptied."""
+    """Choose the factors to replace and empty them; return their indices."""
     order = list(range(len(patterns)))
     count = min(1 + _below(key, 0, max(2, len(order) // 4)), len(order))
     for place in range(count):
@@ -110,7 +110,7 @@ def _dropped(key: KeyArray, members: BoolArray, patterns: BoolArray) -> list[int
 def _new_factor(
     ones: BoolArray, gains: FloatArray, members: BoolArray, patterns: BoolArray, key: KeyArray
 ) -> tuple[BoolArray, BoolArray]:
-    """Rows and columns of a factor, the best of some that are seeded by ones that nothing covers.
+    """Return rows and columns of the best of some factors seeded by uncovered ones.
 
     A seed is the column of such a one alone, its row's ones that nothing covers, or those that a
     second such row has as well.

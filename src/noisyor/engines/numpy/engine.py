@@ -55,7 +55,7 @@ class NumpyEngine:
         return 1
 
     def prepare(self, network: Network) -> Prepared:
-        """The network with its parameters spread over edges and nodes."""
+        """Spread the parameters of the network over edges and nodes."""
         return Prepared(network)
 
     # Every function of the contract is one of this package; none needs the engine.

@@ -2,7 +2,7 @@
 
 A hidden node without parents, without hidden children and without active visible children is
 *isolated*: given the row it is independent of all others, so it is summed out in closed form. A
-`LocalModel` holds the nodes of a row that interact, and a `Walker` one configuration of them that
+`RowModel` holds the nodes of a row that interact, and a `ChainState` one configuration of them that
 changes flip by flip; `annealing` builds on both.
 
 Credits and chances use the probability that a node is on, not the draw: a draw of 0 or 1 would only
@@ -28,7 +28,7 @@ _KNOWN = 700.0
 
 
 @dataclass(frozen=True, eq=False)
-class LocalModel:
+class RowModel:
     """The nodes of a row that interact, and what they do to the nodes that are on or may be.
 
     Nodes are numbered as in the network. ``hidden`` (n,): those that interact; ``clamp`` (n,) of 0,
@@ -53,8 +53,8 @@ class LocalModel:
         return np.asarray(self.clamp == FREE)
 
     @staticmethod
-    def of(prepared: Prepared, row: Row) -> LocalModel:
-        """The row as its nodes see it."""
+    def of(prepared: Prepared, row: Row) -> RowModel:
+        """Find the nodes of a row that interact, and sum the others out."""
         network, n_visible = prepared.network, prepared.network.n_visible
         counts = np.concatenate([row.visible != FREE, np.ones(network.n_hidden, dtype=np.bool_)])
         costs = np.where(counts[network.edge_child], prepared.theta, 0.0)
@@ -72,7 +72,7 @@ class LocalModel:
         isolated[alone & (row.hidden == 1)] = _KNOWN
         isolated[alone & (row.hidden == 0)] = -_KNOWN
         hidden = np.flatnonzero(~alone)
-        return LocalModel(
+        return RowModel(
             prepared,
             row.ones,
             hidden,
@@ -84,14 +84,14 @@ class LocalModel:
         )
 
 
-class Walker:
-    """A configuration of a local model that changes node by node.
+class ChainState:
+    """A configuration of a row model that changes node by node.
 
     ``state`` (n,) of its nodes; ``on`` and ``sums`` (n_nodes,): whether a node of the network is
     on, and its total parameter.
     """
 
-    def __init__(self, model: LocalModel, state: npt.ArrayLike) -> None:
+    def __init__(self, model: RowModel, state: npt.ArrayLike) -> None:
         network = model.prepared.network
         self.model, self.state = model, np.array(state, dtype=np.uint8)
         self.nodes = network.n_visible + model.hidden
@@ -101,19 +101,19 @@ class Walker:
         self.refresh()
 
     def refresh(self) -> None:
-        """Work out the sums anew, so that rounding does not build up."""
+        """Compute the sums anew, so that rounding errors do not accumulate."""
         self.sums = self.model.prepared.leak.copy()
         for j in np.flatnonzero(self.state):
             self._add(int(j), 1.0)
 
     def log_joint(self) -> float:
-        """``log p(h, x)``, isolated nodes summed out."""
+        """Return ``log p(h, x)``, isolated nodes summed out."""
         on, model = self.nodes[self.state == 1], self.model
         value = log_expm1(self.sums[model.ones]).sum() + log_expm1(self.sums[on]).sum()
         return float(model.offset + value - model.cost[model.hidden[self.state == 1]].sum())
 
     def children(self, j: int) -> tuple[IntArray, LongArray, FloatArray, FloatArray]:
-        """Children of node j that are on, their edges, and their sums without and with it."""
+        """Return active children of node j, their edges, and their sums without and with it."""
         model, network = self.model, self.model.prepared.network
         edges = model.edges[j]
         edges = edges[self.on[network.edge_child[edges]]]
@@ -125,7 +125,7 @@ class Walker:
         return child, edges, without, with_it
 
     def gain(self, j: int) -> float:
-        """What node j being on instead of off adds to log p(h, x)."""
+        """Return what switching node j on adds to log p(h, x)."""
         _, _, without, with_it = self.children(j)
         own = log_expm1(self.sums[self.nodes[j]]) - self.model.cost[self.model.hidden[j]]
         return float(own + (log_expm1(with_it) - log_expm1(without)).sum())
@@ -177,27 +177,27 @@ def _sweep(
 ) -> tuple[FloatArray, FloatArray]:
     """Draw ``state`` (n_hidden,) anew, in place; return credit and chance of the row."""
     network, n_visible = prepared.network, prepared.network.n_visible
-    model, credit = LocalModel.of(prepared, row), np.zeros(network.n_params)
+    model, credit = RowModel.of(prepared, row), np.zeros(network.n_params)
     state[row.hidden != FREE] = row.hidden[row.hidden != FREE]
     alone = ~np.isnan(model.isolated)
     probability = logistic_function(model.isolated)  # of the others: below
     state[alone] = draws[alone] < probability[alone]
     np.add.at(credit, network.leak_param[n_visible:][alone], probability[alone])
 
-    walker = Walker(model, state[model.hidden])
+    chain = ChainState(model, state[model.hidden])
     for j, k in enumerate(model.hidden.tolist()):
-        p = float(logistic_function(walker.gain(j)))
+        p = float(logistic_function(chain.gain(j)))
         if not model.is_free[j]:
             p = float(model.clamp[j])
         probability[k], node = p, n_visible + k
-        own = _share(prepared.leak[node], walker.sums[node])
+        own = _share(prepared.leak[node], chain.sums[node])
         credit[network.leak_param[node]] += p * float(own)
-        _, edges, _, with_it = walker.children(j)
+        _, edges, _, with_it = chain.children(j)
         np.add.at(credit, network.param[edges], p * _share(prepared.theta[edges], with_it))
-        if (draws[k] < p) != walker.state[j]:
-            walker.flip(j)
-    state[model.hidden] = walker.state
-    noise = _share(prepared.leak[row.ones], walker.sums[row.ones])
+        if (draws[k] < p) != chain.state[j]:
+            chain.flip(j)
+    state[model.hidden] = chain.state
+    noise = _share(prepared.leak[row.ones], chain.sums[row.ones])
     np.add.at(credit, network.leak_param[row.ones], noise)
 
     seen = np.concatenate([row.visible != FREE, np.ones(network.n_hidden, dtype=np.bool_)])
@@ -208,5 +208,5 @@ def _sweep(
 
 
 def _share(theta: npt.ArrayLike, total: npt.ArrayLike) -> FloatArray:
-    """Probability that a parent acted, given that at least one did; theirs is ``total``."""
+    """Return the probability that a parent acted, given that one of ``total`` did."""
     return np.asarray(np.expm1(-np.asarray(theta)) / np.expm1(-np.maximum(total, theta)))

@@ -36,11 +36,11 @@ class Ands(NamedTuple):
     pixel: LongArray
 
     def taken(self, which: npt.NDArray[np.bool_]) -> Ands:
-        """Some of the ANDs."""
+        """Return some of the ANDs."""
         return Ands(*(index[which] for index in self))
 
     def by_pixel(self) -> tuple[LongArray, Segments]:
-        """Pixels that any AND may draw, and the run of ANDs of each."""
+        """Return the pixels that any AND may draw, and the run of ANDs of each."""
         pixels, lengths = np.unique(self.pixel, return_counts=True)
         return pixels, Segments(lengths)
 
@@ -57,7 +57,7 @@ class JointBeliefs(NamedTuple):
 def joint_max_product(
     unaries: JointUnaries, options: JointOptions, progress: Progress = None
 ) -> JointResult:
-    """Both together, or each image alone if the features are given; see the engine contract."""
+    """Infer states and features together, or each image alone if the features are given."""
     if not np.isinf(unaries.features).all():
         found = infer_jointly(*unaries, *options, progress=progress)
         return JointResult(
@@ -80,7 +80,7 @@ def joint_max_product(
 
 
 def list_ands(states: tuple[int, ...], features: tuple[int, ...]) -> Ands:
-    """The ANDs of states (n, patch, row, column) and features (patch, line, column)."""
+    """List the ANDs of states (n, patch, row, column) and features (patch, line, column)."""
     n, f, i, j = np.indices(states, sparse=True)
     lines, columns = states[2] + features[1] - 1, states[3] + features[2] - 1
     found = []
@@ -94,18 +94,18 @@ def list_ands(states: tuple[int, ...], features: tuple[int, ...]) -> Ands:
 
 
 def to_and_output(u: FloatArray, v: FloatArray) -> FloatArray:
-    """Message of ANDs to their outputs."""
+    """Return the messages of ANDs to their outputs."""
     return np.minimum(u + v, np.minimum(u, v))
 
 
 def to_and_input(other: FloatArray, output: FloatArray) -> FloatArray:
-    """Message of ANDs to an input: ``[other + output]_+ - [other]_+``."""
+    """Return the messages of ANDs to an input: ``[other + output]_+ - [other]_+``."""
     below = np.minimum(other, 0.0)
     return np.maximum(below + output, below - other)
 
 
 def to_or_inputs(t: FloatArray, evidence: FloatArray, ors: Segments) -> FloatArray:
-    """Messages of ORs to their inputs; ``evidence`` (n_ors,) on their outputs."""
+    """Return the messages of ORs to their inputs; ``evidence`` (n_ors,) on their outputs."""
     return or_messages(t, np.full(len(evidence), -np.inf), evidence, ors)[0]
 
 
@@ -120,7 +120,7 @@ def infer_jointly(
     schedule: Literal["collapsed", "two-stage"] = "collapsed",
     progress: Progress = None,
 ) -> JointBeliefs:
-    """Beliefs of states and features.
+    """Infer the beliefs of states and features.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def infer_states(
     damping: float = 0.5,
     tolerance: float = 0.0,
 ) -> JointBeliefs:
-    """Beliefs of the states (n_components, rows, columns) of one image (height, width).
+    """Infer the beliefs of the states (n_components, rows, columns) of one image.
 
     The features are plus and minus infinity. An AND with a pixel that is off is off; one with a
     pixel that is on passes messages through.

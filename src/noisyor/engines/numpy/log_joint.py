@@ -19,7 +19,7 @@ _ROUNDING = 1e-9
 
 
 def log_joint(prepared: Prepared, evidence: Evidence, states: BinaryArray) -> FloatArray:
-    """``log p(h, x)`` (lines,) of states (lines, n_hidden), several lines per row allowed."""
+    """Compute ``log p(h, x)`` (lines,) of states (lines, n_hidden), one or more a row."""
     result = np.zeros(len(states))
     samples = _samples(evidence, states)
     for row in rows_of(prepared, evidence):
@@ -30,7 +30,7 @@ def log_joint(prepared: Prepared, evidence: Evidence, states: BinaryArray) -> Fl
 
 
 def log_joint_gradient(prepared: Prepared, evidence: Evidence, states: BinaryArray) -> GradientSum:
-    """Sum over rows of ``log p(h, x)`` and its gradient; lines of one row are averaged.
+    """Sum ``log p(h, x)`` and its gradient over rows; lines of one row are averaged.
 
     The derivative is ``z_i / (1 - exp(-B_i)) - 1`` for the leak of node i, and the same for an edge
     whose parent is on.
@@ -59,7 +59,7 @@ def log_joint_gradient(prepared: Prepared, evidence: Evidence, states: BinaryArr
 def polish(
     prepared: Prepared, evidence: Evidence, states: BinaryArray, options: PolishOptions
 ) -> BinaryArray:
-    """States (lines, n_hidden) after single flips that raise ``log p(h, x)``; clamps stay."""
+    """Flip single nodes of states (lines, n_hidden) while ``log p(h, x)`` rises; clamps stay."""
     result, samples = states.copy(), _samples(evidence, states)
     for row in rows_of(prepared, evidence):
         active = taking_part(prepared, row, options.ancestors_only, options.maximize_missing)
@@ -73,7 +73,7 @@ def polish(
 
 
 def _sweep(prepared: Prepared, row: Row, state: BinaryArray, nodes: list[int]) -> bool:
-    """Flip each node in turn if ``log p`` gains; ``state`` changes. Returns whether any flipped."""
+    """Flip each node in turn if ``log p`` rises, in place; return whether any flipped."""
     best, changed = _value(*_nodes(prepared, row, state)), False
     for k in nodes:
         state[k] ^= 1
@@ -88,7 +88,7 @@ def _sweep(prepared: Prepared, row: Row, state: BinaryArray, nodes: list[int]) -
 def _nodes(
     prepared: Prepared, row: Row, state: BinaryArray
 ) -> tuple[FloatArray, BoolArray, BoolArray]:
-    """Total parameter of every node, whether it is on, and whether it counts, (n_nodes,) each."""
+    """Return total parameter of every node, whether it is on and observed, (n_nodes,) each."""
     network = prepared.network
     from_parents = prepared.theta * state[network.parent]
     total = prepared.leak + sums_at(network.edge_child, from_parents, network.n_nodes)
@@ -102,5 +102,5 @@ def _value(total: FloatArray, on: BoolArray, seen: BoolArray) -> float:
 
 
 def _samples(evidence: Evidence, states: BinaryArray) -> int:
-    """Lines per row."""
+    """Return the number of lines per row."""
     return len(states) // max(evidence.n_rows, 1)

@@ -45,7 +45,7 @@ def max_product(
     *,
     with_beliefs: bool = False,
 ) -> MaxProductResult:
-    """Message passing and decoding of every row; see `noisyor.engines.contract.Engine`."""
+    """Pass messages and decode the states of every row."""
     n_hidden, lines = prepared.network.n_hidden, evidence.n_rows * options.n_samples
     result = MaxProductResult(
         states=np.zeros((lines, n_hidden), dtype=np.uint8),
@@ -75,7 +75,7 @@ def max_product(
 def or_messages(
     inputs: FloatArray, leak: FloatArray, from_output: FloatArray, edges: Segments
 ) -> tuple[FloatArray, FloatArray]:
-    """Messages of ORs to their inputs, shape (n_edges,), and to their outputs, (n_ors,).
+    """Return the messages of ORs to their inputs (n_edges,) and to their outputs (n_ors,).
 
     ``inputs`` (n_edges,) and ``leak`` (n_ors,) are what the OR hears from its inputs and one more,
     ``from_output`` (n_ors,) what it hears from its output.
@@ -123,26 +123,26 @@ class _Messages(ABC):
         self.is_off = self.edges.spread(self.known[self.child] == -np.inf)
 
     def beliefs(self) -> FloatArray:
-        """Log-odds of every node, shape (n_nodes,)."""
+        """Return the log-odds of every node, (n_nodes,)."""
         heard = self.noise + self.to_child + sums_at(self.parent, self.up, len(self.known))
         return np.where(np.isinf(self.known), np.copysign(NEVER, self.known), heard)
 
     def down(self, beliefs: FloatArray) -> FloatArray:
-        """Messages of the edges to their ORs."""
+        """Return the messages of the edges to their ORs."""
         from_parents = beliefs[self.parent] - self.up
         return self.log_works + np.minimum(from_parents, self.theta)
 
     def from_children(self, beliefs: FloatArray) -> FloatArray:
-        """Messages of the children to their ORs."""
+        """Return the messages of the children to their ORs."""
         heard = np.where(np.arange(len(beliefs)) < self.n_visible, 0.0, beliefs - self.to_child)
         return np.where(np.isinf(self.known), self.known, heard)[self.child]
 
     def to_parents(self, to_edge: FloatArray) -> FloatArray:
-        """Messages of the edges to their parents."""
+        """Return the messages of the edges to their parents."""
         return np.maximum(-self.theta, self.log_works + to_edge)
 
     def damp(self, old: FloatArray, new: FloatArray) -> FloatArray:
-        """The message that is kept of one that was wanted."""
+        """Average the old message with the new one."""
         return old + self.options.step * (new - old)
 
     def run(self) -> tuple[int, float]:
@@ -156,10 +156,10 @@ class _Messages(ABC):
 
     @abstractmethod
     def update(self) -> float:
-        """One iteration; return the largest change that a message asked for."""
+        """Make one iteration; return the largest change that a message asked for."""
 
     def still_to_come(self) -> float:
-        """A change that is certain to come and is in no message yet."""
+        """Return a change that is certain to come and is in no message yet."""
         return 0.0
 
 

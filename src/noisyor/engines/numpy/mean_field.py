@@ -59,7 +59,7 @@ how often their level is adjusted."""
 def mean_field(
     prepared: Prepared, evidence: Evidence, options: MeanFieldOptions, *, with_q: bool = False
 ) -> MeanFieldResult:
-    """Coordinate ascent on (q, r) of every row; see `noisyor.engines.contract.Engine`."""
+    """Maximize the bound of every row by coordinate ascent on (q, r)."""
     n_rows, n_hidden = evidence.n_rows, prepared.network.n_hidden
     result = MeanFieldResult(
         elbo=np.zeros(n_rows),
@@ -84,7 +84,7 @@ def mean_field_gradient(
     *,
     keep_warm: bool = False,
 ) -> tuple[GradientSum, WarmState | None]:
-    """Sum over rows of the bound and its gradient; (q, r) start from ``warm`` and may be kept."""
+    """Sum the bound and its gradient over rows; (q, r) start from ``warm`` and may be kept."""
     kept: list[FloatArray] = [np.zeros(0)] * evidence.n_rows
 
     bounds = mean_field_parts(evidence.n_rows)
@@ -146,7 +146,7 @@ class _Row:
         self.r = self.factors.start()
 
     def state(self) -> FloatArray:
-        """(q, r) in one array: q of the nodes that take part, r of the edges."""
+        """Return (q, r) in one array: q of the nodes that take part, r of the edges."""
         return np.concatenate([self.q[self.hidden], self.r])
 
     def resume(self, state: FloatArray) -> None:
@@ -155,12 +155,12 @@ class _Row:
         self.r = state[len(self.hidden) :].copy()
 
     def q_of_children(self) -> FloatArray:
-        """Probability by child to be on; visibles among them are."""
+        """Return the probability of each child to be on, 1 for visibles."""
         ones = np.ones(self.prepared.network.n_visible)
         return np.asarray(np.concatenate([ones, self.q])[self.child])
 
     def ascend(self, options: MeanFieldOptions) -> tuple[int, float, float]:
-        """The schedule from the present (q, r); return rounds, the bound and its last gain."""
+        """Run the schedule from the present (q, r); return rounds, the bound and its last gain."""
         watch = options.tolerance >= 0.0
         still = NEARLY_STILL if watch else STILL
         value, gain = -np.inf, np.inf
@@ -181,7 +181,7 @@ class _Row:
         return options.outer, self.bound() if options.outer == 0 else value, gain
 
     def slopes(self, weights: FloatArray) -> FloatArray:
-        """Derivative of the bound, entropy apart, by every q: from own leak, children, parents."""
+        """Return the derivative of the bound, without the entropy, by every q."""
         network, q_child = self.prepared.network, self.factors.edges.spread(self.q_of_children())
         from_children = sums_at(self.parent, q_child * weights, network.n_hidden)
         by_child = self.factors.edges.sum(self.q[self.parent] * weights)
@@ -199,7 +199,7 @@ class _Row:
         return float(np.abs(self.q - before).max())
 
     def update_r(self, options: MeanFieldOptions) -> None:
-        """Published steps, or steps until the weights of each child are solved for."""
+        """Make the published steps on r, or steps until the weights of each child converge."""
         q = self.q[self.parent]
         if options.r_tolerance < 0.0:
             for _ in range(options.r_iterations):
@@ -215,14 +215,14 @@ class _Row:
             )
 
     def bound(self) -> float:
-        """The bound of the row at the present (q, r)."""
+        """Return the bound of the row at the present (q, r)."""
         q = self.q[self.hidden]
         weights = self.factors.weights(self.r)
         pairs = self.factors.edges.spread(self.q_of_children()) * self.q[self.parent] * weights
         return float(self.constant + q @ self.fixed[self.hidden] + pairs.sum() + _entropy(q).sum())
 
     def gradient(self) -> FloatArray:
-        """Derivative of the bound by the parameters, (q, r) held fixed, shape (n_params,).
+        """Return the derivative of the bound by the parameters, (q, r) held fixed, (n_params,).
 
         With u = leak + theta / r it is ``q_k (q_i / (1 - exp(-u)) - 1)`` for an edge and
         ``q_i {1 + f'(leak) + sum_k q_k r_k (f'(u_k) - f'(leak))} - 1`` for a leak.
@@ -242,7 +242,7 @@ class _Row:
 
 
 def _entropy(q: FloatArray) -> FloatArray:
-    """``-q log q - (1 - q) log(1 - q)``, 0 at both ends."""
+    """Return ``-q log q - (1 - q) log(1 - q)``, 0 at both ends."""
     inside = np.clip(q, 1e-300, None), np.clip(1.0 - q, 1e-300, None)
     return -q * np.log(inside[0]) - (1.0 - q) * np.log(inside[1])
 
@@ -260,7 +260,7 @@ class Factors:
 
     @staticmethod
     def of(edges: Segments, theta: FloatArray, leak: FloatArray) -> Factors:
-        """Factors of children with leaks (n_children,)."""
+        """Build the factors of children with leaks (n_children,)."""
         return Factors(edges, theta, slope_of(leak))
 
     @property
@@ -269,26 +269,26 @@ class Factors:
         return np.minimum(R_FLOOR, 0.1 / self.edges.lengths)
 
     def start(self) -> FloatArray:
-        """Weights to begin with: proportional to theta, floored; equal if all vanish."""
+        """Return initial weights: proportional to theta, floored; equal if all vanish."""
         return self.project(self.theta, 1.0 / self.edges.spread(self.edges.lengths))
 
     def terms(self, r: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``phi(theta / r)`` and its derivative, by edge."""
+        """Return ``phi(theta / r)`` and its derivative, by edge."""
         s, slope = self.theta / r, self.edges.spread(self.slope)
         works = -slope * np.expm1(-s)
         return np.log1p(works), slope * np.exp(-s) / (1.0 + works)
 
     def weights(self, r: FloatArray) -> FloatArray:
-        """``A = theta + r phi``: what an active parent adds to the log-odds of the child."""
+        """Return ``A = theta + r phi``: what an active parent adds to the child's log-odds."""
         return self.theta + r * self.terms(r)[0]
 
     def gradient(self, q: FloatArray, r: FloatArray) -> FloatArray:
-        """G by edge; ``q`` (n_edges,) of the parents."""
+        """Return G by edge; ``q`` (n_edges,) of the parents."""
         phi, derivative = self.terms(r)
         return np.maximum(q * (phi - self.theta / r * derivative), 0.0)
 
     def project(self, scores: FloatArray, old: FloatArray) -> FloatArray:
-        """Weights proportional to scores, none below the floor; the old ones if all vanish.
+        """Return weights proportional to scores, none below the floor; the old ones if all vanish.
 
         Weights below the floor are raised to it and only the others are scaled, until none falls
         below: then the published step with this floor cannot lower the bound.
@@ -306,11 +306,11 @@ class Factors:
         return np.where(spread(total > _TINY), np.where(low, spread(floor), new), old)
 
     def published_step(self, q: FloatArray, r: FloatArray) -> FloatArray:
-        """``r_k <- r_k G_k / sum_j r_j G_j``, which never lowers F."""
+        """Make the step ``r_k <- r_k G_k / sum_j r_j G_j``, which never lowers F."""
         return self.project(r * self.gradient(q, r), r)
 
     def gap(self, q: FloatArray, r: FloatArray) -> FloatArray:
-        """Upper bound by child on what other weights with the same floor could add to F.
+        """Bound by child what other weights with the same floor could add to F.
 
         F is concave, so its linearisation at r bounds what is left.
         """
@@ -319,11 +319,11 @@ class Factors:
         return peak - floor * (self.edges.lengths * peak - total) - self.edges.sum(r * gradient)
 
     def value(self, q: FloatArray, r: FloatArray) -> FloatArray:
-        """F by child."""
+        """Return F by child."""
         return self.edges.sum(q * r * self.terms(r)[0])
 
     def newton_step(self, q: FloatArray, r: FloatArray, of: BoolArray) -> FloatArray:
-        """``r_k (1 + (G_k - level) / bend_k)`` with limited changes, then floored.
+        """Make the step ``r_k (1 + (G_k - level) / bend_k)`` with limited changes, then floored.
 
         ``bend = -r dG/dr``. The level makes the weights sum to one, floors included: the root of a
         falling, piecewise linear function, looked for where ``of`` (n_children,) is True.
@@ -372,7 +372,7 @@ class Solver:
         tolerance: float,
         newton: bool,
     ) -> FloatArray:
-        """Steps until no weights could raise ``importance * F`` by the tolerance, at most so many.
+        """Make steps until no weights could raise ``importance * F`` by the tolerance.
 
         ``importance`` (n_children,) is the probability that the child is on. Newton's steps are
         halved until they raise F; the published ones always do.
@@ -402,5 +402,5 @@ class Solver:
 
 
 def slope_of(leak: FloatArray) -> FloatArray:
-    """``f'(b) = 1 / (exp(b) - 1)`` by node, not quite zero."""
+    """Return ``f'(b) = 1 / (exp(b) - 1)`` by node, at least a tiny number."""
     return np.maximum(np.exp(-leak) / -np.expm1(-leak), _LEAST_SLOPE)

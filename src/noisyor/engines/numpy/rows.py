@@ -44,14 +44,14 @@ class Prepared:
         return np.diff(self.network.child_ptr)
 
     def edges_into(self, nodes: LongArray) -> LongArray:
-        """Numbers of the edges into some nodes, node after node."""
+        """Return the indices of the edges into some nodes, node after node."""
         ptr = self.network.child_ptr
         return np.concatenate(
             [np.zeros(0, dtype=np.int64), *(np.arange(ptr[i], ptr[i + 1]) for i in nodes)]
         )
 
     def parents_of(self, node: int) -> list[int]:
-        """Hidden numbers of the parents of a node, in the order of its edges."""
+        """Return the hidden indices of the parents of a node, in the order of its edges."""
         ptr = self.network.child_ptr
         return [int(k) for k in self.network.parent[ptr[node] : ptr[node + 1]]]
 
@@ -85,7 +85,7 @@ class Row:
 def rows_of(
     prepared: Prepared, evidence: Evidence, begin: int = 0, end: int | None = None
 ) -> Iterator[Row]:
-    """Rows ``begin`` to ``end`` of a batch, or all of them."""
+    """Yield rows ``begin`` to ``end`` of a batch, or all of them."""
     network, clamp = prepared.network, evidence.clamp
     for row in range(begin, evidence.n_rows if end is None else end):
         visible = np.zeros(network.n_visible, dtype=np.uint8)
@@ -102,7 +102,7 @@ def rows_of(
 def taking_part(
     prepared: Prepared, row: Row, ancestors_only: bool, maximize_missing: bool = False
 ) -> LongArray:
-    """Hidden nodes that take part in the inference of a row; the others are off.
+    """Return the hidden nodes that take part in the inference of a row; the others are off.
 
     All of them, or the ancestors of what is on: of active visibles, of unobserved ones if their
     values are inferred too, and of hidden nodes that are clamped on; those too.
@@ -123,7 +123,7 @@ def taking_part(
 
 
 def sums_at(places: AnyArray, values: AnyArray, size: int) -> FloatArray:
-    """Sums, shape (size,), of the values that have the same place."""
+    """Sum the values that have the same index, (size,)."""
     return np.asarray(np.bincount(places, values, size), dtype=np.float64)
 
 
@@ -138,19 +138,19 @@ class Segments:
         self.start = pointers(self.lengths)[:-1]
 
     def sum(self, values: AnyArray) -> FloatArray:
-        """Sum over each run, shape (n_runs,)."""
+        """Return the sum over each run, (n_runs,)."""
         return np.add.reduceat(np.asarray(values, dtype=np.float64), self.start)
 
     def max(self, values: FloatArray) -> FloatArray:
-        """Largest of each run, shape (n_runs,)."""
+        """Return the largest of each run, (n_runs,)."""
         return np.maximum.reduceat(values, self.start)
 
     def spread(self, by_run: AnyArray) -> AnyArray:
-        """The value of its run for every entry."""
+        """Return the value of its run for every entry."""
         return np.repeat(by_run, self.lengths)
 
     def max_of_others(self, values: FloatArray) -> FloatArray:
-        """For every entry the largest of its run without it; minus infinity if it is alone."""
+        """Return for every entry the largest other of its run; minus infinity if it is alone."""
         best = self.max(values)
         at_best = values == self.spread(best)
         second = self.max(np.where(at_best, -np.inf, values))

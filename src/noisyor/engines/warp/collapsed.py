@@ -14,7 +14,7 @@ where M_{-e} is the largest t of the other edges and the leak. A child that is o
 
 import warp as wp
 
-from noisyor.engines.warp.scalar import NEVER, int_at, larger, place, put, single_at, smaller
+from noisyor.engines.warp.scalar import NEVER, int_at, larger, offset, put, single_at, smaller
 from noisyor.engines.warp.selection import (
     ZERO,
     Selection,
@@ -30,7 +30,7 @@ from noisyor.engines.warp.structures import Graph, Options, Output, Rows, Work
 
 @wp.kernel(enable_backward=False)
 def infer(graph: Graph, rows: Rows, options: Options, work: Work, output: Output, first: int):
-    """Messages until none asks for a change, and states; the first line has number ``first``."""
+    """Pass messages until none asks for a change, and decode; ``first`` is the first line."""
     line = wp.tid()
     row = (first + line) // options.n_samples
     sample = (first + line) % options.n_samples
@@ -59,11 +59,11 @@ def _start(
     key: wp.uint64,
     line: int,
 ):
-    """Messages at zero (excess = theta), prior log-odds on nodes without parents, fresh noise."""
+    """Set messages to zero (excess = theta), with prior log-odds and noise."""
     observed_totals(graph, rows, options, work, found, line)
     for j in range(found.hidden):
-        k = work.hidden[place(j, graph.n_hidden, line, work.lines)]
-        at = place(k, graph.n_hidden, line, work.lines)
+        k = work.hidden[offset(j, graph.n_hidden, line, work.lines)]
+        at = offset(k, graph.n_hidden, line, work.lines)
         node = graph.n_visible + k
         work.unary[at] = wp.float32(noise_of(options, key, k) - work.total[at])
         work.incoming[at] = ZERO
@@ -73,10 +73,10 @@ def _start(
         work.to_child[at] = prior
     slot = int(0)
     for number in range(found.children):
-        node = work.children[place(number, work.most_children, line, work.lines)]
+        node = work.children[offset(number, work.most_children, line, work.lines)]
         for edge in range(graph.ptr[node], graph.ptr[node + 1]):
-            at = place(graph.parent[edge], graph.n_hidden, line, work.lines)
-            work.excess[place(slot, work.most_edges, line, work.lines)] = graph.weight[edge]
+            at = offset(graph.parent[edge], graph.n_hidden, line, work.lines)
+            work.excess[offset(slot, work.most_edges, line, work.lines)] = graph.weight[edge]
             work.incoming[at] = work.incoming[at] + graph.weight[edge]
             slot += 1
     _collect(graph, work, found, line)
@@ -84,10 +84,10 @@ def _start(
 
 @wp.func
 def _collect(graph: Graph, work: Work, found: Selection, line: int):
-    """Beliefs from the messages that have come in, which are then cleared: equation T12."""
+    """Compute beliefs from the messages that have come in, and clear these: equation T12."""
     for j in range(found.hidden):
-        k = work.hidden[place(j, graph.n_hidden, line, work.lines)]
-        at = place(k, graph.n_hidden, line, work.lines)
+        k = work.hidden[offset(j, graph.n_hidden, line, work.lines)]
+        at = offset(k, graph.n_hidden, line, work.lines)
         belief = work.unary[at] + work.to_child[at] + work.incoming[at]
         work.belief[at] = unless_known(work.known[at], belief)
         work.incoming[at] = ZERO
@@ -95,11 +95,11 @@ def _collect(graph: Graph, work: Work, found: Selection, line: int):
 
 @wp.func
 def _update(graph: Graph, options: Options, work: Work, found: Selection, line: int):
-    """All messages of all children; return the largest change that one asked for."""
+    """Update all messages of all children; return the largest change that one asked for."""
     residual = wp.float32(0.0)
     slot = int(0)
     for number in range(found.children):
-        node = work.children[place(number, work.most_children, line, work.lines)]
+        node = work.children[offset(number, work.most_children, line, work.lines)]
         begin = graph.ptr[node]
         end = graph.ptr[node + 1]
         change = _update_child(
@@ -148,7 +148,7 @@ def _update_child(
     line: int,
     lines: int,
 ):
-    """Messages of one child's factor; return the largest change asked for.
+    """Update the messages of one child's factor; return the largest change asked for.
 
     Its edges are ``begin`` to ``end``, its messages begin at ``slot``; ``k`` is the number of a
     hidden child, negative for a visible one. Arrays are arguments, not fields of a structure, which
@@ -158,8 +158,8 @@ def _update_child(
     second = NEVER
     edge = int(begin)
     while edge < end:
-        belief = single_at(beliefs, place(int_at(parents, edge), n_hidden, line, lines))
-        at = place(slot + edge - begin, most_edges, line, lines)
+        belief = single_at(beliefs, offset(int_at(parents, edge), n_hidden, line, lines))
+        at = offset(slot + edge - begin, most_edges, line, lines)
         t = single_at(log_odds, edge) + smaller(belief - single_at(excess, at), ZERO)
         put(down, at, t)
         second = larger(second, smaller(best, t))
@@ -175,12 +175,12 @@ def _update_child(
         positive = larger(leak, ZERO)
         edge = int(begin)
         while edge < end:
-            at = place(slot + edge - begin, most_edges, line, lines)
+            at = offset(slot + edge - begin, most_edges, line, lines)
             positive += larger(single_at(down, at), ZERO)
             edge += 1
         support = positive
         if k >= 0:
-            child = place(k, n_hidden, line, lines)
+            child = offset(k, n_hidden, line, lines)
             support = beliefs[child] - to_child[child] + positive
             asked = positive + smaller(best, ZERO) - to_child[child]
             to_child[child] = to_child[child] + step * asked
@@ -189,7 +189,7 @@ def _update_child(
     # The edge that holds the maximum sees the runner-up; with a tie both are the same number.
     edge = int(begin)
     while edge < end:
-        at = place(slot + edge - begin, most_edges, line, lines)
+        at = offset(slot + edge - begin, most_edges, line, lines)
         t = single_at(down, at)
         missing = wp.where(t == best, need_of_best, need)
         missing = smaller(missing, support - larger(t, ZERO))
@@ -198,7 +198,7 @@ def _update_child(
         residual = larger(residual, wp.abs(asked))
         new = old + step * asked
         put(excess, at, new)
-        parent = place(int_at(parents, edge), n_hidden, line, lines)
+        parent = offset(int_at(parents, edge), n_hidden, line, lines)
         put(incoming, parent, single_at(incoming, parent) + new)
         edge += 1
     return residual

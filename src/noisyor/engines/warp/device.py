@@ -21,7 +21,7 @@ from noisyor.errors import InvalidSettingError
 __all__ = [
     "Cleared",
     "by_line",
-    "by_place",
+    "by_offset",
     "find_device",
     "launch",
     "structure",
@@ -35,7 +35,7 @@ _loading = threading.Lock()
 
 
 def find_device(name: str | None) -> str:
-    """``"cpu"`` or a GPU by the name that Warp gives it; None is the GPU, if there is one."""
+    """Return ``"cpu"`` or the name of a GPU; None stands for the GPU, if there is one."""
     _start()
     if name is None:
         return "cuda" if wp.is_cuda_available() else "cpu"
@@ -67,7 +67,7 @@ def _start() -> None:
 
 @lru_cache(maxsize=1)
 def _temporary_folder() -> str:
-    """A folder of this process alone: kernels are code, and nobody else may write there."""
+    """Make a folder of this process alone: kernels are code, and nobody else may write there."""
     folder = tempfile.TemporaryDirectory(prefix="noisyor-warp-")
     atexit.register(folder.cleanup)
     warnings.warn(
@@ -101,7 +101,7 @@ def _no_stderr() -> Iterator[None]:
 
 
 def to_device(array: AnyArray, dtype: Any, device: str) -> wp.array:
-    """An array on the device. On the CPU it may share the memory of the argument."""
+    """Copy an array to the device. On the CPU it may share the memory of the argument."""
     numbers = np.ascontiguousarray(array, dtype=wp.dtype_to_numpy(dtype))
     return wp.array(numbers, dtype=dtype, device=device, copy=False)
 
@@ -111,7 +111,7 @@ class Cleared(int):
 
 
 def structure(kind: Any, device: str, **fields: Any) -> Any:
-    """A structure for kernels; types are those of its declaration, and are written there alone.
+    """Fill a structure for kernels; types are those of its declaration.
 
     A field that is an array takes an array of NumPy or of the device, or a number of entries:
     memory of a launch, which is not cleared unless it is `Cleared`.
@@ -129,8 +129,8 @@ def structure(kind: Any, device: str, **fields: Any) -> Any:
     return made
 
 
-def by_place(array: AnyArray, device: str) -> AnyArray:
-    """Entries by line, shape (lines, slots), in the order of `scalar.place`."""
+def by_offset(array: AnyArray, device: str) -> AnyArray:
+    """Flatten entries by line (lines, slots) in the order of `scalar.offset`."""
     return (array if device == "cpu" else array.T).ravel()
 
 
@@ -142,6 +142,6 @@ def launch(kernel: Any, lines: int, arguments: list[Any], device: str) -> None:
 
 
 def by_line(array: wp.array, lines: int) -> AnyArray:
-    """Entries by line, shape (lines, slots), of memory laid out by `scalar.place`."""
+    """Return entries by line (lines, slots) of memory laid out by `scalar.offset`."""
     numbers: AnyArray = array.numpy()
     return numbers.reshape(lines, -1) if array.device.is_cpu else numbers.reshape(-1, lines).T

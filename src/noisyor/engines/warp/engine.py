@@ -75,7 +75,7 @@ class WarpEngine(Engine):
         return find_device(self.device) == "cpu"
 
     def prepare(self, network: Network) -> Prepared:
-        """The network on the device; its graph is kept there with the network."""
+        """Lay the network out on the device; its graph is kept there with the network."""
         return Prepared(network, find_device(self.device))
 
     def max_product(
@@ -87,13 +87,13 @@ class WarpEngine(Engine):
         *,
         with_beliefs: bool = False,
     ) -> MaxProductResult:
-        """See `noisyor.engines.contract.Engine.max_product`."""
+        """Pass messages and decode the states of every row."""
         batch = Batch(prepared, evidence, options, key, with_beliefs)
         self._share(batch.run, len(batch.result.states), batch.bytes_of_line)
         return batch.result
 
     def log_joint(self, prepared: Prepared, evidence: Evidence, states: BinaryArray) -> FloatArray:
-        """See `noisyor.engines.contract.Engine.log_joint`."""
+        """Compute ``log p(h, x)`` (lines,) of states (lines, n_hidden)."""
         lines = StatesOfRows(prepared, evidence, states)
         self._share(lines.log_joint, len(states), lines.bytes_of_line)
         return lines.value
@@ -101,13 +101,13 @@ class WarpEngine(Engine):
     def log_joint_gradient(
         self, prepared: Prepared, evidence: Evidence, states: BinaryArray
     ) -> GradientSum:
-        """See `noisyor.engines.contract.Engine.log_joint_gradient`."""
+        """Sum ``log p(h, x)`` and its gradient over rows."""
         lines = StatesOfRows(prepared, evidence, states)
         blocks = 1 if self._on_cpu else self._fitting(lines.bytes_of_block)
         return lines.gradient(blocks, self._fitting(lines.bytes_of_line), self.workers)
 
     def _fitting(self, size: int) -> int:
-        """How many things of a size in bytes fit into the memory of a launch; one at least."""
+        """Return how many items of a size in bytes fit into the memory of a launch, at least 1."""
         return max(_MEMORY[self._on_cpu] // size, 1)
 
     def _share(self, run: Callable[[int, int], None], n_lines: int, bytes_of_line: int) -> None:

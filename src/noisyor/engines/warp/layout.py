@@ -103,7 +103,7 @@ class Prepared:
 
 
 def rows_on_device(prepared: Prepared, evidence: Evidence, numbers: LongArray) -> Any:
-    """Some rows of a batch, in this order, as kernels see them."""
+    """Copy some rows of a batch, in this order, to the device."""
     ones = Ragged(evidence.ptr, evidence.columns).take(numbers)
     missing = Ragged(evidence.missing_ptr, evidence.missing_columns).take(numbers)
     clamp = evidence.clamp[numbers] if len(evidence.clamp) > 1 else evidence.clamp

@@ -11,7 +11,7 @@ from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.csr import pointers
 from noisyor.engines.contract import Evidence, GradientSum
 from noisyor.engines.reduction import ROWS_OF_BLOCK, TreeSum, tree_sum_of_blocks
-from noisyor.engines.warp.device import Cleared, by_place, launch, structure, to_device
+from noisyor.engines.warp.device import Cleared, by_offset, launch, structure, to_device
 from noisyor.engines.warp.layout import Prepared, rows_on_device
 from noisyor.engines.warp.log_joint_kernels import Lines, Sums, add_edges, add_visibles, evaluate
 
@@ -43,7 +43,7 @@ class StatesOfRows:
         self.value[begin:end] -= self.prepared.total_leak
 
     def gradient(self, blocks_at_once: int, lines_at_once: int, n_threads: int) -> GradientSum:
-        """The sum over rows. Neither the blocks nor the lines of a launch change its bits."""
+        """Sum over rows. Neither the blocks nor the lines of a launch change the bits."""
         n_blocks = max(1, -(-self.evidence.n_rows // ROWS_OF_BLOCK))
         if blocks_at_once == 1:
             parts = tree_sum_of_blocks(
@@ -62,7 +62,7 @@ class StatesOfRows:
         return GradientSum(float(value[0]), gradient, self.evidence.total_weight)
 
     def _evaluate(self, begin: int, end: int, with_slope: bool) -> Any:
-        """Values of some lines, in one launch; their slopes stay on the device."""
+        """Compute the values of some lines in one launch; their slopes stay on the device."""
         prepared, n_lines, first = self.prepared, end - begin, begin // self.samples
         rows = np.arange(first, (end - 1) // self.samples + 1)
         lines = structure(
@@ -74,7 +74,7 @@ class StatesOfRows:
             with_slope=int(with_slope),
             leak=prepared.leak_on_device,
             share=self.weight[rows] / self.samples,
-            states=by_place(self.states[begin:end], prepared.device),
+            states=by_offset(self.states[begin:end], prepared.device),
             value=n_lines,
             slope=Cleared(n_lines * prepared.network.n_nodes if with_slope else 0),
         )
@@ -84,7 +84,7 @@ class StatesOfRows:
         return lines
 
     def _blocks(self, first: int, last: int, lines_at_once: int) -> list[list[FloatArray]]:
-        """Value and gradient of each of some blocks of rows.
+        """Compute value and gradient of each of some blocks of rows.
 
         All of them in one launch, or a single one in several.
         """
@@ -120,7 +120,7 @@ class StatesOfRows:
         ]
 
     def _visits(self, begin: int, end: int, n_blocks: int) -> tuple[Any, Any]:
-        """Rows of a launch by block and visible that is on or missing in them, see `Sums`."""
+        """List the rows of a launch by block and visible that is not off, see `Sums`."""
         evidence, n_visible = self.evidence, self.prepared.network.n_visible
         first, last = begin // self.samples, (end - 1) // self.samples + 1
         lists = (
@@ -141,7 +141,7 @@ class StatesOfRows:
     def _block(
         self, number: int, by_edge: FloatArray, times_on: FloatArray, by_node: FloatArray
     ) -> list[FloatArray]:
-        """Value (1,) and gradient (n_params,) of a block, with what all its lines have alike."""
+        """Complete value (1,) and gradient (n_params,) of a block by what all lines share."""
         prepared, network = self.prepared, self.prepared.network
         rows = slice(number * ROWS_OF_BLOCK, (number + 1) * ROWS_OF_BLOCK)
         weight, (_, out) = self.weight[rows], network.outgoing

@@ -13,7 +13,7 @@ fixed. `log_joint` takes off the -1 and the total leak, which are the same for a
 
 import warp as wp
 
-from noisyor.engines.warp.scalar import place
+from noisyor.engines.warp.scalar import offset
 from noisyor.engines.warp.structures import Graph, Rows
 
 _ONE = wp.constant(wp.float64(1.0))
@@ -65,7 +65,7 @@ class Sums:
 
 @wp.func
 def one_minus_exp(b: wp.float64) -> wp.float64:
-    """``1 - exp(-b)`` for b > 0 without cancellation.
+    """Return ``1 - exp(-b)`` for b > 0 without cancellation.
 
     There is no ``expm1`` to call. The rounding of the exponential is undone by its logarithm.
     """
@@ -80,28 +80,28 @@ def one_minus_exp(b: wp.float64) -> wp.float64:
 
 @wp.func
 def node_sum(graph: Graph, lines: Lines, node: int, line: int):
-    """Total parameter of a node: its leak and the edges from parents that are on."""
+    """Return the total parameter of a node: its leak and the edges from parents that are on."""
     total = lines.leak[node]
     for edge in range(graph.ptr[node], graph.ptr[node + 1]):
-        if lines.states[place(graph.parent[edge], graph.n_hidden, line, lines.lines)] == _ON:
+        if lines.states[offset(graph.parent[edge], graph.n_hidden, line, lines.lines)] == _ON:
             total += graph.theta[edge]
     return total
 
 
 @wp.func
 def _on(graph: Graph, lines: Lines, node: int, share: wp.float64, line: int):
-    """What a node that is on adds to the value; its slope is written."""
+    """Return what a node that is on adds to the value, and write its slope."""
     total = node_sum(graph, lines, node, line)
     works = one_minus_exp(total)
     if lines.with_slope != 0:
         n_nodes = graph.n_visible + graph.n_hidden
-        lines.slope[place(node, n_nodes, line, lines.lines)] = share / works
+        lines.slope[offset(node, n_nodes, line, lines.lines)] = share / works
     return total + wp.log(works)
 
 
 @wp.kernel(enable_backward=False)
 def evaluate(graph: Graph, rows: Rows, lines: Lines):
-    """The value and the slopes of one line, but for what is the same in all."""
+    """Compute the value and the slopes of one line, without what is the same in all."""
     line = wp.tid()
     row = (lines.first + line) // lines.n_samples
     share = lines.share[row]
@@ -113,16 +113,16 @@ def evaluate(graph: Graph, rows: Rows, lines: Lines):
         value += node_sum(graph, lines, node, line)
         if lines.with_slope != 0:
             n_nodes = graph.n_visible + graph.n_hidden
-            lines.slope[place(node, n_nodes, line, lines.lines)] = share
+            lines.slope[offset(node, n_nodes, line, lines.lines)] = share
     for k in range(graph.n_hidden):
-        if lines.states[place(k, graph.n_hidden, line, lines.lines)] == _ON:
+        if lines.states[offset(k, graph.n_hidden, line, lines.lines)] == _ON:
             value += _on(graph, lines, graph.n_visible + k, share, line) - graph.total[k]
     lines.value[line] = value
 
 
 @wp.kernel(enable_backward=False)
 def add_edges(graph: Graph, lines: Lines, sums: Sums):
-    """Sums of a hidden node and its edges, over the lines of one block."""
+    """Sum over the lines of one block, for a hidden node and its edges."""
     block = wp.tid() // graph.n_hidden
     k = wp.tid() % graph.n_hidden
     n_nodes = graph.n_visible + graph.n_hidden
@@ -131,12 +131,12 @@ def add_edges(graph: Graph, lines: Lines, sums: Sums):
     times_on = wp.float64(0.0)
     end = wp.min((block + 1) * sums.of_block, lines.lines)
     for line in range(block * sums.of_block, end):
-        if lines.states[place(k, graph.n_hidden, line, lines.lines)] == _ON:
+        if lines.states[offset(k, graph.n_hidden, line, lines.lines)] == _ON:
             times_on += lines.share[(lines.first + line) // lines.n_samples]
-            slope = lines.slope[place(graph.n_visible + k, n_nodes, line, lines.lines)]
+            slope = lines.slope[offset(graph.n_visible + k, n_nodes, line, lines.lines)]
             sums.by_node[own] = sums.by_node[own] + slope
             for edge in range(sums.out_ptr[k], sums.out_ptr[k + 1]):
-                slope = lines.slope[place(sums.out_child[edge], n_nodes, line, lines.lines)]
+                slope = lines.slope[offset(sums.out_child[edge], n_nodes, line, lines.lines)]
                 if slope != _ZERO:
                     sums.by_edge[begin + edge] = sums.by_edge[begin + edge] + slope
     at = block * graph.n_hidden + k
@@ -145,7 +145,7 @@ def add_edges(graph: Graph, lines: Lines, sums: Sums):
 
 @wp.kernel(enable_backward=False)
 def add_visibles(graph: Graph, lines: Lines, sums: Sums):
-    """Sums of a visible, for its leak, over the lines of one block in which it is not off."""
+    """Sum over the lines of one block in which a visible is not off, for its leak."""
     block = wp.tid() // graph.n_visible
     node = wp.tid() % graph.n_visible
     n_nodes = graph.n_visible + graph.n_hidden
@@ -154,5 +154,5 @@ def add_visibles(graph: Graph, lines: Lines, sums: Sums):
         begin = sums.visit_row[visit] * lines.n_samples - lines.first
         end = wp.min(begin + lines.n_samples, lines.lines)
         for line in range(wp.max(begin, 0), end):
-            slope = lines.slope[place(node, n_nodes, line, lines.lines)]
+            slope = lines.slope[offset(node, n_nodes, line, lines.lines)]
             sums.by_node[own] = sums.by_node[own] + slope

@@ -33,7 +33,7 @@ class _Sizes(NamedTuple):
 
     @staticmethod
     def of(prepared: Prepared, evidence: Evidence, maximize_missing: bool) -> _Sizes:
-        """The threads of a GPU wait for each other, so neighbours should have the same size."""
+        """Order rows by size: threads of a GPU wait for each other, so neighbors should match."""
         of_hidden = prepared.n_parents[prepared.network.n_visible :]
         children = np.diff(evidence.ptr) + np.count_nonzero(of_hidden)
         edges = _edges(prepared, evidence.ptr, evidence.columns) + of_hidden.sum()
@@ -45,7 +45,7 @@ class _Sizes(NamedTuple):
 
 
 def _edges(prepared: Prepared, ptr: LongArray, columns: IntArray) -> LongArray:
-    """Number of edges into the columns of each row, shape (n_rows,)."""
+    """Count the edges into the columns of each row, (n_rows,)."""
     before = pointers(prepared.n_parents[columns])
     return before[ptr[1:]] - before[ptr[:-1]]
 
@@ -87,7 +87,7 @@ class Batch:
         return 16 * edges + 16 * children + 64 * self.prepared.network.n_hidden
 
     def run(self, begin: int, end: int) -> None:
-        """Lines ``begin`` to ``end`` in one launch."""
+        """Infer lines ``begin`` to ``end`` in one launch."""
         samples, order, lines = self.options.n_samples, self.sizes.order, end - begin
         first, last = begin // samples, (end - 1) // samples + 1
         rows = rows_on_device(self.prepared, self.evidence, order[first:last])

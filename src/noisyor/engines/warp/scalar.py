@@ -28,7 +28,7 @@ _UNIT = wp.constant(wp.float64(1.0))
 #endif
 """
 )
-def place(slot: int, slots: int, line: int, lines: int) -> int:
+def offset(slot: int, slots: int, line: int, lines: int) -> int:
     """Where entry ``slot`` of a line lies in the memory of a launch, ``slots`` times ``lines``.
 
     The threads of a GPU take neighbouring lines at once, so there the line is the fastest index. A

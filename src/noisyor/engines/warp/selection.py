@@ -3,7 +3,7 @@
 import warp as wp
 
 from noisyor.engines.contract import FREE as FREE_STATE
-from noisyor.engines.warp.scalar import NEVER, combine, logistic, place
+from noisyor.engines.warp.scalar import NEVER, combine, logistic, offset
 from noisyor.engines.warp.structures import Graph, Options, Output, Rows, Work
 
 ZERO = wp.constant(wp.float32(0.0))
@@ -46,7 +46,7 @@ def select(graph: Graph, rows: Rows, options: Options, work: Work, row: int, lin
         state = FREE
         if rows.clamps > 0:
             state = rows.clamp[clamp_row + k]
-        at = place(k, n_hidden, line, lines)
+        at = offset(k, n_hidden, line, lines)
         work.known[at] = state
         work.belief[at] = NEVER
         work.hidden[at] = k
@@ -55,7 +55,7 @@ def select(graph: Graph, rows: Rows, options: Options, work: Work, row: int, lin
 
     count = int(0)
     for entry in range(found.first, found.end):
-        work.children[place(count, work.most_children, line, lines)] = rows.columns[entry]
+        work.children[offset(count, work.most_children, line, lines)] = rows.columns[entry]
         count += 1
     count = _add_hidden(graph, work, found.hidden, line, ON, count)
     # Children that are on come first: their update is the simpler one.
@@ -63,7 +63,7 @@ def select(graph: Graph, rows: Rows, options: Options, work: Work, row: int, lin
     if options.maximize_missing != 0:
         for entry in range(found.first_missing, found.end_missing):
             node = rows.missing_columns[entry]
-            work.children[place(count, work.most_children, line, lines)] = node
+            work.children[offset(count, work.most_children, line, lines)] = node
             count += 1
     count = _add_hidden(graph, work, found.hidden, line, FREE, count)
     found.children = count
@@ -75,11 +75,11 @@ def _add_hidden(graph: Graph, work: Work, n_hidden: int, line: int, state: wp.ui
     """Append the hidden children that are in a state; return the new length of the list."""
     total = count
     for j in range(n_hidden):
-        k = work.hidden[place(j, graph.n_hidden, line, work.lines)]
+        k = work.hidden[offset(j, graph.n_hidden, line, work.lines)]
         node = graph.n_visible + k
-        known = work.known[place(k, graph.n_hidden, line, work.lines)]
+        known = work.known[offset(k, graph.n_hidden, line, work.lines)]
         if known == state and graph.ptr[node + 1] > graph.ptr[node]:
-            work.children[place(total, work.most_children, line, work.lines)] = node
+            work.children[offset(total, work.most_children, line, work.lines)] = node
             total += 1
     return total
 
@@ -101,7 +101,7 @@ def _ancestors(
     n_hidden = graph.n_hidden
     count = int(0)
     for k in range(n_hidden):
-        work.known[place(k, n_hidden, line, work.lines)] = _UNSEEN
+        work.known[offset(k, n_hidden, line, work.lines)] = _UNSEEN
     for entry in range(entries.first, entries.end):
         count = _add_parents(graph, rows, work, rows.columns[entry], clamp_row, line, count)
     if options.maximize_missing != 0:
@@ -114,11 +114,11 @@ def _ancestors(
                 count = _add(graph, rows, work, k, clamp_row, line, count)
     done = int(0)
     while done < count:  # breadth first: the list is its own queue
-        k = work.hidden[place(done, n_hidden, line, work.lines)]
+        k = work.hidden[offset(done, n_hidden, line, work.lines)]
         count = _add_parents(graph, rows, work, graph.n_visible + k, clamp_row, line, count)
         done += 1
     for k in range(n_hidden):
-        at = place(k, n_hidden, line, work.lines)
+        at = offset(k, n_hidden, line, work.lines)
         if work.known[at] == _UNSEEN:
             work.known[at] = OFF
     return count
@@ -138,14 +138,14 @@ def _add_parents(
 @wp.func
 def _add(graph: Graph, rows: Rows, work: Work, k: int, clamp_row: int, line: int, count: int):
     """Append a hidden node unless it is in the list; its known state tells."""
-    at = place(k, graph.n_hidden, line, work.lines)
+    at = offset(k, graph.n_hidden, line, work.lines)
     if work.known[at] != _UNSEEN:
         return count
     state = FREE
     if rows.clamps > 0:
         state = rows.clamp[clamp_row + k]
     work.known[at] = state
-    work.hidden[place(count, graph.n_hidden, line, work.lines)] = k
+    work.hidden[offset(count, graph.n_hidden, line, work.lines)] = k
     return count + 1
 
 
@@ -154,13 +154,13 @@ def _add(graph: Graph, rows: Rows, work: Work, k: int, clamp_row: int, line: int
 
 @wp.func
 def key_of(rows: Rows, options: Options, row: int, sample: int) -> wp.uint64:
-    """The key of a line, equation T18: ids, not positions, so that no batch changes the noise."""
+    """Return the key of a line, equation T18: by row id, so that no batch changes the noise."""
     return combine(combine(options.key, wp.uint64(rows.ids[row])), wp.uint64(sample))
 
 
 @wp.func
 def noise_of(options: Options, key: wp.uint64, k: int) -> wp.float64:
-    """The perturbation of a hidden node: equations T17 and T18."""
+    """Return the perturbation of a hidden node: equations T17 and T18."""
     noise = wp.float64(0.0)
     if options.temperature > noise:
         noise = options.temperature * logistic(combine(key, wp.uint64(k)))
@@ -171,23 +171,23 @@ def noise_of(options: Options, key: wp.uint64, k: int) -> wp.float64:
 def observed_totals(
     graph: Graph, rows: Rows, options: Options, work: Work, found: Selection, line: int
 ):
-    """T_k of equation T5: the totals of all children without those that were not observed.
+    """Compute T_k of equation T5: the totals of all children that are not missing.
 
     A visible that is summed out costs nothing; one that is inferred is a child like others.
     """
     for k in range(graph.n_hidden):
-        work.total[place(k, graph.n_hidden, line, work.lines)] = graph.total[k]
+        work.total[offset(k, graph.n_hidden, line, work.lines)] = graph.total[k]
     if options.maximize_missing == 0:
         for entry in range(found.first_missing, found.end_missing):
             node = rows.missing_columns[entry]
             for edge in range(graph.ptr[node], graph.ptr[node + 1]):
-                at = place(graph.parent[edge], graph.n_hidden, line, work.lines)
+                at = offset(graph.parent[edge], graph.n_hidden, line, work.lines)
                 work.total[at] = work.total[at] - graph.theta[edge]
 
 
 @wp.func
 def unless_known(known: wp.uint8, belief: wp.float32) -> wp.float32:
-    """The belief, or that of a node that is known to be on or off."""
+    """Return the belief, or that of a node that is known to be on or off."""
     result = belief
     if known == ON:
         result = -NEVER
@@ -198,12 +198,12 @@ def unless_known(known: wp.uint8, belief: wp.float32) -> wp.float32:
 
 @wp.func
 def decode(graph: Graph, work: Work, output: Output, line: int):
-    """On where the belief is positive: equation T11.
+    """Switch nodes on where the belief is positive: equation T11.
 
     Ties are real, uniform parameters give them, and are off.
     """
     for k in range(graph.n_hidden):
-        at = place(k, graph.n_hidden, line, work.lines)
+        at = offset(k, graph.n_hidden, line, work.lines)
         belief = work.belief[at]
         output.states[at] = wp.uint8(belief > ZERO)
         if output.with_beliefs != 0:

@@ -56,7 +56,7 @@ class Options:
 
 @wp.struct
 class Work:
-    """Memory of a launch: ``lines`` times so many entries of every kind, see `scalar.place`.
+    """Memory of a launch: ``lines`` times so many entries of every kind, see `scalar.offset`.
 
     Entries by hidden node: ``belief``, ``incoming`` (sum of excesses), ``unary``, ``to_child``,
     ``known`` (0, 1, or 2 if free) and the list ``hidden`` of those that take part; with missing

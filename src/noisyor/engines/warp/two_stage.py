@@ -13,7 +13,7 @@ Children that are off need no visit: after n iterations their excess is a known 
 
 import warp as wp
 
-from noisyor.engines.warp.scalar import NEVER, int_at, larger, place, put, single_at, smaller
+from noisyor.engines.warp.scalar import NEVER, int_at, larger, offset, put, single_at, smaller
 from noisyor.engines.warp.selection import (
     ZERO,
     Selection,
@@ -39,7 +39,7 @@ def infer_two_stage(
     output: Output,
     first: int,
 ):
-    """As `collapsed.infer`, by the other schedule."""
+    """Pass messages by the two-stage schedule, as `collapsed.infer` does by the other."""
     line = wp.tid()
     row = (first + line) // options.n_samples
     sample = (first + line) % options.n_samples
@@ -77,8 +77,8 @@ def _start(
 ):
     """Set all messages to zero, so that the belief is the noise, and find ``off_excess``."""
     for j in range(found.hidden):
-        k = work.hidden[place(j, graph.n_hidden, line, work.lines)]
-        at = place(k, graph.n_hidden, line, work.lines)
+        k = work.hidden[offset(j, graph.n_hidden, line, work.lines)]
+        at = offset(k, graph.n_hidden, line, work.lines)
         noise = wp.float32(noise_of(options, key, k))
         work.unary[at] = noise
         work.belief[at] = unless_known(work.known[at], noise)
@@ -87,16 +87,16 @@ def _start(
         stages.off_excess[at] = stages.of_children[k]
     slot = int(0)
     for number in range(found.children):
-        node = work.children[place(number, work.most_children, line, work.lines)]
+        node = work.children[offset(number, work.most_children, line, work.lines)]
         _take_off(graph, options, work, stages, node, line)
         for edge in range(graph.ptr[node], graph.ptr[node + 1]):
-            at = place(slot, work.most_edges, line, work.lines)
+            at = offset(slot, work.most_edges, line, work.lines)
             work.down[at] = ZERO
             stages.to_edge[at] = ZERO
             work.excess[at] = graph.weight[edge]
             slot += 1
         n_parents = graph.ptr[node + 1] - graph.ptr[node]
-        at = place(number, work.most_children, line, work.lines)
+        at = offset(number, work.most_children, line, work.lines)
         stages.top[at] = wp.where(n_parents > 0, ZERO, NEVER)
         stages.second[at] = wp.where(n_parents > 1, ZERO, NEVER)
         stages.positive[at] = ZERO
@@ -111,7 +111,7 @@ def _take_off(graph: Graph, options: Options, work: Work, stages: Stages, node: 
     """Take a child that is not off from ``off_excess``, which starts with all children."""
     step = wp.float64(options.step)
     for edge in range(graph.ptr[node], graph.ptr[node + 1]):
-        at = place(graph.parent[edge], graph.n_hidden, line, work.lines)
+        at = offset(graph.parent[edge], graph.n_hidden, line, work.lines)
         odds = wp.float64(larger(graph.log_odds[edge], ZERO))
         stages.off_excess[at] = stages.off_excess[at] - (
             (_ONE - step) * graph.theta[edge] + step * odds
@@ -127,14 +127,14 @@ def _collect(
     previous_decay: wp.float64,
     line: int,
 ):
-    """Beliefs from the messages that have come in, which are then cleared.
+    """Compute beliefs from the messages that have come in, and clear these.
 
     Children that are off send delta^(n-1) ``off_excess`` of equation T16; ``previous_decay`` is
     that power of delta.
     """
     for j in range(found.hidden):
-        k = work.hidden[place(j, graph.n_hidden, line, work.lines)]
-        at = place(k, graph.n_hidden, line, work.lines)
+        k = work.hidden[offset(j, graph.n_hidden, line, work.lines)]
+        at = offset(k, graph.n_hidden, line, work.lines)
         constant = wp.float32(previous_decay * stages.off_excess[at] - work.total[at])
         arrived = work.unary[at] + work.to_child[at]
         belief = arrived + (work.incoming[at] + constant)
@@ -144,7 +144,7 @@ def _collect(
 
 @wp.func
 def _send(work: Work, at: int, message: wp.float32, step: wp.float32):
-    """Damped message to a hidden child, equation T13; return the change it asked for."""
+    """Send a damped message to a hidden child, equation T13; return the change it asked for."""
     asked = message - work.to_child[at]
     work.to_child[at] = work.to_child[at] + step * asked
     return wp.abs(asked)
@@ -160,16 +160,16 @@ def _update(
     ramp: wp.float32,
     line: int,
 ):
-    """All messages of all children; return the largest change that one asked for."""
+    """Update all messages of all children; return the largest change that one asked for."""
     residual = wp.float32(0.0)
     slot = int(0)
     for number in range(found.children):
-        node = work.children[place(number, work.most_children, line, work.lines)]
+        node = work.children[offset(number, work.most_children, line, work.lines)]
         begin = graph.ptr[node]
         end = graph.ptr[node + 1]
         k = node - graph.n_visible
-        child = place(k, graph.n_hidden, line, work.lines)
-        mine = place(number, work.most_children, line, work.lines)
+        child = offset(k, graph.n_hidden, line, work.lines)
+        mine = offset(number, work.most_children, line, work.lines)
         leak = ramp * graph.leak[node]
         # The two largest once the leak is among the candidates.
         best = larger(stages.top[mine], leak)
@@ -212,10 +212,10 @@ def _update(
         slot += end - begin
     # Nodes without parents are no children of the row; their prior arrives damped all the same.
     for j in range(found.hidden):
-        k = work.hidden[place(j, graph.n_hidden, line, work.lines)]
+        k = work.hidden[offset(j, graph.n_hidden, line, work.lines)]
         node = graph.n_visible + k
         if graph.ptr[node + 1] == graph.ptr[node]:
-            at = place(k, graph.n_hidden, line, work.lines)
+            at = offset(k, graph.n_hidden, line, work.lines)
             change = _send(work, at, ramp * graph.leak[node], options.step)
             residual = larger(residual, change)
     return residual
@@ -246,7 +246,7 @@ def _update_child(
     line: int,
     lines: int,
 ):
-    """All messages of one child's factor; return the largest change asked for.
+    """Update all messages of one child's factor; return the largest change asked for.
 
     Equation T15 in excess form. ``best`` and ``runner_up`` belong to the t of the iteration before,
     ``support`` is b + P; what is stored at ``mine`` is gathered on the decay for the next one.
@@ -259,8 +259,8 @@ def _update_child(
     new_positive = wp.float32(0.0)
     edge = int(begin)
     while edge < end:
-        at = place(slot + edge - begin, most_edges, line, lines)
-        parent = place(int_at(parents, edge), n_hidden, line, lines)
+        at = offset(slot + edge - begin, most_edges, line, lines)
+        parent = offset(int_at(parents, edge), n_hidden, line, lines)
         odds = single_at(log_odds, edge)
         old = single_at(down, at)
         old_need = single_at(to_edge, at)
