@@ -34,6 +34,7 @@ from noisyor._util.atomic import write_atomically
 from noisyor.data.observations import Observations
 from noisyor.datasets.synthetic import generate_bmf
 from noisyor.engines.contract import EngineLike, Evidence, MeanFieldResult, WarmState
+from noisyor.engines.numba.arguments import pack
 from noisyor.engines.numba.engine import Prepared
 from noisyor.engines.registry import get_engine
 from noisyor.inference.method import BatchGradient, Bounds, Posterior
@@ -67,7 +68,7 @@ class PhantomMeanField:
         if network.n_layers != 1:
             raise ValueError("phantoms are for networks of one hidden layer")
         prepared = Prepared(network)
-        tables, counts = prepared.mean_field.tables, np.diff(network.child_ptr)
+        tables, counts = prepared.mean_field.tables.values, np.diff(network.child_ptr)
         missing = (counts.max() - counts).astype(np.float64)
         noise = float(network.theta_of("noise").ravel()[0])
         u = tables.leak + noise / PHANTOM_R
@@ -75,10 +76,12 @@ class PhantomMeanField:
         first = network.n_visible  # hidden nodes: none has a parent of its own
         slope = tables.slope.copy()
         slope[first:] *= 1.0 - PHANTOM_R * missing[first:]
-        prepared.mean_field.tables = tables._replace(
-            log_odds=tables.log_odds + missing * (noise + gain),
-            slope=slope,
-            total_leak=tables.total_leak + float(missing.sum()) * noise,
+        prepared.mean_field.tables = pack(
+            tables._replace(
+                log_odds=tables.log_odds + missing * (noise + gain),
+                slope=slope,
+                total_leak=tables.total_leak + float(missing.sum()) * noise,
+            )
         )
         return prepared
 

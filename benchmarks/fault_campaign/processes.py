@@ -39,7 +39,7 @@ exec "$@"
 _KERNEL = """
 from noisyor.engines.numba.cache import njit
 
-@njit(cache=True, nogil=True)
+@njit()
 def twice(x):
     return x + x
 """

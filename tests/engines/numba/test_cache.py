@@ -55,20 +55,12 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
     assert file.read_text() == "not a folder"
 
 
-def test_every_cached_kernel_has_the_cache_of_the_engine():
-    """The compiler's own would refuse a read-only place and trust a damaged entry."""
-    for source in Path(cache.__file__).parent.rglob("*.py"):
-        text = source.read_text("utf-8")
-        if source.name != "cache.py" and "cache=True" in text:
-            assert "from noisyor.engines.numba.cache import njit" in text, source
-
-
 # ---- a real kernel with a cache of its own
 
 KERNEL = """
 from noisyor.engines.numba.cache import njit
 
-@njit(cache=True, nogil=True)
+@njit()
 def twice(x):
     return x + x
 """
@@ -133,8 +125,12 @@ def test_two_entries_under_one_name_are_not_confused(tmp_path):
 UNWRITABLE = """
 import sys, warnings
 warnings.simplefilter("always")
-import noisyor.engines.numba.scalar as scalar
-print(scalar.__file__, scalar.log_expm1(1.0))
+import numpy as np
+import noisyor as nor
+network = nor.bipartite(n_visible=1, n_hidden=1)
+network = network.with_theta(np.ones(network.n_params))
+parameters = nor.engines.NumbaEngine(n_threads=1).prepare(network).parameters
+print(nor.__file__, parameters.values.log_odds[0])
 """
 
 
@@ -166,7 +162,7 @@ def test_no_place_to_write_is_no_obstacle(tmp_path, temporary):
     assert done.returncode == 0, done.stderr
     source, answer = done.stdout.split()
     assert Path(source).is_relative_to(package)
-    assert math.isclose(float(answer), math.log(math.expm1(1.0)))
+    assert math.isclose(float(answer), math.log(math.expm1(1.0)), rel_tol=1e-6)
     said = [line for line in done.stderr.splitlines() if "compiled kernels" in line]
     assert len(said) == 1
     assert ("are kept in" in said[0]) == temporary

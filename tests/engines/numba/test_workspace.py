@@ -56,7 +56,7 @@ def test_memory_is_kept_with_the_graph_and_grows():
     for rows in (few, many, few):
         nor.explain(network.with_theta(network.theta * 0.9), rows, engine=engine)
         (space,) = network.engine_cache["max-product work"]
-        sizes.append(len(space.work.narrow))
+        sizes.append(len(space.values.narrow))
     assert sizes[0] < sizes[1] == sizes[2] == 40
 
 

@@ -22,25 +22,66 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba import types
 from numba.core import caching
+from numba.extending import intrinsic
 
 from noisyor._util.atomic import write_atomically
 
-__all__ = ["forget_stale_kernels", "njit"]
+__all__ = ["forget_stale_kernels", "inner", "njit", "small_code"]
 
 _STAMP = "noisyor-kernels.stamp"
 
+_FOLDERS: set[str] = set()
+"""Folders of cached kernels that hold nothing stale."""
 
-def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """As numba's decorator, but with the cache of this module."""
+
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate a kernel that Python calls: numba's decorator with the cache of this module.
+
+    A kernel releases the interpreter lock, and divides by zero as NumPy does: no check is compiled.
+    """
 
     def compiled(function: Callable[..., Any]) -> Any:
-        kernel = numba.njit(**options)(function)
-        if cache:
-            kernel._cache = _KernelCache(function)
+        kernel = numba.njit(nogil=True, error_model="numpy", **options)(function)
+        kernel._cache = _KernelCache(function)
+        if kernel._cache.cache_path not in _FOLDERS:
+            _FOLDERS.add(kernel._cache.cache_path)
+            forget_stale_kernels(kernel)
         return kernel
 
     return compiled
+
+
+def inner(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate a function that only kernels call: compiled without an entry from Python.
+
+    ``inline="always"`` copies it into its caller before types are inferred: best for a function
+    with one caller, which then is not compiled on its own. ``forceinline=True`` compiles it once
+    and copies the result: best for small functions of inner loops, and where constant arguments
+    shall remove branches.
+    """
+    if options.get("inline") != "always":
+        options.update(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    decorator: Callable[[Callable[..., Any]], Any]
+    decorator = numba.njit(nogil=True, error_model="numpy", **options)
+    return decorator
+
+
+@intrinsic
+def small_code(typingctx: Any) -> Any:
+    """Compile the function that calls this for size, and not into its callers.
+
+    For functions that are entered once per row: unrolling their loops would take the compiler
+    longer than it ever saves.
+    """
+
+    def codegen(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        for attribute in ("noinline", "optsize"):
+            builder.function.attributes.add(attribute)
+        return context.get_dummy_value()
+
+    return types.void(), codegen
 
 
 # ---- kernels of other sources

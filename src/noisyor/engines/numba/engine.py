@@ -34,27 +34,34 @@ from noisyor.engines.contract import (
     PolishOptions,
     WarmState,
 )
-from noisyor.engines.numba import mean_field
-from noisyor.engines.numba.cache import forget_stale_kernels
-from noisyor.engines.numba.factorization import entry as factorization
-from noisyor.engines.numba.factorization.boolean_cover import improve_rows
-from noisyor.engines.numba.factorization.cover_search import improve_packed
-from noisyor.engines.numba.graph import TINY, Graph, Parameters, graph_of, parameters_of
-from noisyor.engines.numba.log_joint import add_gradient, log_joint_rows
-from noisyor.engines.numba.max_product.rows import infer_rows, polish_rows
-from noisyor.engines.numba.max_product.workspace import Workspace, workspace
-from noisyor.engines.numba.sampling.annealing import explore_rows
-from noisyor.engines.numba.sampling.dense_gibbs import dense_sweep
-from noisyor.engines.numba.sampling.dense_layout import Dense, Matrices, dense_of, matrices_of
-from noisyor.engines.numba.sampling.gibbs import sweep_rows
+from noisyor.engines.numba import (
+    annealing,
+    dense_gibbs,
+    gibbs,
+    joint_max_product,
+    log_joint,
+    mean_field,
+    row_model,
+)
+from noisyor.engines.numba.active_set import Work, workspace
+from noisyor.engines.numba.arguments import Packed, pack
+from noisyor.engines.numba.collapsed import Call, Output, infer_collapsed
+from noisyor.engines.numba.cover import Memberships, flip_memberships, improve
+from noisyor.engines.numba.graph import (
+    TINY,
+    Graph,
+    Parameters,
+    Rows,
+    graph_of,
+    parameters_of,
+    rows_of,
+)
+from noisyor.engines.numba.two_stage import Stages, infer_two_stage, stages_of
 from noisyor.engines.reduction import ROWS_OF_BLOCK, tree_sum_of_blocks
 from noisyor.engines.threads import resolve_threads, run_blocks
 from noisyor.model.network import Network
 
 __all__ = ["NumbaEngine"]
-
-for _kernel in (add_gradient, infer_rows, explore_rows, improve_rows, mean_field.infer_blocks):
-    forget_stale_kernels(_kernel)  # one of each folder
 
 
 class Prepared:
@@ -62,47 +69,49 @@ class Prepared:
 
     def __init__(self, network: Network) -> None:
         self.network = network
-        self.graph: Graph = graph_of(network)
-        self.idle: deque[Workspace] = network.engine_cache.setdefault("max-product work", deque())
+        self.graph: Packed[Graph] = graph_of(network)
+        cache = network.engine_cache
+        self.idle: deque[Packed[Work]] = cache.setdefault("max-product work", deque())
+        self.idle_stages: deque[Packed[Stages]] = cache.setdefault("two-stage work", deque())
 
     @cached_property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> Packed[Parameters]:
         """For max-product, log p(h, x) and sampling."""
         return parameters_of(self.graph, self.network.theta)
 
     def memory(
-        self,
-        evidence: Evidence,
-        rows: tuple[int, int],
-        maximize_missing: bool,
-        two_stage: bool = False,
-    ) -> AbstractContextManager[Workspace]:
-        """What a thread works in during max-product and polishing, kept for the next time."""
+        self, rows_address: int, begin: int, end: int, maximize_missing: bool
+    ) -> AbstractContextManager[Packed[Work]]:
+        """What a thread works in during max-product and ICM, kept for the next time."""
         return workspace(
-            self.graph,
-            self.idle,
-            evidence,
-            rows,
-            maximize_missing=maximize_missing,
-            two_stage=two_stage,
+            self.graph, self.idle, rows_address, begin, end, maximize_missing=maximize_missing
+        )
+
+    def scratch(self, n_gradient: int = 0) -> Packed[log_joint.Scratch]:
+        """What a thread works in for log p(h, x); ``n_gradient`` entries of a gradient."""
+        n_hidden = self.graph.values.n_hidden
+        return pack(
+            log_joint.Scratch(
+                np.empty(n_hidden),
+                np.empty(n_hidden, dtype=np.int32),
+                np.zeros(n_hidden + 1),
+                np.zeros(n_gradient),
+                len(self.graph.values.parent),
+            )
         )
 
     @cached_property
     def works(self) -> FloatArray:
         """Probability 1 - exp(-theta) that an edge works (padded edges,), for sampling."""
         success = np.append(-np.expm1(-np.maximum(self.network.theta, TINY)), 0.0)
-        return np.asarray(success[self.graph.param])
+        return np.asarray(success[self.graph.values.param])
 
     @cached_property
-    def dense(self) -> Dense | None:
-        """The layout as a matrix, if the network has one, for sampling."""
-        return dense_of(self.network)
-
-    @cached_property
-    def matrices(self) -> Matrices:
-        """The parameters in that layout."""
-        assert self.dense is not None
-        return matrices_of(self.network, self.dense)
+    def matrices(self) -> dense_gibbs.Matrices | None:
+        """The parameters as a matrix, if the network is dense, for sampling."""
+        if not dense_gibbs.is_dense(self.network):
+            return None
+        return dense_gibbs.matrices_of(self.network)
 
     @cached_property
     def mean_field(self) -> mean_field.Prepared:
@@ -157,19 +166,25 @@ class NumbaEngine:
         with_beliefs: bool = False,
     ) -> MaxProductResult:
         """See `noisyor.engines.contract.Engine.max_product`."""
-        graph, parameters = prepared.graph, prepared.parameters
-        lines = evidence.n_rows * options.n_samples
+        graph, parameters, rows = prepared.graph, prepared.parameters, rows_of(evidence)
+        n_draws, n_hidden = evidence.n_rows * options.n_samples, graph.values.n_hidden
         result = MaxProductResult(
-            np.empty((lines, graph.n_hidden), dtype=np.uint8),
-            np.empty((lines if with_beliefs else 0, graph.n_hidden), dtype=np.float32),
-            np.empty(lines, dtype=np.int32),
-            np.empty(lines, dtype=np.float32),
+            np.empty((n_draws, n_hidden), dtype=np.uint8),
+            np.empty((n_draws if with_beliefs else 0, n_hidden), dtype=np.float32),
+            np.empty(n_draws, dtype=np.int32),
+            np.empty(n_draws, dtype=np.float32),
         )
+        call = pack(Call(rows, options, key, Output(*result, with_beliefs)))
+        rows_address, missing = call.address_of("rows"), options.maximize_missing
 
         def block(begin: int, end: int) -> None:
-            missing, two_stage = options.maximize_missing, options.two_stage
-            with prepared.memory(evidence, (begin, end), missing, two_stage) as space:
-                infer_rows(graph, parameters, evidence, options, key, result, *space, begin, end)
+            shared = graph.address, parameters.address, call.address
+            with prepared.memory(rows_address, begin, end, missing) as work:
+                if options.two_stage:
+                    with stages_of(graph, prepared.idle_stages, work.values) as stages:
+                        infer_two_stage(*shared, work.address, stages.address, begin, end)
+                else:
+                    infer_collapsed(*shared, work.address, begin, end)
 
         self._share(block, evidence.n_rows)
         return result
@@ -178,11 +193,17 @@ class NumbaEngine:
         self, prepared: Prepared, evidence: Evidence, states: BinaryArray, options: PolishOptions
     ) -> BinaryArray:
         """See `noisyor.engines.contract.Engine.polish`."""
-        graph, parameters, states = prepared.graph, prepared.parameters, states.copy()
+        graph, parameters, rows = prepared.graph, prepared.parameters, rows_of(evidence)
+        states = np.array(states, dtype=np.uint8, order="C")
+        n_samples = len(states) // max(rows.n_rows, 1)
+        ascent = pack(log_joint.Ascent(rows, options, n_samples, states))
+        rows_address = ascent.address_of("rows")
 
         def block(begin: int, end: int) -> None:
-            with prepared.memory(evidence, (begin, end), options.maximize_missing) as space:
-                polish_rows(graph, parameters, evidence, states, options, space.work, begin, end)
+            with prepared.memory(rows_address, begin, end, options.maximize_missing) as work:
+                log_joint.icm_rows(
+                    graph.address, parameters.address, ascent.address, work.address, begin, end
+                )
 
         self._share(block, evidence.n_rows)
         return states
@@ -191,11 +212,13 @@ class NumbaEngine:
 
     def log_joint(self, prepared: Prepared, evidence: Evidence, states: BinaryArray) -> FloatArray:
         """See `noisyor.engines.contract.Engine.log_joint`."""
-        result = np.empty(len(states))
+        graph, parameters, result = prepared.graph, prepared.parameters, np.empty(len(states))
+        given = pack(_states(rows_of(evidence), states, result))
 
         def block(begin: int, end: int) -> None:
-            log_joint_rows(
-                prepared.graph, prepared.parameters, evidence, states, result, begin, end
+            scratch = prepared.scratch()
+            log_joint.log_joint_rows(
+                graph.address, parameters.address, given.address, scratch.address, begin, end
             )
 
         self._share(block, evidence.n_rows)
@@ -205,23 +228,17 @@ class NumbaEngine:
         self, prepared: Prepared, evidence: Evidence, states: BinaryArray
     ) -> GradientSum:
         """See `noisyor.engines.contract.Engine.log_joint_gradient`."""
-        n_rows, samples = evidence.n_rows, len(states) // evidence.n_rows
+        graph, parameters, n_rows = prepared.graph, prepared.parameters, evidence.n_rows
+        given = pack(_states(rows_of(evidence), states, np.empty(0)))
 
         def block(number: int) -> list[FloatArray]:
             first = number * ROWS_OF_BLOCK
             last = min(first + ROWS_OF_BLOCK, n_rows)
-            gradient = np.zeros(prepared.network.n_params + 1)  # the last entry is for padding
-            value = add_gradient(
-                prepared.graph,
-                prepared.parameters,
-                evidence,
-                states,
-                samples,
-                gradient,
-                first,
-                last,
+            scratch = prepared.scratch(prepared.network.n_params + 1)  # the last is for padding
+            value = log_joint.add_gradient(
+                graph.address, parameters.address, given.address, scratch.address, first, last
             )
-            return [np.array([value]), gradient]
+            return [np.array([value]), scratch.values.gradient]
 
         value, gradient = self._sum(block, n_rows)
         return GradientSum(float(value[0]), gradient[:-1], evidence.total_weight)
@@ -259,38 +276,32 @@ class NumbaEngine:
         self, prepared: Prepared, evidence: Evidence, states: BinaryArray, key: NoiseKey
     ) -> GibbsResult:
         """See `noisyor.engines.contract.Engine.gibbs_sweep`."""
-        if prepared.dense is not None:
-            return dense_sweep(
-                prepared.network,
-                prepared.dense,
-                prepared.matrices,
-                evidence,
-                states,
-                key,
-                self._sum,
+        if prepared.matrices is not None:
+            return dense_gibbs.dense_sweep(
+                prepared.network, prepared.matrices, evidence, states, key, self._sum
             )
-        n_rows, states = evidence.n_rows, states.copy()
+        graph, parameters, rows = prepared.graph, prepared.parameters, rows_of(evidence)
+        states = np.array(states, dtype=np.uint8, order="C")
+        sweep = pack(gibbs.Sweep(rows, key, prepared.works, states))
 
         def block(number: int) -> list[FloatArray]:
             first = number * ROWS_OF_BLOCK
-            credit, chance = np.zeros((2, prepared.network.n_params + 1))
-            sweep_rows(
-                prepared.graph,
-                prepared.parameters,
-                prepared.works,
-                evidence,
-                states,
-                key.seed,
-                key.step,
-                credit,
-                chance,
+            last = min(first + ROWS_OF_BLOCK, rows.n_rows)
+            model = pack(row_model.allocate(graph, sweep.address_of("rows"), first, last))
+            sums = pack(gibbs.allocate_sums(graph.values, prepared.network.n_params))
+            gibbs.sweep_rows(
+                graph.address,
+                parameters.address,
+                sweep.address,
+                model.address,
+                sums.address,
                 first,
-                min(first + ROWS_OF_BLOCK, n_rows),
+                last,
             )
-            return [credit, chance]
+            return [sums.values.successes, sums.values.trials]
 
-        credit, chance = self._sum(block, n_rows)
-        return GibbsResult(states, credit[:-1], chance[:-1])
+        successes, trials = self._sum(block, rows.n_rows)
+        return GibbsResult(states, successes[:-1], trials[:-1])
 
     def anneal(
         self,
@@ -303,21 +314,22 @@ class NumbaEngine:
         with_probability: bool = False,
     ) -> AnnealingResult:
         """See `noisyor.engines.contract.Engine.anneal`."""
-        n_rows, n_hidden = evidence.n_rows, prepared.graph.n_hidden
+        graph, parameters, rows = prepared.graph, prepared.parameters, rows_of(evidence)
+        n_rows, n_hidden = rows.n_rows, graph.values.n_hidden
+        starts = np.ascontiguousarray(starts, dtype=np.uint8)
+        n_starts = len(starts) // max(n_rows, 1)
         result = AnnealingResult.empty(n_rows, n_hidden, with_probability)
+        call = pack(
+            annealing.Annealing(
+                rows, key, options, prepared.works, starts, n_starts, result, with_probability
+            )
+        )
 
         def block(begin: int, end: int) -> None:
-            explore_rows(
-                prepared.graph,
-                prepared.parameters,
-                prepared.works,
-                evidence,
-                starts,
-                options,
-                key,
-                result,
-                begin,
-                end,
+            model = row_model.allocate(graph, call.address_of("rows"), begin, end)
+            memory = pack(annealing.allocate(model, n_hidden, n_starts, options))
+            annealing.annealed_importance_sampling(
+                graph.address, parameters.address, call.address, memory.address, begin, end
             )
 
         self._share(block, n_rows)
@@ -333,7 +345,7 @@ class NumbaEngine:
     ) -> JointResult:
         """See `noisyor.engines.contract.Engine.joint_max_product`."""
         given = bool(np.isinf(unaries.features).all())
-        run = factorization.infer if given else factorization.learn
+        run = joint_max_product.infer if given else joint_max_product.learn
         return run(unaries, options, progress or (lambda done: None), self.workers)
 
     def cover_memberships(
@@ -345,15 +357,13 @@ class NumbaEngine:
         price: FloatArray,
     ) -> CoverResult:
         """See `noisyor.engines.contract.Engine.cover_memberships`."""
-        states, counts = np.array(states, order="C"), np.array(counts, order="C")
         flips: list[int] = []
+        states = np.array(states, dtype=np.uint8, order="C")
+        counts = np.array(counts, dtype=np.int32, order="C")
+        cover = pack(Memberships.of(weights, counts, states, factors, price))
 
         def block(begin: int, end: int) -> None:
-            flips.append(
-                improve_rows(
-                    weights, counts, states, factors.ptr, factors.columns, price, begin, end
-                )
-            )
+            flips.append(flip_memberships(cover.address, begin, end))
 
         self._share(block, len(states))
         return CoverResult(states, counts, sum(flips))
@@ -369,7 +379,7 @@ class NumbaEngine:
         key: NoiseKey,
     ) -> ImprovedCover:
         """See `noisyor.engines.contract.Engine.improve_cover`; one step follows another."""
-        return improve_packed(ones, observed, weights, states, factors, options, key)
+        return improve(ones, observed, weights, states, factors, options, key)
 
     # ---- rows over threads
 
@@ -381,3 +391,8 @@ class NumbaEngine:
         """Sum of ``block(number)`` over blocks of rows; a minibatch is a single one."""
         n_blocks = -(-n_rows // ROWS_OF_BLOCK)
         return block(0) if n_blocks == 1 else tree_sum_of_blocks(block, n_blocks, self.workers)
+
+
+def _states(rows: Rows, states: BinaryArray, value: FloatArray) -> log_joint.States:
+    states = np.ascontiguousarray(states, dtype=np.uint8)
+    return log_joint.States(rows, len(states) // max(rows.n_rows, 1), states, value)

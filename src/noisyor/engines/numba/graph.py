@@ -1,4 +1,6 @@
-"""A network laid out for the kernels: edges of a child padded to whole vectors of eight.
+"""A network and a batch of rows, laid out for the kernels.
+
+The edges of a child are padded to whole vectors of eight.
 
 Padding edges are inert: their log-odds are so low that they never carry a message. They point at a
 spare hidden slot behind the real ones and at a spare parameter behind the real ones, so kernels
@@ -10,8 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisyor.engines.contract import Evidence
+from noisyor.engines.numba.arguments import Packed, pack, unpack
 from noisyor.engines.numba.cache import njit
-from noisyor.engines.numba.float32x8 import LANES
+from noisyor.engines.numba.simd import LANES
 from noisyor.model.network import Network
 
 NEVER = np.float32(-1e30)
@@ -38,8 +42,6 @@ class Graph(NamedTuple):
     ``aligned``: no hidden node has parents and all visibles have the same consecutive ones, as in
     a dense bipartite network. ``block_parents``: most parents of a child that goes into a block;
     ``widest``: most padded edges of any child; ``hidden_children``: hidden nodes with parents.
-    ``set_of`` (n_hidden,) set of alternatives of a hidden node, -1 for none; the nodes of set s are
-    ``set_member[set_ptr[s]:set_ptr[s + 1]]``, in ascending order.
     """
 
     n_visible: int
@@ -57,9 +59,6 @@ class Graph(NamedTuple):
     block_parents: int
     widest: int
     hidden_children: int
-    set_of: npt.NDArray[np.int32]
-    set_ptr: npt.NDArray[np.int64]
-    set_member: npt.NDArray[np.int32]
 
 
 class Parameters(NamedTuple):
@@ -68,9 +67,7 @@ class Parameters(NamedTuple):
     ``theta`` (padded edges,) float64 with 0 on padding, ``leak`` (n_nodes,) float64; ``weight``
     and ``log_odds`` (padded edges,) float32: theta and log(exp(theta) - 1); ``leak_log_odds``
     (n_nodes,) float32. ``total`` (n_hidden,): sum of theta over all children of a hidden node.
-    ``total_leak``: -log p(every node is off): sum of the leaks, and of the normalisers of sets of
-    alternatives in place of the leaks of their nodes (T50); ``leak_slope`` (n_nodes,): its
-    derivative, 1 but for alternatives.
+    ``total_leak``: -log p(every node is off), the sum of the leaks.
     """
 
     theta: npt.NDArray[np.float64]
@@ -80,14 +77,48 @@ class Parameters(NamedTuple):
     leak_log_odds: npt.NDArray[np.float32]
     total: npt.NDArray[np.float64]
     total_leak: float
-    leak_slope: npt.NDArray[np.float64]
 
 
-def graph_of(network: Network) -> Graph:
+class Rows(NamedTuple):
+    """A batch of rows: `noisyor.engines.contract.Evidence` for kernels.
+
+    ``n_clamps`` is the number of lines of ``clamp``: one for each row, one for all, or none;
+    ``weighted`` whether ``weight`` has an entry for each row.
+    """
+
+    n_rows: int
+    n_clamps: int
+    weighted: bool
+    ptr: npt.NDArray[np.int64]
+    columns: npt.NDArray[np.int32]
+    missing_ptr: npt.NDArray[np.int64]
+    missing_columns: npt.NDArray[np.int32]
+    row_ids: npt.NDArray[np.int64]
+    clamp: npt.NDArray[np.uint8]
+    weight: npt.NDArray[np.float64]
+
+
+def rows_of(evidence: Evidence) -> Rows:
+    """The rows of a batch, for kernels."""
+    return Rows(
+        evidence.n_rows,
+        len(evidence.clamp),
+        len(evidence.weight) > 0,
+        np.ascontiguousarray(evidence.ptr, dtype=np.int64),
+        np.ascontiguousarray(evidence.columns, dtype=np.int32),
+        np.ascontiguousarray(evidence.missing_ptr, dtype=np.int64),
+        np.ascontiguousarray(evidence.missing_columns, dtype=np.int32),
+        np.ascontiguousarray(evidence.row_ids, dtype=np.int64),
+        np.ascontiguousarray(evidence.clamp, dtype=np.uint8),
+        np.ascontiguousarray(evidence.weight, dtype=np.float64),
+    )
+
+
+def graph_of(network: Network) -> Packed[Graph]:
     """The padded layout of a network's graph; built once, shared by `Network.with_theta`."""
-    cached = network.engine_cache.get("numba")
+    cached: Packed[Graph] | None = network.engine_cache.get("numba")
     if cached is None:
-        cached = network.engine_cache["numba"] = _pad(network)
+        cached = network.engine_cache["numba"] = pack(_pad(network))
     return cached
 
 
@@ -97,12 +128,12 @@ def _pad(network: Network) -> Graph:
     ptr = np.zeros(network.n_nodes + 1, dtype=np.int64)
     np.cumsum(padded, out=ptr[1:])
     within = np.arange(network.n_edges) - network.child_ptr[network.edge_child]
-    place = ptr[network.edge_child] + within
+    offset = ptr[network.edge_child] + within
     # One past the last hidden node and one past the last parameter: the spare entries.
     parent = np.full(ptr[-1], network.n_hidden, dtype=np.int32)
-    parent[place] = network.parent
+    parent[offset] = network.parent
     param = np.full(ptr[-1], network.n_params, dtype=np.int32)
-    param[place] = network.param
+    param[offset] = network.param
 
     # Parents that are consecutive numbers can be loaded at once instead of gathered.
     first = np.full(network.n_nodes, -1, dtype=np.int32)
@@ -119,8 +150,6 @@ def _pad(network: Network) -> Graph:
     )
     # Wide children go into blocks too if all lanes of a slot then have the same parent.
     in_blocks = count if aligned else count[count <= NARROW]
-    # Copies throughout: arrays of a network from a memory map are read-only, which is another type
-    # to the compiler, and kernels would be compiled once more.
     return Graph(
         network.n_visible,
         network.n_hidden,
@@ -129,84 +158,76 @@ def _pad(network: Network) -> Graph:
         first,
         parent,
         param,
-        np.array(network.leak_param),
-        np.array(out_ptr),
-        place[out],
-        np.array(network.edge_child[out]),
+        np.ascontiguousarray(network.leak_param, dtype=np.int32),
+        np.ascontiguousarray(out_ptr, dtype=np.int64),
+        offset[out],
+        np.ascontiguousarray(network.edge_child[out], dtype=np.int32),
         aligned,
         int(in_blocks.max(initial=0)),
         int(padded.max()),
         int(np.count_nonzero(of_hidden)),
-        np.array(network.sets.number),
-        np.array(network.sets.ptr),
-        network.sets.member.astype(np.int32),
     )
 
 
-def parameters_of(graph: Graph, theta: npt.NDArray[np.float64]) -> Parameters:
+class _Spread(NamedTuple):
+    """Values and log-odds (n_params,) of the parameters, where they go to, and sizes."""
+
+    theta: npt.NDArray[np.float64]
+    log_odds: npt.NDArray[np.float64]
+    n_params: int
+    n_edges: int
+    n_nodes: int
+    target: Parameters
+
+
+def parameters_of(graph: Packed[Graph], theta: npt.NDArray[np.float64]) -> Packed[Parameters]:
     """Spread parameters, shape (n_params,), over the edges of a graph.
 
     A parameter of zero counts as the smallest positive one: what is impossible then costs some
     hundred nats, and no infinity enters the messages.
     """
     theta = np.maximum(theta, TINY)
-    n_edges, n_nodes = len(graph.parent), len(graph.leak_param)
+    leak = theta[graph.values.leak_param]
+    n_edges, n_nodes = len(graph.values.parent), len(leak)
     parameters = Parameters(
         theta=np.empty(n_edges),
-        leak=np.empty(n_nodes),
+        leak=leak,
         weight=np.empty(n_edges, dtype=np.float32),
         log_odds=np.empty(n_edges, dtype=np.float32),
         leak_log_odds=np.empty(n_nodes, dtype=np.float32),
-        total=np.zeros(graph.n_hidden),
-        total_leak=0.0,
-        leak_slope=np.empty(0),
+        total=np.zeros(graph.values.n_hidden),
+        total_leak=float(leak.sum()),
     )
-    _spread(graph.parent, graph.param, graph.leak_param, theta, log_expm1(theta), parameters)
-    total_leak, leak_slope = _priors(graph, parameters.leak)
-    return parameters._replace(total_leak=total_leak, leak_slope=leak_slope)
-
-
-def _priors(graph: Graph, leak: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
-    """``total_leak`` and ``leak_slope``, from the leak of each node: equation T50."""
-    slope = np.ones(len(leak))
-    if not len(graph.set_member):
-        return float(leak.sum()), slope
-    member = graph.n_visible + graph.set_member
-    odds, start = log_expm1(leak[member]), graph.set_ptr[:-1]
-    top = np.maximum(np.maximum.reduceat(odds, start), 0.0)
-    spread = np.repeat(top, np.diff(graph.set_ptr))
-    normalizer = top + np.log(np.exp(-top) + np.add.reduceat(np.exp(odds - spread), start))
-    slope[member] = np.exp(leak[member] - np.repeat(normalizer, np.diff(graph.set_ptr)))
-    independent = np.ones(len(leak), dtype=np.bool_)
-    independent[member] = False
-    return float(leak[independent].sum() + normalizer.sum()), slope
+    odds = log_expm1(theta)
+    values = pack(_Spread(theta, odds, len(theta), n_edges, n_nodes, parameters))
+    _spread(graph.address, values.address)
+    return pack(parameters)
 
 
 def log_expm1(theta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """``log(exp(theta) - 1)`` of an array: NumPy's vectorised counterpart of the scalar kernel.
+    """``log(exp(theta) - 1)`` of an array: NumPy's vectorized counterpart of the scalar kernel.
 
     Exact to rounding relative to ``max(1, |result|)`` for any theta > 0.
     """
     return theta + np.log(-np.expm1(-theta))
 
 
-@njit(cache=True, nogil=True)
-def _spread(parent, param, leak_param, theta, odds, parameters):
-    """Fill ``parameters`` from values and log-odds (n_params,); T_k of equation T4 is ``total``."""
-    spread, weight, log_odds = parameters.theta, parameters.weight, parameters.log_odds
-    total, n_params = parameters.total, len(theta)
-    for edge in range(len(parent)):
-        entry = param[edge]
-        if entry < n_params:
-            spread[edge] = theta[entry]
-            weight[edge] = theta[entry]
-            log_odds[edge] = odds[entry]
-            total[parent[edge]] += theta[entry]
+@njit()
+def _spread(graph_address, values_address):
+    """Fill `Parameters`; T_k of equation T4 is ``total``."""
+    graph, values = unpack(graph_address, Graph), unpack(values_address, _Spread)
+    target = values.target
+    for edge in range(values.n_edges):
+        entry = graph.param[edge]
+        if entry < values.n_params:
+            value = values.theta[entry]
+            target.theta[edge] = value
+            target.weight[edge] = value
+            target.log_odds[edge] = values.log_odds[entry]
+            target.total[graph.parent[edge]] += value
         else:  # padding
-            spread[edge] = 0.0
-            weight[edge] = 0.0
-            log_odds[edge] = NEVER
-    for node in range(len(leak_param)):
-        entry = leak_param[node]
-        parameters.leak[node] = theta[entry]
-        parameters.leak_log_odds[node] = odds[entry]
+            target.theta[edge] = 0.0
+            target.weight[edge] = 0.0
+            target.log_odds[edge] = NEVER
+    for node in range(values.n_nodes):
+        target.leak_log_odds[node] = values.log_odds[graph.leak_param[node]]

@@ -1,37 +1,75 @@
 """The exact joint log-probability log p(h, x): its value, its gradient, and ascent by single flips.
 
-Equations T4, T5, T19, T20, T49, T50 and T52 of docs/theory.md. With B_i the total parameter of node
-i, ``g(b) = log(exp(b) - 1)`` and all sums over what is on,
+Equations T4, T5, T19, T20 and T49 of docs/theory.md. With B_i the total parameter of node i,
+``g(b) = log(exp(b) - 1)`` and all sums over what is on,
 
     log p(h, x) = - total_leak - sum_k total_k + sum_i g(B_i)
 
 because every node contributes -B_i if off and g(B_i) - B_i if on. Only what is on costs time.
-A set of alternatives changes ``total_leak`` alone.
 An unobserved visible is summed out: it contributes nothing.
-
-Fields of the argument tuples are read into local names before a loop: reading one inside would
-count references each time round, which costs more than the arithmetic.
 """
 
+import math
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
-from noisyor.engines.numba.cache import njit
-from noisyor.engines.numba.scalar import log_expm1
+from noisyor.engines.contract import FREE, PolishOptions
+from noisyor.engines.numba.active_set import Work, select
+from noisyor.engines.numba.arguments import advance, unpack
+from noisyor.engines.numba.cache import inner, njit
+from noisyor.engines.numba.graph import Graph, Parameters, Rows
+from noisyor.engines.numba.scalar import log_expm1, maximum
+
+_LEAST_GAIN = 1e-9
+"""A flip has to raise log p by more than rounding, or the ascent might not end."""
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def list_on(state, found):
+class States(NamedTuple):
+    """States (n_rows * n_samples, n_hidden) of the rows of a call, and their log p(h, x)."""
+
+    rows: Rows
+    n_samples: int
+    states: npt.NDArray[np.uint8]
+    value: npt.NDArray[np.float64]
+
+
+class Scratch(NamedTuple):
+    """Memory of one thread: per hidden node ``total``, ``on`` and ``times_on``; ``gradient``."""
+
+    total: npt.NDArray[np.float64]
+    on: npt.NDArray[np.int32]
+    times_on: npt.NDArray[np.float64]
+    gradient: npt.NDArray[np.float64]
+    n_edges: int
+
+
+@inner()
+def hidden_totals(graph, parameters, rows, row, totals):
+    """Cost of switching each hidden node on: theta summed over its observed and hidden children."""
+    for k in range(graph.n_hidden):
+        # T_k of equation T5: from the totals of all children, take off the unobserved ones.
+        totals[k] = parameters.total[k]
+    for position in range(rows.missing_ptr[row], rows.missing_ptr[row + 1]):
+        i = rows.missing_columns[position]
+        for edge in range(graph.ptr[i], graph.ptr[i] + graph.n_parents[i]):
+            totals[graph.parent[edge]] -= parameters.theta[edge]
+
+
+@inner()
+def _list_on(state, n_hidden, found):
     """Write the indices of the hidden nodes that are on to ``found``; return their number."""
     count = 0
-    for k in range(len(state)):
+    for k in range(n_hidden):
         if state[k]:
             found[count] = k
             count += 1
     return count
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def node_sum(graph, parameters, state, on, node):
+@inner()
+def _node_sum(graph, parameters, state, on, n_on, node):
     """Total parameter of a node: its leak and the edges from parents that are on.
 
     ``on`` lists the hidden nodes that are on in ``state``: if the parents are consecutive numbers
@@ -39,241 +77,197 @@ def node_sum(graph, parameters, state, on, node):
     """
     value = parameters.leak[node]
     start, count, first = graph.ptr[node], graph.n_parents[node], graph.first[node]
-    theta, parent = parameters.theta, graph.parent
     if first >= 0:
         # Few hidden nodes are on; with consecutive parents the edge follows from the number.
-        for k in on:
+        for index in range(n_on):
+            k = on[index]
             if first <= k < first + count:
-                value += theta[start + k - first]
+                value += parameters.theta[start + k - first]
     else:
         for edge in range(start, start + count):
-            if state[parent[edge]]:
-                value += theta[edge]
+            if state[graph.parent[edge]]:
+                value += parameters.theta[edge]
     return value
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def hidden_totals(graph, parameters, missing, totals):
-    """Cost of switching each hidden node on: theta summed over its observed and hidden children."""
-    ptr, count, parent, theta = graph.ptr, graph.n_parents, graph.parent, parameters.theta
-    total = parameters.total
-    for k in range(len(total)):
-        # T_k of equation T5: from the totals of all children, take off the unobserved ones.
-        totals[k] = total[k]
-    for i in missing:
-        for edge in range(ptr[i], ptr[i] + count[i]):
-            totals[parent[edge]] -= theta[edge]
+# ---- value
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def node_sums(graph, parameters, state, on, ones, hidden, sums):
-    """Fill ``sums`` (n_nodes,) for the active visibles and the hidden nodes that take part."""
-    for i in ones:
-        sums[i] = node_sum(graph, parameters, state, on, i)
-    for k in hidden:
-        sums[graph.n_visible + k] = node_sum(graph, parameters, state, on, graph.n_visible + k)
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def row_log_joint(graph, parameters, state, ones, missing, hidden, sums, totals):
-    """``log p(h, x)`` of one row from its node sums and hidden totals."""
-    value = -parameters.total_leak
-    leak, n_visible = parameters.leak, graph.n_visible
-    for i in missing:
-        value += leak[i]
-    for k in hidden:
-        if state[k]:
-            value += log_expm1(sums[n_visible + k]) - totals[k]
-    for i in ones:
-        value += log_expm1(sums[i])
-    return value
-
-
-@njit(cache=True, nogil=True)
-def log_joint_rows(graph, parameters, rows, states, result, begin, end):
-    """``log p(h, x)`` of rows ``begin`` to ``end``; ``states`` (n_rows * samples, n_hidden)."""
-    samples = len(states) // (len(rows.ptr) - 1)
-    totals = np.empty(graph.n_hidden)
-    sums = np.empty(graph.n_visible + graph.n_hidden)
-    found = np.empty(graph.n_hidden, dtype=np.int32)
-    set_ptr, set_member = graph.set_ptr, graph.set_member
+@njit()
+def log_joint_rows(graph_address, parameters_address, states_address, scratch_address, begin, end):
+    """Fill ``value`` with ``log p(h, x)`` of rows ``begin`` to ``end``."""
+    graph, parameters = unpack(graph_address, Graph), unpack(parameters_address, Parameters)
+    given, scratch = unpack(states_address, States), unpack(scratch_address, Scratch)
+    rows, on = given.rows, scratch.on
     for row in range(begin, end):
-        ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
-        missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
-        hidden_totals(graph, parameters, missing, totals)
-        for line in range(row * samples, (row + 1) * samples):
-            state = states[line]
-            on = found[: list_on(state, found)]
-            node_sums(graph, parameters, state, on, ones, on, sums)
-            result[line] = row_log_joint(graph, parameters, state, ones, missing, on, sums, totals)
-            if _breaks_a_set(state, set_ptr, set_member):
-                result[line] = -np.inf
+        hidden_totals(graph, parameters, rows, row, scratch.total)
+        for draw in range(row * given.n_samples, (row + 1) * given.n_samples):
+            state = advance(given.states, draw * graph.n_hidden)
+            n_on = _list_on(state, graph.n_hidden, on)
+            value = -parameters.total_leak
+            for position in range(rows.missing_ptr[row], rows.missing_ptr[row + 1]):
+                value += parameters.leak[rows.missing_columns[position]]
+            for index in range(n_on):
+                node = graph.n_visible + on[index]
+                total = _node_sum(graph, parameters, state, on, n_on, node)
+                value += log_expm1(total) - scratch.total[on[index]]
+            for position in range(rows.ptr[row], rows.ptr[row + 1]):
+                node = np.int64(rows.columns[position])
+                value += log_expm1(_node_sum(graph, parameters, state, on, n_on, node))
+            given.value[draw] = value
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _breaks_a_set(state, set_ptr, set_member):
-    """Whether two alternatives of a set are on."""
-    for number in range(len(set_ptr) - 1):
-        count = 0
-        for position in range(set_ptr[number], set_ptr[number + 1]):
-            count += state[set_member[position]]
-        if count > 1:
-            return True
-    return False
+# ---- gradient
 
 
-@njit(cache=True, nogil=True)
-def add_gradient(graph, parameters, rows, states, samples, gradient, begin, end):
+@njit()
+def add_gradient(graph_address, parameters_address, states_address, scratch_address, begin, end):
     """Add the gradient of log p(h, x) of rows ``begin`` to ``end`` to ``gradient``; return the sum.
 
-    ``states`` (n_rows * samples, n_hidden); every sample counts ``1 / samples`` of its row's
-    weight. ``gradient`` has one entry per parameter and one spare. Per edge the derivative is
-    ``z_k (z_i / (1 - exp(-B_i)) - 1)``: the ``-1`` of all edges of a parent is added at the end
-    from the number of times the parent was on.
+    Every sample counts ``1 / n_samples`` of its row's weight. ``gradient`` has one entry per
+    parameter and one spare. Per edge the derivative is ``z_k (z_i / (1 - exp(-B_i)) - 1)``: the
+    ``-1`` of all edges of a parent is added at the end from the number of times the parent was on.
     """
-    times_on = np.zeros(graph.n_hidden + 1)
-    found = np.empty(graph.n_hidden, dtype=np.int32)
-    n_visible, weights = graph.n_visible, rows.weight
+    graph, parameters = unpack(graph_address, Graph), unpack(parameters_address, Parameters)
+    given, scratch = unpack(states_address, States), unpack(scratch_address, Scratch)
+    rows, on, times_on, gradient = given.rows, scratch.on, scratch.times_on, scratch.gradient
     value, total_weight = 0.0, 0.0
     for row in range(begin, end):
-        ones = rows.columns[rows.ptr[row] : rows.ptr[row + 1]]
-        missing = rows.missing_columns[rows.missing_ptr[row] : rows.missing_ptr[row + 1]]
-        weight = weights[row] if len(weights) > 0 else 1.0
-        share = weight / samples
+        weight = rows.weight[row] if rows.weighted else 1.0
+        share = weight / given.n_samples
         total_weight += weight
-        for line in range(row * samples, (row + 1) * samples):
-            state = states[line]
-            on = found[: list_on(state, found)]
-            for i in ones:
-                total = node_sum(graph, parameters, state, on, i)
+        for draw in range(row * given.n_samples, (row + 1) * given.n_samples):
+            state = advance(given.states, draw * graph.n_hidden)
+            n_on = _list_on(state, graph.n_hidden, on)
+            for position in range(rows.ptr[row], rows.ptr[row + 1]):
+                i = np.int64(rows.columns[position])
+                total = _node_sum(graph, parameters, state, on, n_on, i)
                 value += share * log_expm1(total)
-                _add_to_edges(graph, state, on, i, share / -np.expm1(-total), gradient)
+                slope = share / -math.expm1(-total)
+                _add_to_edges(graph, state, on, n_on, i, slope, gradient)
             # The totals at the end charge every visible as if it were off; an unobserved one gets
             # its charge back.
-            for i in missing:
-                value += share * node_sum(graph, parameters, state, on, i)
-                _add_to_edges(graph, state, on, i, share, gradient)
-            for k in on:
+            for position in range(rows.missing_ptr[row], rows.missing_ptr[row + 1]):
+                i = np.int64(rows.missing_columns[position])
+                value += share * _node_sum(graph, parameters, state, on, n_on, i)
+                _add_to_edges(graph, state, on, n_on, i, share, gradient)
+            for index in range(n_on):
                 # The -1 of equation T20, for all children of k at once, is taken off at the end.
-                times_on[k] += share
-                total = node_sum(graph, parameters, state, on, n_visible + k)
+                times_on[on[index]] += share
+                node = graph.n_visible + on[index]
+                total = _node_sum(graph, parameters, state, on, n_on, node)
                 value += share * log_expm1(total)
-                slope = share / -np.expm1(-total)
-                _add_to_edges(graph, state, on, n_visible + k, slope, gradient)
-    leak_param, param, parent, total = graph.leak_param, graph.param, graph.parent, parameters.total
-    leak_slope = parameters.leak_slope
-    for node in range(len(leak_param)):
-        gradient[leak_param[node]] -= total_weight * leak_slope[node]
-    for edge in range(len(param)):  # padding goes to the spare entry
-        gradient[param[edge]] -= times_on[parent[edge]]
+                slope = share / -math.expm1(-total)
+                _add_to_edges(graph, state, on, n_on, node, slope, gradient)
+    for node in range(graph.n_visible + graph.n_hidden):
+        gradient[graph.leak_param[node]] -= total_weight
+    for edge in range(scratch.n_edges):  # padding goes to the spare entry
+        gradient[graph.param[edge]] -= times_on[graph.parent[edge]]
     value -= total_weight * parameters.total_leak
     for k in range(graph.n_hidden):
-        value -= times_on[k] * total[k]
+        value -= times_on[k] * parameters.total[k]
     return value
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _add_to_edges(graph, state, on, node, amount, gradient):
+@inner()
+def _add_to_edges(graph, state, on, n_on, node, amount, gradient):
     """Add ``amount`` to the gradient of a node's leak and of its edges from parents that are on."""
     gradient[graph.leak_param[node]] += amount
     start, count, first = graph.ptr[node], graph.n_parents[node], graph.first[node]
-    param, parent = graph.param, graph.parent
     if first >= 0:
-        for k in on:
+        for index in range(n_on):
+            k = on[index]
             if first <= k < first + count:
-                gradient[param[start + k - first]] += amount
+                gradient[graph.param[start + k - first]] += amount
     else:
         for edge in range(start, start + count):
-            if state[parent[edge]]:
-                gradient[param[edge]] += amount
+            if state[graph.parent[edge]]:
+                gradient[graph.param[edge]] += amount
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def polish_row(graph, parameters, state, ones, hidden, work, set_turn, max_sweeps):
-    """Flip single hidden bits while log p(h, x) rises; ``state`` and ``work.sums`` are updated.
+# ---- iterated conditional modes
 
-    Equation T19. Each flip raises log p by more than rounding, so the loop ends. Clamped nodes
-    stay. A set of alternatives is treated as one, when the first of its nodes that takes part has
-    its turn; ``set_turn`` (n_sets,) is scratch.
+
+class Ascent(NamedTuple):
+    """A call of `icm_rows`: states (n_rows * n_samples, n_hidden), changed in place."""
+
+    rows: Rows
+    options: PolishOptions
+    n_samples: int
+    states: npt.NDArray[np.uint8]
+
+
+@njit()
+def icm_rows(graph_address, parameters_address, ascent_address, work_address, begin, end):
+    """Flip single bits of the states of rows ``begin`` to ``end`` in place while log p rises.
+
+    Iterated conditional modes, equation T19. The nodes that may flip are those that take part in
+    message passing, in the same order; clamped nodes stay.
     """
-    for number in range(len(set_turn)):
-        set_turn[number] = -1
-    on = work.state  # by node: is it on?
-    for node in range(len(on)):
-        on[node] = 0
-    for i in ones:
-        on[i] = 1
-    for k in hidden:
-        on[graph.n_visible + k] = state[k]
-    for sweep in range(max_sweeps):
-        changed = False
-        for k in hidden:
-            number = graph.set_of[k]
-            if number >= 0:
-                if set_turn[number] < sweep:
-                    set_turn[number] = sweep
-                    changed |= _polish_set(graph, parameters, state, on, work, hidden, number)
-            elif work.clamp[k] > 1 and _flip_gain(graph, parameters, state, on, work, k) > 1e-9:
-                _flip(graph, parameters, state, on, work, k)
-                changed = True
-        if not changed:
-            return
+    graph, parameters = unpack(graph_address, Graph), unpack(parameters_address, Parameters)
+    ascent, work = unpack(ascent_address, Ascent), unpack(work_address, Work)
+    rows, options = ascent.rows, ascent.options
+    for row in range(begin, end):
+        n_active, _, _, _, _ = select(
+            graph, work, rows, row, options.ancestors_only, options.maximize_missing
+        )
+        hidden_totals(graph, parameters, rows, row, work.total)
+        for draw in range(row * ascent.n_samples, (row + 1) * ascent.n_samples):
+            state = advance(ascent.states, draw * graph.n_hidden)
+            _enter(graph, parameters, work, rows, row, state, n_active)
+            for _ in range(options.sweeps):
+                changed = False
+                for index in range(n_active):
+                    k = work.hidden[index]
+                    if (
+                        work.clamp[k] == FREE
+                        and _flip_gain(graph, parameters, work, state, k) > _LEAST_GAIN
+                    ):
+                        _flip(graph, parameters, work, state, k)
+                        changed = True
+                if not changed:
+                    break
 
 
-@njit(cache=True, nogil=True)
-def _polish_set(graph, parameters, state, on, work, hidden, number):
-    """Take the best of a set of alternatives or none, given all else; return whether that is new.
-
-    Equation T52. Nodes that take no part stay as they are.
-    """
-    present, drop = -1, 0.0
-    for position in range(graph.set_ptr[number], graph.set_ptr[number + 1]):
-        if state[graph.set_member[position]]:
-            present = graph.set_member[position]
-    if present >= 0:
-        if work.clamp[present] <= 1 or not on[graph.n_visible + present]:
-            return False
-        drop = _flip_gain(graph, parameters, state, on, work, present)
-        _flip(graph, parameters, state, on, work, present)
-    best, best_gain = -1, drop
-    for k in hidden:
-        if graph.set_of[k] == number and work.clamp[k] > 1:
-            gain = drop + _flip_gain(graph, parameters, state, on, work, k)
-            if gain > best_gain:
-                best, best_gain = k, gain
-    if best_gain <= 1e-9:
-        best = present
-    if best >= 0:
-        _flip(graph, parameters, state, on, work, best)
-    return best != present
+@inner(inline="always")
+def _enter(graph, parameters, work, rows, row, state, n_active):
+    """Fill ``work.sums`` for the nodes that take part, and ``work.state``: is a node on?"""
+    n_on = _list_on(state, graph.n_hidden, work.on)
+    for node in range(graph.n_visible + graph.n_hidden):
+        work.state[node] = 0
+    for position in range(rows.ptr[row], rows.ptr[row + 1]):
+        i = np.int64(rows.columns[position])
+        work.sums[i] = _node_sum(graph, parameters, state, work.on, n_on, i)
+        work.state[i] = 1
+    for index in range(n_active):
+        node = graph.n_visible + work.hidden[index]
+        work.sums[node] = _node_sum(graph, parameters, state, work.on, n_on, node)
+        work.state[node] = state[work.hidden[index]]
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _flip_gain(graph, parameters, state, on, work, k):
+@inner()
+def _flip_gain(graph, parameters, work, state, k):
     """What flipping hidden node k adds to log p(h, x): equation T19."""
     sign = -1.0 if state[k] else 1.0
-    sums, out_child, out_edge = work.sums, graph.out_child, graph.out_edge
-    theta, leak = parameters.theta, parameters.leak
-    gain = sign * (log_expm1(sums[graph.n_visible + k]) - work.total[k])
+    gain = sign * (log_expm1(work.sums[graph.n_visible + k]) - work.total[k])
     for position in range(graph.out_ptr[k], graph.out_ptr[k + 1]):
-        child = out_child[position]
-        if on[child]:
-            before = sums[child]
+        child = graph.out_child[position]
+        if work.state[child]:
+            before = work.sums[child]
             # Never below the leak, whatever the rounding: the logarithm needs a positive sum.
-            after = max(before + sign * theta[out_edge[position]], leak[child])
-            gain += log_expm1(after) - log_expm1(before)
+            after = before + sign * parameters.theta[graph.out_edge[position]]
+            gain += log_expm1(maximum(after, parameters.leak[child])) - log_expm1(before)
     return gain
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _flip(graph, parameters, state, on, work, k):
+@inner()
+def _flip(graph, parameters, work, state, k):
     """Flip hidden node k and bring the sums of its children up to date."""
     sign = -1.0 if state[k] else 1.0
     state[k] = 1 - state[k]
-    on[graph.n_visible + k] = state[k]
-    sums, out_child, out_edge = work.sums, graph.out_child, graph.out_edge
-    theta, leak = parameters.theta, parameters.leak
+    work.state[graph.n_visible + k] = state[k]
     for position in range(graph.out_ptr[k], graph.out_ptr[k + 1]):
-        child = out_child[position]
+        child = graph.out_child[position]
         # Never below the leak, whatever the rounding.
-        sums[child] = max(sums[child] + sign * theta[out_edge[position]], leak[child])
+        after = work.sums[child] + sign * parameters.theta[graph.out_edge[position]]
+        work.sums[child] = maximum(after, parameters.leak[child])

@@ -1,4 +1,4 @@
-"""Scalar building blocks of the kernels: stable functions, vectorizable max/min, keyed noise.
+"""Scalar building blocks of the kernels: stable functions, and counter-based random numbers.
 
 Equations T3, T17 and T18 of docs/theory.md.
 """
@@ -6,21 +6,21 @@ Equations T3, T17 and T18 of docs/theory.md.
 import math
 
 from llvmlite import ir
-from numba import types
+from numba import float64, types, uint64
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from noisyor.engines.numba.cache import njit
+from noisyor.engines.numba.cache import inner
 
 LOG_2 = math.log(2.0)
 
 
 def _float_minmax(name):
-    """An LLVM float max/min that the vectorizer accepts as a reduction.
+    """Make a maximum or minimum of two floats that is one instruction.
 
-    Python's ``max(a, b)`` and a conditional compile to a select that has to respect NaN, and loops
-    over it stay scalar. Messages are never NaN, so the flags below are safe.
+    Python's ``max(a, b)`` has to respect NaN, and is a function that is compiled for every pair of
+    types. Messages and sums are never NaN, so the flags below are safe.
     """
 
     @intrinsic
@@ -45,46 +45,49 @@ maximum = _float_minmax("maxnum")
 minimum = _float_minmax("minnum")
 
 
-@njit(cache=True, nogil=True)
-def log_one_minus_exp(b):
-    """``f(b) = log(1 - exp(-b))`` for b > 0, without cancellation at either end."""
+@inner()
+def log_expm1(b):
+    """``log(exp(b) - 1)`` for b > 0: log-odds of a node whose total parameter is b.
+
+    It is ``b + log(1 - exp(-b))``, without cancellation at either end.
+    """
     # expm1 is exact where exp(-b) is close to 1, log1p where it is close to 0.
     if b <= LOG_2:
-        return math.log(-math.expm1(-b))
-    return math.log1p(-math.exp(-b))
+        return b + math.log(-math.expm1(-b))
+    return b + math.log1p(-math.exp(-b))
 
 
-@njit(cache=True, nogil=True)
-def log_expm1(b):
-    """``b + f(b) = log(exp(b) - 1)``: log-odds of a node whose total parameter is b."""
-    return b + log_one_minus_exp(b)
+@inner()
+def logistic_of(odds):
+    """Probability from log-odds, without overflow."""
+    return 1.0 / (1.0 + math.exp(-minimum(maximum(odds, -700.0), 700.0)))
 
 
-@njit(cache=True, nogil=True)
+@inner(forceinline=True)
 def mix(key):
     """Bijective scrambling of 64 bits: ``mix`` of equation T18, the finalizer of splitmix64."""
-    key = types.uint64(key)
-    key = (key ^ (key >> types.uint64(30))) * types.uint64(0xBF58476D1CE4E5B9)
-    key = (key ^ (key >> types.uint64(27))) * types.uint64(0x94D049BB133111EB)
-    return key ^ (key >> types.uint64(31))
+    key = uint64(key)
+    key = (key ^ (key >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
+    key = (key ^ (key >> uint64(27))) * uint64(0x94D049BB133111EB)
+    return key ^ (key >> uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def combine(key, value):
     """Key that is identified by a parent key and one more number: ``combine`` of equation T18."""
     # value + 1, so that a value of 0 changes the key too.
-    return mix(
-        types.uint64(key)
-        + types.uint64(0x9E3779B97F4A7C15) * (types.uint64(value) + types.uint64(1))
-    )
+    return mix(uint64(key) + uint64(0x9E3779B97F4A7C15) * (uint64(value) + uint64(1)))
 
 
-@njit(cache=True, nogil=True)
+@inner()
+def uniform_of(key):
+    """A number strictly between 0 and 1: U of equation T18."""
+    # 53 bits plus a half: never 0 and never 1, so the logarithm of neither U nor 1 - U is infinite.
+    return (float64(mix(key) >> uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
+
+
+@inner()
 def logistic_noise(key):
-    """Standard logistic variate: the difference of two independent standard Gumbels.
-
-    Equations T17 and T18.
-    """
-    # 53 bits plus a half: never 0 and never 1, so the logarithm is finite.
-    uniform = (types.float64(mix(key) >> types.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
+    """Standard logistic variate, the difference of two independent standard Gumbels: T17."""
+    uniform = uniform_of(key)
     return math.log(uniform / (1.0 - uniform))

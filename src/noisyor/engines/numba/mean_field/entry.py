@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
-from noisyor._util.arrays import IntArray, LongArray
+from noisyor._util.arrays import FloatArray, IntArray, LongArray
 from noisyor.engines.contract import (
     Evidence,
     GradientSum,
@@ -16,10 +16,13 @@ from noisyor.engines.contract import (
     MeanFieldResult,
     WarmState,
 )
-from noisyor.engines.numba.graph import Graph
+from noisyor.engines.numba.arguments import Packed, pack
+from noisyor.engines.numba.graph import Graph, rows_of
 from noisyor.engines.numba.mean_field.rows import (
+    Call,
+    Sizes,
+    Start,
     Sums,
-    finish_gradient,
     infer_blocks,
     memory_sizes,
     starting_weights,
@@ -40,45 +43,47 @@ _LEAST_LEAK, _LEAST_SLOPE = 1e-300, 1e-100
 class Prepared:
     """A network in the layout of the mean-field kernels."""
 
-    def __init__(self, network: Network, graph: Graph) -> None:
+    def __init__(self, network: Network, graph: Packed[Graph]) -> None:
         self.network = network
         self.graph = graph
-        self.idle: deque[Work] = network.engine_cache.setdefault("mean field work", deque())
+        self.idle: deque[Packed[Work]] = network.engine_cache.setdefault("mean field work", deque())
         theta = np.append(network.theta, 0.0)
-        leak, edge_theta = theta[graph.leak_param], theta[graph.param]
+        leak, edge_theta = theta[graph.values.leak_param], theta[graph.values.param]
         lifted = np.maximum(leak, _LEAST_LEAK)
-        total = np.bincount(graph.parent, edge_theta, network.n_hidden + 1)
-        first = np.empty(len(edge_theta))
+        total = np.bincount(graph.values.parent, edge_theta, network.n_hidden + 1)
+        first = pack(Start(edge_theta, np.empty(len(edge_theta))))
         with self.memory(0, 1) as work:
-            starting_weights(graph.ptr, graph.n_parents, edge_theta, work, first)
+            starting_weights(graph.address, first.address, work.address)
         order = _sweep_order(network)
-        self.tables = Tables(
-            theta=edge_theta,
-            start=first,
-            leak=leak,
-            slope=np.maximum(np.exp(-lifted) / -np.expm1(-lifted), _LEAST_SLOPE),
-            log_odds=lifted + np.log(-np.expm1(-lifted)),
-            total=np.asarray(total[:-1], dtype=np.float64),
-            total_leak=float(leak.sum()),
-            order=order,
-            level=network.hidden_levels[order],
+        self.tables = pack(
+            Tables(
+                theta=edge_theta,
+                start=first.values.weight,
+                leak=leak,
+                slope=np.maximum(np.exp(-lifted) / -np.expm1(-lifted), _LEAST_SLOPE),
+                log_odds=lifted + np.log(-np.expm1(-lifted)),
+                total=np.array(total[:-1], dtype=np.float64),
+                total_leak=float(leak.sum()),
+                order=order,
+                level=np.ascontiguousarray(network.hidden_levels[order], dtype=np.int32),
+            )
         )
 
-    def memory(self, n_edges: int, n_ones: int) -> AbstractContextManager[Work]:
+    def memory(self, n_edges: int, n_ones: int) -> AbstractContextManager[Packed[Work]]:
         """Memory for a row with so many ones and edges into them, kept for the next time.
 
         It is shared by all networks of the graph, and never by two threads at once.
         """
 
-        def fits(work: Work) -> bool:
-            return work.n_edges >= n_edges and work.n_ones >= n_ones
+        def fits(work: Packed[Work]) -> bool:
+            return work.values.n_edges >= n_edges and work.values.n_ones >= n_ones
 
-        return borrowed(self.idle, fits, lambda: allocate(self.graph, n_edges, n_ones))
+        return borrowed(self.idle, fits, lambda: pack(allocate(self.graph.values, n_edges, n_ones)))
 
     def needed(self, evidence: Evidence) -> tuple[int, int]:
         """Most edges into active visibles, and most active visibles, of any row."""
         ptr = evidence.ptr
-        per_one = self.graph.n_parents[evidence.columns[ptr[0] : ptr[-1]]]
+        per_one = self.graph.values.n_parents[evidence.columns[ptr[0] : ptr[-1]]]
         before = np.concatenate([[0], np.cumsum(per_one)])
         return int(np.diff(before[ptr - ptr[0]]).max()), int(np.diff(ptr).max())
 
@@ -98,12 +103,10 @@ def infer(
 ) -> MeanFieldResult:
     """Mean-field inference of every row."""
     n_rows = evidence.n_rows
-    result = _result(n_rows, prepared.graph.n_hidden if with_q else 0)
+    result = _result(n_rows, prepared.network.n_hidden if with_q else 0)
     bounds = mean_field_parts(n_rows)
-    nothing = np.empty((len(bounds) - 1, 0))
-    _run(
-        prepared, evidence, options, _no_memory(), result, Sums(nothing, nothing), bounds, n_threads
-    )
+    nothing = Sums(np.empty(0), np.empty(0), False, 0, 0)
+    _run(prepared, evidence, options, _no_memory(), result, nothing, bounds, n_threads)
     return result
 
 
@@ -116,15 +119,19 @@ def gradient(
     n_threads: int,
 ) -> tuple[GradientSum, WarmState | None]:
     """Sum over rows of the bound and its gradient with (q, r) held fixed, shape (n_params,)."""
-    graph, n_rows = prepared.graph, evidence.n_rows
+    graph, n_rows = prepared.graph.values, evidence.n_rows
     memory = _memory(prepared, evidence, options.local, warm, keep_warm)
     result, total = _result(n_rows, 0), TreeSum()
     bounds = mean_field_parts(n_rows)
     for first, last in _blocks(bounds):
         parts = bounds[first : last + 1]
+        n_params, n_hidden = prepared.network.n_params, graph.n_hidden
         sums = Sums(
-            np.zeros((last - first, prepared.network.n_params + 1)),
-            np.zeros((last - first, graph.n_hidden + 1)),
+            np.zeros((last - first, n_params + 1)),
+            np.zeros((last - first, n_hidden + 1)),
+            True,
+            n_params + 1,
+            n_hidden + 1,
         )
         _run(prepared, evidence, options, memory, result, sums, parts, n_threads)
         rows = slice(parts[0], parts[-1])  # those behind them have no bound yet
@@ -132,16 +139,24 @@ def gradient(
         if len(evidence.weight):
             weighted = weighted * evidence.weight[rows]
         values = np.add.reduceat(weighted, parts[:-1] - parts[0])
-        of_parts = zip(values, *sums, strict=True)
+        of_parts = zip(values, sums.gradient, sums.mass, strict=True)
         value, gradient, mass = tree_sum(
             [[np.array([value]), part, mass] for value, part, mass in of_parts]
         )
         weight = evidence.weight[rows].sum() if len(evidence.weight) else parts[-1] - parts[0]
-        finish_gradient(graph.leak_param, graph.param, graph.parent, gradient, mass, float(weight))
+        _finish_gradient(graph, gradient, mass, float(weight))
         total.add([value, gradient])
     value, gradient = total.result()
     kept = WarmState(memory.ptr, memory.value) if keep_warm else None
     return GradientSum(float(value[0]), gradient[:-1], evidence.total_weight), kept
+
+
+def _finish_gradient(
+    graph: Graph, gradient: FloatArray, mass: FloatArray, total_weight: float
+) -> None:
+    """Add what every node, on or off, contributes: -1 per row and leak, -q_k per edge."""
+    np.subtract.at(gradient, graph.leak_param, total_weight)
+    np.subtract.at(gradient, graph.param, mass[graph.parent])  # padding goes to the spare entry
 
 
 def _blocks(bounds: LongArray) -> Iterator[tuple[int, int]]:
@@ -162,20 +177,18 @@ def _run(
 ) -> None:
     """Infer the rows of all parts between ``bounds``."""
     n_parts, needed = len(bounds) - 1, prepared.needed(evidence)
+    with_q = len(result.q) > 0
+    call = pack(Call(rows_of(evidence), options, memory, result, with_q, sums, bounds))
 
     def parts(begin: int, end: int) -> None:
         with prepared.memory(*needed) as work:
             infer_blocks(
-                prepared.graph,
-                prepared.tables,
-                evidence,
-                work,
-                memory,
-                options,
-                result,
-                sums,
-                bounds,
-                (begin, end),
+                prepared.graph.address,
+                prepared.tables.address,
+                call.address,
+                work.address,
+                begin,
+                end,
             )
 
     rows_of_part = -(-int(bounds[-1] - bounds[0]) // n_parts)
@@ -201,10 +214,10 @@ def _memory(
         return Memory(warm.ptr, warm.values.copy() if keep else warm.values, True, keep)
     if not keep:
         return _no_memory()
-    sizes = np.zeros(evidence.n_rows, dtype=np.int64)
+    sizes = pack(Sizes(rows_of(evidence), local, np.zeros(evidence.n_rows, dtype=np.int64)))
     with prepared.memory(*prepared.needed(evidence)) as work:
-        memory_sizes(prepared.graph, prepared.tables, evidence, work, local, sizes)
-    ptr = np.concatenate([[0], np.cumsum(sizes)])
+        memory_sizes(prepared.graph.address, prepared.tables.address, sizes.address, work.address)
+    ptr = np.concatenate([[0], np.cumsum(sizes.values.size)])
     return Memory(ptr, np.empty(ptr[-1]), filled=False, kept=True)
 
 

@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray, FloatArray, LongArray
-from noisyor.engines.numba.float64x8 import (
-    WIDTH,
+from noisyor.engines.numba.cache import inner
+from noisyor.engines.numba.simd import (
+    LANES,
     edge_terms,
     fma,
-    inner,
     largest,
     load,
     reduce_max,
@@ -163,7 +163,7 @@ def normalise(values, shift, r, groups, number, active, total):
     limit, room, rest = floor * total, one, total
     for _ in range(_MOST_PASSES):
         n_low, rest, least, slot = zero, zero, huge, zero
-        for offset in range(0, end - begin, WIDTH):
+        for offset in range(0, end - begin, LANES):
             value = load(values, shift + offset)
             # Empty slots have value 0 and would count as low; ``used`` tells them apart.
             inside = where_less(slot, used, one, zero)
@@ -182,7 +182,7 @@ def normalise(values, shift, r, groups, number, active, total):
             break
     # Low values end at the floor through the maximum; all others get their share of the room.
     scale = room / rest
-    for offset in range(0, end - begin, WIDTH):
+    for offset in range(0, end - begin, LANES):
         new = largest(load(values, shift + offset) * scale, floor)
         store(r, begin + offset, where_less(half, active, new, load(r, begin + offset)))
 
@@ -192,7 +192,7 @@ def weigh(edges, groups, first, last):
     """Edge weights of groups ``first`` to ``last`` from their present r, equation T27."""
     for number in range(first, last):
         slope = load(groups.slope, 8 * number)
-        for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
+        for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
             parameter, share = load(edges.theta, edge), load(edges.r, edge)
             phi, _ = edge_terms(parameter / share, slope)
             store(edges.weight, edge, fma(share, phi, parameter))
@@ -224,7 +224,7 @@ def iterate(edges, groups, n_groups, q, scratch, iterations):
         for _ in range(iterations):
             for number in range(first, last):
                 slope, total = load(groups.slope, 8 * number), zero
-                for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
+                for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
                     parameter, share = load(edges.theta, edge), load(edges.r, edge)
                     phi, derivative = edge_terms(parameter / share, slope)
                     # r G without dividing by r and multiplying again; rounding may leave it a

@@ -6,12 +6,20 @@ are not solved yet are moved into common groups, so that a group of eight does n
 sake of its slowest member.
 """
 
-from noisyor.engines.numba.float64x8 import (
-    WIDTH,
+from noisyor.engines.numba.cache import inner
+from noisyor.engines.numba.mean_field.factor import (
+    BATCH_SETTLING,
+    by_child,
+    end_of_batch,
+    largest_by_child,
+    normalise,
+    weigh,
+)
+from noisyor.engines.numba.simd import (
+    LANES,
     absolute,
     edge_terms,
     fma,
-    inner,
     largest,
     load,
     reduce_max,
@@ -20,14 +28,6 @@ from noisyor.engines.numba.float64x8 import (
     splat,
     store,
     where_less,
-)
-from noisyor.engines.numba.mean_field.factor import (
-    BATCH_SETTLING,
-    by_child,
-    end_of_batch,
-    largest_by_child,
-    normalise,
-    weigh,
 )
 
 _ROUNDING, _SMALL_CHANGE = 1e-14, 1e-4
@@ -90,9 +90,9 @@ def _still_solved(edges, groups, number, q):
     """Whether a group was solved and no q of a parent changed since; adopts the present q."""
     small, largest_change = splat(_SMALL_CHANGE), splat(-1.0)
     begin, end = groups.begin[number], groups.begin[number + 1]
-    for edge in range(begin, end, WIDTH):
+    for edge in range(begin, end, LANES):
         old = load(edges.q, edge)
-        for lane in range(edge, edge + WIDTH):
+        for lane in range(edge, edge + LANES):
             edges.q[lane] = q[edges.link[lane]]
         new = load(edges.q, edge)
         largest_change = largest(largest_change, absolute(new - old) - small * new)
@@ -159,7 +159,7 @@ def _change_places(edges, groups, children, scratch, base, one, other):
     ):
         values[one], values[other] = values[other], values[one]
     first, second = groups.begin[one // 8] + one % 8, groups.begin[other // 8] + other % 8
-    for offset in range(0, groups.begin[one // 8 + 1] - groups.begin[one // 8], WIDTH):
+    for offset in range(0, groups.begin[one // 8 + 1] - groups.begin[one // 8], LANES):
         a, b = first + offset, second + offset
         for values in (edges.theta, edges.r, edges.weight, edges.q):
             values[a], values[b] = values[b], values[a]
@@ -182,7 +182,7 @@ def _evaluate(edges, groups, number, base, scratch, newton):
     Equations T29 and T31.
     """
     zero, one, slope = splat(0.0), splat(1.0), load(groups.slope, 8 * number)
-    for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
+    for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
         parameter, share = load(edges.theta, edge), load(edges.r, edge)
         q = load(edges.q, edge)
         s = parameter / share
@@ -222,7 +222,7 @@ def _improve(edges, groups, number, base, scratch, tolerance, newton):
     if newton:
         total = _newton_step(edges, groups, number, base, scratch, step)
     else:
-        for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
+        for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
             product = load(scratch.value, edge - base) * load(edges.r, edge)
             store(scratch.value, edge - base, product)
     normalise(scratch.value, groups.begin[number] - base, edges.r, groups, number, step, total)
@@ -236,7 +236,7 @@ def _gap(edges, groups, number, base, scratch):
     Equation T32: the best vertex of the simplex with floors puts all that is free on the largest G.
     """
     wide, peak, total, products = groups.wide[number], splat(0.0), splat(0.0), splat(0.0)
-    for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
+    for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
         value = load(scratch.value, edge - base)
         peak = largest(peak, value)
         total = total + value
@@ -254,7 +254,7 @@ def _gap(edges, groups, number, base, scratch):
 def _worth(groups, number, base, scratch):
     """F by child."""
     total = splat(0.0)
-    for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
+    for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
         total = total + load(scratch.worth, edge - base)
     return by_child(total, groups.wide[number])
 
@@ -263,7 +263,7 @@ def _worth(groups, number, base, scratch):
 def _retreat(edges, groups, number, base, scratch, worse, better):
     """Go half a step back in lanes that got worse, remember the weights in those that did not."""
     half = splat(0.5)
-    for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
+    for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
         now, old = load(edges.r, edge), load(scratch.before, edge - base)
         store(edges.r, edge, where_less(half, worse, half * (now + old), now))
         store(scratch.before, edge - base, where_less(half, better, now, old))
@@ -275,7 +275,7 @@ def _undo_if_worse(edges, groups, number, base, scratch):
     limit = load(groups.best, 8 * number) - splat(_ROUNDING)
     worse = where_less(_worth(groups, number, base, scratch), limit, splat(1.0), splat(0.0))
     worse = worse * load(groups.active, 8 * number)
-    for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
+    for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
         now, old = load(edges.r, edge), load(scratch.before, edge - base)
         store(edges.r, edge, where_less(splat(0.5), worse, old, now))
 
@@ -291,7 +291,7 @@ def _newton_step(edges, groups, number, base, scratch, active):
     used, floor = load(groups.used, 8 * number), load(groups.floor, 8 * number)
     begin, end, wide = groups.begin[number], groups.begin[number + 1], groups.wide[number]
     top, level, bottom = zero, zero, zero
-    for edge in range(begin, end, WIDTH):
+    for edge in range(begin, end, LANES):
         value = load(scratch.value, edge - base)
         top = largest(top, value)
         level = fma(value, load(edges.r, edge), level)
@@ -301,7 +301,7 @@ def _newton_step(edges, groups, number, base, scratch, active):
     # survive.
     for _ in range(40):
         total, rates, slot = zero, zero, zero
-        for edge in range(begin, end, WIDTH):
+        for edge in range(begin, end, LANES):
             share, rate = load(edges.r, edge), load(scratch.step, edge - base)
             wanted = (load(scratch.value, edge - base) - level) * rate
             change = largest(smallest(wanted, high), low)
@@ -323,7 +323,7 @@ def _newton_step(edges, groups, number, base, scratch, active):
         new = where_less(half, inside, new, half * (bottom + top))
         level = where_less(half, far, new, level)
     slot, total = zero, zero
-    for edge in range(begin, end, WIDTH):
+    for edge in range(begin, end, LANES):
         share = load(edges.r, edge)
         change = (load(scratch.value, edge - base) - level) * load(scratch.step, edge - base)
         new = fma(share, largest(smallest(change, high), low), share)

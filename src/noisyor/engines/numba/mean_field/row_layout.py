@@ -8,9 +8,10 @@ before parents, so that a sweep over them is one pass upwards.
 import numpy as np
 
 from noisyor.engines.contract import FREE
-from noisyor.engines.numba.float64x8 import WIDTH, inner, splat
+from noisyor.engines.numba.cache import inner
 from noisyor.engines.numba.mean_field.factor import floor_of, normalise
 from noisyor.engines.numba.mean_field.workspace import NARROW, Size
+from noisyor.engines.numba.simd import LANES, splat
 
 
 @inner()
@@ -40,7 +41,7 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local):
         hidden.run[n_runs - 1] = n_local
 
     # Vectors of q may end in spare entries, and slots without an edge point at the first of them.
-    for j in range(n_local, n_local + WIDTH):
+    for j in range(n_local, n_local + LANES):
         hidden.q[j] = 0.0
     n_children, n_edges = 0, 0
     for j in range(n_local):
@@ -141,10 +142,10 @@ def _group(graph, tables, work, first, last, n_groups, spare):
         n_parents = np.int64(graph.n_parents[node[ordered[position]]])
         if n_parents == 0:
             break
-        count = min(WIDTH, last - first - position)
+        count = min(LANES, last - first - position)
         # Sharing a group costs as many slots as the widest child has parents, however few children
         # share it. With few of them it is cheaper to give each a group of its own.
-        wide = n_parents > NARROW or count * (2 + (n_parents + 7) // WIDTH) < n_parents
+        wide = n_parents > NARROW or count * (2 + (n_parents + 7) // LANES) < n_parents
         if wide:
             count = 1
         _open_group(work.edges, work.groups, n_groups, n_parents, wide, spare)
@@ -159,7 +160,7 @@ def _group(graph, tables, work, first, last, n_groups, spare):
 def _open_group(edges, groups, number, n_parents, wide, spare):
     """An empty group with room for children of at most ``n_parents`` parents."""
     begin = groups.begin[number]
-    end = begin + WIDTH * ((n_parents + 7) // WIDTH if wide else n_parents)
+    end = begin + LANES * ((n_parents + 7) // LANES if wide else n_parents)
     groups.begin[number + 1] = end
     groups.wide[number] = wide
     for edge in range(begin, end):
@@ -167,7 +168,7 @@ def _open_group(edges, groups, number, n_parents, wide, spare):
         edges.theta[edge] = 1.0
         edges.r[edge] = 1.0
         edges.link[edge] = spare  # an entry of q that is 0
-    for lane in range(WIDTH * number, WIDTH * number + WIDTH):
+    for lane in range(LANES * number, LANES * number + LANES):
         groups.used[lane] = 0.0
         groups.size[lane] = 1.0
         groups.floor[lane] = floor_of(1)
@@ -182,16 +183,16 @@ def _fill(graph, tables, work, number, lane, c):
     groups, children, edges, place = work.groups, work.children, work.edges, work.hidden.place
     node, wide = children.node[c], groups.wide[number]
     size, begin, start = graph.n_parents[node], graph.ptr[node], groups.begin[number] + lane
-    stride = 1 if wide else WIDTH
+    stride = 1 if wide else LANES
     children.start[c] = start
     children.stride[c] = stride
-    children.lane[c] = WIDTH * number + lane
+    children.lane[c] = LANES * number + lane
     if size == 0:
         return
-    for offset in range(lane, WIDTH if wide else lane + 1):
-        entry = WIDTH * number + offset
+    for offset in range(lane, LANES if wide else lane + 1):
+        entry = LANES * number + offset
         # Edges of a wide child fill the lanes in turn, so the first lanes may have one more.
-        groups.used[entry] = (size - offset + 7) // WIDTH if wide else size
+        groups.used[entry] = (size - offset + 7) // LANES if wide else size
         groups.size[entry] = size
         groups.floor[entry] = floor_of(size)
         groups.slope[entry] = tables.slope[node]
@@ -245,7 +246,7 @@ def set_importance(work, size):
         c = hidden.child[j]
         if c >= 0:
             lane = children.lane[c]
-            for offset in range(WIDTH if children.stride[c] == 1 else 1):
+            for offset in range(LANES if children.stride[c] == 1 else 1):
                 importance[lane + offset] = hidden.q[j]
 
 
@@ -277,8 +278,8 @@ def start_of_node(theta, begin, n_parents, start, work):
     groups, values, r = work.groups, work.scratch.value, work.edges.r
     groups.begin[0] = 0
     _open_group(work.edges, groups, 0, n_parents, True, 0)
-    for lane in range(WIDTH):
-        groups.used[lane] = (n_parents - lane + 7) // WIDTH
+    for lane in range(LANES):
+        groups.used[lane] = (n_parents - lane + 7) // LANES
         groups.floor[lane] = floor_of(n_parents)
     total = 0.0
     for offset in range(groups.begin[1]):

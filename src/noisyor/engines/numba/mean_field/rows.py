@@ -17,20 +17,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.engines.contract import FREE
-from noisyor.engines.numba.cache import njit
-from noisyor.engines.numba.float64x8 import (
-    WIDTH,
-    edge_terms,
-    entropy,
-    inner,
-    load,
-    logistic,
-    pointers,
-    reduce_sum,
-    splat,
-    store,
-)
+from noisyor.engines.contract import FREE, MeanFieldOptions, MeanFieldResult
+from noisyor.engines.numba.arguments import advance, unpack
+from noisyor.engines.numba.cache import inner, njit
+from noisyor.engines.numba.graph import Graph, Rows
 from noisyor.engines.numba.mean_field.factor import iterate, weigh
 from noisyor.engines.numba.mean_field.jensen_solver import settle
 from noisyor.engines.numba.mean_field.row_layout import (
@@ -42,6 +32,17 @@ from noisyor.engines.numba.mean_field.row_layout import (
     start,
     start_of_node,
 )
+from noisyor.engines.numba.mean_field.workspace import Memory, Tables, Work
+from noisyor.engines.numba.simd import (
+    LANES,
+    edge_terms,
+    entropy,
+    load,
+    logistic,
+    reduce_sum,
+    splat,
+    store,
+)
 
 Q_FLOOR = 1e-5
 """Smallest probability of a hidden node that is inferred."""
@@ -52,60 +53,57 @@ rounds go on until the bound has converged, the next one makes up for the rest."
 
 
 class Sums(NamedTuple):
-    """Partial sums by block of rows, or arrays (n_blocks, 0) if they are not wanted."""
+    """Partial sums by block of rows, if wanted, of entries of the given widths."""
 
     gradient: npt.NDArray[np.float64]
     mass: npt.NDArray[np.float64]
+    wanted: bool
+    n_gradient: int
+    n_mass: int
 
 
-@njit(cache=True, nogil=True)
-def infer_blocks(
-    graph_arrays,
-    table_arrays,
-    row_arrays,
-    work_arrays,
-    memory_arrays,
-    options,
-    output,
-    sums,
-    bounds,
-    parts,
-):
-    """Fill ``output`` for the rows of blocks ``parts[0]`` to ``parts[1]``.
+class Call(NamedTuple):
+    """What all threads share. Block b holds the rows ``bounds[b]`` to ``bounds[b + 1]``."""
 
-    Block b holds the rows ``bounds[b]`` to ``bounds[b + 1]``. Unless they are empty,
-    ``sums.gradient`` (n_blocks, n_params + 1) gains what the nodes that may be on add and
-    ``sums.mass`` (n_blocks, n_hidden + 1) the sum of q over rows, both by the rows' weights;
+    rows: Rows
+    options: MeanFieldOptions
+    memory: Memory
+    output: MeanFieldResult
+    with_q: bool
+    sums: Sums
+    bounds: npt.NDArray[np.int64]
+
+
+@njit()
+def infer_blocks(graph_address, tables_address, call_address, work_address, first, last):
+    """Fill ``output`` for the rows of blocks ``first`` to ``last``.
+
+    If wanted, ``sums.gradient`` (n_blocks, n_params + 1) gains what the nodes that may be on add
+    and ``sums.mass`` (n_blocks, n_hidden + 1) the sum of q over rows, both by the rows' weights;
     `finish_gradient` adds what all nodes share.
     """
-    graph, tables, work = pointers(graph_arrays), pointers(table_arrays), pointers(work_arrays)
-    memory = pointers(memory_arrays)
-    n_clamps, n_hidden, weights = row_arrays.clamp.shape[0], graph.n_hidden, row_arrays.weight
+    graph, tables = unpack(graph_address, Graph), unpack(tables_address, Tables)
+    call, work = unpack(call_address, Call), unpack(work_address, Work)
+    rows, memory, output, sums = call.rows, call.memory, call.output, call.sums
+    n_hidden, options = graph.n_hidden, call.options
     for k in range(n_hidden):
         work.hidden.clamp[k] = FREE
     known = False  # whether the hidden nodes are laid out, the same for all rows
-    for number in range(parts[0], parts[1]):
-        for row in range(bounds[number], bounds[number + 1]):
-            ones = row_arrays.columns[row_arrays.ptr[row] : row_arrays.ptr[row + 1]]
-            missing = row_arrays.missing_columns[
-                row_arrays.missing_ptr[row] : row_arrays.missing_ptr[row + 1]
-            ]
-            if n_clamps > 0:
-                for k in range(n_hidden):
-                    work.hidden.clamp[k] = row_arrays.clamp[min(row, n_clamps - 1), k]
+    for number in range(first, last):
+        for row in range(call.bounds[number], call.bounds[number + 1]):
+            ones, n_ones = _part_of(rows.ptr, rows.columns, row)
+            missing, n_missing = _part_of(rows.missing_ptr, rows.missing_columns, row)
+            if rows.n_clamps > 0:
+                _read_clamps(graph, rows, row, work)
             if not known:
-                of_hidden = lay_out_hidden(
-                    graph, tables, work, pointers(ones), len(ones), options.local
-                )
-                known = not options.local and n_clamps <= 1
-            size = lay_out_visible(graph, tables, work, pointers(ones), len(ones), of_hidden)
+                of_hidden = lay_out_hidden(graph, tables, work, ones, n_ones, options.local)
+                known = not options.local and rows.n_clamps <= 1
+            size = lay_out_visible(graph, tables, work, ones, n_ones, of_hidden)
             start(graph, tables, work, size)
             constant = -tables.total_leak
-            constant += discount_missing(
-                graph, tables, work.hidden, pointers(missing), len(missing)
-            )
-            for i in ones:
-                constant += tables.log_odds[i]
+            constant += discount_missing(graph, tables, work.hidden, missing, n_missing)
+            for index in range(n_ones):
+                constant += tables.log_odds[ones[index]]
             if memory.filled:
                 exchange(graph, memory, work, size, row, False)
             output.rounds[row], output.elbo[row], output.gain[row] = _ascend(
@@ -113,22 +111,38 @@ def infer_blocks(
             )
             if memory.kept:
                 exchange(graph, memory, work, size, row, True)
-            if sums.gradient.shape[1] > 0:
+            if sums.wanted:
                 _add_gradient(
                     graph,
                     tables,
                     work,
                     size,
                     missing,
-                    weights[row] if len(weights) > 0 else 1.0,
-                    sums.gradient[number],
-                    sums.mass[number],
+                    n_missing,
+                    rows.weight[row] if rows.weighted else 1.0,
+                    advance(sums.gradient, number * sums.n_gradient),
+                    advance(sums.mass, number * sums.n_mass),
                 )
-            if output.q.shape[0] > 0:
+            if call.with_q:
+                q = advance(output.q, row * n_hidden)
                 for k in range(n_hidden):
-                    output.q[row, k] = 0.0
+                    q[k] = 0.0
                 for j in range(size.hidden):
-                    output.q[row, work.hidden.node[j]] = work.hidden.q[j]
+                    q[work.hidden.node[j]] = work.hidden.q[j]
+
+
+@inner()
+def _part_of(ptr, columns, row):
+    """The entries of a row: pointer and number."""
+    return advance(columns, ptr[row]), ptr[row + 1] - ptr[row]
+
+
+@inner()
+def _read_clamps(graph, rows, row, work):
+    """Take over the evidence on the hidden nodes of a row; one line may hold for all rows."""
+    clamps = row * graph.n_hidden if rows.n_clamps > 1 else 0
+    for k in range(graph.n_hidden):
+        work.hidden.clamp[k] = rows.clamp[clamps + k] if rows.n_clamps > 0 else FREE
 
 
 # ---- coordinate ascent
@@ -224,7 +238,7 @@ def _sweep(graph, work, size):
         end = hidden.run[number]
         for j in range(begin, end):
             hidden.odds[j] = hidden.base[j] + hidden.below[j] + _parent_sum(graph, work, j)
-        for j in range(begin, end, WIDTH):
+        for j in range(begin, end, LANES):
             # May run past the end of the level into the next one, whose odds are not computed yet.
             store(hidden.odds, j, logistic(load(hidden.odds, j)))
         for j in range(begin, end):
@@ -255,7 +269,7 @@ def _bound(graph, work, size):
     q, base, value, terms = work.hidden.q, work.hidden.base, 0.0, splat(0.0)
     for j in range(size.hidden):
         value += q[j] * (base[j] + _parent_sum(graph, work, j))
-    for j in range(0, size.hidden, WIDTH):
+    for j in range(0, size.hidden, LANES):
         terms = terms + entropy(load(q, j))  # spare entries are 0
     return value + reduce_sum(terms)
 
@@ -264,7 +278,7 @@ def _bound(graph, work, size):
 
 
 @inner()
-def _add_gradient(graph, tables, work, size, missing, weight, gradient, mass):
+def _add_gradient(graph, tables, work, size, missing, n_missing, weight, gradient, mass):
     """Add what the nodes of a row that may be on contribute to the gradient, ``weight`` times.
 
     With u = leak + theta / r the derivative is ``q_k (q_i / (1 - exp(-u)) - 1)`` for an edge and
@@ -274,8 +288,8 @@ def _add_gradient(graph, tables, work, size, missing, weight, gradient, mass):
     edges, groups, children, hidden = work.edges, work.groups, work.children, work.hidden
     q, derivatives, n_visible = hidden.q, edges.weight, graph.n_visible
     for number in range(size.groups):
-        slope = load(groups.slope, WIDTH * number)
-        for edge in range(groups.begin[number], groups.begin[number + 1], WIDTH):
+        slope = load(groups.slope, LANES * number)
+        for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
             _, derivative = edge_terms(load(edges.theta, edge) / load(edges.r, edge), slope)
             store(derivatives, edge, derivative)  # in place of the weights
     for c in range(size.children):
@@ -295,7 +309,8 @@ def _add_gradient(graph, tables, work, size, missing, weight, gradient, mass):
         node = n_visible + hidden.node[j]
         if graph.n_parents[node] == 0:
             gradient[graph.leak_param[node]] += weight * (q[j] * (1.0 + tables.slope[node]))
-    for i in missing:
+    for index in range(n_missing):
+        i = missing[index]
         gradient[graph.leak_param[i]] += weight
         for entry in range(graph.ptr[i], graph.ptr[i] + graph.n_parents[i]):
             j = hidden.place[graph.parent[entry]]
@@ -303,36 +318,44 @@ def _add_gradient(graph, tables, work, size, missing, weight, gradient, mass):
                 gradient[graph.param[entry]] += weight * q[j]
 
 
-@njit(cache=True, nogil=True)
-def finish_gradient(leak_param, param, parent, gradient, mass, total_weight):
-    """Add what every node, on or off, contributes: -1 per row and leak, -q_k per edge."""
-    for node in range(len(leak_param)):
-        gradient[leak_param[node]] -= total_weight
-    for edge in range(len(param)):  # padding goes to the spare entry
-        gradient[param[edge]] -= mass[parent[edge]]
-
-
 # ---- before inference
 
 
-@njit(cache=True, nogil=True)
-def starting_weights(ptr, n_parents, theta, work_arrays, result):
-    """Fill ``result`` (edges of the graph,) with the Jensen weights that inference begins with."""
-    work = pointers(work_arrays)
-    for node in range(len(n_parents)):
-        if n_parents[node] > 0:
-            start_of_node(theta, ptr[node], np.int64(n_parents[node]), result, work)
+class Start(NamedTuple):
+    """Parameters by edge of the graph, and the Jensen weights that inference begins with."""
+
+    theta: npt.NDArray[np.float64]
+    weight: npt.NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
-def memory_sizes(graph_arrays, table_arrays, row_arrays, work_arrays, local, sizes):
-    """``sizes[row]``: how many numbers the (q, r) of each row take."""
-    graph, tables, work = pointers(graph_arrays), pointers(table_arrays), pointers(work_arrays)
-    n_clamps = row_arrays.clamp.shape[0]
-    for row in range(len(sizes)):
-        ones = row_arrays.columns[row_arrays.ptr[row] : row_arrays.ptr[row + 1]]
-        for k in range(graph.n_hidden):  # a node that is known to be on brings its ancestors
-            work.hidden.clamp[k] = row_arrays.clamp[min(row, n_clamps - 1), k] if n_clamps else FREE
-        of_hidden = lay_out_hidden(graph, tables, work, pointers(ones), len(ones), local)
-        size = lay_out_visible(graph, tables, work, pointers(ones), len(ones), of_hidden)
-        sizes[row] = size.hidden + size.edges
+@njit()
+def starting_weights(graph_address, start_address, work_address):
+    """Fill the Jensen weights that inference begins with."""
+    graph, work = unpack(graph_address, Graph), unpack(work_address, Work)
+    given = unpack(start_address, Start)
+    for node in range(graph.n_visible + graph.n_hidden):
+        if graph.n_parents[node] > 0:
+            n_parents = np.int64(graph.n_parents[node])
+            start_of_node(given.theta, graph.ptr[node], n_parents, given.weight, work)
+
+
+class Sizes(NamedTuple):
+    """``size`` (n_rows,): how many numbers the (q, r) of each row take."""
+
+    rows: Rows
+    local: bool
+    size: npt.NDArray[np.int64]
+
+
+@njit()
+def memory_sizes(graph_address, tables_address, sizes_address, work_address):
+    """Fill how many numbers the (q, r) of each row take."""
+    graph, tables = unpack(graph_address, Graph), unpack(tables_address, Tables)
+    sizes, work = unpack(sizes_address, Sizes), unpack(work_address, Work)
+    rows = sizes.rows
+    for row in range(rows.n_rows):
+        ones, n_ones = _part_of(rows.ptr, rows.columns, row)
+        _read_clamps(graph, rows, row, work)  # a node that is known to be on brings its ancestors
+        of_hidden = lay_out_hidden(graph, tables, work, ones, n_ones, sizes.local)
+        size = lay_out_visible(graph, tables, work, ones, n_ones, of_hidden)
+        sizes.size[row] = size.hidden + size.edges

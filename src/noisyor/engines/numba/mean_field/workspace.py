@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.engines.contract import FREE
-from noisyor.engines.numba.float64x8 import WIDTH
 from noisyor.engines.numba.graph import Graph
 from noisyor.engines.numba.mean_field.factor import BATCH_SETTLING, Children, Edges, Groups, Scratch
+from noisyor.engines.numba.simd import LANES
 
 NARROW = 32
 """Children with more parents than this never share a group."""
@@ -115,12 +115,12 @@ def allocate(graph: Graph, most_edges: int, most_ones: int) -> Work:
     """Memory for rows with at most so many active visibles and edges into them."""
     n_hidden = graph.n_hidden
     n_edges = most_edges + int(graph.n_parents[graph.n_visible :].sum())
-    n_children, n = most_ones + n_hidden, n_hidden + WIDTH
+    n_children, n = most_ones + n_hidden, n_hidden + LANES
     # A wide child leaves less than eight slots of its group unused; the shared groups together
     # less than four times the largest one, as children are sorted by their number of parents.
-    n_slots = n_edges + WIDTH * n_children + 4 * WIDTH * NARROW
-    size = max(int(graph.n_parents.max(initial=0)) + WIDTH, BATCH_SETTLING)
-    lanes = WIDTH * n_children
+    n_slots = n_edges + LANES * n_children + 4 * LANES * NARROW
+    size = max(int(graph.n_parents.max(initial=0)) + LANES, BATCH_SETTLING)
+    lanes = LANES * n_children
     floats, numbers, short = np.ones, _numbers, _short_numbers
     return Work(
         Edges(

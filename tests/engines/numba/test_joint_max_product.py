@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from noisyor.engines.numba.factorization import learn as kernels
-from noisyor.engines.numba.float32x8 import load, store
+from noisyor.engines.numba import joint_max_product as kernels
+from noisyor.engines.numba.simd import load, store
 from noisyor.engines.numpy.joint_max_product import to_and_input, to_and_output
 
 

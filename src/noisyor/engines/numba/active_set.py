@@ -1,0 +1,347 @@
+"""The part of a row that max-product works on, and the memory of a thread for it.
+
+Children that are off send the constant -theta to their parents, which is part of each parent's
+total. So only the hidden nodes that may be on take part, with the edges into the children that are
+on or not observed. Children with many parents ("wide") are updated one by one, eight edges at a
+time. A child with five parents does not fill a vector, and its reductions across lanes take longer
+than its update, so children with few parents ("narrow") are laid out in blocks of eight: cell
+(slot, lane) of a block is the slot-th edge of the lane-th child, and the largest edge of each child
+is found lane by lane. Missing cells are inert edges.
+
+In an aligned graph a slot has the same parent in all lanes, so nothing needs to be gathered, and
+blocks are best for children of any width.
+"""
+
+from collections import deque
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyor.engines.contract import FREE
+from noisyor.engines.numba.arguments import Packed, pack, unpack
+from noisyor.engines.numba.cache import inner, njit, small_code
+from noisyor.engines.numba.graph import NARROW, NEVER, Graph, Rows
+from noisyor.engines.numba.pool import borrowed
+from noisyor.engines.numba.simd import LANES
+
+
+class Blocks(NamedTuple):
+    """Blocks of one row. Cells of block b are ``start[b]:start[b + 1]``, eight per slot.
+
+    ``parent``, ``log_odds``, ``weight``, ``excess`` per cell; ``leak`` and ``child`` per lane,
+    ``child`` being the hidden index or -1. The rest is scratch space for one block: first ``edge``
+    and ``n_edges`` of each lane, ``back`` (8,), and ``scratch`` for its cells.
+    """
+
+    start: npt.NDArray[np.int64]
+    parent: npt.NDArray[np.int32]
+    log_odds: npt.NDArray[np.float32]
+    weight: npt.NDArray[np.float32]
+    excess: npt.NDArray[np.float32]
+    leak: npt.NDArray[np.float32]
+    child: npt.NDArray[np.int32]
+    edge: npt.NDArray[np.int64]
+    n_edges: npt.NDArray[np.int64]
+    back: npt.NDArray[np.float32]
+    scratch: npt.NDArray[np.float32]
+
+
+class Work(NamedTuple):
+    """Memory of one thread, reused for all its rows.
+
+    Per hidden node: ``belief``, ``incoming`` (sum of excesses) and ``unary`` with eight spare
+    entries, ``to_child``, ``clamp``, ``total``, and the lists ``hidden`` (those that take part) and
+    ``on``. Per node: ``state``, ``sums``. ``narrow`` and ``wide`` list the children with few and
+    with many parents, first those that are on, then the free ones; ``offset`` is where the messages
+    of a wide child begin in ``excess``. ``counts`` (2,): how many narrow and wide children are
+    listed. ``lanes`` (8 per hidden node) is ``incoming`` of an aligned graph before the lanes are
+    summed.
+    """
+
+    belief: npt.NDArray[np.float32]
+    incoming: npt.NDArray[np.float32]
+    unary: npt.NDArray[np.float32]
+    to_child: npt.NDArray[np.float32]
+    clamp: npt.NDArray[np.uint8]
+    total: npt.NDArray[np.float64]
+    hidden: npt.NDArray[np.int32]
+    on: npt.NDArray[np.int32]
+    state: npt.NDArray[np.uint8]
+    sums: npt.NDArray[np.float64]
+    counts: npt.NDArray[np.int64]
+    narrow: npt.NDArray[np.int32]
+    wide: npt.NDArray[np.int32]
+    offset: npt.NDArray[np.int64]
+    excess: npt.NDArray[np.float32]
+    scratch: npt.NDArray[np.float32]
+    lanes: npt.NDArray[np.float32]
+    blocks: Blocks
+
+
+class Selection(NamedTuple):
+    """How many nodes of a row take part: entries of the lists in `Work`, and blocks."""
+
+    hidden: int
+    wide_on: int
+    wide: int
+    on_blocks: int
+    blocks: int
+
+
+# ---- which nodes take part
+
+
+@inner()
+def select(graph, work, rows, row, ancestors_only, maximize_missing):
+    """Fill ``work.clamp`` and the lists of ``work`` for one row.
+
+    Returns the numbers of hidden nodes, of narrow children that are on, of all narrow ones, of wide
+    children that are on, and of all wide ones.
+    """
+    small_code()
+    ones, end = rows.ptr[row], rows.ptr[row + 1]
+    missing, missing_end = rows.missing_ptr[row], rows.missing_ptr[row]
+    if maximize_missing:
+        missing_end = rows.missing_ptr[row + 1]
+    clamps = row * graph.n_hidden if rows.n_clamps > 1 else 0  # one line may hold for all rows
+    for k in range(graph.n_hidden):
+        work.clamp[k] = rows.clamp[clamps + k] if rows.n_clamps > 0 else FREE
+    n_active = graph.n_hidden
+    if ancestors_only:
+        n_active = _ancestors(graph, work, rows, ones, end, missing, missing_end)
+    else:
+        for k in range(n_active):
+            work.hidden[k] = k
+
+    work.counts[0] = work.counts[1] = 0
+    for position in range(ones, end):
+        _add_child(graph, work, np.int64(rows.columns[position]))
+    for index in range(n_active):
+        k = work.hidden[index]
+        if work.clamp[k] == 1 and graph.n_parents[graph.n_visible + k] > 0:
+            _add_child(graph, work, graph.n_visible + k)
+    # Children that are on come first in both lists: their update is the simpler one, and the loop
+    # needs to know only where they end.
+    narrow_on, wide_on = work.counts[0], work.counts[1]
+    for position in range(missing, missing_end):
+        _add_child(graph, work, np.int64(rows.missing_columns[position]))
+    for index in range(n_active):
+        k = work.hidden[index]
+        if work.clamp[k] == FREE and graph.n_parents[graph.n_visible + k] > 0:
+            _add_child(graph, work, graph.n_visible + k)
+    return n_active, narrow_on, work.counts[0], wide_on, work.counts[1]
+
+
+@inner()
+def _ancestors(graph, work, rows, ones, end, missing, missing_end):
+    """List the ancestors of the active visibles and of hidden nodes that are known to be on.
+
+    All others are taken to be off: nothing that is on needs them. Returns their number.
+    """
+    small_code()
+    for k in range(graph.n_hidden):
+        work.state[k] = 0
+    work.counts[0] = 0
+    for position in range(ones, end):
+        _add_parents(graph, work, np.int64(rows.columns[position]))
+    for position in range(missing, missing_end):
+        _add_parents(graph, work, np.int64(rows.missing_columns[position]))
+    for k in range(graph.n_hidden):
+        if work.clamp[k] == 1 and work.state[k] == 0:
+            work.state[k] = 1
+            work.hidden[work.counts[0]] = k
+            work.counts[0] += 1
+    done = 0
+    # Breadth first: the list is its own queue.
+    while done < work.counts[0]:
+        _add_parents(graph, work, graph.n_visible + work.hidden[done])
+        done += 1
+    return work.counts[0]
+
+
+@inner()
+def _add_parents(graph, work, node):
+    """Append the parents of a node that are not listed yet; ``work.state`` marks those that are."""
+    start = graph.ptr[node]
+    for edge in range(start, start + graph.n_parents[node]):
+        k = graph.parent[edge]
+        if work.state[k] == 0:
+            work.state[k] = 1
+            work.hidden[work.counts[0]] = k
+            work.counts[0] += 1
+
+
+@inner()
+def _add_child(graph, work, node):
+    """Append a node to the narrow or the wide children; wide ones also get room for messages."""
+    if graph.aligned or graph.n_parents[node] <= NARROW:
+        work.narrow[work.counts[0]] = node
+        work.counts[0] += 1
+    else:
+        wide = work.counts[1]
+        work.wide[wide] = node
+        work.offset[wide + 1] = work.offset[wide] + graph.ptr[node + 1] - graph.ptr[node]
+        work.counts[1] += 1
+
+
+# ---- blocks of eight children
+
+
+@inner()
+def lay_out(graph, parameters, work, rows, row, options):
+    """Select the nodes of a row and fill the blocks of its narrow children."""
+    small_code()
+    n_active, narrow_on, narrow, wide_on, wide = select(
+        graph, work, rows, row, options.ancestors_only, options.maximize_missing
+    )
+    blocks, n_blocks, first = work.blocks, 0, 0
+    on_blocks = (narrow_on + LANES - 1) // LANES
+    while first < narrow:
+        # Children that are on do not share a block with the others.
+        last = narrow_on if first < narrow_on else narrow
+        last = first + LANES if first + LANES < last else last
+        _fill_block(graph, parameters, blocks, work.narrow, first, last, n_blocks)
+        n_blocks += 1
+        first = last
+    return Selection(n_active, wide_on, wide, on_blocks, n_blocks)
+
+
+@inner(inline="always")
+def _fill_block(graph, parameters, blocks, nodes, first, last, number):
+    """Copy the parameters of ``nodes[first:last]``, at most eight, into the cells of a block.
+
+    This is done once per row, so that the loop over iterations reads memory front to back.
+    """
+    offset = number * LANES
+    slots = np.int64(0)
+    for lane in range(LANES):
+        # The last block may have fewer than eight children: lanes without a child have no edges
+        # and a leak that never acts.
+        blocks.edge[lane] = blocks.n_edges[lane] = 0
+        blocks.leak[offset + lane] = NEVER
+        blocks.child[offset + lane] = -1
+        if first + lane < last:
+            node = nodes[first + lane]
+            blocks.edge[lane] = graph.ptr[node]
+            blocks.n_edges[lane] = graph.n_parents[node]
+            blocks.leak[offset + lane] = parameters.leak_log_odds[node]
+            if node >= graph.n_visible:
+                blocks.child[offset + lane] = node - graph.n_visible
+            if blocks.n_edges[lane] > slots:
+                slots = blocks.n_edges[lane]
+    cell = blocks.start[number]
+    for slot in range(slots):
+        for lane in range(LANES):
+            if slot < blocks.n_edges[lane]:
+                edge = blocks.edge[lane] + slot
+                blocks.parent[cell] = graph.parent[edge]
+                blocks.log_odds[cell] = parameters.log_odds[edge]
+                blocks.weight[cell] = parameters.weight[edge]
+            else:
+                # An inert edge. Each lane has a spare parent of its own behind the real ones, so
+                # that stores to padding do not wait for each other.
+                blocks.parent[cell] = graph.n_hidden + lane
+                blocks.log_odds[cell] = NEVER
+                blocks.weight[cell] = 0.0
+            cell += 1
+    blocks.start[number + 1] = cell
+
+
+# ---- memory, kept between calls: a minibatch of small rows is inferred before it is allocated
+
+
+def workspace(
+    graph: Packed[Graph],
+    idle: deque[Packed[Work]],
+    rows_address: int,
+    begin: int,
+    end: int,
+    *,
+    maximize_missing: bool,
+) -> AbstractContextManager[Packed[Work]]:
+    """Memory for the largest of the rows ``begin`` to ``end`` of the packed `Rows` at an address.
+
+    ``idle`` is what was used before with the same graph, whatever its parameters.
+    """
+    n_edges, n_children = largest_row(graph.address, rows_address, maximize_missing, begin, end)
+    between_hidden = int(graph.values.ptr[-1] - graph.values.ptr[graph.values.n_visible])
+    n_edges, n_children = n_edges + between_hidden, n_children + graph.values.hidden_children
+
+    def fits(space: Packed[Work]) -> bool:
+        return bool(len(space.values.excess) >= n_edges and len(space.values.narrow) >= n_children)
+
+    return borrowed(idle, fits, lambda: pack(_allocate(graph.values, n_edges, n_children)))
+
+
+@njit()
+def largest_row(graph_address, rows_address, maximize_missing, begin, end):
+    """Upper bounds on the padded edges and the entries of any row."""
+    graph, rows = unpack(graph_address, Graph), unpack(rows_address, Rows)
+    edges, children = _largest_part(graph.ptr, rows.ptr, rows.columns, begin, end)
+    if maximize_missing:
+        more_edges, more_children = _largest_part(
+            graph.ptr, rows.missing_ptr, rows.missing_columns, begin, end
+        )
+        edges, children = edges + more_edges, children + more_children
+    return edges, children
+
+
+@inner()
+def _largest_part(edge_ptr, ptr, columns, begin, end):
+    """Most padded edges and most entries of any row."""
+    most_edges, most_children = 0, 0
+    for row in range(begin, end):
+        edges = 0
+        for position in range(ptr[row], ptr[row + 1]):
+            node = columns[position]
+            edges += edge_ptr[node + 1] - edge_ptr[node]
+        most_edges = max(most_edges, edges)
+        most_children = max(most_children, ptr[row + 1] - ptr[row])
+    return most_edges, most_children
+
+
+def _allocate(graph: Graph, n_edges: int, n_children: int) -> Work:
+    n_hidden, n_nodes = graph.n_hidden, graph.n_visible + graph.n_hidden
+    # Eight spare entries: vectors that begin at the last hidden node, and padding, end there.
+    spare = n_hidden + LANES
+    return Work(
+        belief=np.zeros(spare, dtype=np.float32),
+        incoming=np.zeros(spare, dtype=np.float32),
+        unary=np.zeros(spare, dtype=np.float32),
+        to_child=np.zeros(n_hidden, dtype=np.float32),
+        clamp=np.full(n_hidden, FREE, dtype=np.uint8),
+        total=np.zeros(n_hidden, dtype=np.float64),
+        hidden=np.zeros(n_hidden, dtype=np.int32),
+        on=np.zeros(n_hidden, dtype=np.int32),
+        state=np.zeros(n_nodes, dtype=np.uint8),
+        sums=np.zeros(n_nodes, dtype=np.float64),
+        counts=np.zeros(2, dtype=np.int64),
+        narrow=np.zeros(n_children, dtype=np.int32),
+        wide=np.zeros(n_children, dtype=np.int32),
+        offset=np.zeros(n_children + 1, dtype=np.int64),
+        excess=np.zeros(n_edges, dtype=np.float32),
+        scratch=np.zeros(graph.widest, dtype=np.float32),
+        lanes=np.zeros(LANES * spare if graph.aligned else 0, dtype=np.float32),
+        blocks=_allocate_blocks(n_children, graph.block_parents),
+    )
+
+
+def _allocate_blocks(n_children: int, most_parents: int) -> Blocks:
+    """Room for the blocks of ``n_children`` with at most ``most_parents`` each."""
+    n_blocks = n_children // LANES + 2
+    cells = n_blocks * LANES * most_parents
+    return Blocks(
+        start=np.zeros(n_blocks + 1, dtype=np.int64),
+        parent=np.zeros(cells, dtype=np.int32),
+        log_odds=np.zeros(cells, dtype=np.float32),
+        weight=np.zeros(cells, dtype=np.float32),
+        excess=np.zeros(cells, dtype=np.float32),
+        leak=np.zeros(n_blocks * LANES, dtype=np.float32),
+        child=np.zeros(n_blocks * LANES, dtype=np.int32),
+        edge=np.zeros(LANES, dtype=np.int64),
+        n_edges=np.zeros(LANES, dtype=np.int64),
+        back=np.zeros(LANES, dtype=np.float32),
+        scratch=np.zeros(LANES * most_parents, dtype=np.float32),
+    )

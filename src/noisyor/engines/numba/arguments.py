@@ -1,0 +1,211 @@
+"""Hand named tuples of arrays to kernels as one address each.
+
+To the compiler an array is seven values and a counted reference. A kernel that takes sixty arrays
+spends most of its compile time on unpacking them, and so does every function that they are passed
+on to. So `pack` writes the fields of a named tuple into a row of 64-bit words: the address of an
+array, or a number. Inside a kernel `unpack` reads these words as pointers and numbers. The
+annotations of the named tuple say what each word holds, and `pack` checks the arrays against them.
+A kernel thus has one signature whatever the flags of the arrays, and is compiled once.
+
+A packed tuple must be held in a variable while a kernel runs: an address alone keeps nothing alive.
+
+A small minibatch takes a few microseconds, and asking NumPy for the address of its data takes one
+for each array. So a word holds the address of the array object itself, and kernels read the address
+of the data from there, as C extensions do: it is the first field of the object.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.datamodel import models, register_default
+from numba.core.typing import signature
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import intrinsic, lower_getattr_generic
+from numba.np.numpy_support import from_dtype
+
+__all__ = ["Packed", "advance", "pack", "unpack"]
+
+_WORD = ir.IntType(64)
+_MASK = 2**64 - 1
+
+_DATA_OF_ARRAY = object.__basicsize__
+"""Bytes before the address of the data in an array object, part of NumPy's binary interface."""
+
+_DATA_OF_BYTES = bytes.__basicsize__ - 1
+"""Bytes before the first byte of a ``bytes`` object: its size counts one that ends the string."""
+
+Values = TypeVar("Values", bound=tuple[Any, ...])
+
+
+class Packed(Generic[Values]):
+    """A named tuple, kept alive, and the ``address`` of its packed fields."""
+
+    __slots__ = ("_words", "address", "values")
+
+    def __init__(self, values: Values) -> None:
+        numbers: list[int | float] = []
+        _append(values, numbers)
+        self.values = values
+        self._words = struct.pack(_layout(type(values)), *numbers)
+        self.address = id(self._words) + _DATA_OF_BYTES
+
+    def address_of(self, name: str) -> int:
+        """The address of a field that is a named tuple itself."""
+        return self.address + 8 * _members(type(self.values))[name][0]
+
+
+def pack(values: Values) -> Packed[Values]:
+    """Pack a named tuple of C-contiguous arrays, numbers, and named tuples of these.
+
+    >>> import numpy.typing as npt
+    >>> class Line(NamedTuple):
+    ...     x: npt.NDArray[np.float64]
+    ...     length: int
+    >>> pack(Line(np.zeros(3, dtype=np.float32), 3))
+    Traceback (most recent call last):
+        ...
+    TypeError: Line.x must be a C-contiguous array of float64, got float32
+    """
+    return Packed(values)
+
+
+class _Field(NamedTuple):
+    """One field of a named tuple: the type of its elements, if an array, or its type."""
+
+    name: str
+    dtype: Any
+    kind: Any
+
+
+@cache
+def _fields(cls: type) -> tuple[_Field, ...]:
+    hints = get_type_hints(cls)
+    found = []
+    for name in cls._fields:  # type: ignore[attr-defined]
+        kind, dtype = hints[name], None
+        if get_origin(kind) is np.ndarray:
+            dtype = np.dtype(get_args(get_args(kind)[1])[0])
+        found.append(_Field(name, dtype, kind))
+    return tuple(found)
+
+
+@cache
+def _layout(cls: type) -> str:
+    """Format of the words for `struct`: floats are stored as such, all else as integers."""
+    codes = ""
+    for _, dtype, kind in _fields(cls):
+        if dtype is None and hasattr(kind, "_fields"):
+            codes += _layout(kind)
+        else:
+            codes += "d" if kind is float else "Q"
+    return codes
+
+
+def _append(values: Any, numbers: list[int | float]) -> None:
+    cls: type = type(values)
+    for (name, dtype, kind), value in zip(_fields(cls), values, strict=True):
+        if dtype is not None:
+            if value.dtype != dtype or not value.flags.c_contiguous:
+                raise TypeError(
+                    f"{cls.__name__}.{name} must be a C-contiguous array of {dtype}, "
+                    f"got {value.dtype}"
+                )
+            numbers.append(id(value))
+        elif hasattr(kind, "_fields"):
+            _append(value, numbers)
+        elif kind is float:
+            numbers.append(value)
+        else:
+            numbers.append(int(value) & _MASK)  # seeds may be negative, or need all 64 bits
+
+
+# ---- inside a kernel
+
+
+class ViewType(types.Type):
+    """Numba type of packed fields: a pointer to their words."""
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+        super().__init__(name=f"View({cls.__module__}.{cls.__qualname__})")
+
+
+@register_default(ViewType)
+class _ViewModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _WORD.as_pointer())
+
+
+@cache
+def _members(cls: type) -> dict[str, tuple[int, Any]]:
+    """First word and numba type of each field."""
+    members, position = {}, 0
+    for name, dtype, kind in _fields(cls):
+        if dtype is not None:
+            found = types.CPointer(from_dtype(dtype))
+        elif hasattr(kind, "_fields"):
+            found = ViewType(kind)
+        else:
+            found = {int: types.int64, float: types.float64, bool: types.boolean}[kind]
+        members[name] = position, found
+        position += len(_layout(kind)) if isinstance(found, ViewType) else 1
+    return members
+
+
+@infer_getattr
+class _ViewAttributes(AttributeTemplate):
+    key = ViewType
+
+    def generic_resolve(self, view: Any, name: str) -> Any:
+        return _members(view.cls).get(name, (0, None))[1]
+
+
+def _load_once(builder: Any, pointer: Any) -> Any:
+    """Load what does not change while a kernel runs, so that one load serves a whole loop."""
+    word = builder.load(pointer)
+    word.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return word
+
+
+@lower_getattr_generic(ViewType)
+def _read_field(context: Any, builder: Any, view: Any, words: Any, name: str) -> Any:
+    position, kind = _members(view.cls)[name]
+    pointer = builder.gep(words, [ir.Constant(ir.IntType(32), position)])
+    if isinstance(kind, ViewType):
+        return pointer
+    word = _load_once(builder, pointer)
+    if isinstance(kind, types.CPointer):
+        data = builder.add(word, ir.Constant(_WORD, _DATA_OF_ARRAY))
+        data = _load_once(builder, builder.inttoptr(data, _WORD.as_pointer()))
+        return builder.inttoptr(data, context.get_value_type(kind))
+    if kind == types.float64:
+        return builder.bitcast(word, ir.DoubleType())
+    if kind == types.boolean:
+        return builder.icmp_signed("!=", word, ir.Constant(_WORD, 0))
+    return word
+
+
+@intrinsic
+def unpack(typingctx: Any, address: Any, cls: Any) -> Any:
+    """A view of the fields that `pack` wrote to an address: ``unpack(address, Graph).ptr[3]``."""
+
+    def codegen(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], _WORD.as_pointer())
+
+    return signature(ViewType(cls.instance_class), types.int64, cls), codegen
+
+
+@intrinsic
+def advance(typingctx: Any, pointer: Any, count: Any) -> Any:
+    """The pointer to element ``count``: ``advance(p, n)[i]`` is ``p[n + i]``."""
+
+    def codegen(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        return builder.gep(arguments[0], [arguments[1]])
+
+    return signature(pointer, pointer, types.intp), codegen

@@ -1,0 +1,432 @@
+"""Gibbs sweeps of bipartite networks that are laid out as matrices, eight hidden nodes at a time.
+
+Equations T35 to T38 of docs/theory.md. Where no hidden node has parents and most edges exist, edges
+need no lists: column k of a matrix (n_visible, width) holds the edges of hidden node k. Columns
+that only fill the width up to a multiple of eight, and edges that do not exist, have theta = 0, and
+the former are never on.
+
+With B_i the total parameter of visible i that is on and ``off_i = 1 / (exp(B_i) - 1)``, a hidden
+node that is off has the log-odds
+
+    gain = log-odds of its prior - cost + sum over visibles i that are on of log(1 + works_i off_i)
+
+so eight nodes take one multiplication and one addition for each such visible, and one logarithm of
+the product. Nodes are drawn one after another, but most stay as they are: what was computed for
+eight of them is good until one of them changes.
+"""
+
+import math
+from collections.abc import Callable
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import uint64
+
+from noisyor._util.arrays import BinaryArray, FloatArray
+from noisyor.engines.contract import FREE, Evidence, GibbsResult, NoiseKey
+from noisyor.engines.numba.arguments import Packed, pack, unpack
+from noisyor.engines.numba.cache import inner, njit
+from noisyor.engines.numba.graph import TINY, Rows, log_expm1, rows_of
+from noisyor.engines.numba.scalar import combine, logistic_of, maximum, uniform_of
+from noisyor.engines.numba.simd import (
+    LANES,
+    exp_minus,
+    fma,
+    load,
+    log_one_plus,
+    logistic,
+    reduce_max,
+    splat,
+    store,
+)
+from noisyor.engines.reduction import ROWS_OF_BLOCK
+from noisyor.model.network import Network
+
+_MIN_FILLED = 0.25
+"""A network is laid out as a matrix if at least this share of the matrix are edges."""
+
+_LARGE = 1e290
+"""Products of factors are kept below this."""
+
+_NEGLIGIBLE = 1e-12
+"""Edges of nodes of smaller probability earn no successes: less than rounding."""
+
+_IMPOSSIBLE = -1e30
+"""Log-odds of columns that only fill up; finite, so that differences stay finite."""
+
+
+class Matrices(NamedTuple):
+    """Parameters by column: equations T3 and T4 of docs/theory.md.
+
+    ``theta`` and ``works`` = 1 - exp(-theta) (n_visible * width,), row after row. By column:
+    ``total``, sum of theta over the visibles, and ``log_odds`` of the prior. By visible: ``leak``
+    and ``leak_works``.
+    """
+
+    n_hidden: int
+    width: int
+    theta: npt.NDArray[np.float64]
+    works: npt.NDArray[np.float64]
+    total: npt.NDArray[np.float64]
+    log_odds: npt.NDArray[np.float64]
+    leak: npt.NDArray[np.float64]
+    leak_works: npt.NDArray[np.float64]
+
+
+class Work(NamedTuple):
+    """Scratch of one thread.
+
+    By column: ``net``, log-odds of a node without the visibles that are on, ``probability``,
+    ``state``, and ``known``, evidence on it. By position among the ones of a row: ``sums`` = B,
+    ``off``, the same without a node that is on, ``less`` and ``less_off``, first entry of the
+    matrix row, ``ones``, and ``leak``. ``fresh`` and ``lanes`` (8,): probabilities of eight nodes,
+    and those that earn successes.
+    """
+
+    net: npt.NDArray[np.float64]
+    probability: npt.NDArray[np.float64]
+    state: npt.NDArray[np.uint8]
+    known: npt.NDArray[np.uint8]
+    sums: npt.NDArray[np.float64]
+    off: npt.NDArray[np.float64]
+    less: npt.NDArray[np.float64]
+    less_off: npt.NDArray[np.float64]
+    fresh: npt.NDArray[np.float64]
+    lanes: npt.NDArray[np.float64]
+    ones: npt.NDArray[np.int64]
+    leak: npt.NDArray[np.float64]
+
+
+class Sums(NamedTuple):
+    """What a block of rows adds up.
+
+    ``successes`` (n_visible * width,) of edges; ``leak_successes`` (n_visible,); ``times_on``
+    (width,) sum of the probabilities; ``unseen`` (n_visible,) weight of the rows in which a visible
+    is missing, and ``unseen_on`` (n_visible * width,) the part of ``times_on`` in these, empty if
+    nothing is missing; ``weight`` (1,) of the rows.
+    """
+
+    successes: npt.NDArray[np.float64]
+    leak_successes: npt.NDArray[np.float64]
+    times_on: npt.NDArray[np.float64]
+    unseen: npt.NDArray[np.float64]
+    unseen_on: npt.NDArray[np.float64]
+    weight: npt.NDArray[np.float64]
+
+
+class Sweep(NamedTuple):
+    """What all blocks of a call share; ``states`` (n_rows, n_hidden)."""
+
+    rows: Rows
+    key: NoiseKey
+    tables: Matrices
+    states: npt.NDArray[np.uint8]
+
+
+class Block(NamedTuple):
+    """Memory of one block of rows."""
+
+    work: Work
+    sums: Sums
+
+
+def is_dense(network: Network) -> bool:
+    """Whether to lay a network out as a matrix."""
+    if network.child_ptr[network.n_visible] < network.n_edges:
+        return False
+    width = -(-network.n_hidden // LANES) * LANES
+    return bool(network.n_edges >= _MIN_FILLED * network.n_visible * width)
+
+
+def _edge_entries(network: Network, width: int) -> npt.NDArray[np.int64]:
+    """Entry of the matrix of each edge (n_edges,); built once for a graph."""
+    entries: npt.NDArray[np.int64] | None = network.engine_cache.get("numba matrix")
+    if entries is None:
+        entries = network.edge_child.astype(np.int64) * width + network.parent
+        network.engine_cache["numba matrix"] = entries
+    return entries
+
+
+def matrices_of(network: Network) -> Matrices:
+    """The parameters of a network in its layout."""
+    n_visible, n_hidden = network.n_visible, network.n_hidden
+    width = -(-n_hidden // LANES) * LANES
+    value = np.maximum(network.theta, TINY)
+    theta = _aligned(n_visible * width)
+    theta[_edge_entries(network, width)] = value[network.param]
+    works = _aligned(n_visible * width)
+    np.negative(np.expm1(-theta, out=works), out=works)
+    leak = value[network.leak_param]
+    log_odds = np.full(width, _IMPOSSIBLE)
+    log_odds[:n_hidden] = log_expm1(leak[n_visible:])
+    total = theta.reshape(n_visible, width).sum(axis=0)
+    leak = leak[:n_visible]
+    return Matrices(n_hidden, width, theta, works, total, log_odds, leak, -np.expm1(-leak))
+
+
+def _aligned(size: int) -> FloatArray:
+    """Zeros that begin where a vector of eight does, so that no load crosses two lines."""
+    room = np.zeros(size + LANES)
+    shift = -(room.ctypes.data // 8) % LANES
+    return room[shift : shift + size]
+
+
+def _allocate(tables: Matrices, missing: bool) -> Packed[Block]:
+    """Scratch and zeros for a block of rows."""
+    n_visible, width = len(tables.leak), tables.width
+    ones, size = -(-n_visible // LANES) * LANES, n_visible * width
+    sizes = [width, width, ones, ones, ones, ones, ones, LANES, LANES, width, size]
+    sizes.append(size if missing else 0)
+    ends = list(accumulate(sizes))
+    room = _aligned(ends[-1])
+    parts = [room[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+    net, probability, sums, off, less, less_off, leak, fresh, lanes, *zeros = parts
+    state, known = np.zeros(width, dtype=np.uint8), np.full(width, FREE, dtype=np.uint8)
+    first = np.zeros(ones, dtype=np.int64)
+    work = Work(
+        net, probability, state, known, sums, off, less, less_off, fresh, lanes, first, leak
+    )
+    times_on, successes, unseen_on = zeros
+    leaks, unseen = np.zeros(n_visible), np.zeros(n_visible)
+    return pack(Block(work, Sums(successes, leaks, times_on, unseen, unseen_on, np.zeros(1))))
+
+
+def dense_sweep(
+    network: Network,
+    tables: Matrices,
+    evidence: Evidence,
+    states: BinaryArray,
+    key: NoiseKey,
+    sum_blocks: Callable[[Callable[[int], list[FloatArray]], int], list[FloatArray]],
+) -> GibbsResult:
+    """Draw every hidden node of every row once; ``sum_blocks`` is the engine's sum over rows."""
+    states = np.array(states, dtype=np.uint8, order="C")
+    sweep = pack(Sweep(rows_of(evidence), key, tables, states))
+    missing = len(evidence.missing_columns) > 0
+
+    def block(number: int) -> list[FloatArray]:
+        begin = number * ROWS_OF_BLOCK
+        memory = _allocate(tables, missing)
+        sweep_dense(
+            sweep.address, memory.address, begin, min(begin + ROWS_OF_BLOCK, evidence.n_rows)
+        )
+        return list(memory.values.sums)
+
+    sums = Sums(*sum_blocks(block, evidence.n_rows))
+    return GibbsResult(states, *_by_parameter(network, tables.width, sums))
+
+
+def _by_parameter(network: Network, width: int, sums: Sums) -> tuple[FloatArray, FloatArray]:
+    """Successes and trials (n_params,) each, equation T38."""
+    entries = _edge_entries(network, width)
+    of_visible, of_hidden = np.split(network.leak_param, [network.n_visible])
+    times_on, weight = sums.times_on[: network.n_hidden], float(sums.weight[0])
+
+    def add_up(edges: FloatArray, visible: FloatArray, hidden: FloatArray) -> FloatArray:
+        result = np.bincount(network.param, edges, network.n_params)
+        result += np.bincount(of_visible, visible, network.n_params)
+        return np.asarray(result + np.bincount(of_hidden, hidden, network.n_params))
+
+    on = times_on[network.parent]
+    if len(sums.unseen_on):
+        on = on - sums.unseen_on[entries]
+    return (
+        add_up(sums.successes[entries], sums.leak_successes, times_on),
+        add_up(on, weight - sums.unseen, np.full(network.n_hidden, weight)),
+    )
+
+
+@njit()
+def sweep_dense(sweep_address, block_address, begin, end):
+    """Draw the hidden nodes of rows ``begin`` to ``end`` once; ``states`` change in place.
+
+    Draws and sums are those of `noisyor.engines.numba.gibbs.sweep_rows`.
+    """
+    sweep, block = unpack(sweep_address, Sweep), unpack(block_address, Block)
+    work, sums, tables, rows = block.work, block.sums, sweep.tables, sweep.rows
+    width, n_hidden = tables.width, tables.n_hidden
+    for row in range(begin, end):
+        weight = rows.weight[row] if rows.weighted else 1.0
+        sums.weight[0] += weight
+        key = combine(
+            combine(uint64(sweep.key.seed), uint64(rows.row_ids[row])), uint64(sweep.key.step)
+        )
+        _enter_row(tables, work, rows, row, sweep.states)
+        n_ones = rows.ptr[row + 1] - rows.ptr[row]
+        for c in range(0, width, LANES):
+            _draw_eight(tables, work, sums, n_ones, c, weight, key)
+        for index in range(n_ones):
+            i = rows.columns[rows.ptr[row] + index]
+            sums.leak_successes[i] += weight * tables.leak_works[i] * (1.0 + work.off[index])
+        scale = splat(weight)
+        for c in range(0, width, LANES):
+            on = fma(scale, load(work.probability, c), load(sums.times_on, c))
+            store(sums.times_on, c, on)
+        for position in range(rows.missing_ptr[row], rows.missing_ptr[row + 1]):
+            i = rows.missing_columns[position]
+            sums.unseen[i] += weight
+            for c in range(0, width, LANES):
+                on = fma(scale, load(work.probability, c), load(sums.unseen_on, i * width + c))
+                store(sums.unseen_on, i * width + c, on)
+        for c in range(n_hidden):
+            sweep.states[row * n_hidden + c] = work.state[c]
+
+
+@inner(inline="always")
+def _enter_row(tables, work, rows, row, states):
+    """Fill what depends on the visibles of a row, what is known, and the sums for its states."""
+    width, n_hidden = tables.width, tables.n_hidden
+    ones, n_ones = rows.ptr[row], rows.ptr[row + 1] - rows.ptr[row]
+    clamps = row * n_hidden if rows.n_clamps > 1 else 0  # one line may hold for all rows
+    for c in range(width):
+        work.state[c] = states[row * n_hidden + c] if c < n_hidden else 0
+        if rows.n_clamps > 0:
+            work.known[c] = rows.clamp[clamps + c] if c < n_hidden else 0
+            if work.known[c] != FREE:
+                work.state[c] = work.known[c]
+    for index in range(n_ones):
+        i = rows.columns[ones + index]
+        work.ones[index] = i * width
+        work.leak[index] = tables.leak[i]
+        work.sums[index] = work.leak[index]
+    for index in range(n_ones, -(-n_ones // LANES) * LANES):
+        work.sums[index] = 1.0  # any number: lanes that are never read
+        work.less[index] = 1.0
+    # Being on costs theta of every child that is off.
+    for c in range(0, width, LANES):
+        cost = load(tables.total, c)
+        for index in range(n_ones):
+            cost = cost - load(tables.theta, work.ones[index] + c)
+        for position in range(rows.missing_ptr[row], rows.missing_ptr[row + 1]):
+            cost = cost - load(tables.theta, rows.missing_columns[position] * width + c)
+        store(work.net, c, load(tables.log_odds, c) - cost)
+    for c in range(width):
+        if work.state[c]:
+            for index in range(n_ones):
+                work.sums[index] += tables.theta[work.ones[index] + c]
+    _refresh(work.sums, work.off, n_ones)
+
+
+@inner()
+def _refresh(sums, off, n_ones):
+    """``off = 1 / (exp(B) - 1)`` from the sums B."""
+    for index in range(0, n_ones, LANES):
+        rest, works = exp_minus(load(sums, index))
+        store(off, index, rest / works)
+
+
+@inner()
+def _without(tables, work, n_ones, c):
+    """Fill ``less`` and ``less_off``: the sums without the node of column c."""
+    for index in range(n_ones):
+        # Never below the leak, whatever the rounding.
+        less = work.sums[index] - tables.theta[work.ones[index] + c]
+        work.less[index] = maximum(less, work.leak[index])
+    _refresh(work.less, work.less_off, n_ones)
+
+
+@inner()
+def _leave(work, n_ones):
+    """Make the sums without a node the present ones."""
+    for index in range(0, n_ones, LANES):
+        store(work.sums, index, load(work.less, index))
+        store(work.off, index, load(work.less_off, index))
+
+
+@inner()
+def _switch_on(tables, work, n_ones, c):
+    """Add the node of column c to the sums."""
+    for index in range(n_ones):
+        work.sums[index] += tables.theta[work.ones[index] + c]
+    _refresh(work.sums, work.off, n_ones)
+
+
+@inner(forceinline=True)
+def _gains(tables, work, n_ones, c):
+    """Log-odds of eight nodes that are off, from column c."""
+    one = splat(1.0)
+    gain, factor, bound = load(work.net, c), one, 1.0
+    for index in range(n_ones):
+        odds = work.off[index]
+        # No factor is above 1 + off: all lanes overflow late enough if this product does not.
+        bound *= 1.0 + odds
+        if bound > _LARGE:
+            gain = gain + log_one_plus(factor - one)[0]
+            factor, bound = one, 1.0 + odds
+        factor = factor * fma(load(tables.works, work.ones[index] + c), splat(odds), one)
+    return gain + log_one_plus(factor - one)[0]
+
+
+@inner(forceinline=True)
+def _successes_of_eight(tables, work, sums, n_ones, c, expected):
+    """Successes of the edges of eight nodes, equation T38; ``expected``: weight times probability.
+
+    The sums are without them. In terms of it, the share of an edge is works (1 + off) / (1 + works
+    off).
+    """
+    one = splat(1.0)
+    for index in range(n_ones):
+        odds, at = splat(work.off[index]), work.ones[index] + c
+        works = load(tables.works, at)
+        share = works * (one + odds) / fma(works, odds, one)
+        store(sums.successes, at, fma(expected, share, load(sums.successes, at)))
+
+
+@inner()
+def _draw_eight(tables, work, sums, n_ones, first, weight, key):
+    """Draw eight nodes one after another, each given all else."""
+    done, last = first, first + LANES
+    while done < last:
+        store(work.fresh, 0, logistic(_gains(tables, work, n_ones, first)))
+        store(work.lanes, 0, splat(0.0))
+        changed = -1
+        while done < last and changed < 0:
+            c = done
+            done += 1
+            if c >= tables.n_hidden:
+                break  # from here on columns only fill up
+            if work.state[c]:
+                _without(tables, work, n_ones, c)
+                probability = 1.0
+                if work.known[c] == FREE:
+                    probability = logistic_of(_gain_of_one(tables, work, n_ones, c))
+                _successes_of_one(tables, work, sums, n_ones, c, weight * probability)
+            else:
+                probability = work.fresh[c - first] if work.known[c] == FREE else 0.0
+                work.lanes[c - first] = probability
+            work.probability[c] = probability
+            if (uniform_of(combine(key, uint64(c))) < probability) != work.state[c]:
+                changed = c
+        expected = load(work.lanes, 0)
+        if reduce_max(expected) >= _NEGLIGIBLE:
+            _successes_of_eight(tables, work, sums, n_ones, first, expected * splat(weight))
+        if changed < 0:
+            break
+        work.state[changed] = 1 - work.state[changed]
+        if work.state[changed]:
+            _switch_on(tables, work, n_ones, changed)
+        else:
+            _leave(work, n_ones)
+
+
+@inner()
+def _gain_of_one(tables, work, n_ones, c):
+    """Log-odds of a node that is on, from the sums without it."""
+    gain, factor = work.net[c], 1.0
+    for index in range(n_ones):
+        factor *= 1.0 + tables.works[work.ones[index] + c] * work.less_off[index]
+        if factor > 1e7:  # off is below 1e301: one more factor cannot overflow
+            gain += math.log(factor)
+            factor = 1.0
+    return gain + math.log(factor)
+
+
+@inner()
+def _successes_of_one(tables, work, sums, n_ones, c, expected):
+    """Successes of the edges of a node that is on, from the sums without it."""
+    for index in range(n_ones):
+        odds, at = work.less_off[index], work.ones[index] + c
+        works = tables.works[at]
+        sums.successes[at] += expected * works * (1.0 + odds) / (1.0 + works * odds)

@@ -1,1 +1,0 @@
-"""Joint max-product over features and states, and flips of Boolean covers, compiled."""

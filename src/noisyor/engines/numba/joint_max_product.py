@@ -1,0 +1,564 @@
+"""Joint max-product: states and features inferred together, or the states of given features.
+
+Equations T44 and T45 of docs/theory.md. An image (a row of a matrix) is the OR of features stamped
+at positions; feature f at a position draws pixel (a, b) of its window if the activation and that
+pixel of the feature are both on. One AND of two unknowns for every image, position, feature and
+pixel of the window. Boolean matrix factorization is the case of one position, and windows of one
+line that are as wide as the image.
+
+All messages are log-odds. With u and v what the two inputs of an AND hear from elsewhere, and c
+the evidence on the pixel,
+
+    t   = min(u + v, u, v)                                            AND to its OR
+    s   = min(c + sum of the other [t]_+, [-largest other t]_+)       OR to the AND
+    u'  = [v + s]_+ - [v]_+          v' = [u + s]_+ - [u]_+           AND to its inputs
+
+Only u' and v' are kept, damped. Lanes are eight neighboring columns of a feature: largest and
+second largest t of a pixel are found lane by lane. Padding lanes have v = NEVER, which makes their
+t NEVER and their u' zero, so they need no other care. A pixel without evidence has c = 0, and then
+s is zero as well: either another input is positive, or none is, and both make it so.
+
+With given features an AND with a pixel that is off says nothing, so eight columns of a line without
+any pixel on are left out; the others have t = u and u' = s. Images are then independent, and all
+iterations of an image run while its messages are in cache.
+
+A damped message that tends to zero would halve until it is denormal, and arithmetic on denormal
+numbers is many times slower. So all messages tend to a tiny number more than they should.
+
+Images are processed in chunks whose number depends on nothing but the number of images. Each chunk
+adds up its messages to the features, and the chunks are added in order: the bits are the same for
+any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import float32
+
+from noisyor._util.arrays import SingleArray
+from noisyor.engines.contract import JointOptions, JointResult, JointUnaries
+from noisyor.engines.numba.arguments import Packed, advance, pack, unpack
+from noisyor.engines.numba.cache import inner, njit
+from noisyor.engines.numba.graph import NEVER
+from noisyor.engines.numba.scalar import maximum
+from noisyor.engines.numba.simd import (
+    LANES,
+    absolute,
+    largest,
+    load,
+    reduce_max,
+    reduce_sum,
+    smallest,
+    splat,
+    store,
+    where_equal,
+)
+from noisyor.engines.threads import run_blocks
+
+_CHUNKS = 16
+"""Partial sums of the messages to the features, at most."""
+
+_SMALLEST_WORK = 40_000
+"""ANDs that are worth a thread of their own in one iteration."""
+
+TINY = np.float32(1e-30)
+"""Added to every message: not felt by any other number, and far from denormal."""
+
+
+class Layout(NamedTuple):
+    """Sizes of a problem.
+
+    Features have ``height`` lines of ``n_blocks`` times eight columns and lie at ``rows`` x
+    ``columns`` positions. Lines of pixels are ``stride`` floats apart, so that a feature at the
+    last position still ends within its line. ``n_states`` and ``n_pixels`` of an image, the latter
+    padded.
+
+    Arrays of states are ordered (position, feature), of features (block, line, feature,
+    lane), of messages (block, position, line, feature, to activation or feature, lane).
+    """
+
+    n_components: int
+    height: int
+    n_blocks: int
+    rows: int
+    columns: int
+    stride: int
+    n_states: int
+    n_pixels: int
+
+
+class Scratch(NamedTuple):
+    """Memory of one thread: by pixel, ``lanes`` (8 per activation), ``messages`` of an image."""
+
+    best: npt.NDArray[np.float32]
+    second: npt.NDArray[np.float32]
+    positive: npt.NDArray[np.float32]
+    lanes: npt.NDArray[np.float32]
+    messages: npt.NDArray[np.float32]
+
+
+def _allocate(layout: Layout, n_messages: int = 0) -> Packed[Scratch]:
+    sizes = [layout.n_pixels] * 3 + [layout.n_states * LANES, n_messages]
+    return pack(Scratch(*(np.empty(size, dtype=np.float32) for size in sizes)))
+
+
+# ---- messages that both problems share
+
+
+@inner(forceinline=True)
+def and_down(left, right):
+    """From an AND to its output: ``min(left + right, left, right)``."""
+    return smallest(left + right, smallest(left, right))
+
+
+@inner(forceinline=True)
+def and_up(other, output):
+    """From an AND to an input: ``[other + output]_+ - [other]_+`` without cancellation."""
+    # [o + s]_+ - [o]_+ written out subtracts two large numbers when o is large and positive.
+    below = smallest(other, splat(float32(0.0)))
+    return largest(below + output, below - other)
+
+
+@inner(forceinline=True)
+def _or_up(down, peak, need, need_of_peak, support):
+    """From an OR to the input that sent ``down``; see `_or_terms` for the rest."""
+    most = where_equal(down, peak, need_of_peak, need)
+    return smallest(most, support - largest(down, splat(float32(0.0))))
+
+
+@inner(forceinline=True)
+def _or_terms(scratch, evidence, pixel):
+    """What the inputs of eight ORs have in common: ``need``, ``need_of_peak``, ``support``.
+
+    An input that holds the maximum sees the runner-up; with a tie both are the same number.
+    """
+    zero = splat(float32(0.0))
+    need = largest(zero, zero - load(scratch.best, pixel))
+    need_of_peak = largest(zero, zero - load(scratch.second, pixel))
+    return need, need_of_peak, load(evidence, pixel) + load(scratch.positive, pixel)
+
+
+@inner()
+def _clear(layout, scratch):
+    """No input of a pixel has been seen yet, and no message to an activation."""
+    never, zero = splat(NEVER), splat(float32(0.0))
+    for pixel in range(0, layout.n_pixels, LANES):
+        store(scratch.best, pixel, never)
+        store(scratch.second, pixel, never)
+        store(scratch.positive, pixel, zero)
+    for k in range(layout.n_states):
+        store(scratch.lanes, k * LANES, zero)
+
+
+@inner()
+def _sum_lanes(layout, scratch, unary, u):
+    """New beliefs of the states of an image, from the messages that its lanes collected."""
+    for k in range(layout.n_states):
+        u[k] = unary[k] + reduce_sum(load(scratch.lanes, k * LANES))
+
+
+# ---- states and features together
+
+
+class Problem(NamedTuple):
+    """States and features together.
+
+    ``unary`` and ``u`` (n_images, n_states) of the states, ``u`` their beliefs; ``v`` beliefs of
+    the features; ``messages`` (n_images, n_messages); ``pixels`` (n_images, n_pixels). By chunk of
+    ``chunk_size`` images: messages to the features, ``partial`` (n_chunks, n_features), and
+    ``changes``, the largest that a message asked for. ``step`` is one minus the damping.
+    """
+
+    layout: Layout
+    n_images: int
+    n_features: int
+    n_messages: int
+    chunk_size: int
+    step: float
+    unary: npt.NDArray[np.float32]
+    u: npt.NDArray[np.float32]
+    v: npt.NDArray[np.float32]
+    messages: npt.NDArray[np.float32]
+    pixels: npt.NDArray[np.float32]
+    partial: npt.NDArray[np.float32]
+    changes: npt.NDArray[np.float32]
+
+
+def learn(
+    unaries: JointUnaries,
+    options: JointOptions,
+    progress: Callable[[int], object],
+    n_threads: int,
+) -> JointResult:
+    """Infer states and features together."""
+    layout, pixels, unary = _arranged(unaries)
+    unary_v = _features_to_kernel(unaries.features, NEVER)
+    n_images = len(pixels)
+    cells = layout.n_blocks * layout.rows * layout.columns * layout.height * layout.n_components
+    chunk_size = -(-n_images // _CHUNKS)
+    n_chunks = -(-n_images // chunk_size)
+    problem = Problem(
+        layout=layout,
+        n_images=n_images,
+        n_features=len(unary_v),
+        n_messages=cells * 2 * LANES,
+        chunk_size=chunk_size,
+        step=1.0 - options.damping,
+        unary=unary,
+        u=unary.copy(),
+        v=unary_v.copy(),
+        messages=_aligned_zeros(n_images * cells * 2 * LANES),
+        pixels=pixels,
+        partial=np.empty((n_chunks, len(unary_v)), dtype=np.float32),
+        changes=np.empty(n_chunks, dtype=np.float32),
+    )
+    packed = pack(problem)
+
+    def block(begin: int, end: int) -> None:
+        scratch = _allocate(layout)
+        update_chunks(packed.address, scratch.address, begin, end)
+
+    smallest_block = -(-_SMALLEST_WORK // (cells * LANES * chunk_size))
+    done, residual = 0, 0.0
+    while done < options.iterations:
+        run_blocks(block, n_chunks, n_threads, smallest_block, blocks_per_thread=8)
+        problem.v[:] = unary_v
+        for part in problem.partial:
+            np.add(problem.v, part, out=problem.v)
+        done += 1
+        residual = float(problem.changes.max())
+        progress(1)
+        if residual < options.tolerance:
+            break
+    return JointResult(
+        _states_from_kernel(problem.u, unaries),
+        _features_from_kernel(problem.v, unaries.features.shape),
+        done,
+        residual,
+    )
+
+
+@njit()
+def update_chunks(problem_address, scratch_address, begin, end):
+    """One iteration for chunks ``begin`` to ``end`` of the images."""
+    problem, scratch = unpack(problem_address, Problem), unpack(scratch_address, Scratch)
+    layout = problem.layout
+    for number in range(begin, end):
+        incoming = advance(problem.partial, number * problem.n_features)
+        for k in range(problem.n_features):
+            incoming[k] = 0.0
+        change = float32(0.0)
+        last = (number + 1) * problem.chunk_size
+        last = last if last < problem.n_images else problem.n_images
+        for n in range(number * problem.chunk_size, last):
+            u = advance(problem.u, n * layout.n_states)
+            messages = advance(problem.messages, n * problem.n_messages)
+            evidence = advance(problem.pixels, n * layout.n_pixels)
+            _clear(layout, scratch)
+            asked = splat(float32(0.0))
+            # With a single column of positions the blocks of a feature have no pixel in common.
+            # Then a block can be collected and answered while its messages are still in cache.
+            width = 1 if layout.columns == 1 else layout.n_blocks
+            for first in range(0, layout.n_blocks, width):
+                _collect(layout, scratch, first, first + width, u, problem.v, messages)
+                asked = largest(
+                    asked,
+                    _answer(
+                        layout, scratch, first, first + width, u, problem.v, messages, evidence,
+                        incoming, float32(problem.step),
+                    ),
+                )  # fmt: skip
+            _sum_lanes(layout, scratch, advance(problem.unary, n * layout.n_states), u)
+            change = maximum(change, reduce_max(asked))
+        problem.changes[number] = change
+
+
+@inner()
+def _collect(layout, scratch, first, last, u, v, messages):
+    """Largest, second largest and positive part of t for the pixels of some blocks."""
+    n_components, height, columns = layout.n_components, layout.height, layout.columns
+    zero = splat(float32(0.0))
+    cell = 2 * LANES * first * layout.rows * columns * height * n_components
+    for block in range(first, last):
+        for i in range(layout.rows):
+            for j in range(columns):
+                activation = (i * columns + j) * n_components
+                for a in range(height):
+                    feature = (block * height + a) * n_components * LANES
+                    pixel = (i + a) * layout.stride + j + block * LANES
+                    top, next_top = load(scratch.best, pixel), load(scratch.second, pixel)
+                    total = load(scratch.positive, pixel)
+                    for f in range(n_components):
+                        left = splat(u[activation + f]) - load(messages, cell)
+                        right = load(v, feature + f * LANES) - load(messages, cell + LANES)
+                        down = and_down(left, right)
+                        total = total + largest(down, zero)
+                        next_top = largest(next_top, smallest(top, down))
+                        top = largest(top, down)
+                        cell += 2 * LANES
+                    store(scratch.best, pixel, top)
+                    store(scratch.second, pixel, next_top)
+                    store(scratch.positive, pixel, total)
+
+
+@inner()
+def _answer(layout, scratch, first, last, u, v, messages, evidence, incoming, step):
+    """New messages of some blocks; return the largest change asked for, lane by lane.
+
+    t is computed a second time rather than stored: messages are most of the memory traffic.
+    What arrives at the states is added to ``lanes``, at the features to ``incoming``.
+    """
+    n_components, height, columns = layout.n_components, layout.height, layout.columns
+    lanes, zero, change = scratch.lanes, splat(float32(0.0)), splat(float32(0.0))
+    never, tiny, rate = splat(NEVER), splat(TINY), splat(step)
+    cell = 2 * LANES * first * layout.rows * columns * height * n_components
+    for block in range(first, last):
+        for i in range(layout.rows):
+            for j in range(columns):
+                activation = (i * columns + j) * n_components
+                for a in range(height):
+                    feature = (block * height + a) * n_components * LANES
+                    pixel = (i + a) * layout.stride + j + block * LANES
+                    peak = load(scratch.best, pixel)
+                    need, need_of_peak, support = _or_terms(scratch, evidence, pixel)
+                    for f in range(n_components):
+                        belief = load(v, feature + f * LANES)
+                        old_u, old_v = load(messages, cell), load(messages, cell + LANES)
+                        left = splat(u[activation + f]) - old_u
+                        right = belief - old_v
+                        output = _or_up(and_down(left, right), peak, need, need_of_peak, support)
+                        # Tends to tiny instead of zero, so that it never becomes denormal.
+                        to_u = and_up(right, output) + tiny - old_u
+                        to_v = and_up(left, output) + tiny - old_v
+                        change = largest(change, absolute(to_u))
+                        # Padding lanes of a feature get messages like others; they must not keep
+                        # the loop going.
+                        real = where_equal(belief, never, zero, to_v)
+                        change = largest(change, absolute(real))
+                        new_u = old_u + rate * to_u
+                        new_v = old_v + rate * to_v
+                        store(messages, cell, new_u)
+                        store(messages, cell + LANES, new_v)
+                        # Lanes of an activation are summed at the end: no reduction in here.
+                        at = (activation + f) * LANES
+                        store(lanes, at, load(lanes, at) + new_u)
+                        at = feature + f * LANES
+                        store(incoming, at, load(incoming, at) + new_v)
+                        cell += 2 * LANES
+    return change
+
+
+# ---- states of given features
+
+
+class GivenFeatures(NamedTuple):
+    """The states alone.
+
+    ``feature[ptr[c]:ptr[c + 1]]`` have a pixel on in line a of block b, ``c = b * height + a``;
+    ``off`` has eight lanes for each of these, 0 where the pixel is on and NEVER where it is off.
+    ``unary``, ``u`` and ``pixels`` as in `Problem`; ``iterations`` and ``residual`` of each image.
+    """
+
+    layout: Layout
+    max_iterations: int
+    step: float
+    tolerance: float
+    n_messages: int
+    ptr: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int64]
+    off: npt.NDArray[np.float32]
+    unary: npt.NDArray[np.float32]
+    u: npt.NDArray[np.float32]
+    pixels: npt.NDArray[np.float32]
+    iterations: npt.NDArray[np.int64]
+    residual: npt.NDArray[np.float32]
+
+
+def infer(
+    unaries: JointUnaries,
+    options: JointOptions,
+    progress: Callable[[int], object],
+    n_threads: int,
+) -> JointResult:
+    """Infer the states alone; ``unaries.features`` are plus or minus infinity."""
+    layout, pixels, unary = _arranged(unaries)
+    on = _features_to_kernel((unaries.features > 0).astype(np.float32), np.float32(0.0))
+    lanes = on.reshape(layout.n_blocks * layout.height, layout.n_components, LANES) > 0
+    line, feature = np.nonzero(lanes.any(axis=2))
+    problem = GivenFeatures(
+        layout=layout,
+        max_iterations=options.iterations,
+        step=1.0 - options.damping,
+        tolerance=options.tolerance,
+        n_messages=len(feature) * layout.rows * layout.columns * LANES,
+        ptr=np.searchsorted(line, np.arange(len(lanes) + 1)).astype(np.int64),
+        feature=feature.astype(np.int64),
+        off=np.where(lanes[line, feature], np.float32(0.0), NEVER).ravel(),
+        unary=unary,
+        u=unary.copy(),
+        pixels=pixels,
+        iterations=np.empty(len(unary), dtype=np.int64),
+        residual=np.empty(len(unary), dtype=np.float32),
+    )
+    packed = pack(problem)
+
+    def block(begin: int, end: int) -> None:
+        scratch = _allocate(layout, problem.n_messages)
+        infer_images(packed.address, scratch.address, begin, end)
+        progress(end - begin)
+
+    run_blocks(block, len(unary), n_threads, blocks_per_thread=8)
+    return JointResult(
+        _states_from_kernel(problem.u, unaries),
+        unaries.features,
+        int(problem.iterations.max()),
+        float(problem.residual.max()),
+    )
+
+
+@njit()
+def infer_images(problem_address, scratch_address, begin, end):
+    """All iterations for images ``begin`` to ``end``; ``u`` gets the beliefs."""
+    problem, scratch = unpack(problem_address, GivenFeatures), unpack(scratch_address, Scratch)
+    layout = problem.layout
+    step, tolerance = float32(problem.step), float32(problem.tolerance)
+    for n in range(begin, end):
+        u = advance(problem.u, n * layout.n_states)  # unaries, as no message has arrived yet
+        unary = advance(problem.unary, n * layout.n_states)
+        evidence = advance(problem.pixels, n * layout.n_pixels)
+        for k in range(problem.n_messages):
+            scratch.messages[k] = 0.0
+        change, done = float32(0.0), 0
+        while done < problem.max_iterations:
+            _clear(layout, scratch)
+            _collect_given(problem, scratch, u)
+            change = _answer_given(problem, scratch, u, evidence, step)
+            _sum_lanes(layout, scratch, unary, u)
+            done += 1
+            if change < tolerance:
+                break
+        problem.iterations[n] = done
+        problem.residual[n] = change
+
+
+@inner()
+def _collect_given(problem, scratch, u):
+    """Largest, second largest and positive part of t for all pixels."""
+    layout, ptr, messages = problem.layout, problem.ptr, scratch.messages
+    zero, cell = splat(float32(0.0)), 0
+    for block in range(layout.n_blocks):
+        for i in range(layout.rows):
+            for j in range(layout.columns):
+                activation = (i * layout.columns + j) * layout.n_components
+                for a in range(layout.height):
+                    pixel = (i + a) * layout.stride + j + block * LANES
+                    top, next_top = load(scratch.best, pixel), load(scratch.second, pixel)
+                    total = load(scratch.positive, pixel)
+                    line = block * layout.height + a
+                    for entry in range(ptr[line], ptr[line + 1]):
+                        heard = splat(u[activation + problem.feature[entry]]) - load(messages, cell)
+                        # off is 0 or NEVER: added, it switches lanes of pixels that are off out of
+                        # the OR.
+                        down = heard + load(problem.off, entry * LANES)
+                        total = total + largest(down, zero)
+                        next_top = largest(next_top, smallest(top, down))
+                        top = largest(top, down)
+                        cell += LANES
+                    store(scratch.best, pixel, top)
+                    store(scratch.second, pixel, next_top)
+                    store(scratch.positive, pixel, total)
+
+
+@inner()
+def _answer_given(problem, scratch, u, evidence, step):
+    """New messages; return the largest change asked for."""
+    layout, ptr = problem.layout, problem.ptr
+    messages, lanes = scratch.messages, scratch.lanes
+    zero, tiny, rate, cell = splat(float32(0.0)), splat(TINY), splat(step), 0
+    change = zero
+    for block in range(layout.n_blocks):
+        for i in range(layout.rows):
+            for j in range(layout.columns):
+                activation = (i * layout.columns + j) * layout.n_components
+                for a in range(layout.height):
+                    pixel = (i + a) * layout.stride + j + block * LANES
+                    peak = load(scratch.best, pixel)
+                    need, need_of_peak, support = _or_terms(scratch, evidence, pixel)
+                    line = block * layout.height + a
+                    for entry in range(ptr[line], ptr[line + 1]):
+                        k = activation + problem.feature[entry]
+                        old = load(messages, cell)
+                        hidden = load(problem.off, entry * LANES)
+                        down = splat(u[k]) - old + hidden
+                        output = _or_up(down, peak, need, need_of_peak, support)
+                        # Where the pixel is off nothing is said; tiny keeps both kinds out of the
+                        # denormals.
+                        difference = where_equal(hidden, zero, output + tiny, tiny) - old
+                        change = largest(change, absolute(difference))
+                        new = old + rate * difference
+                        store(messages, cell, new)
+                        store(lanes, k * LANES, load(lanes, k * LANES) + new)
+                        cell += LANES
+    return reduce_max(change)
+
+
+# ---- arrays in the order of the kernels
+
+
+def _arranged(unaries: JointUnaries) -> tuple[Layout, SingleArray, SingleArray]:
+    """The sizes, padded pixels (n_images, ...) and unaries (n_images, position * feature)."""
+    n_images, n_components, rows, columns = unaries.states.shape
+    _, feature_height, feature_width = unaries.features.shape
+    _, height, width = unaries.pixels.shape
+    n_blocks = -(-feature_width // LANES)
+    stride = columns - 1 + n_blocks * LANES
+    n_pixels = -(-height * stride // LANES) * LANES
+    pixels = np.zeros((n_images, n_pixels), dtype=np.float32)
+    lines = pixels[:, : height * stride].reshape(n_images, height, stride)
+    lines[:, :, :width] = unaries.pixels
+    unary = unaries.states.transpose(0, 2, 3, 1).reshape(n_images, -1)
+    layout = Layout(
+        n_components,
+        feature_height,
+        n_blocks,
+        rows,
+        columns,
+        stride,
+        rows * columns * n_components,
+        n_pixels,
+    )
+    return layout, pixels, np.ascontiguousarray(unary, dtype=np.float32)
+
+
+def _states_from_kernel(u: SingleArray, unaries: JointUnaries) -> SingleArray:
+    n_images, n_components, rows, columns = unaries.states.shape
+    arranged = u.reshape(n_images, rows, columns, n_components).transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(arranged)
+
+
+def _features_to_kernel(features: SingleArray, padding: np.float32) -> SingleArray:
+    """From (feature, line, column) to (block, line, feature, lane), flat."""
+    n_components, height, width = features.shape
+    n_blocks = -(-width // LANES)
+    padded = np.full((n_components, height, n_blocks * LANES), padding, dtype=np.float32)
+    padded[:, :, :width] = features
+    arranged = padded.reshape(n_components, height, n_blocks, LANES).transpose(2, 1, 0, 3)
+    return np.ascontiguousarray(arranged).ravel()
+
+
+def _features_from_kernel(v: SingleArray, shape: tuple[int, ...]) -> SingleArray:
+    """The inverse of `_features_to_kernel`."""
+    n_components, height, width = shape
+    arranged = v.reshape(-1, height, n_components, LANES).transpose(2, 1, 0, 3)
+    return np.ascontiguousarray(arranged.reshape(n_components, height, -1)[:, :, :width])
+
+
+def _aligned_zeros(size: int) -> SingleArray:
+    """Zeros that start at a cache line: each pair of messages then lies in one."""
+    raw = np.zeros(size + 16, dtype=np.float32)
+    skip = -raw.ctypes.data % 64 // 4
+    return raw[skip : skip + size]

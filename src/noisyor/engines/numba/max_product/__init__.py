@@ -1,1 +1,0 @@
-"""Max-product, compiled: one factor, eight children at a time, whole rows."""

@@ -1,1 +1,0 @@
-"""Gibbs sweeps, annealed chains and sets of explanations, compiled."""
