@@ -257,29 +257,18 @@ def _words(region: Region, x: float, y: float, radius: float, smallest: float) -
             f'height="{side:.1f}">{region.picture}</svg>'
         )
     for lines in _line_choices(region.words):
-        count = len(lines)
-        size = min(0.42 * radius, 26.0, 1.5 * radius / (count * _LINE))
-        for index, line in enumerate(lines):  # the chord of the circle at each line
-            offset = abs(index - (count - 1) / 2) * _LINE * size + 0.5 * size
-            if offset >= radius:
-                size = 0.0
-                break
-            chord = 2 * np.sqrt(radius**2 - offset**2)
-            size = min(size, 0.92 * chord / (_LETTER * max(len(line), 1)))
+        size = _fitting_size(lines, radius)
         if size >= smallest:
-            first = y - (count - 1) / 2 * _LINE * size + 0.34 * size
-            return "".join(
-                f'<text x="{x:.1f}" y="{first + index * _LINE * size:.1f}" '
-                f'font-size="{size:.1f}">{escape(line)}</text>'
-                for index, line in enumerate(lines)
-            )
-    letters = int(1.84 * radius / (_LETTER * smallest))  # a beginning is better than nothing
-    if letters < _MIN_LETTERS or not region.words:
-        return ""
-    return (
-        f'<text x="{x:.1f}" y="{y + 0.34 * smallest:.1f}" font-size="{smallest:.1f}">'
-        f"{escape(region.words[0][: letters - 1])}…</text>"
-    )
+            return _text(lines, x, y, size)
+    # Not even one name fits: show as much of the first as possible.
+    for count in (3, 2, 1) if region.words else ():
+        letters = int(_chord(count, 0, smallest, radius) / (_LETTER * smallest))
+        if letters >= _MIN_LETTERS:
+            lines = textwrap.wrap(region.words[0], letters)
+            if len(lines) > count:
+                lines = [*lines[: count - 1], lines[count - 1][: letters - 1] + "…"]
+            return _text(lines, x, y, smallest)
+    return ""
 
 
 def _line_choices(words: tuple[str, ...]) -> Iterator[list[str]]:
@@ -293,6 +282,31 @@ def _line_choices(words: tuple[str, ...]) -> Iterator[list[str]]:
         ]
         if len(broken) > count:
             yield broken
+
+
+def _fitting_size(lines: list[str], radius: float) -> float:
+    """Return the largest size of the font at which lines fit into a circle."""
+    size = min(0.42 * radius, 26.0, 1.5 * radius / (len(lines) * _LINE))
+    for index, line in enumerate(lines):
+        chord = _chord(len(lines), index, size, radius)
+        size = min(size, chord / (_LETTER * max(len(line), 1)))
+    return size
+
+
+def _chord(n_lines: int, index: int, size: float, radius: float) -> float:
+    """Return the width that a circle leaves for one of several lines."""
+    offset = abs(index - (n_lines - 1) / 2) * _LINE * size + 0.5 * size
+    return 0.92 * 2 * float(np.sqrt(max(radius**2 - offset**2, 0.0)))
+
+
+def _text(lines: list[str], x: float, y: float, size: float) -> str:
+    """Draw lines around a center."""
+    first = y - (len(lines) - 1) / 2 * _LINE * size + 0.34 * size
+    return "".join(
+        f'<text x="{x:.1f}" y="{first + index * _LINE * size:.1f}" '
+        f'font-size="{size:.1f}">{escape(line)}</text>'
+        for index, line in enumerate(lines)
+    )
 
 
 class Circles(NamedTuple):
