@@ -8,6 +8,7 @@ import noisyor as nor
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.evaluate import Score
+from noisyor.inference.max_product import method_for
 
 
 @pytest.fixture
@@ -84,3 +85,15 @@ def test_threads_do_not_matter(problem):
 def test_methods_that_make_no_sense_are_refused(problem, methods):
     with pytest.raises(InvalidSettingError, match="methods"):
         nor.evaluate(*problem, methods)
+
+
+def test_the_default_of_explain_is_the_default_method_of_the_network():
+    """In several layers a likely cause that explains nothing is off; in one layer it is on."""
+    deep = nor.from_edges(
+        2, 3, [(0, 0), (1, 1)], [(2, 0)], failure_probability=0.5, prior_probability=0.9
+    )
+    assert method_for(deep).ancestors_only
+    assert nor.explain(deep, np.array([[1, 0]])).states.toarray().tolist() == [[1, 0, 1]]
+    flat = nor.from_edges(2, 2, [(0, 0), (1, 1)], failure_probability=0.5, prior_probability=0.9)
+    assert not method_for(flat).ancestors_only
+    assert nor.explain(flat, np.array([[1, 0]])).states.toarray().tolist() == [[1, 1]]
