@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from random_networks import random_rows, random_tree
 
 import noisyor as nor
 from noisyor.errors import InvalidDataError
@@ -48,3 +49,14 @@ def test_a_row_that_is_impossible(network):
     row = nor.Observations.of(np.array([[1, 0, 0, 0]]))
     with pytest.raises(InvalidDataError, match="row 0 has probability 0"):
         nor.explanation.rank_causes(never, row, method="exact")
+
+
+def test_the_augmented_maximizer_can_differ_from_the_true_one():
+    differs = 0
+    for seed in range(150):
+        network = random_tree(seed)
+        exact = enumerate_posterior(network, random_rows(network, seed, n_rows=2))
+        assert (exact.augmented_maximum <= exact.map_log_joint + 1e-12).all()
+        assert (exact.map_log_joint <= exact.log_likelihood + 1e-12).all()
+        differs += (exact.augmented_states != exact.map_states).any()
+    assert differs > 0
