@@ -23,7 +23,6 @@ import numpy.typing as npt
 from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError
-from noisyor.model.alternatives import Sets
 from noisyor.model.layout import ConvolutionalLayout, Layout
 
 __all__ = [
@@ -197,11 +196,6 @@ class Network:
         return roles
 
     # ---- views of the graph
-
-    @cached_property
-    def sets(self) -> Sets:
-        """No sets of alternatives; only for engines that still ask."""
-        return Sets(self.n_hidden)
 
     @cached_property
     def edge_child(self) -> IntArray:

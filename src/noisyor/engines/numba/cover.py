@@ -1,6 +1,6 @@
 """Boolean covers: flips of memberships, and the search for covers with few errors.
 
-Equations T48 and T53 of docs/theory.md. The search drops factors, seeds others, climbs, and goes on
+Equations T48 and T50 of docs/theory.md. The search drops factors, seeds others, climbs, and goes on
 from the best cover. There rows and columns are packed, 64 entries to a word, so a gain is a
 difference of two bit counts. A word of ones or zeros past the last entry is 0 and counts for
 nothing.

@@ -1,6 +1,6 @@
 """Boolean covers: memberships of rows in factors, and covers with few errors.
 
-`improve_cover` is equation T53 of docs/theory.md, entry by entry.
+`improve_cover` is equation T50 of docs/theory.md, entry by entry.
 """
 
 from __future__ import annotations
