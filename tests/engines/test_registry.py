@@ -107,7 +107,7 @@ def test_a_registered_engine_is_imported_when_it_is_asked_for():
 
 @pytest.mark.parametrize("name", ["numpy", "numba", "auto"])
 def test_a_name_is_given_once(name):
-    with pytest.raises(InvalidSettingError, match=f"there is an engine named '{name}' already"):
+    with pytest.raises(InvalidSettingError, match=name):
         register_engine(name, "a.b:C")
 
 
@@ -119,7 +119,7 @@ def test_unknown_names_and_wrong_types_are_refused():
         get_engine(3)
     with pytest.raises(InvalidSettingError, match=f"{expected}type"):
         get_engine(int)
-    with pytest.raises(InvalidSettingError, match="engines have no function 'guess'"):
+    with pytest.raises(InvalidSettingError, match="guess"):
         get_engine("numpy", "guess")
 
 

@@ -245,5 +245,5 @@ def test_a_row_of_weight_w_counts_as_w_rows() -> None:
 
 def test_more_columns_than_distances_fit_into_memory():
     rows = sp.csr_array(([1], [0], [0, 1]), shape=(1, 100_000))
-    with pytest.raises(InvalidDataError, match="100,000 columns have 5,000,000,000 pairs"):
+    with pytest.raises(InvalidDataError, match="100,000 columns"):
         layered(rows)

@@ -145,9 +145,9 @@ class TestNetwork:
         network = Network(**fields(), visible_names=("a", "b", "c"), hidden_names=list("wxyz"))
         assert network.visible_index("b") == network.visible_index(1) == 1
         assert network.hidden_index("z") == network.hidden_index(np.int64(3)) == 3
-        with pytest.raises(InvalidNetworkError, match="no visible node is named 'w'"):
+        with pytest.raises(InvalidNetworkError, match="'w'"):
             network.visible_index("w")
-        with pytest.raises(InvalidNetworkError, match="hidden node 4 does not exist, there are 4"):
+        with pytest.raises(InvalidNetworkError, match="hidden node 4"):
             network.hidden_index(4)
 
 
@@ -169,24 +169,22 @@ class TestRejected:
             Network(**fields({0: [0], 1: [0]}, n_visible=1))
 
     def test_duplicate_edge_to_a_visible(self):
-        with pytest.raises(InvalidNetworkError, match="hidden 1 to visible 0 occurs twice"):
+        with pytest.raises(InvalidNetworkError, match=r"hidden 1.*visible 0"):
             Network(**fields({**CHILDREN, 0: [1, 0, 1]}))
 
     def test_duplicate_edge_to_a_hidden(self):
-        with pytest.raises(InvalidNetworkError, match="hidden 3 to hidden 1 occurs twice"):
+        with pytest.raises(InvalidNetworkError, match=r"hidden 3.*hidden 1"):
             Network(**fields({**CHILDREN, 4: [3, 3]}))
 
     def test_visible_parent(self):
-        with pytest.raises(
-            InvalidNetworkError, match=r"edge 2 has parent 5.*a visible node cannot be a parent"
-        ):
+        with pytest.raises(InvalidNetworkError, match=r"edge 2.*5"):
             Network(**fields({**CHILDREN, 1: [5, 1]}))
-        with pytest.raises(InvalidNetworkError, match="edge 4 has parent -1"):
+        with pytest.raises(InvalidNetworkError, match=r"edge 4.*-1"):
             Network(**fields({**CHILDREN, 2: [-1]}))
 
     def test_hidden_without_visible_descendant(self):
         # h2 <- h3 hang together but reach nothing
-        with pytest.raises(InvalidNetworkError, match=r"2 hidden nodes.*\[2, 3\]; remove them"):
+        with pytest.raises(InvalidNetworkError, match=r"2 hidden nodes.*\[2, 3\]"):
             Network(**fields({0: [0], 1: [1], 2: [], 3: [], 4: [3], 5: []}, n_visible=2))
 
     @pytest.mark.parametrize("bad", [-1e-9, np.nan, np.inf, 1e20])

@@ -168,8 +168,8 @@ class MaxProduct:
         messenger, prepared = runner.on("max_product")
         states = messenger.max_product(prepared, evidence, self._options(), key).states
         states = self._polished(runner, evidence, states)
-        judge, prepared = runner.on("log_joint_gradient")
-        return BatchGradient(judge.log_joint_gradient(prepared, evidence, states))
+        evaluator, prepared = runner.on("log_joint_gradient")
+        return BatchGradient(evaluator.log_joint_gradient(prepared, evidence, states))
 
     def bounds(
         self,
@@ -197,10 +197,10 @@ class MaxProduct:
             prepared, evidence, self._options(), key, with_beliefs=self.keep_beliefs
         )
         states = self._polished(runner, evidence, result.states)
-        judge, prepared = runner.on("log_joint")
+        evaluator, prepared = runner.on("log_joint")
         return Posterior(
             states=sp.csr_array(states),
-            log_joint=judge.log_joint(prepared, evidence, states),
+            log_joint=evaluator.log_joint(prepared, evidence, states),
             iterations=result.iterations,
             residual=result.residual,
             converged=result.residual < max(self.tolerance, 1e-6),
@@ -275,8 +275,8 @@ def log_joint(
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     dense = _dense_states(states, network, observations.n_rows)
-    judge, prepared = Runner(engine, network).on("log_joint")
-    return judge.log_joint(prepared, Evidence.of(network, observations), dense)
+    evaluator, prepared = Runner(engine, network).on("log_joint")
+    return evaluator.log_joint(prepared, Evidence.of(network, observations), dense)
 
 
 def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
@@ -334,8 +334,8 @@ def elbo_mp_gradient(
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     dense = _dense_states(states, network, observations.n_rows, several=True)
-    judge, prepared = Runner(engine, network).on("log_joint_gradient")
-    total = judge.log_joint_gradient(prepared, Evidence.of(network, observations), dense)
+    evaluator, prepared = Runner(engine, network).on("log_joint_gradient")
+    total = evaluator.log_joint_gradient(prepared, Evidence.of(network, observations), dense)
     return Gradient(
         total.value / total.weight, np.where(network.free, total.gradient / total.weight, 0.0)
     )

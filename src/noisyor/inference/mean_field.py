@@ -177,10 +177,10 @@ class MeanField:
         solver, prepared = runner.on("mean_field")
         result = solver.mean_field(prepared, evidence, self._options(), with_q=True)
         states = (result.q >= 0.5).astype(np.uint8)
-        judge, prepared = runner.on("log_joint")
+        evaluator, prepared = runner.on("log_joint")
         return Posterior(
             states=sp.csr_array(states),
-            log_joint=judge.log_joint(prepared, evidence, states),
+            log_joint=evaluator.log_joint(prepared, evidence, states),
             iterations=result.rounds,
             residual=result.gain.astype(np.float32),
             converged=result.gain < max(self.tolerance or 0.0, _CONVERGED),
