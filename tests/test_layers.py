@@ -1,7 +1,8 @@
-"""The order of the packages: the contract holds, can fail, and is the table in the documents."""
+"""Imports follow the layers, and the architecture page shows the packages as they are."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "noisyor"
+PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 
@@ -35,9 +37,7 @@ def layers_of_contract() -> list[list[str]]:
 
 
 def layers_of_page() -> list[list[str]]:
-    section = (
-        (ROOT / "docs" / "architecture.md").read_text().split("## Layers")[1].split("\n## ")[0]
-    )
+    section = PAGE.split("## Layers")[1].split("\n## ")[0]
     first_cells = re.findall(r"^\| (`[^|]+`) \|", section, flags=re.MULTILINE)
     return [re.findall(r"`([^`]+)`", cell) for cell in first_cells]
 
@@ -81,3 +81,29 @@ def test_every_package_is_on_the_page():
     modules = {path.stem for path in SOURCE.glob("*.py")} - {"__init__"}
     listed = {name for layer in layers_of_page() for name in layer}
     assert listed == packages | modules
+
+
+def test_every_module_in_the_tree_exists():
+    section = PAGE.split("## The tree")[1].split("\n## ")[0]
+    tree = section.split("    src/noisyor/\n")[1].split("\n\n")[0]
+    folder, found = SOURCE, 0
+    for line in tree.splitlines():
+        if name := re.match(r" {6}(\w+)/ ", line):
+            folder = SOURCE / name[1]
+        elif name := re.match(r" {8}(\w+)/ ", line):
+            folder = SOURCE / "engines" / name[1]
+        elif re.match(r" {6}\w", line):
+            folder = SOURCE
+        for module in re.findall(r"\w+\.py\b", line):
+            assert (folder / module).is_file(), f"{folder.name} has no {module}"
+            found += 1
+        for package in re.findall(r"\w+(?=/)", line):
+            assert any(SOURCE.rglob(f"{package}/__init__.py")), package
+    assert found > 50
+
+
+def test_the_path_of_a_row_is_the_recorded_one():
+    recorded = json.loads((ROOT / "results" / "path_of_a_row.json").read_text())
+    told = re.search(r"`noisyor fit` enters (\d+) modules and\s+`noisyor explain` (\d+)", PAGE)
+    assert int(told[1]) == recorded["fit"]["modules_entered"]
+    assert int(told[2]) == recorded["explain"]["modules_entered"]
