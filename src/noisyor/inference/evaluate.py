@@ -39,8 +39,8 @@ def explain(
     ----------
     network : the network.
     X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
-    method : how to infer; default `method_for` the network: the mode, polished, in networks of
-        several layers among the ancestors of the visibles that are on.
+    method : how to infer; default the mode by max-product, polished. In networks of several layers
+        only the ancestors of visibles that are on take part, all other causes are off.
     hidden : evidence on hidden nodes: a mapping from name or index to 0 or 1 that holds for all
         rows, or an array (n_rows, n_hidden) of 0, 1 and NaN for not observed.
     seed : key of the noise when the temperature is positive. The noise of a row depends on
