@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 import _root  # noqa: F401
 import noisyor as nor
-from noisyor._util.atomic import write_atomically
+from noisyor._util.files import write_atomically
 from noisyor.data.observations import Observations
 from noisyor.datasets.synthetic import generate_bmf
 from noisyor.engines.contract import EngineLike, Evidence, MeanFieldResult, WarmState

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor import datasets
-from noisyor._util.atomic import write_atomically
+from noisyor._util.files import write_atomically
 from noisyor.errors import InvalidDataError, MissingExtraError
 from noisyor.metrics import match_features
 from reproduction import experiment

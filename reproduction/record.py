@@ -34,9 +34,8 @@ import numpy as np
 import numpy.typing as npt
 
 import noisyor
-from noisyor._util.atomic import write_atomically
+from noisyor._util.files import take_lock, write_atomically
 from noisyor._util.json import plain
-from noisyor._util.locks import take
 from noisyor._version import __version__
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from reproduction.protocol import MP_PHASE, Context, Outcome, RunSpec
@@ -309,7 +308,7 @@ class Record:
     def _locked(self) -> Iterator[None]:
         """Wait until no other process appends."""
         with (self.folder / ".runs.lock").open("ab") as stream:
-            while take(stream.fileno()) is False:
+            while take_lock(stream.fileno()) is False:
                 time.sleep(0.02)
             yield
 

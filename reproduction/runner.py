@@ -20,7 +20,7 @@ from multiprocessing.connection import wait as wait_for_any
 from pathlib import Path
 from typing import Any
 
-from noisyor._util.locks import locked
+from noisyor._util.files import locked
 from noisyor._util.progress import progress_bar
 from noisyor.engines.registry import get_engine
 from noisyor.engines.threads import resolve_threads

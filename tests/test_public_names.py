@@ -15,7 +15,6 @@ from types import ModuleType
 import pytest
 
 import noisyor
-from noisyor.errors import MissingExtraError
 
 PACKAGE = Path(noisyor.__file__).parent
 ROOT = PACKAGE.parents[1] if (PACKAGE.parents[1] / "docs").is_dir() else Path(__file__).parents[1]
@@ -59,15 +58,6 @@ NEEDS_EXAMPLE = [
         and issubclass(getattr(importlib.import_module(space), name), Exception)
     )
 ]
-
-
-class Runner(doctest.DocTestRunner):
-    """Skip the test if an example needs pgmpy and it is not installed."""
-
-    def report_unexpected_exception(self, out, test, example, exc_info):
-        if isinstance(exc_info[1], MissingExtraError) and "pgmpy" in str(exc_info[1]):
-            pytest.skip(str(exc_info[1]))
-        super().report_unexpected_exception(out, test, example, exc_info)
 
 
 def test_the_root_has_about_thirty_names():
@@ -114,7 +104,7 @@ def test_the_example_of_a_name_runs(space, name, tmp_path, monkeypatch):
     assert examples, f"{space}.{name} has no example in its docstring"
     headed = "Examples\n--------\n>>>" in inspect.getdoc(thing)
     assert headed, f"{space}.{name}: without the heading the reference shows its example as prose"
-    runner = Runner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     for case in cases:
         runner.run(case)
     assert runner.failures == 0

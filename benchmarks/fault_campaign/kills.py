@@ -23,7 +23,7 @@ import numpy as np
 
 from fault_campaign.case import Attempt, Case, Loss
 from fault_campaign.works import WORKS, Work, fit, leftovers, sweep, table, train
-from noisyor._util.atomic import write_atomically
+from noisyor._util.files import write_atomically
 
 _KINDS = (*(("kill", name) for name in WORKS), *(("write", name) for name in WORKS))
 _OTHERS = ("disk train", "disk fit", "rivals fit", "rivals sweep", "rivals write")

@@ -80,7 +80,7 @@ class TestErrors:
         def fail(**_):
             raise OSError(code, os.strerror(code), "/some/temporary/name")
 
-        monkeypatch.setattr("noisyor._util.paths.tempfile.TemporaryFile", fail)
+        monkeypatch.setattr("noisyor._util.files.tempfile.TemporaryFile", fail)
         fails(capsys, ["demo", "--quiet"], f"noisyor-demo: {os.strerror(code)}")
 
     def test_missing_extra(self, capsys, monkeypatch):

@@ -14,7 +14,7 @@ import pytest
 from patients_table import FIT, run
 
 import noisyor as nor
-from noisyor._util.locks import locked
+from noisyor._util.files import locked
 from noisyor.cli.main import main
 from noisyor.io.model_file import read_metadata
 

@@ -98,7 +98,7 @@ def test_a_disk_that_takes_nothing(capsys, monkeypatch, code):
     def fail(**_):
         raise OSError(number, os.strerror(number), "/some/temporary/name")
 
-    monkeypatch.setattr("noisyor._util.paths.tempfile.TemporaryFile", fail)
+    monkeypatch.setattr("noisyor._util.files.tempfile.TemporaryFile", fail)
     before = snapshot()
     assert main(FIT) == 2
     captured = capsys.readouterr()

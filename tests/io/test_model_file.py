@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from model_files import NETWORKS, assert_same, forge, refused
 from safetensors.numpy import save
 
-import noisyor._util.atomic
+import noisyor._util.files
 from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.io.model_file import FORMAT, load_model, load_network, read_metadata, save_network
 from noisyor.io.sealed_file import _seal, format_of, is_sealed
@@ -243,7 +243,7 @@ class TestFiles:
             raise OSError(code, os.strerror(code))
 
         before = model.read_bytes()
-        monkeypatch.setattr(noisyor._util.atomic.os, "fsync", fail)
+        monkeypatch.setattr(noisyor._util.files.os, "fsync", fail)
         with pytest.raises(ModelFileError, match=re.escape(os.strerror(code))) as caught:
             save_network(model, NETWORKS["bipartite"])
         assert str(model) in str(caught.value)

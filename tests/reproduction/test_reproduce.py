@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noisyor._util.locks import locked
+from noisyor._util.files import locked
 from reproduction import experiment
 from reproduction.__main__ import main
 from reproduction.protocol import RunSpec

@@ -1,7 +1,8 @@
-"""Ragged rows: the columns of all rows in one array, with pointers to where each row begins.
+"""Ragged rows, and SciPy's sparse matrices checked before compiled code follows their indices.
 
-Networks keep the parents of their nodes in this layout, observations their ones and their
-unobserved entries. Unlike a SciPy matrix, a slice of rows shares the columns with the whole.
+Networks keep the parents of their nodes as ragged rows, observations their ones and their
+unobserved entries: the columns of all rows in one array, with pointers to where each row begins.
+Unlike a SciPy matrix, a slice of rows shares the columns with the whole.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import AnyArray, BoolArray, LongArray
+from noisyor._util.arrays import AnyArray, LongArray
 from noisyor.errors import InvalidDataError
 
 BLOCK = 1 << 20
@@ -72,8 +73,14 @@ class Rows(NamedTuple):
         arrays = (ones, columns.astype(index), ptr.astype(index))
         return sparse.csr_array(arrays, shape=(self.n_rows, n_visible))
 
+    def as_bytes(self) -> Iterator[bytes]:
+        """Iterate over the columns of each row as bytes, which are equal where the rows are."""
+        ptr, columns = self.rebased()
+        content = columns.astype(np.int32, copy=False).tobytes()
+        return (content[start:stop] for start, stop in pairwise((ptr * 4).tolist()))
+
     def check(self, n_visible: int, what: str) -> None:
-        """Columns of each row lie in range and ascend strictly; ``what`` names row ``{}``."""
+        """Check that columns lie in range and ascend in each row; ``what`` names row ``{}``."""
         if self.ptr[0] < 0 or self.ptr[-1] > len(self.columns) or (np.diff(self.ptr) < 0).any():
             raise InvalidDataError("pointers must not fall, nor point outside the columns")
         ptr, columns = self.rebased()
@@ -91,37 +98,6 @@ class Rows(NamedTuple):
                 raise InvalidDataError(f"{where}: column {columns[entry]} {fault}")
 
 
-def first_occurrences(*parts: Rows) -> tuple[LongArray, LongArray]:
-    """Which rows are new, and for every row the number of the new row that it repeats.
-
-    Rows are the same if they are in every part. Time and memory are linear in the entries.
-
-    Parameters
-    ----------
-    parts : of the same rows, with ascending columns of 32 bits.
-
-    Returns
-    -------
-    (n_distinct,) the first row of each kind, ascending; (n_rows,) number of each row's kind.
-
-    >>> rows = Rows(pointers([1, 2, 1]), np.array([4, 4, 5, 4], dtype=np.int32))
-    >>> first_occurrences(rows)
-    (array([0, 1]), array([0, 1, 0]))
-    """
-    kinds: dict[tuple[bytes, ...], int] = {}
-    rows = zip(*map(_as_bytes, parts), strict=True)
-    inverse = np.array([kinds.setdefault(row, len(kinds)) for row in rows], dtype=np.int64)
-    first = np.empty(len(kinds), dtype=np.int64)
-    first[inverse[::-1]] = np.arange(len(inverse))[::-1]
-    return first, inverse
-
-
-def _as_bytes(rows: Rows) -> Iterator[bytes]:
-    ptr, columns = rows.rebased()
-    text = columns.astype(np.int32, copy=False).tobytes()
-    return (text[start:stop] for start, stop in pairwise((ptr * 4).tolist()))
-
-
 def pointers(lengths: npt.ArrayLike) -> LongArray:
     """Return where each row begins, and the last one ends, for rows of these lengths."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
@@ -137,10 +113,58 @@ def row_blocks(ptr: LongArray) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def contains(ascending: LongArray, keys: LongArray) -> BoolArray:
-    """Tell which of the keys occur in an ascending array."""
-    if not ascending.size:
-        return np.zeros(len(keys), dtype=np.bool_)
-    index = np.searchsorted(ascending, keys)
-    found: BoolArray = ascending[np.minimum(index, len(ascending) - 1)] == keys
-    return found
+# ---- SciPy
+
+# What SciPy raises for arrays that do not fit together.
+_FAULTS = (ValueError, TypeError, IndexError, OverflowError, AttributeError)
+
+
+def compressed_matrix(
+    kind: str, parts: tuple[AnyArray, AnyArray, AnyArray], shape: tuple[int, ...], where: object
+) -> Any:
+    """Return a ``csr_array`` or ``csc_array`` whose arrays have been checked completely.
+
+    Parameters
+    ----------
+    kind : "csr" or "csc".
+    parts : data (n_entries,), indices (n_entries,) and indptr (rows or columns + 1,).
+    shape : rows and columns.
+    where : names the matrix in errors.
+    """
+    from scipy import sparse
+
+    builder = sparse.csr_array if kind == "csr" else sparse.csc_array
+    try:
+        matrix = builder(parts, shape=shape)
+        matrix.check_format(full_check=True)
+        if (matrix.indptr[1:] < matrix.indptr[:-1]).any():  # SciPy skips this if the last is 0
+            raise ValueError("index pointers must not decrease")
+    except _FAULTS as error:
+        raise InvalidDataError(f"{where}: damaged or incomplete ({error})") from error
+    return matrix
+
+
+def csr_of(X: Any) -> Any:
+    """Return a SciPy sparse matrix of any layout as ``csr_array`` without repeated entries.
+
+    The caller's matrix is left unchanged; arrays are shared where nothing had to be changed.
+    """
+    if X.format not in ("csr", "csc"):
+        try:
+            X = X.tocsr()
+        except _FAULTS as error:
+            raise InvalidDataError(f"the sparse matrix is not well formed: {error}") from error
+    # A new object: flags of the caller's matrix may be stale.
+    parts = (X.data, X.indices, X.indptr)
+    csr = compressed_matrix(X.format, parts, X.shape, "the sparse matrix").tocsr()
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr
+
+
+def dense_of(X: Any) -> AnyArray:
+    """Return a matrix as a NumPy array, whether it is sparse or not."""
+    from scipy import sparse
+
+    return np.asarray(csr_of(X).toarray() if sparse.issparse(X) else X)

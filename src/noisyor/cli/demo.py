@@ -33,7 +33,7 @@ def demo(out: Path, seed: int, threads: int | None, quiet: bool) -> None:
     import numpy as np
 
     import noisyor as nor
-    from noisyor._util.paths import check_folder, check_target, make_folder
+    from noisyor._util.files import check_folder, check_target, make_folder
     from noisyor.report.page import is_report
     from noisyor.report.templating import require_templates
 

@@ -161,7 +161,7 @@ def fit(
         )
     _check_paths(data, out, checkpoint, force)  # before locking: a lock is a file beside them
 
-    from noisyor._util.locks import locked
+    from noisyor._util.files import locked
     from noisyor.tables import ReadOptions
 
     plan = Plan(
@@ -218,7 +218,7 @@ def resume(
       noisyor resume zoo.safetensors
       noisyor resume zoo.safetensors --steps 5000 --out better.safetensors
     """
-    from noisyor._util.locks import locked
+    from noisyor._util.files import locked
 
     progress, kept = not (quiet or as_json), _plan_file(model)
     if kept is not None:
@@ -318,7 +318,7 @@ def _model_of(plan: Plan, kept: Path, given: Path, out: Path | None, force: bool
 
     MODEL itself, if that is what was given; the one whose checkpoint was given; or that of --out.
     """
-    from noisyor._util.paths import check_target
+    from noisyor._util.files import check_target
     from noisyor.io.sealed_file import is_sealed
 
     if out is not None:
@@ -377,7 +377,7 @@ class Plan:
 
     def write(self) -> None:
         """Write the plan, with absolute paths."""
-        from noisyor._util.atomic import write_atomically
+        from noisyor._util.files import write_atomically
 
         paths = {
             name: str(Path(getattr(self, name)).absolute())
@@ -397,7 +397,7 @@ class Plan:
 
     def check_foreign(self) -> None:
         """Reject a checkpoint that no run of noisyor wrote."""
-        from noisyor._util.paths import check_target
+        from noisyor._util.files import check_target
         from noisyor.learning.checkpoint import is_checkpoint
 
         for path in (Path(self.checkpoint), self.search_path()):
@@ -585,8 +585,8 @@ def _save(
     fitted: Fitted, data: str, out: Path, reading: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> None:
     """Write the model with its origin: data, how they were read, settings and scores."""
+    from noisyor._util.files import real_path
     from noisyor._util.json import plain
-    from noisyor._util.paths import real_path
     from noisyor.io.provenance import TOPIC_WORDS, provenance
     from noisyor.model.names import topic_words
 

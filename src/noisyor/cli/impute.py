@@ -76,8 +76,7 @@ def impute(
 
     import numpy as np
 
-    from noisyor._util.atomic import write_atomically
-    from noisyor._util.paths import real_path
+    from noisyor._util.files import real_path, write_atomically
     from noisyor.data.columns import find_one_hot
     from noisyor.inference.sampling import predict_visible
     from noisyor.io.model_file import load_model
@@ -126,7 +125,7 @@ def _id_name(known: Any, names: list[str]) -> str:
 
 
 def _csv(out: Path, values: Any, names: list[str], labels: dict[str, list[str]]) -> bytes:
-    from noisyor._util.paths import csv_content
+    from noisyor._util.files import csv_content
 
     rows = (
         [*(column[index] for column in labels.values()), *(f"{value:.6g}" for value in line)]

@@ -175,8 +175,7 @@ def sample(
     if causes is not None and causes.resolve() == out.resolve():
         raise InvalidSettingError(f"{out} cannot hold both the rows and the causes")
 
-    from noisyor._util.atomic import write_atomically
-    from noisyor._util.paths import real_path
+    from noisyor._util.files import real_path, write_atomically
     from noisyor.io.model_file import load_network
     from noisyor.model.forward import sample as draw
     from noisyor.model.names import hidden_label, visible_label
@@ -208,7 +207,7 @@ def _rows_as(path: Path, matrix: Any, names: list[str], shape: tuple[int, ...] |
     import numpy as np
     import scipy.sparse as sp
 
-    from noisyor._util.paths import csv_content
+    from noisyor._util.files import csv_content
 
     kind = _ENDINGS[path.suffix.lower()]
     if kind == "csv":
@@ -249,8 +248,7 @@ def export(model: Path, to: Any, out: Path, force: bool, as_json: bool, quiet: b
     """
     check_output(out, force=force, inputs=[model])
 
-    from noisyor._util.atomic import write_atomically
-    from noisyor._util.paths import real_path
+    from noisyor._util.files import real_path, write_atomically
     from noisyor.io.export import export_network
     from noisyor.io.model_file import load_network
 

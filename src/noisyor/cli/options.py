@@ -306,7 +306,7 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
         of the inputs.
     OSError : its folder does not exist or cannot be written to, or the disk is full.
     """
-    from noisyor._util.paths import check_folder
+    from noisyor._util.files import check_folder
 
     for given in inputs:
         if given.exists() and os.path.realpath(given) == os.path.realpath(path):

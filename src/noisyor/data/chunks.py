@@ -19,7 +19,7 @@ import numpy as np
 
 from noisyor._util.arrays import AnyArray, LongArray, read_arrays
 from noisyor._util.compression import reading
-from noisyor._util.sparse import compressed_matrix
+from noisyor._util.csr import compressed_matrix
 from noisyor.data.observations import Observations
 from noisyor.data.readers import check_size, checked_names
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import AnyArray, FloatArray, IntArray, LongArray
-from noisyor._util.csr import Rows, contains, first_occurrences, row_blocks
+from noisyor._util.csr import Rows, row_blocks
 from noisyor.data.readers import (
     BlockReader,
     check_size,
@@ -316,9 +316,12 @@ class Observations:
         >>> distinct.n_rows, distinct.weights, inverse
         (2, array([2., 1.]), array([0, 1, 0]))
         """
-        first, inverse = first_occurrences(self._ones, self._missing)
-        if len(first) == self.n_rows:
+        index_of: dict[tuple[bytes, bytes], int] = {}
+        rows = zip(self._ones.as_bytes(), self._missing.as_bytes(), strict=True)
+        inverse = np.array([index_of.setdefault(row, len(index_of)) for row in rows], np.int64)
+        if len(index_of) == self.n_rows:
             return self, inverse
+        first = np.unique(inverse, return_index=True)[1]
         weights = np.bincount(inverse, self.weights, len(first)).astype(np.float64)
         return self.take(first).with_weights(weights), inverse
 
@@ -485,7 +488,7 @@ def _check_layout(
     n_missing = missing.ptr[-1] - missing.ptr[0]
     for start, stop in row_blocks(ones.ptr + missing.ptr) if n_missing else ():
         keys = ones.keys(start, stop, n_visible)
-        both = keys[contains(missing.keys(start, stop, n_visible), keys)]
+        both = np.intersect1d(keys, missing.keys(start, stop, n_visible), assume_unique=True)
         if both.size:
             row, column = divmod(int(both[0]), n_visible)
             raise InvalidDataError(f"row {start + row}: column {column} is both 1 and missing")

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noisyor._util.arrays import AnyArray, LongArray
-from noisyor._util.csr import Rows, contains, pointers, row_blocks
-from noisyor._util.sparse import csr_of
+from noisyor._util.csr import Rows, csr_of, pointers, row_blocks
 from noisyor.errors import InvalidDataError, UnsupportedDataError
 
 
@@ -73,11 +72,9 @@ def read(
         keys, values = reader.block(start, stop)
         hidden = keys[np.isnan(values)] if values.dtype.kind == "f" else keys[:0]
         for mask in reader.masks:
-            more = mask.keys(start, stop, n_visible)
-            more = more[~contains(hidden, more)]
-            hidden = np.sort(np.concatenate([hidden, more]), kind="stable")
+            hidden = np.union1d(hidden, mask.keys(start, stop, n_visible))
         if hidden.size:
-            seen = ~contains(hidden, keys)
+            seen = np.isin(keys, hidden, assume_unique=True, invert=True)
             keys, values = keys[seen], values[seen]
         one = values == 1
         bad = ~one & (values != 0)

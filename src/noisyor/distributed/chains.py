@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from noisyor._util.arrays import BinaryArray, FloatArray
-from noisyor._util.atomic import write_atomically
+from noisyor._util.files import write_atomically
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import COUNT, check_seed
 from noisyor.distributed.chunks import Item

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from noisyor._util.atomic import write_atomically
+from noisyor._util.files import write_atomically
 from noisyor.distributed.chunks import Item
 from noisyor.distributed.tasks import Job, explain_rows, marginals_of_rows
 from noisyor.errors import ClusterError, InvalidSettingError, MissingExtraError

@@ -20,10 +20,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from noisyor._util.csr import csr_of
 from noisyor._util.json import plain
-from noisyor._util.kinds import Kind
 from noisyor._util.options import OPTIONS
-from noisyor._util.sparse import csr_of
 from noisyor._util.validation import (
     COUNT,
     FLAG,
@@ -54,7 +53,7 @@ from noisyor.learning.recipes import FitResult
 from noisyor.learning.state import Evaluation, History
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream
 from noisyor.model.forward import edge_matrix, visible_probability
-from noisyor.model.names import hidden_names
+from noisyor.model.names import Kind, hidden_names
 from noisyor.model.network import Network
 
 __all__ = [

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from noisyor._util.kinds import Kind
 from noisyor._util.options import OPTIONS
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO
 from noisyor.data.observations import Observations
@@ -17,6 +16,7 @@ from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSetting
 from noisyor.estimators.base import NoisyOrEstimator
 from noisyor.learning.recipes import FitResult, learn_factors, learn_features, learn_network
 from noisyor.model.layout import ConvolutionalLayout
+from noisyor.model.names import Kind
 from noisyor.model.network import Network, probability_from_theta
 
 __all__ = ["BlindDeconvolution", "BooleanMatrixFactorization", "NoisyOrNetwork"]

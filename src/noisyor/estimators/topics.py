@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import LongArray
-from noisyor._util.kinds import Kind
 from noisyor._util.validation import check_choice
 from noisyor.data.observations import Observations
 from noisyor.estimators.base import NoisyOrEstimator
@@ -18,7 +17,7 @@ from noisyor.io.provenance import TOPIC_WORDS, topic_words_of
 from noisyor.learning.recipes import FitResult, learn_topics
 from noisyor.model.forward import edge_matrix
 from noisyor.model.layout import BipartiteLayout
-from noisyor.model.names import hidden_names, topic_words
+from noisyor.model.names import Kind, hidden_names, topic_words
 from noisyor.model.network import Network, theta_from_probability
 
 __all__ = ["TopicModel"]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor._util.arrays import BoolArray, FloatArray, LongArray
-from noisyor._util.sparse import csr_of
+from noisyor._util.csr import csr_of
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 from noisyor.model.network import Network

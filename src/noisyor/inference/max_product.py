@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor._util.arrays import BinaryArray
-from noisyor._util.sparse import dense_of
+from noisyor._util.csr import dense_of
 from noisyor._util.validation import (
     BELOW_ONE,
     COUNT,

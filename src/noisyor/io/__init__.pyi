@@ -4,5 +4,3 @@ from .model_file import load_model as load_model
 from .model_file import read_metadata as read_metadata
 from .networkx import from_networkx as from_networkx
 from .networkx import to_networkx as to_networkx
-from .pgmpy import from_pgmpy as from_pgmpy
-from .pgmpy import to_pgmpy as to_pgmpy

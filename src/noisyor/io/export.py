@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from noisyor._util.paths import csv_content
+from noisyor._util.files import csv_content
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.io.networkx import to_networkx
 from noisyor.model.names import hidden_label, visible_label

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.kinds import Kind
 from noisyor._util.validation import is_finite, is_whole
 from noisyor._version import __version__
 from noisyor.data.observations import Observations
+from noisyor.model.names import Kind
 from noisyor.model.network import Network
 
 __all__ = [

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from noisyor._util.atomic import write_atomically
+from noisyor._util.files import write_atomically
 from noisyor.errors import ModelFileError
 
 __all__ = [

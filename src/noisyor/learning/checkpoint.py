@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load, save
 
-from noisyor._util.atomic import write_atomically
-from noisyor._util.paths import check_folder, real_path
+from noisyor._util.files import check_folder, real_path, write_atomically
 from noisyor.data.observations import Observations
 from noisyor.engines.context import CheckpointStore
 from noisyor.errors import CheckpointError

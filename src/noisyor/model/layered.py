@@ -18,9 +18,8 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from noisyor._util.arrays import FloatArray, LongArray
-from noisyor._util.csr import pointers
+from noisyor._util.csr import csr_of, pointers
 from noisyor._util.progress import progress_bar
-from noisyor._util.sparse import csr_of
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.kinds import Kind
 from noisyor._util.validation import NOT_NEGATIVE, check_count
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
@@ -24,6 +23,7 @@ from noisyor.model.network import Network, probability_from_theta
 
 __all__ = [
     "N_WORDS",
+    "Kind",
     "Togetherness",
     "distinctive_visibles",
     "hidden_label",
@@ -33,6 +33,9 @@ __all__ = [
     "topic_words",
     "visible_label",
 ]
+
+Kind = Literal["factors", "topics", "features", "network"]
+"""Kind of a model: causes of columns, hierarchy of topics, patches of images, any graph."""
 
 N_WORDS = 10
 """Words that are listed for a topic."""

@@ -13,10 +13,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor._util.arrays import FloatArray, LongArray
-from noisyor._util.kinds import Kind
 from noisyor.explanation.attribution import Chains
 from noisyor.explanation.interview import Interview
-from noisyor.model.names import hidden_names
+from noisyor.model.names import Kind, hidden_names
 from noisyor.model.network import Network
 from noisyor.report.fit_quality import ExplainedRows
 from noisyor.report.health import rank_within, success_matrix

@@ -9,14 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from noisyor._util.kinds import Kind
 from noisyor.data.columns import align
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError, NoisyOrError
 from noisyor.io.model_file import load_model
 from noisyor.io.provenance import mapping_in
 from noisyor.model.layout import ConvolutionalLayout
-from noisyor.model.names import visible_label
+from noisyor.model.names import Kind, visible_label
 from noisyor.model.network import Network
 from noisyor.tables.documents import iterate_texts
 from noisyor.tables.formats import FORMATS, format_of

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from noisyor._util.paths import check_folder, check_target, make_folder, real_path, write_text
+from noisyor._util.files import check_folder, check_target, make_folder, real_path, write_text
 from noisyor._version import __version__
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor._util.arrays import FloatArray, LongArray
-from noisyor._util.sparse import csr_of
+from noisyor._util.csr import csr_of
 from noisyor.errors import InvalidDataError
 from noisyor.explanation.attribution import Chains
 from noisyor.model.forward import prior_marginals

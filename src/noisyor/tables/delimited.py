@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from noisyor._util.paths import FORMULA_STARTS
+from noisyor._util.files import FORMULA_STARTS
 from noisyor._util.progress import progress_bar
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jinja2
 
-from noisyor._util.paths import check_folder, check_target, make_folder, write_text
+from noisyor._util.files import check_folder, check_target, make_folder, write_text
 from noisyor_hpo import __version__
 from noisyor_hpo.phenopackets import Patient
 from noisyor_hpo.ranking import DiseaseFinding, DiseaseRanking, NextFinding, RankedDisease

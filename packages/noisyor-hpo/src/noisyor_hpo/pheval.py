@@ -17,7 +17,7 @@ import polars
 from pheval.post_processing.post_processing import SortOrder, generate_disease_result
 from pheval.runners.runner import PhEvalRunner
 
-from noisyor._util.atomic import write_atomically
+from noisyor._util.files import write_atomically
 from noisyor._util.json import to_json
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor_hpo import DiseaseModel, rank_diseases, read_phenopackets

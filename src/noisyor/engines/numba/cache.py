@@ -26,7 +26,7 @@ from numba import types
 from numba.core import caching
 from numba.extending import intrinsic
 
-from noisyor._util.atomic import write_atomically
+from noisyor._util.files import write_atomically
 
 __all__ = ["forget_stale_kernels", "inner", "njit", "small_code"]
 

@@ -1,0 +1,280 @@
+"""Write files safely: in one step, under a lock, at paths that were checked before the work."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import hashlib
+import io
+import json
+import os
+import platform
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from noisyor.errors import InvalidSettingError
+
+if sys.platform == "win32":  # pragma: no cover
+    import msvcrt
+else:
+    import fcntl
+
+__all__ = [
+    "FORMULA_STARTS",
+    "check_folder",
+    "check_target",
+    "csv_content",
+    "locked",
+    "make_folder",
+    "real_path",
+    "replacing",
+    "take_lock",
+    "write_atomically",
+    "write_text",
+]
+
+PROBE_BYTES = 2**20
+"""Bytes that must fit on the disk before work begins."""
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""First characters by which a spreadsheet takes a text for a formula."""
+
+_PART_SUFFIX = ".noisyor-part"
+_LOCK_TAKEN = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
+_MAX_NOTE_BYTES = 10_000
+
+
+# ---- replace a file in one step
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Replace a file in one step, see `replacing`."""
+    with replacing(path) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a stream whose content replaces a file in one step at the end.
+
+    The content is written to a temporary file beside the target, flushed to disk, and renamed. The
+    stream may also be read. The folder must exist. On failure the old file stays and no temporary
+    file remains. A killed process leaves one behind, which the next writer of the file removes.
+    """
+    target = Path(path)
+    _remove_leftovers(target)
+    handle, temporary = _open_part(target)
+    try:
+        with os.fdopen(handle, "w+b") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+            os.chmod(temporary, _mode(target))
+            if sys.platform != "win32":
+                os.replace(temporary, target)  # while the lock holds, so that nobody removes it
+        if sys.platform == "win32":  # pragma: no cover
+            os.replace(temporary, target)  # an open file cannot be renamed there
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _open_part(target: Path) -> tuple[int, str]:
+    """Create a temporary file beside the target, locked as long as it is open."""
+    while True:
+        handle, temporary = tempfile.mkstemp(_PART_SUFFIX, _part_prefix(target), target.parent)
+        if take_lock(handle) is not False and os.path.exists(temporary):
+            return handle, temporary
+        os.close(handle)  # another process took it for a leftover before it was locked
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove temporary files of killed writers of the same file, never those of a living one."""
+    if sys.platform == "win32":  # pragma: no cover
+        return
+    form = re.compile(f"{re.escape(_part_prefix(target))}[a-z0-9_]{{8}}{re.escape(_PART_SUFFIX)}")
+    with suppress(OSError):
+        for entry in os.scandir(target.parent):
+            if form.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                handle = os.open(entry.path, os.O_RDWR | os.O_NOFOLLOW)
+                try:
+                    if take_lock(handle):
+                        os.unlink(entry.path)
+                finally:
+                    os.close(handle)
+
+
+def _part_prefix(target: Path) -> str:
+    """Return the prefix of temporary files: a hash, since the name may have full length."""
+    return f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}."
+
+
+def _mode(target: Path) -> int:
+    """Return the permissions of the file to replace, or those that a new file would get."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+# ---- locks
+#
+# Locks of the operating system end with the process that holds them. A killed process leaves its
+# lock file behind but not the lock, so nothing has to be guessed from process ids, which differ
+# between containers and are used again.
+
+
+def take_lock(handle: int) -> bool | None:
+    """Lock an open file without waiting, and tell whether it worked.
+
+    None says that the file system has no locks. The lock ends when the file is closed.
+    """
+    try:
+        if sys.platform == "win32":  # pragma: no cover
+            os.lseek(handle, 2**30, os.SEEK_SET)  # beyond the content: locked bytes are unreadable
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+            os.lseek(handle, 0, os.SEEK_SET)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return False if error.errno in _LOCK_TAKEN else None
+    return True
+
+
+@contextmanager
+def locked(target: Path, doing: str) -> Iterator[None]:
+    """Hold a lock on a file or folder, which need not exist yet, for the time of the context.
+
+    The lock is a hidden file beside a file, or inside a folder. It names its holder and is removed
+    at the end; the lock file of a dead process is taken over. On a file system without locks the
+    context does nothing.
+
+    Parameters
+    ----------
+    target : the file or folder.
+    doing : what the process does, for the message to others.
+
+    Raises
+    ------
+    InvalidSettingError : another process, or thread, holds the lock.
+    """
+    real = real_path(target)
+    path = real / ".noisyor.lock" if real.is_dir() else real.with_name(f".{real.name}.lock")
+    handle = _hold(path, target)
+    try:
+        note = {"process": os.getpid(), "host": platform.node(), "doing": doing}
+        with suppress(OSError):  # a full disk: the lock holds, it only cannot say whose it is
+            os.truncate(handle, 0)
+            os.write(handle, json.dumps(note).encode())
+        yield
+    finally:
+        if sys.platform == "win32":  # pragma: no cover
+            os.close(handle)  # an open file cannot be removed there
+            with suppress(OSError):
+                path.unlink()
+        else:
+            with suppress(OSError):
+                path.unlink()  # before the lock ends: nobody else has it yet
+            os.close(handle)
+
+
+def _hold(path: Path, target: Path) -> int:
+    """Return the handle of the file at the path, open and locked."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if take_lock(handle) is False:
+                raise InvalidSettingError(f"{target} is in use: {_holder(path)}")
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), os.stat(path)):
+                    return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # its holder removed it in the meantime: this is no lock any more
+
+
+def _holder(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            note = json.loads(stream.read(_MAX_NOTE_BYTES))
+        process, host, doing = int(note["process"]), str(note["host"]), str(note["doing"])
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return "another process works on it"
+    where = "" if host == platform.node() else f" on {host}"
+    return f"process {process}{where} ({doing}) works on it"
+
+
+# ---- files that a command writes
+
+
+def check_folder(folder: Path) -> None:
+    """Check that a folder, or the one that it would be created in, can be written to."""
+    existing = real_path(folder)
+    with _naming(folder):
+        while not existing.exists():
+            existing = existing.parent
+        with tempfile.TemporaryFile(dir=existing) as probe:
+            probe.write(bytes(PROBE_BYTES))
+
+
+def check_target(path: Path, is_ours: Callable[[Path], bool], author: str) -> None:
+    """Check that a path is free, empty or holds a file that the author wrote earlier."""
+    with _naming(path):
+        if not os.path.lexists(path):
+            return
+        if not path.is_file():
+            raise InvalidSettingError(f"{path} is in the way: it is not a regular file")
+        if path.stat().st_size and not is_ours(path):
+            raise InvalidSettingError(
+                f"{path} exists and was not written by {author}; remove it or choose another name"
+            )
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder with those above it, unless it exists."""
+    with _naming(folder):
+        real_path(folder).mkdir(parents=True, exist_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file in one step; what UTF-8 does not have (half a surrogate pair) is a ``?``."""
+    with _naming(path):
+        write_atomically(real_path(path), text.encode(errors="replace"))
+
+
+def real_path(path: Path) -> Path:
+    """Return the path behind links, so that a link stays one when its target is replaced."""
+    return Path(os.path.realpath(path))
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the path that the user gave in errors of the system, not that of a temporary file."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+def csv_content(rows: Iterable[Iterable[object]]) -> bytes:
+    """Return rows of cells as the content of a CSV file.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe before it, which the
+    reader of CSV files removes from column names. Numbers stay as they are.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow(
+            f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
+            for cell in row
+        )
+    return text.getvalue().encode(errors="replace")
