@@ -65,6 +65,15 @@ def test_probabilities_are_those_of_enumeration(network, method):
     assert found[2, 1] == 0.0
 
 
+def test_causes_that_never_fail(network):
+    """Parameters are 708 then, and their exponentials overflow."""
+    sure = network.with_theta(np.where(network.theta > 1.0, 708.0, network.theta))
+    assert (sure.theta == 708.0).any()
+    rows = np.array([[np.nan, np.nan, np.nan, 1, 0, 1, np.nan]])
+    found = predict_visible(sure, rows, "exact", observed="kept", one_hot=GROUPS).probability
+    np.testing.assert_allclose(found[0], expected_of(sure, rows[0]), atol=1e-9)
+
+
 def test_observed_entries_cannot_be_left_out(network):
     with pytest.raises(InvalidSettingError, match="one_hot needs observed"):
         predict_visible(network, np.zeros((1, 7)), one_hot=GROUPS)

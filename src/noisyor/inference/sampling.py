@@ -17,10 +17,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
-from noisyor._util.numerics import log_one_minus_exp
+from noisyor._util.numerics import log_expm1, log_one_minus_exp
 from noisyor._util.validation import check_choice, check_count, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import (
@@ -875,11 +875,7 @@ def _predicted(
     probability, given = found.average(chance), found.rows.to_dense().astype(np.float64)
     for group in groups:
         probability[:, group] = _answers(found, total, group)
-    if leave_out:
-        without = _left_out if total.max() <= _MOST_TOTAL else _left_out_by_logarithms
-        left_out = without(found, total, given)
-    else:
-        left_out = given
+    left_out = _left_out(found, total, given) if leave_out else given
     probability = np.where(np.isnan(given), probability, left_out)
     return np.asarray(probability), found.average(found.states.astype(np.float64))
 
@@ -894,22 +890,14 @@ def _left_out(found: WeightedStates, total: FloatArray, given: FloatArray) -> Fl
     capped = np.minimum(total, _MOST_TOTAL)
     if_off = found.average(np.expm1(capped)) / found.average(np.exp(capped))
     if_on = 1.0 / found.average(-1.0 / np.expm1(-total))
-    return np.where(given == 1, if_on, if_off)
-
-
-def _left_out_by_logarithms(
-    found: WeightedStates, total: FloatArray, given: FloatArray
-) -> FloatArray:
-    """Return the same as `_left_out` where exponentials overflow; this takes longer."""
-    log_mass = found.log_mass
-    if log_mass is None:  # sampled states: those without mass are unknown anyway
-        return _left_out(found, total, given)
-    result, log_on = np.zeros(given.shape), log_one_minus_exp(total)
-    for row, column in np.argwhere(~np.isnan(given)):
-        own = log_on[:, column] if given[row, column] == 1 else -total[:, column]
-        without = log_mass[row] - own
-        on = without + log_on[:, column]
-        result[row, column] = np.exp(logsumexp(on) - logsumexp(without))
+    result = np.where(given == 1, if_on, if_off)
+    if found.log_mass is None:
+        return result
+    # Where exponentials would overflow, states are divided by logarithms, which takes longer.
+    for column in np.flatnonzero(total.max(axis=0) > _MOST_TOTAL):
+        on, off = log_one_minus_exp(total[:, column]), -total[:, column]
+        without = found.log_mass - np.where(given[:, column, None] == 1, on, off)
+        result[:, column] = np.exp(logsumexp(without + on, axis=1) - logsumexp(without, axis=1))
     return result
 
 
@@ -933,14 +921,14 @@ def _given_one_hot(
     row, state, log_mass = mass.coords[0][kept], mass.coords[1][kept], np.log(mass.data[kept])
     for group in groups:
         is_open, answered = _open(found, group)
-        log_off, odds = -total[:, group], _odds(total[:, group])
+        log_off, log_odds = -total[:, group], log_expm1(total[:, group])
         some: BoolArray = np.asarray(is_open.any(axis=1))
         concerned = np.flatnonzero(some[row])
         for block in _blocks(concerned, len(group)):
             r, s = row[block], state[block]
             log_mass[block] += (is_open[r] * log_off[s]).sum(axis=1)
-            any_on = np.log(np.maximum((is_open[r] * odds[s]).sum(axis=1), np.finfo(float).tiny))
-            log_mass[block] += np.where(answered[r], 0.0, any_on)
+            one_on = logsumexp(np.where(is_open[r], log_odds[s], -np.inf), axis=1)
+            log_mass[block] += np.where(answered[r], 0.0, one_on)
     top = np.full(mass.shape[0], -np.inf)
     np.maximum.at(top, row, log_mass)
     weight = np.exp(log_mass - top[row])
@@ -956,12 +944,12 @@ def _answers(found: WeightedStates, total: FloatArray, group: LongArray) -> Floa
     mass = sp.coo_array(found.mass)
     (row, state), n_rows = mass.coords, mass.shape[0]
     is_open, answered = _open(found, group)
-    odds, result = _odds(total[:, group]), np.zeros((n_rows, len(group)))
+    log_odds, result = log_expm1(total[:, group]), np.zeros((n_rows, len(group)))
     concerned = np.flatnonzero((is_open.any(axis=1) & ~answered)[row])
     for block in _blocks(concerned, len(group)):
         r, s = row[block], state[block]
-        share = is_open[r] * odds[s]
-        share *= (mass.data[block] / share.sum(axis=1))[:, None]
+        share = softmax(np.where(is_open[r], log_odds[s], -np.inf), axis=1)
+        share *= mass.data[block][:, None]
         to_row = sp.csr_array((np.ones(len(r)), (r, np.arange(len(r)))), shape=(n_rows, len(r)))
         result += to_row @ share
     return result
@@ -971,10 +959,6 @@ def _open(found: WeightedStates, group: LongArray) -> tuple[BoolArray, BoolArray
     """Find the unobserved entries of a group (n_rows, n_group), and rows with a one in it."""
     given = found.rows.to_dense()[:, group]
     return np.asarray(np.isnan(given)), np.asarray((given == 1).any(axis=1))
-
-
-def _odds(total: FloatArray) -> FloatArray:
-    return np.asarray(np.expm1(np.minimum(total, _MOST_TOTAL)))
 
 
 def _blocks(places: LongArray, width: int) -> Iterator[LongArray]:
