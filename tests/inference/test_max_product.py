@@ -1,4 +1,4 @@
-"""The settings of max-product, and what `explain` makes of them and of the evidence."""
+"""Settings of max-product, evidence on causes, and the bound Elbo^MP."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from random_networks import random_network, random_rows
 import noisyor as nor
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.inference.exact import enumerate_posterior, hidden_configurations, log_joint_table
 
 
 @pytest.mark.parametrize("name", ["numpy", "numba"])
@@ -113,3 +114,86 @@ def test_the_data_must_fit_the_network():
 def test_an_unknown_schedule_is_refused():
     with pytest.raises(InvalidSettingError, match="'collapsed' or 'two-stage', got 'three-stage'"):
         nor.MaxProduct(schedule="three-stage")
+
+
+# ---- the bound and its gradient
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_log_joint_equals_the_enumerated_table(seed):
+    network = random_network(seed, tied=seed % 2 == 0)
+    x = random_rows(network, seed, n_rows=1, missing=0.3 if seed % 3 == 0 else 0.0)
+    states = hidden_configurations(network.n_hidden)
+    table = log_joint_table(network, states, x)
+    repeated = np.repeat(x, len(states), axis=0)
+    np.testing.assert_allclose(
+        nor.inference.log_joint(network, states, repeated), table[0], rtol=1e-10, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_gradient_equals_finite_differences(seed, samples, tied):
+    network = random_network(seed, tied=tied)
+    x = random_rows(network, seed, n_rows=3, missing=0.3 if seed % 2 else 0.0)
+    states = np.random.default_rng(seed).integers(0, 2, (3 * samples, network.n_hidden))
+
+    def value(theta):
+        repeated = np.repeat(x, samples, axis=0)
+        return nor.inference.log_joint(network.with_theta(theta), states, repeated).mean()
+
+    result = nor.inference.elbo_mp_gradient(network, x, states)
+    assert result.value == pytest.approx(value(network.theta))
+    for entry in range(network.n_params):
+        width = 1e-6 * (1 + network.theta[entry])
+        above, below = np.array(network.theta), np.array(network.theta)
+        above[entry] += width
+        below[entry] -= width
+        slope = (value(above) - value(below)) / (2 * width)
+        expected = slope if network.free[entry] else 0.0
+        assert result.gradient[entry] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_gradient_of_many_rows_is_the_mean_of_the_rows():
+    network = random_network(2, max_hidden=5, max_visible=6)
+    x = random_rows(network, 2, n_rows=1500)  # several blocks of partial sums
+    states = np.random.default_rng(0).integers(0, 2, (1500, network.n_hidden))
+    whole = nor.inference.elbo_mp_gradient(network, x, states, engine=get_engine(n_threads=2))
+    parts = [
+        nor.inference.elbo_mp_gradient(network, x[part], states[part])
+        for part in np.array_split(np.arange(1500), 5)
+    ]
+    np.testing.assert_allclose(whole.gradient, np.mean([p.gradient for p in parts], axis=0))
+    again = nor.inference.elbo_mp_gradient(network, x, states, engine=get_engine(n_threads=1))
+    np.testing.assert_array_equal(whole.gradient, again.gradient)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_bound_of_several_samples_stays_below_the_truth(seed):
+    network = random_network(seed, scale=0.5)
+    x = random_rows(network, seed, n_rows=3)
+    method = nor.MaxProduct(temperature=1.0, n_samples=64)
+    posterior = nor.explain(network, x, method, seed=seed)
+    bound = nor.inference.elbo_mp(posterior)
+    assert (bound <= enumerate_posterior(network, x).log_likelihood + 1e-9).all()
+    mean = posterior.log_joint.reshape(3, 64).mean(axis=1)
+    assert (bound >= mean - 1e-12).all()
+    # Distinct explanations add entropy; a row with one explanation gains none.
+    distinct = [len({posterior.active(row, s).tobytes() for s in range(64)}) for row in range(3)]
+    for row in range(3):
+        assert (bound[row] > mean[row] + 1e-9) == (distinct[row] > 1)
+
+
+def test_one_explanation_has_no_entropy():
+    network = random_network(1)
+    posterior = nor.explain(network, random_rows(network, 1))
+    np.testing.assert_array_equal(nor.inference.elbo_mp(posterior), posterior.log_joint)
+
+
+def test_states_are_checked():
+    network = nor.bipartite(3, 2)
+    with pytest.raises(InvalidDataError, match=r"shape \(1, 2\), got \(1, 3\)"):
+        nor.inference.log_joint(network, np.zeros((1, 3)), np.zeros((1, 3)))
+    with pytest.raises(InvalidDataError, match="0 or 1"):
+        nor.inference.log_joint(network, np.full((1, 2), 2), np.zeros((1, 3)))

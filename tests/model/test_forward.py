@@ -1,12 +1,19 @@
+"""The model run forwards: samples, marginals, Boolean products."""
+
+from __future__ import annotations
+
 import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from random_networks import random_network
 
 import noisyor as nor
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import hidden_configurations, log_joint_table
+from noisyor.model.forward import boolean_product
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -115,3 +122,26 @@ def test_prior_marginals_below_independent_causes_are_exact():
     states = hidden_configurations(4)
     joint = np.exp(log_joint_table(network, states, np.full((1, 5), np.nan))[0])
     np.testing.assert_allclose(nor.model.prior_marginals(network), joint @ states, rtol=1e-10)
+
+
+# ---- Boolean products
+
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+class TestBooleanProduct:
+    @given(SEEDS)
+    @settings(max_examples=30, deadline=None)
+    def test_by_definition(self, seed):
+        generator = np.random.default_rng(seed)
+        n, r, p = generator.integers(1, 7, 3)
+        U, V = generator.integers(0, 2, (n, r)), generator.integers(0, 2, (r, p))
+        expected = [
+            [int(any(U[a, k] and V[k, j] for k in range(r))) for j in range(p)] for a in range(n)
+        ]
+        assert boolean_product(U, V).tolist() == expected
+
+    def test_shapes_must_fit(self):
+        with pytest.raises(InvalidDataError, match="3 columns"):
+            boolean_product(np.ones((2, 3)), np.ones((2, 3)))

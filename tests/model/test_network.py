@@ -1,3 +1,5 @@
+"""Networks: what is checked, parameters, and the part that matters for a row."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -6,10 +8,24 @@ import re
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_networks import random_network
 
-from noisyor.errors import InvalidNetworkError, NoisyOrError
+import noisyor as nor
+from noisyor.data.observations import Observations
+from noisyor.errors import InvalidDataError, InvalidNetworkError, NoisyOrError
+from noisyor.inference.exact import enumerate_posterior
 from noisyor.model.builders import bipartite
-from noisyor.model.network import Network
+from noisyor.model.network import (
+    THETA_MIN,
+    Network,
+    failure_from_theta,
+    probability_from_theta,
+    relevant_subnetwork,
+    theta_from_failure,
+    theta_from_probability,
+)
 
 # v0 <- h0, h1    v1 <- h1, h2    v2 <- h0    h0 <- h2    h1 <- h2, h3    h2 <- h3
 CHILDREN = {0: [0, 1], 1: [1, 2], 2: [0], 3: [2], 4: [2, 3], 5: [3], 6: []}
@@ -247,3 +263,76 @@ def test_pickling_leaves_out_what_engines_derived():
     assert copied.engine_cache == {}
     np.testing.assert_array_equal(copied.theta, network.theta)
     assert network.with_theta(network.theta).engine_cache is network.engine_cache
+
+
+# ---- parameters
+
+
+@given(st.floats(1e-300, 0.9999))
+def test_failure_probability_survives_the_round_trip(failure):
+    assert failure_from_theta(theta_from_failure(failure)) == pytest.approx(failure, rel=1e-12)
+
+
+@given(st.floats(1.1e-5, 0.999999))
+def test_probability_survives_the_round_trip(probability):
+    theta = theta_from_probability(probability)
+    assert probability_from_theta(theta) == pytest.approx(probability, rel=1e-9)
+
+
+@given(st.floats(THETA_MIN, 30))
+def test_theta_survives_the_round_trip(theta):
+    assert theta_from_failure(failure_from_theta(theta)) == pytest.approx(theta, rel=1e-10)
+    assert theta_from_probability(probability_from_theta(theta)) == pytest.approx(
+        theta, rel=1e-3 if theta > 20 else 1e-6
+    )
+
+
+@given(st.floats(0, 1))
+def test_theta_is_finite_and_at_least_the_minimum_for_every_probability(probability):
+    for theta in (theta_from_failure(probability), theta_from_probability(probability)):
+        assert THETA_MIN <= theta < 1000
+
+
+def test_probabilities_of_the_paper():
+    assert theta_from_failure(0.1) == pytest.approx(2.302585)
+    assert theta_from_probability(0.01) == pytest.approx(-np.log(0.99))
+    assert theta_from_failure(1.0) == theta_from_probability(0.0) == THETA_MIN
+
+
+def test_shape_is_kept():
+    assert theta_from_failure(np.full((2, 3), 0.5)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, np.nan, np.inf])
+def test_no_probability(value):
+    with pytest.raises(InvalidNetworkError, match="failure probability lies between 0 and 1"):
+        theta_from_failure([0.5, value])
+    with pytest.raises(InvalidNetworkError, match=r"between 0 and 1.*\(1 such values\)"):
+        theta_from_probability([0.5, value])
+
+
+# ---- subnetworks
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_leaving_out_barren_nodes_changes_no_posterior(seed):
+    network = random_network(seed, max_hidden=6)
+    observed = int(np.diff(network.child_ptr)[: network.n_visible].argmax())
+    row = Observations.from_evidence(network.n_visible, [observed])
+    part = relevant_subnetwork(network, row)
+    assert part.visible.tolist() == [observed]
+    whole = enumerate_posterior(network, row).marginals[0]
+    np.testing.assert_allclose(
+        enumerate_posterior(part.network, part.row).marginals[0], whole[part.hidden], atol=1e-12
+    )
+
+
+def test_a_network_that_is_relevant_as_a_whole_stays_as_it_is():
+    network = nor.bipartite(3, 2)
+    part = relevant_subnetwork(network, Observations.of(np.zeros((1, 3))))
+    assert part.network is network
+
+
+def test_nothing_observed():
+    with pytest.raises(InvalidDataError, match="nothing was observed"):
+        relevant_subnetwork(nor.bipartite(3, 2), Observations.from_evidence(3, []))
