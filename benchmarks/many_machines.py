@@ -41,8 +41,9 @@ import noisyor as nor
 from _machines import Machines, Watch, between, by_role
 from distributed import Client
 from noisyor import distributed as nd
-from noisyor.distributed import tasks, training
-from noisyor.distributed.chunks import ClusterRows, Item
+from noisyor.distributed import session
+from noisyor.distributed.chunks import ClusterRows, TaskRows
+from noisyor.distributed.training import gradient_of_rows
 
 N_VISIBLE, N_HIDDEN, DRAWS = 1000, 100, 30
 
@@ -90,19 +91,19 @@ def network() -> nor.Network:
     )
 
 
-def timed(item: Item, job: tasks.Job, theta: Any, step: int) -> Any:
-    """The task of training, which counts its own CPU time in the worker."""
-    import noisyor.distributed.tasks as module
+def timed(task: TaskRows, job: session.Job, **arguments: Any) -> Any:
+    """Run a task of training, and count its CPU time in the worker."""
+    import noisyor.distributed.session as module
 
     began = time.thread_time()
-    found = module.add_up_gradient(item, job, theta, step)
+    found = module.sum_over_batches(task, job, **arguments)
     module.SPENT = getattr(module, "SPENT", 0.0) + time.thread_time() - began  # type: ignore[attr-defined]
     return found
 
 
 def spent() -> float:
     """CPU seconds of the tasks of a worker so far."""
-    import noisyor.distributed.tasks as module
+    import noisyor.distributed.session as module
 
     return getattr(module, "SPENT", 0.0)
 
@@ -125,14 +126,14 @@ def bits(options: Any) -> dict[str, Any]:
 
 
 def overhead(options: Any) -> dict[str, Any]:
-    setattr(training, "add_up_gradient", timed)  # noqa: B010
+    setattr(session, "sum_over_batches", timed)  # noqa: B010
     results: dict[str, Any] = {"columns": N_VISIBLE, "hidden": N_HIDDEN}
     with stored(100_000, 10_000) as many, stored(8192, 8192) as few:
         results["ones_a_row"] = round(sum(rows.n_active for rows in many) / many.n_rows, 1)
-        job = tasks.Job(network(), ClusterRows(None, many).reader, "numba")
-        item = ClusterRows(None, many).item([(0, 2048)])
+        job = session.Job(network(), ClusterRows(None, many).reader, "numba")
+        task = ClusterRows(None, many).select([(0, 2048)])
         results["bytes_sent"] = {
-            "task": len(cloudpickle.dumps((tasks.add_up_gradient, item))),
+            "task": len(cloudpickle.dumps((session.sum_over_batches, task, gradient_of_rows))),
             "parameters_once_a_step": len(pickle.dumps(network().theta)),
             "job_once_a_run": len(cloudpickle.dumps(job)),
         }

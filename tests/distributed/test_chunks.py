@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import noisyor as nor
-from noisyor.distributed.chunks import ClusterRows, Item, Reader
+from noisyor.distributed.chunks import ClusterRows, Reader, TaskRows
 from noisyor.errors import InvalidDataError, UnsupportedDataError
 
 
@@ -37,30 +37,30 @@ def test_batches_are_the_rows_asked_for_whatever_the_chunks(sizes, data):
     source = Counting(sizes)
     reader = Reader(source, 8, source.sizes, None)
     ends = st.integers(0, sum(sizes))
-    pieces = [
+    ranges = [
         tuple(sorted(pair)) for pair in data.draw(st.lists(st.tuples(ends, ends), max_size=4))
     ]
-    pieces = [(begin, end) for begin, end in pieces if begin < end]
-    expected = [row for piece in pieces for row in range(*piece)]
+    ranges = [(begin, end) for begin, end in ranges if begin < end]
+    expected = [row for span in ranges for row in range(*span)]
     size = data.draw(st.integers(1, 12))
-    batches = list(reader.batches(Item(pieces), size))
+    batches = list(reader.batches(TaskRows(ranges), size))
     assert [row for batch in batches for row in numbers(batch)] == expected
     assert [row for batch in batches for row in batch.row_ids] == expected
     assert all(batch.n_rows == size for batch in batches[:-1])
     chunk_of = np.repeat(np.arange(len(sizes)), sizes)
-    assert set(reader.chunks_of(pieces)) == {chunk_of[row] for row in expected}
+    assert set(reader.chunks_of(ranges)) == {chunk_of[row] for row in expected}
 
 
 def test_a_chunk_of_another_size_is_named():
     source = Counting([3, 4])
     reader = Reader(source, 8, (3, 5), None)
-    with pytest.raises(InvalidDataError, match=r"cannot read chunk 1 \(rows 3 to 8\)"):
+    with pytest.raises(InvalidDataError, match=r"chunk 1 \(rows 3 to 8\)"):
         reader.chunk(1)
 
 
 @pytest.mark.parametrize("rows", [np.eye(3), [[1, 0]], 7])
 def test_rows_in_memory_are_refused_with_advice(rows):
-    with pytest.raises(UnsupportedDataError, match="write_rows and open_rows"):
+    with pytest.raises(UnsupportedDataError, match="open_rows"):
         ClusterRows(None, rows)
 
 

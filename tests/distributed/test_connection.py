@@ -42,12 +42,12 @@ def test_everything_else_works_without_dask(tmp_path):
 
 @pytest.mark.parametrize("where", ["", "local:", "local:0", "tcp:/x", "10.0.0.1:8786"])
 def test_a_name_that_is_none_is_refused(where):
-    with pytest.raises(InvalidSettingError, match="local:N or the address"):
+    with pytest.raises(InvalidSettingError, match="local:N"):
         connect(where)
 
 
 def test_a_scheduler_that_is_not_there_is_named():
-    with pytest.raises(ClusterError, match=r"no scheduler answers at tcp://127.0.0.1:9"):
+    with pytest.raises(ClusterError, match=r"tcp://127.0.0.1:9"):
         connect("tcp://127.0.0.1:9", timeout=0.5)
 
 

@@ -1,8 +1,7 @@
-"""Many machines: the functions of the library on the workers of a Dask cluster, client first.
+"""Run the functions of the library on the workers of a Dask cluster; the client comes first.
 
-``pip install ".[dask]"`` in a clone brings Dask. Workers read their chunks of rows themselves,
-tasks have no side effect but their result, and results have the bits of one machine: see
-docs/scale.md.
+``pip install ".[dask]"`` in a clone installs Dask. Workers read their chunks of rows themselves,
+and results have the same bits as on one machine: see docs/scale.md.
 """
 
 import lazy_loader as lazy

@@ -1,7 +1,7 @@
-"""Rows as a cluster has them: chunks that workers read, numbered through, cut where sums need it.
+"""Rows on a cluster: chunks that workers read, with row numbers that run through all chunks.
 
-Here is what both sides know. The client knows sizes and never reads a chunk; a worker gets a
-`Reader` and the numbers of the rows that it is to look at.
+The client knows the sizes of the chunks and never reads one. A worker gets a `Reader` once, and
+with each task the ranges of row numbers to work on.
 """
 
 from __future__ import annotations
@@ -20,26 +20,31 @@ from noisyor.data.chunks import RowSource, open_rows
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, UnsupportedDataError
 
-__all__ = ["ClusterRows", "Item", "Pieces", "Reader", "is_for_cluster"]
+__all__ = ["ClusterRows", "Ranges", "Reader", "TaskRows", "is_for_cluster"]
 
-Pieces = Sequence[tuple[int, int]]
-"""Runs of row numbers, first and one past the last."""
+Ranges = Sequence[tuple[int, int]]
+"""Ranges of row numbers: first, and one past the last."""
 
 
-class Item(NamedTuple):
-    """What a task is told of its rows: their numbers, and chunks that do not read themselves.
+class TaskRows(NamedTuple):
+    """The rows of a task: ranges of row numbers, and the chunks of a Dask collection they lie in.
 
-    ``given`` are the values (for the client: futures) of the chunks ``numbers``.
+    ``blocks`` holds the values of the chunks with the indices ``chunks``; on the client, their
+    futures. Both are empty for a `RowSource`, which workers read themselves.
     """
 
-    pieces: Pieces
-    numbers: Sequence[int] = ()
-    given: Sequence[Any] = ()
+    ranges: Ranges
+    chunks: Sequence[int] = ()
+    blocks: Sequence[Any] = ()
+
+    def given(self) -> dict[int, Any]:
+        """Return the blocks that came with the task, by the index of their chunk."""
+        return dict(zip(self.chunks, self.blocks, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """Reads chunks on a worker: from a source, or those that came with a task."""
+    """Reads chunks on a worker: from a source, or from the blocks that came with a task."""
 
     source: RowSource | None
     n_visible: int
@@ -48,106 +53,122 @@ class Reader:
 
     @cached_property
     def starts(self) -> LongArray:
-        """First row of every chunk, and the number of rows."""
+        """First row of every chunk, and the number of rows, (n_chunks + 1,)."""
         return pointers(self.sizes)
 
-    def where(self, pieces: Pieces) -> str:
-        """Rows and chunks in words, for errors."""
-        rows = ", ".join(f"{a:,} to {b:,}" for a, b in pieces[:3]) + ", …" * (len(pieces) > 3)
-        numbers = self.chunks_of(pieces)
-        chunks = ", ".join(map(str, numbers[:3])) + ", …" * (len(numbers) > 3)
-        return f"chunk{'s' * (len(numbers) > 1)} {chunks} (rows {rows})"
+    @cached_property
+    def filled(self) -> LongArray:
+        """Indices of the chunks that have rows."""
+        return np.flatnonzero(self.sizes)
 
-    def chunks_of(self, pieces: Pieces) -> list[int]:
-        """Numbers of the chunks that the rows are in, each once, in the order of the rows."""
-        found: dict[int, None] = {}
-        for begin, end in pieces:
-            first = int(np.searchsorted(self.starts, begin, side="right")) - 1
-            last = int(np.searchsorted(self.starts, end, side="left"))
-            found |= dict.fromkeys(n for n in range(first, last) if self.sizes[n])
-        return list(found)
+    def chunk_range(self, index: int) -> tuple[int, int]:
+        """Return the row numbers of a chunk: first, and one past the last."""
+        return int(self.starts[index]), int(self.starts[index + 1])
 
-    def chunk(self, number: int, given: Mapping[int, Any] | None = None) -> Observations:
-        """One chunk; its rows are numbered through the whole, for that keys their noise."""
-        first, n_rows = int(self.starts[number]), self.sizes[number]
-        place = f"chunk {number} (rows {first:,} to {first + n_rows:,})"
+    def chunks_of(self, ranges: Ranges) -> list[int]:
+        """Return the indices of the chunks that hold the rows, each once, in the rows' order."""
+        return list(dict.fromkeys(index for index, _, _ in self._split(ranges)))
+
+    def describe(self, rows: TaskRows) -> str:
+        """Return the chunks and row numbers of a task in words, for error messages."""
+        shown = [f"{begin:,} to {end:,}" for begin, end in rows.ranges]
+        indices = [str(index) for index in self.chunks_of(rows.ranges)]
+        return f"chunk{'s' * (len(indices) > 1)} {_first_few(indices)} (rows {_first_few(shown)})"
+
+    def chunk(self, index: int, given: Mapping[int, Any] | None = None) -> Observations:
+        """Read one chunk; its row ids are the row numbers, which key the noise."""
+        begin, end = self.chunk_range(index)
         try:
-            if given and number in given:
-                block = given[number]
+            if given and index in given:
+                block = given[index]
             else:
                 assert self.source is not None
-                block = self.source.read(number)
-            rows = Observations.of(block, self.n_visible, row_ids=np.arange(first, first + n_rows))
+                block = self.source.read(index)
+            rows = Observations.of(block, self.n_visible, row_ids=np.arange(begin, end))
         except MemoryError as error:
-            raise InvalidDataError(f"{place} does not fit into the memory of a worker") from error
-        except Exception as error:  # files on other machines fail in any way
-            raise InvalidDataError(f"cannot read {place}: {error}") from error
+            name = self.describe(TaskRows([(begin, end)]))
+            raise InvalidDataError(f"{name} does not fit into the memory of a worker") from error
+        except Exception as error:  # sources may raise anything
+            name = self.describe(TaskRows([(begin, end)]))
+            raise InvalidDataError(f"cannot read {name}: {error}") from error
         if self.column_names is not None and rows.column_names is None:
             return Observations.of(rows, column_names=self.column_names)
         return rows
 
-    def batches(self, item: Item, size: int) -> Iterator[Observations]:
-        """The rows of a task in their order, so many at a time; one chunk is in memory at once."""
-        given = dict(zip(item.numbers, item.given, strict=True))
+    def whole_chunk(self, rows: TaskRows) -> Observations:
+        """Read the one chunk that a task covers."""
+        return self.chunk(self.chunks_of(rows.ranges)[0], rows.given())
+
+    def batches(self, rows: TaskRows, size: int) -> Iterator[Observations]:
+        """Read the rows of a task in batches of ``size``; one chunk is in memory at a time."""
+        given = rows.given()
         waiting: list[Observations] = []
         count, last, chunk = 0, -1, None
-        for number, begin, end in self._segments(item.pieces):
-            if chunk is None or last != number:
-                last, chunk = number, self.chunk(number, given)
+        for index, begin, end in self._split(rows.ranges):
+            if chunk is None or last != index:
+                last, chunk = index, self.chunk(index, given)
             while begin < end:
                 taken = min(end - begin, size - count)
-                first = begin - int(self.starts[number])
+                first = begin - int(self.starts[index])
                 waiting.append(chunk.take(slice(first, first + taken)))
                 begin, count = begin + taken, count + taken
                 if count == size:
-                    yield _joined(waiting)
+                    yield joined(waiting)
                     waiting, count = [], 0
         if waiting:
-            yield _joined(waiting)
+            yield joined(waiting)
 
-    def _segments(self, pieces: Pieces) -> Iterator[tuple[int, int, int]]:
-        """Chunk, first and last row, of every run of rows in one chunk."""
-        for begin, end in pieces:
-            for number in self.chunks_of([(begin, end)]):
-                first, last = int(self.starts[number]), int(self.starts[number + 1])
-                yield number, max(begin, first), min(end, last)
+    def _split(self, ranges: Ranges) -> Iterator[tuple[int, int, int]]:
+        """Cut ranges at the ends of chunks: index of the chunk, first row, one past the last."""
+        for begin, end in ranges:
+            first = int(np.searchsorted(self.starts, begin, side="right")) - 1
+            last = int(np.searchsorted(self.starts, end, side="left"))
+            for index in range(first, last):
+                if self.sizes[index]:
+                    start, stop = self.chunk_range(index)
+                    yield index, max(begin, start), min(end, stop)
 
 
-def _joined(parts: list[Observations]) -> Observations:
+def joined(parts: Sequence[Observations]) -> Observations:
+    """Concatenate rows, without a copy if there is one part."""
     return parts[0] if len(parts) == 1 else Observations.concatenate(parts)
 
 
+def _first_few(items: Sequence[str]) -> str:
+    return ", ".join(items[:3]) + ", …" * (len(items) > 3)
+
+
 def is_for_cluster(rows: Any) -> bool:
-    """Whether these are rows that workers read, and not rows of this process."""
+    """Return whether workers read the rows, rather than this process."""
     return isinstance(rows, RowSource | str | os.PathLike) or hasattr(rows, "__dask_graph__")
 
 
 class ClusterRows:
-    """Rows of a cluster, as the client sees them.
+    """Rows on a cluster, as the client sees them.
 
     Parameters
     ----------
     client : of the cluster; a Dask collection is computed on it.
-    rows : a `RowSource` on storage that all workers see, the path of one (see `open_rows`), a Dask
+    rows : a `RowSource` on storage that all workers can read, its path (see `open_rows`), a Dask
         array (n_rows, n_columns), or a Dask DataFrame.
-    n_visible : expected number of columns.
+    n_visible : expected number of columns; None accepts any.
     """
 
     def __init__(self, client: Any, rows: Any, n_visible: int | None = None) -> None:
+        self._client = client
         self._parts: tuple[Any, ...] = ()
         self._kept: dict[int, Any] = {}
-        self._client = client
         if isinstance(rows, str | os.PathLike):
             rows = open_rows(rows)
         if isinstance(rows, RowSource):
             self.reader = Reader(rows, rows.n_visible, tuple(rows.sizes), rows.column_names)
         elif hasattr(rows, "__dask_graph__") and hasattr(rows, "to_delayed"):
-            self.reader = self._collection(rows)
+            self.reader = self._collection_reader(rows)
         else:
             raise UnsupportedDataError(
-                "rows of a cluster are a RowSource or its path, a Dask array or a Dask DataFrame, "
-                f"got {type(rows).__name__}; write_rows and open_rows make a RowSource of rows "
-                "in memory"
+                "rows on a cluster must be a RowSource or its path, a Dask array or a Dask "
+                f"DataFrame, got {type(rows).__name__}; write_rows and open_rows turn rows in "
+                "memory into a RowSource"
             )
         if not self.n_rows:
             raise InvalidDataError("there are no rows")
@@ -161,36 +182,37 @@ class ClusterRows:
         """Number of rows of all chunks."""
         return sum(self.reader.sizes)
 
-    def item(self, pieces: Pieces, keep: bool = False) -> Item:
-        """What a task on these rows is told; with ``keep``, a collection stays computed."""
-        if not self._parts:
-            return Item(list(pieces))
-        numbers = self.reader.chunks_of(pieces)
-        return Item(list(pieces), numbers, [self._future(number, keep) for number in numbers])
+    def select(self, ranges: Ranges, keep: bool = False) -> TaskRows:
+        """Return the rows of a task.
 
-    def chunk_items(self) -> Iterator[Item]:
-        """One for each chunk that has rows."""
-        starts = self.reader.starts
-        for number, size in enumerate(self.reader.sizes):
-            if size:
-                yield self.item([(int(starts[number]), int(starts[number + 1]))])
+        The chunks of a Dask collection are computed for it; ``keep`` holds on to them until
+        `forget`, for tasks that follow.
+        """
+        if not self._parts:
+            return TaskRows(list(ranges))
+        indices = self.reader.chunks_of(ranges)
+        return TaskRows(list(ranges), indices, [self._future(index, keep) for index in indices])
+
+    def select_chunk(self, index: int) -> TaskRows:
+        """Return the rows of a task on one chunk."""
+        return self.select([self.reader.chunk_range(index)])
 
     def forget(self) -> None:
-        """Chunks of a collection need not stay computed."""
+        """Let the cluster drop the computed chunks of a Dask collection."""
         self._kept.clear()
 
-    def _future(self, number: int, keep: bool) -> Any:
-        if number in self._kept:
-            return self._kept[number]
-        future = self._client.compute(self._parts[number])
+    def _future(self, index: int, keep: bool) -> Any:
+        if index in self._kept:
+            return self._kept[index]
+        future = self._client.compute(self._parts[index])
         if keep:
-            self._kept[number] = future
+            self._kept[index] = future
         return future
 
-    def _collection(self, rows: Any) -> Reader:
+    def _collection_reader(self, rows: Any) -> Reader:
         names = None
         if rows.ndim != 2:
-            raise InvalidDataError(f"a Dask array of rows has two axes, got {rows.ndim}")
+            raise InvalidDataError(f"a Dask array of rows must have 2 axes, got {rows.ndim}")
         if hasattr(rows, "columns"):
             names = tuple(str(name) for name in rows.columns)
             self._parts = tuple(rows.to_delayed())
@@ -201,7 +223,7 @@ class ClusterRows:
             sizes = rows.chunks[0]
             if np.isnan(np.array(sizes, dtype=np.float64)).any():
                 raise InvalidDataError(
-                    "the chunks of the Dask array have unknown sizes; compute_chunk_sizes() finds "
-                    "them"
+                    "the chunks of the Dask array have unknown sizes; call its "
+                    "compute_chunk_sizes() first"
                 )
         return Reader(None, int(rows.shape[1]), tuple(int(size) for size in sizes), names)

@@ -1,30 +1,31 @@
-"""Causes, probabilities and bounds of rows that workers of a cluster read."""
+"""Explanations, posterior probabilities and bounds of rows that workers of a cluster read.
+
+Results of all rows come back to the client, or workers write them to a folder: one Parquet file for
+each chunk of rows, complete or not there at all. The folder belongs to one run; the same call given
+again writes the files that are missing.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from noisyor._util.arrays import FloatArray
+from noisyor._util.arrays import BinaryArray, FloatArray
+from noisyor._util.files import write_atomically
 from noisyor._util.json import plain
-from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_choice, check_count, check_seed
-from noisyor.distributed.chunks import Item
-from noisyor.distributed.parts import (
-    Parts,
-    digest_of,
-    open_parts,
-    part_file,
-    write_explanations,
-    write_marginals,
-)
-from noisyor.distributed.session import OnCluster, Session, session
-from noisyor.distributed.tasks import bound_rows, explain_rows, fingerprint, marginals_of_rows
+from noisyor.data.observations import Observations
+from noisyor.distributed.session import ClusterSettings, Job, Session, open_session
 from noisyor.engines.contract import EngineLike
-from noisyor.errors import InvalidSettingError
+from noisyor.errors import ClusterError, InvalidSettingError, MissingExtraError
+from noisyor.inference import sampling
 from noisyor.inference.evaluate import (
     EvaluationResult,
     chosen_methods,
@@ -34,11 +35,46 @@ from noisyor.inference.evaluate import (
 from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.method import Bounds, Method, Posterior, concatenate
 from noisyor.inference.sampling import METHODS, MarginalMethod, Marginals
+from noisyor.learning.checkpoint import Checkpoint
 from noisyor.model.network import Network
 
-__all__ = ["evaluate", "explain", "marginals", "mean_bound"]
+__all__ = ["Parts", "evaluate", "evaluate_rows", "explain", "marginals"]
 
 PathLike = str | os.PathLike[str]
+
+_RUN = "run.json"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Results by row in a folder of Parquet files.
+
+    Attributes
+    ----------
+    folder : holds ``part-00000000.parquet`` and so on, one for each chunk that has rows, in the
+        order of the rows, and ``run.json``, which identifies the run.
+    n_parts : number of files.
+    n_rows : number of rows of the data.
+    n_resumed : number of files that an earlier call had written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import noisyor as nor
+    >>> parts = nor.distributed.Parts(Path("causes"), n_parts=2, n_rows=30, n_resumed=0)
+    >>> [file.name for file in parts.files]
+    ['part-00000000.parquet', 'part-00000001.parquet']
+    """
+
+    folder: Path
+    n_parts: int
+    n_rows: int
+    n_resumed: int
+
+    @property
+    def files(self) -> list[Path]:
+        """The files in the order of the rows."""
+        return [_part_file(self.folder, index) for index in range(self.n_parts)]
 
 
 def explain(
@@ -55,17 +91,17 @@ def explain(
     exact: bool = True,
     timeout: float = 60.0,
 ) -> Posterior | Parts:
-    """Most likely causes of rows that workers of a cluster read.
+    """Find the most likely causes of rows that workers of a cluster read.
 
     Parameters
     ----------
     client, rows, engine, exact, timeout : as in `noisyor.distributed.train`.
     network, method, seed, progress : as in `noisyor.explain`.
-    out : folder on shared storage that workers write a Parquet file to for each chunk of rows, so
-        that no memory grows with their number. Called again with the same arguments, it writes the
-        files that are not there yet. None brings everything into the memory of this process.
-    hidden : evidence on hidden nodes that holds for all rows: a mapping from name or index to 0
-        or 1.
+    out : folder on storage that all workers can write to. Workers write a Parquet file for each
+        chunk of rows, and no memory grows with the number of rows. The same call given again writes
+        the files that are missing. None returns everything to this process.
+    hidden : evidence on hidden nodes, the same for all rows: a mapping from name or index to 0 or
+        1.
 
     Returns
     -------
@@ -83,15 +119,14 @@ def explain(
     (8, ['part-00000000.parquet'])
     """
     chosen = method_for(network) if method is None else method
-    clamp = hidden_evidence(network, _for_all(hidden), 0)
-    cluster = OnCluster(engine, exact, timeout)
-    with session(
-        client, network, rows, cluster, method=chosen, seed=check_seed(seed), clamp=clamp
-    ) as opened:
+    clamp = _clamp(network, hidden)
+    settings = ClusterSettings(engine, exact, timeout)
+    job = {"method": chosen, "seed": check_seed(seed)}
+    with open_session(client, network, rows, settings, **job) as session:
         if out is None:
-            return concatenate(_gathered(opened, explain_rows, progress))
-        run = {"what": "explain", "method": plain(chosen.settings())}
-        return _written(opened, write_explanations, out, run, progress)
+            return concatenate(session.map(explain_chunk, progress=progress, clamp=clamp))
+        run = {"function": "explain", "method": chosen.settings(), "clamp": clamp}
+        return _write_parts(session, write_explanations, out, run, progress, clamp=clamp)
 
 
 def marginals(
@@ -109,7 +144,7 @@ def marginals(
     exact: bool = True,
     timeout: float = 60.0,
 ) -> Marginals | Parts:
-    """Posterior probability of each cause, of rows that workers of a cluster read.
+    """Estimate the posterior probability of each cause, for rows that workers of a cluster read.
 
     Parameters
     ----------
@@ -134,16 +169,17 @@ def marginals(
     """
     check_choice("method", method, METHODS)
     check_count("n_samples", n_samples, 2)
-    asked = {"method": method, "n_samples": int(n_samples), "hidden": _for_all(hidden)}
-    hidden_evidence(network, asked["hidden"], 0)  # refuse what makes no sense before any work
-    how = {"method": MaxProduct(temperature=1.0), "seed": check_seed(seed), "settings": asked}
-    with session(client, network, rows, OnCluster(engine, exact, timeout), **how) as opened:
-        if out is None:
-            found = _gathered(opened, marginals_of_rows, progress)
-            probability, error = (np.concatenate(each) for each in zip(*found, strict=True))
-            return Marginals(probability, error, method)
-        run = {"what": "marginals", "settings": plain({k: str(v) for k, v in asked.items()})}
-        return _written(opened, write_marginals, out, run, progress)
+    asked: dict[str, Any] = {"method": method, "n_samples": int(n_samples)}
+    run = {"function": "marginals", **asked, "clamp": _clamp(network, hidden)}
+    asked["hidden"] = hidden
+    settings = ClusterSettings(engine, exact, timeout)
+    job = {"method": MaxProduct(temperature=1.0), "seed": check_seed(seed)}
+    with open_session(client, network, rows, settings, **job) as session:
+        if out is not None:
+            return _write_parts(session, write_marginals, out, run, progress, asked=asked)
+        found = session.map(marginals_of_chunk, progress=progress, asked=asked)
+        probability, error = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return Marginals(probability, error, method)
 
 
 def evaluate(
@@ -157,7 +193,7 @@ def evaluate(
     exact: bool = True,
     timeout: float = 60.0,
 ) -> EvaluationResult:
-    """Bounds on the log-likelihood of rows that workers of a cluster read.
+    """Compute bounds on the log-likelihood of rows that workers of a cluster read.
 
     Parameters
     ----------
@@ -166,8 +202,8 @@ def evaluate(
 
     Returns
     -------
-    EvaluationResult with the bits of `noisyor.evaluate`. It holds every row's bounds: 8 bytes for
-    each row and bound.
+    An `EvaluationResult` with the bits of `noisyor.evaluate`. It holds the bounds of every row: 8
+    bytes for each row and bound.
 
     Examples
     --------
@@ -180,90 +216,186 @@ def evaluate(
     >>> len(score.elbo_mp.per_row)
     8
     """
-    chosen = chosen_methods(methods)
-    cluster = OnCluster(engine, exact, timeout)
-    with session(client, network, rows, cluster, method=chosen[0]) as opened:
-        found = _gathered(opened, bound_rows, progress, methods=chosen)
-        bounds = []
-        for number in range(len(chosen)):
-            parts = [part[number] for part, _ in found]
-            mode = np.concatenate([part.mode for part in parts])
-            elbo = mode
-            if any(part.elbo is not None for part in parts):
-                elbo = np.concatenate(
-                    [part.mode if part.elbo is None else part.elbo for part in parts]
-                )
-            bounds.append(Bounds(mode, elbo))
-        return evaluation_of(chosen, bounds, _weights(found))
+    chosen, settings = chosen_methods(methods), ClusterSettings(engine, exact, timeout)
+    with open_session(client, network, rows, settings, method=chosen[0]) as session:
+        return evaluate_rows(session, chosen, progress=progress)
 
 
-def mean_bound(
-    client: Any, network: Network, rows: Any, method: Method, cluster: OnCluster
-) -> float:
-    """Mean bound of the rows by one method."""
-    found = evaluate(client, network, rows, method, **cluster._asdict())
-    return next(iter(found.by_method.values())).elbo.mean
+def evaluate_rows(
+    session: Session,
+    methods: Sequence[Method],
+    theta: FloatArray | None = None,
+    progress: bool | None = False,
+) -> EvaluationResult:
+    """Evaluate all rows of a session, with the parameters ``theta`` (n_params,) if given."""
+    shared = None if theta is None else session.cluster.share(theta)
+    found = session.map(bounds_of_chunk, progress=progress, methods=list(methods), theta=shared)
+    bounds = []
+    for index in range(len(methods)):
+        parts = [each[index] for each, _ in found]
+        mode = np.concatenate([mode for mode, _ in parts])
+        averages = any(elbo is not None for _, elbo in parts)
+        filled = [mode if elbo is None else elbo for mode, elbo in parts]
+        bounds.append(Bounds(mode, np.concatenate(filled) if averages else mode))
+    weights = None
+    if any(weight is not None for _, weight in found):
+        sizes = [len(each[0][0]) for each, _ in found]
+        weights = np.concatenate(
+            [np.ones(n) if w is None else w for n, (_, w) in zip(sizes, found, strict=True)]
+        )
+    return evaluation_of(methods, bounds, weights)
 
 
-def _weights(found: Sequence[tuple[Any, FloatArray | None]]) -> FloatArray | None:
-    if all(weights is None for _, weights in found):
-        return None
-    return np.concatenate(
-        [np.ones(len(bounds[0].mode)) if weights is None else weights for bounds, weights in found]
+def _clamp(network: Network, hidden: Any) -> BinaryArray | None:
+    """Evidence on hidden nodes for all rows, (1, n_hidden); None for none."""
+    if hidden is not None and not isinstance(hidden, Mapping):
+        raise InvalidSettingError(
+            "on a cluster, hidden must be a mapping from name or index to 0 or 1, the same for all "
+            f"rows, got {type(hidden).__name__}"
+        )
+    return hidden_evidence(network, hidden, 0)
+
+
+# ---- what workers compute
+
+
+def explain_chunk(rows: Observations, job: Job, clamp: BinaryArray | None) -> Posterior:
+    """Task: explain a chunk of rows."""
+    assert job.method is not None
+    return job.method.posterior(
+        job.network_at(), rows, seed=job.seed, clamp=clamp, engine=job.engine
     )
 
 
-def _for_all(hidden: Any) -> Mapping[str | int, int] | None:
-    if hidden is not None and not isinstance(hidden, Mapping):
-        raise InvalidSettingError(
-            "on a cluster hidden is a mapping from name or index to 0 or 1, for all rows, "
-            f"got {type(hidden).__name__}"
-        )
-    return hidden
+def marginals_of_chunk(
+    rows: Observations, job: Job, asked: dict[str, Any]
+) -> tuple[FloatArray, FloatArray]:
+    """Task: probabilities of causes and their errors, (n_rows, n_hidden) each."""
+    found = sampling.marginals(job.network_at(), rows, **asked, seed=job.seed, engine=job.engine)
+    return found.probability, found.error
 
 
-def _gathered(
-    opened: Session, function: Callable[..., Any], progress: bool | None, **shared: Any
-) -> list[Any]:
-    """Results of all chunks, in the order of the rows."""
-    found: dict[int, Any] = {}
-    sizes = [size for size in opened.rows.reader.sizes if size]
-    with progress_bar(opened.rows.n_rows, "cluster", "rows", progress) as bar:
-        for number, result in opened.cluster.each(
-            function, opened.rows.chunk_items(), opened.job, **shared
-        ):
-            found[number] = result
-            bar.update(sizes[number])
-    return [found[number] for number in sorted(found)]
+def bounds_of_chunk(
+    rows: Observations, job: Job, methods: Sequence[Method], theta: FloatArray | None
+) -> tuple[list[tuple[FloatArray, FloatArray | None]], FloatArray | None]:
+    """Task: mode and ELBO of each row by each method, and the weights of the rows.
+
+    The ELBO is None where it is the mode, so that it does not travel twice.
+    """
+    network, found = job.network_at(theta), []
+    for method in methods:
+        mode, elbo = method.bounds(network, rows, engine=job.engine)
+        found.append((mode, None if elbo is mode else elbo))
+    return found, rows.weights
 
 
-def _written(
-    opened: Session,
-    function: Callable[..., int],
+# ---- folders of parts
+
+
+def _write_parts(
+    session: Session,
+    function: Callable[..., None],
     out: PathLike,
     run: dict[str, Any],
     progress: bool | None,
+    **shared: Any,
 ) -> Parts:
-    """Parts of all chunks in a folder; those that are there already are left as they are."""
-    reader, job = opened.rows.reader, opened.job.value
-    run |= {
-        "graph": fingerprint(job.network),
-        "theta": digest_of(job.network.theta),
-        "clamp": digest_of(job.clamp),
-        "seed": job.seed,
-        "sizes": digest_of(np.array(reader.sizes)),
-        "rows": digest_of(np.frombuffer(opened.first_chunk(), dtype=np.uint8)),
+    """Let workers write the parts that a folder does not hold yet."""
+    reader, job = session.rows.reader, session.job.value
+    settings = {**run, "seed": job.seed, "chunks": list(reader.sizes)}
+    identity = Checkpoint.identity_of(job.network, session.identity(), None, plain(settings))
+    folder, written = _open_folder(out, {"function": run["function"], "identity": identity})
+    chunks = reader.filled.tolist()
+    names = [_part_file(folder, index).name for index in range(len(chunks))]
+    done = {chunk for chunk, name in zip(chunks, names, strict=True) if name in written}
+    session.map(function, skip=done, progress=progress, folder=str(folder), **shared)
+    return Parts(folder, len(chunks), session.rows.n_rows, len(done))
+
+
+def _open_folder(out: PathLike, run: dict[str, str]) -> tuple[Path, set[str]]:
+    """Create or find the folder of a run; return it and the names of the parts that it holds."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        raise MissingExtraError.of("parts are Parquet files, which need pyarrow", "dask") from None
+    folder, record = Path(out).absolute(), {"format": "noisyor-parts-2", **run}
+    file = folder / _RUN
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            if any(folder.iterdir()):
+                raise InvalidSettingError(f"the folder {folder} is not empty and holds no run")
+            write_atomically(file, (json.dumps(record, indent=1) + "\n").encode())
+        elif json.loads(file.read_bytes()) != record:
+            raise InvalidSettingError(
+                f"{folder} holds the results of another run; choose another folder"
+            )
+        return folder, {part.name for part in folder.glob("part-*.parquet") if part.is_file()}
+    except OSError as error:
+        raise ClusterError(f"cannot write to {folder}: {error.strerror}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InvalidSettingError(f"{file} is damaged; choose another folder") from error
+
+
+def _part_file(folder: Path, index: int) -> Path:
+    return folder / f"part-{index:08d}.parquet"
+
+
+def write_explanations(
+    rows: Observations, job: Job, folder: str, clamp: BinaryArray | None
+) -> None:
+    """Task: explain a chunk and write a line for each row and sample.
+
+    Columns: ``row``, ``sample``, ``causes`` (the indices of those that are on), ``log_joint``,
+    ``iterations``, ``residual``, ``converged``; with mean field also ``elbo_vi`` and, if kept,
+    ``q``.
+    """
+    import pyarrow as pa
+
+    found = explain_chunk(rows, job, clamp)
+    states, n_samples = found.states, found.n_samples
+    columns: dict[str, Any] = {
+        "row": np.repeat(rows.row_ids, n_samples),
+        "sample": np.tile(np.arange(n_samples, dtype=np.int32), rows.n_rows),
+        "causes": pa.LargeListArray.from_arrays(
+            pa.array(states.indptr, pa.int64()), pa.array(states.indices, pa.int32())
+        ),
+        "log_joint": found.log_joint,
+        "iterations": found.iterations,
+        "residual": found.residual,
+        "converged": found.converged,
     }
-    folder, there = open_parts(out, run)
-    numbers = [number for number, size in enumerate(reader.sizes) if size]
-    waiting = [n for n in numbers if part_file(folder, n).name not in there]
+    if found.elbo_vi is not None:
+        columns["elbo_vi"] = found.elbo_vi
+    for name, values in (("q", found.q), ("beliefs", found.beliefs)):
+        if values is not None:
+            columns[name] = _lists(values)
+    _write(columns, rows, job, folder)
 
-    def items() -> Iterator[Item]:
-        for n in waiting:
-            yield opened.rows.item([(int(reader.starts[n]), int(reader.starts[n + 1]))])
 
-    with progress_bar(opened.rows.n_rows, "cluster", "rows", progress) as bar:
-        bar.update(sum(reader.sizes[n] for n in set(numbers) - set(waiting)))
-        for place, _ in opened.cluster.each(function, items(), opened.job, folder=str(folder)):
-            bar.update(reader.sizes[waiting[place]])
-    return Parts(folder, len(reader.sizes), opened.rows.n_rows, len(numbers) - len(waiting))
+def write_marginals(rows: Observations, job: Job, folder: str, asked: dict[str, Any]) -> None:
+    """Task: write the probabilities of a chunk: ``row``, ``probability`` and ``error`` (lists)."""
+    probability, error = marginals_of_chunk(rows, job, asked)
+    columns = {"row": rows.row_ids, "probability": _lists(probability), "error": _lists(error)}
+    _write(columns, rows, job, folder)
+
+
+def _lists(values: Any) -> Any:
+    import pyarrow as pa
+
+    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+
+
+def _write(columns: dict[str, Any], rows: Observations, job: Job, folder: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    content, first = io.BytesIO(), int(rows.row_ids[0])
+    pq.write_table(pa.table(columns), content)
+    (chunk,) = job.reader.chunks_of([(first, first + 1)])
+    target = _part_file(Path(folder), int(np.searchsorted(job.reader.filled, chunk)))
+    try:
+        write_atomically(target, content.getvalue())
+    except OSError as error:
+        raise ClusterError(f"cannot write {target}: {error.strerror}") from error

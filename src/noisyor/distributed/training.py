@@ -1,29 +1,33 @@
-"""Training on a cluster: the loop of `noisyor.train`, with sums that workers compute."""
+"""Train on a cluster: the loop of `noisyor.train`, with sums over rows that workers compute."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from noisyor.distributed.chunks import Item, is_for_cluster
-from noisyor.distributed.inference import mean_bound
-from noisyor.distributed.session import OnCluster, Session, session
-from noisyor.distributed.tasks import add_up_gradient, weigh
+import numpy as np
+
+from noisyor._util.arrays import FloatArray
+from noisyor.data.observations import Observations
+from noisyor.distributed.chunks import is_for_cluster
+from noisyor.distributed.inference import evaluate_rows
+from noisyor.distributed.session import ClusterSettings, Job, Session, open_session
 from noisyor.engines.contract import EngineLike, GradientSum
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import BatchGradient, Method
 from noisyor.learning.options import TrainOptions, choose_options
 from noisyor.learning.state import TrainingResult, TrainingState
-from noisyor.learning.train import Batches, HeldOut, order_of, train_on
+from noisyor.learning.train import Batches, HeldOut, default_method, order_of, train_on
 from noisyor.model.network import Network
 
-__all__ = ["FEWEST_ROWS", "train"]
+__all__ = ["train"]
 
-FEWEST_ROWS = 8192
-"""Rows of a minibatch that are worth a message to another machine, and of a block to shuffle."""
+MIN_BATCH_ROWS = 8192
+"""Rows of the smallest minibatch that is worth a message, and of a block that is shuffled."""
 
-_DEFAULTS = TrainOptions(batch_size=None, block_rows=FEWEST_ROWS)
+_DEFAULTS = TrainOptions(batch_size=None, block_rows=MIN_BATCH_ROWS)
 
 
 def train(
@@ -41,25 +45,25 @@ def train(
 ) -> TrainingResult:
     """Learn the free parameters of a network from rows that workers of a cluster read.
 
-    The result has the bits of ``noisyor.train`` on the same rows in memory, with the same options,
-    ``batch_size`` and ``block_rows`` given: for any number of workers, and when some are lost on
-    the way. (Weights of rows, if they have any, are whole numbers then.)
+    The result has the bits of ``noisyor.train`` on the same rows in memory with the same options,
+    ``batch_size`` and ``block_rows`` included: for any number of workers, and when workers are lost
+    during training. (If rows have weights, these must be whole numbers for that.)
 
     Parameters
     ----------
     client : a ``distributed.Client``.
     network : graph and starting parameters.
-    rows : a `RowSource` on storage that all workers see or its path, a Dask array or DataFrame.
-        Workers read their chunks anew in every step; those of a Dask collection are computed once
-        and kept by the cluster.
-    method, options, changes : as in `noisyor.train`; by default every update sees all rows. Where
-        it does not, blocks of ``block_rows`` consecutive rows are shuffled, 8,192 by default. A
-        minibatch of fewer than 8,192 rows is refused: sending parameters and sums would take
-        longer than the work.
+    rows : a `RowSource` on storage that all workers can read, its path, a Dask array or DataFrame.
+        Workers read the chunks of a source in every step; the chunks of a Dask collection are
+        computed once and stay on the cluster.
+    method, options, changes : as in `noisyor.train`, but by default every update uses all rows.
+        With a smaller ``batch_size``, blocks of ``block_rows`` consecutive rows are shuffled, 8,192
+        by default. Minibatches of fewer than 8,192 rows are refused, because sending parameters and
+        sums would take longer than the work.
     held_out : rows in memory, or in any form of ``rows``, whose mean bound is recorded.
-    engine : of the workers, as in `explain`; by name, it has one thread for each task.
-    exact : refuse workers that compute other bits than this process; False warns only.
-    timeout : seconds after which a worker that does not report is no longer waited for.
+    engine : of the workers, as in `explain`; an engine given by name uses one thread for each task.
+    exact : refuse workers that compute other bits than this process; False only warns.
+    timeout : seconds without a heartbeat after which the tasks of a worker are given to others.
 
     Examples
     --------
@@ -73,31 +77,30 @@ def train(
     2
     """
     options = choose_options(options, changes, _DEFAULTS)
-    chosen = MaxProduct(temperature=1.0) if method is None else method
+    chosen = default_method(network) if method is None else method
     if getattr(chosen, "warm_start", False):
         raise InvalidSettingError(
-            "warm_start keeps the state of every row in memory and is for one machine"
+            "warm_start keeps the state of every row in memory and works on one machine only"
         )
     if options.block_rows is None:
         options = replace(options, block_rows=_DEFAULTS.block_rows)
-    cluster, job = OnCluster(engine, exact, timeout), {"method": chosen, "seed": int(options.seed)}
-    with session(client, network, rows, cluster, **job) as open_session:
-        _check_size(options, open_session.rows.n_rows)
-        judge = None
-        if held_out is not None:
-            judge = judge_of(client, network, held_out, cluster)
-        return train_on(
-            network,
-            _RowsOfTraining(open_session),
-            chosen,
-            options,
-            held_out=judge,
-            settings={"cluster": True},
-        )
+    settings = ClusterSettings(engine, exact, timeout)
+    job = {"method": chosen, "seed": int(options.seed)}
+    with open_session(client, network, rows, settings, **job) as session:
+        _check_batch_size(options, session.rows.n_rows)
+        with _open_held_out(client, network, held_out, chosen, settings) as unseen:
+            return train_on(
+                network,
+                _RowsOnCluster(session),
+                chosen,
+                options,
+                held_out=unseen,
+                settings={"cluster": True},
+            )
 
 
-class _RowsOfTraining(NamedTuple):
-    """Rows of a cluster, as the loop of training asks for them."""
+class _RowsOnCluster(NamedTuple):
+    """Rows that workers read, as the training loop needs them; see `TrainingRows`."""
 
     session: Session
 
@@ -106,60 +109,68 @@ class _RowsOfTraining(NamedTuple):
         return self.session.rows.n_rows
 
     def total_weight(self) -> float:
-        items = self._items([(0, self.n_rows)])
-        return float(self.session.cluster.sum(weigh, items, self.session.job)[0][0])
+        tasks = self.session.split(0, self.n_rows, lambda begin, end: [(begin, end)])
+        return float(self.session.sum(weight_of_rows, tasks)[0][0])
 
     def identity(self) -> bytes:
-        return self.session.first_chunk()
+        return self.session.identity()
 
     def batches(self, method: Method, options: TrainOptions) -> Batches:
         size, order = options.batch_size or self.n_rows, order_of(self.n_rows, options)
-        cluster, job = self.session.cluster, self.session.job
+        session = self.session
 
-        def compute(number: int, state: TrainingState) -> BatchGradient:
-            last = min((number + 1) * size, self.n_rows)
-            step = self.session.task_rows(last - number * size)
-            items = [
-                self.session.rows.item(order.pieces(begin, min(begin + step, last)), keep=True)
-                for begin in range(number * size, last, step)
-            ]
-            theta = cluster.share(state.theta)
-            value, gradient, weight = cluster.sum(
-                add_up_gradient, items, job, theta=theta, step=state.step
+        def compute(index: int, state: TrainingState) -> BatchGradient:
+            last = min((index + 1) * size, self.n_rows)
+            value, gradient, weight = session.sum(
+                gradient_of_rows,
+                session.split(index * size, last, order.pieces),
+                theta=session.cluster.share(state.theta),
+                step=state.step,
             )
             return BatchGradient(GradientSum(float(value[0]), gradient, float(weight[0])))
 
         return compute
 
-    def _items(self, pieces: list[tuple[int, int]]) -> list[Item]:
-        size = self.session.task_rows(self.n_rows)
-        return [
-            self.session.rows.item([(begin, min(begin + size, end))])
-            for first, end in pieces
-            for begin in range(first, end, size)
-        ]
+
+def gradient_of_rows(
+    rows: Observations, job: Job, theta: FloatArray, step: int
+) -> list[FloatArray]:
+    """Task: value (1,), gradient (n_params,) and weight (1,) summed over rows."""
+    assert job.method is not None
+    network = job.network_at(theta)
+    found = job.method.gradient(network, rows, seed=job.seed, step=step, engine=job.engine).total
+    return [np.array([found.value]), found.gradient, np.array([rows.total_weight])]
 
 
-def judge_of(client: Any, network: Network, held_out: Any, cluster: OnCluster) -> HeldOut:
-    """Held-out rows of this process, or of the cluster."""
-    if not is_for_cluster(held_out):
-        return HeldOut.in_memory(network, held_out, cluster.engine)
-
-    def identity() -> bytes:
-        with session(client, network, held_out, cluster) as held:
-            return held.first_chunk()
-
-    def bound(current: Network, method: Method) -> float:
-        return mean_bound(client, current, held_out, method, cluster)
-
-    return HeldOut(identity, bound)
+def weight_of_rows(rows: Observations, job: Job) -> list[FloatArray]:
+    """Task: how many rows the rows stand for, (1,)."""
+    return [np.array([rows.total_weight])]
 
 
-def _check_size(options: TrainOptions, n_rows: int) -> None:
+@contextmanager
+def _open_held_out(
+    client: Any, network: Network, rows: Any, method: Method, settings: ClusterSettings
+) -> Iterator[HeldOut | None]:
+    """Open held-out rows, which this process or the workers of the cluster read."""
+    if rows is None:
+        yield None
+    elif not is_for_cluster(rows):
+        yield HeldOut.in_memory(network, rows, settings.engine)
+    else:
+        with open_session(client, network, rows, settings, method=method) as session:
+
+            def mean_bound(current: Network, method: Method) -> float:
+                found = evaluate_rows(session, [method], current.theta)
+                return found.by_method[method.name].elbo.mean
+
+            yield HeldOut(session.identity, mean_bound)
+
+
+def _check_batch_size(options: TrainOptions, n_rows: int) -> None:
     size = options.batch_size
-    if size is not None and size < min(FEWEST_ROWS, n_rows):
+    if size is not None and size < min(MIN_BATCH_ROWS, n_rows):
         raise InvalidSettingError(
-            f"batch_size={size:,} is too small for a cluster: parameters and sums would travel "
-            f"for longer than the work takes. Take at least {FEWEST_ROWS:,} rows, or all "
-            "(batch_size=None), or learn_by_gibbs, which needs no rate; or train on one machine"
+            f"batch_size={size:,} is too small for a cluster: sending parameters and sums would "
+            f"take longer than the work. Use at least {MIN_BATCH_ROWS:,} rows, all rows "
+            "(batch_size=None), learn_by_gibbs, which has no learning rate, or one machine"
         )

@@ -688,7 +688,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
         return self._keep_streamed(result.network, result.history, first, prepared.tally)
 
     def _fit_cluster(self, client: Any, X: Any) -> Self:
-        from noisyor.distributed.starts import count_chunks, fetch_sample
+        from noisyor.distributed.fitting import count_chunks, fetch_sample
         from noisyor.distributed.training import train
 
         if isinstance(X, str | os.PathLike):

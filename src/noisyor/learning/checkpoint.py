@@ -126,7 +126,7 @@ def load_checkpoint(
     """Read a checkpoint of the run with this identity; None if there is no such file."""
     if not os.path.lexists(path):
         return None
-    checkpoint = _own(path, identity)
+    checkpoint = read_checkpoint(path, identity)
     _check_arrays(path, checkpoint, n_params)
     return checkpoint
 
@@ -150,7 +150,7 @@ def open_store(path: str | os.PathLike[str], identity: str, *, resume: bool) -> 
         except CheckpointError as error:
             warnings.warn(f"{error}; the search is not stopped", RuntimeWarning, stacklevel=2)
 
-    found = _own(path, identity).arrays if resume and os.path.lexists(path) else {}
+    found = read_checkpoint(path, identity).arrays if resume and os.path.lexists(path) else {}
     return CheckpointStore(found, write)
 
 
@@ -162,8 +162,8 @@ def search_identity(observations: Observations, settings: dict[str, object]) -> 
     return digest.hexdigest()
 
 
-def _own(path: str | os.PathLike[str], identity: str) -> Checkpoint:
-    """The checkpoint in a file, which must be of the run with this identity."""
+def read_checkpoint(path: str | os.PathLike[str], identity: str) -> Checkpoint:
+    """Read the checkpoint in a file, which must belong to the run with this identity."""
     checkpoint = _read(Path(path))
     if checkpoint.identity != identity:
         raise CheckpointError(
