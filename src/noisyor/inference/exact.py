@@ -46,8 +46,8 @@ class ExactPosterior:
     >>> network = nor.bipartite(
     ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
     ... )
-    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
-    >>> nor.inference.enumerate_posterior(network, rows[:1]).marginals.round(2)
+    >>> row = np.array([[1, 1, 0]])
+    >>> nor.inference.enumerate_posterior(network, row).marginals.round(2)
     array([[1.  , 0.04]])
     """
 
@@ -80,8 +80,8 @@ def enumerate_posterior(
     >>> network = nor.bipartite(
     ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
     ... )
-    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
-    >>> nor.inference.enumerate_posterior(network, rows[:1]).map_states
+    >>> row = np.array([[1, 1, 0]])
+    >>> nor.inference.enumerate_posterior(network, row).map_states
     array([[1, 0]], dtype=uint8)
     """
     observations = Observations.of(X, n_visible=network.n_visible)

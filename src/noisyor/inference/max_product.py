@@ -75,12 +75,9 @@ class MaxProduct:
     --------
     >>> import numpy as np
     >>> import noisyor as nor
-    >>> network = nor.bipartite(
-    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
-    ... )
-    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
+    >>> network, row = nor.bipartite(3, 2), np.array([[1, 1, 0]])
     >>> method = nor.MaxProduct(temperature=1.0, n_samples=4)
-    >>> nor.explain(network, rows[:1], method, seed=1).n_samples
+    >>> nor.explain(network, row, method, seed=1).n_samples
     4
     """
 
@@ -269,8 +266,8 @@ def log_joint(
     >>> network = nor.bipartite(
     ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
     ... )
-    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
-    >>> nor.inference.log_joint(network, [[1, 0]], rows[:1]).round(2)
+    >>> row = np.array([[1, 1, 0]])
+    >>> nor.inference.log_joint(network, [[1, 0]], row).round(2)
     array([-1.78])
     """
     observations = Observations.of(X, n_visible=network.n_visible)
@@ -292,8 +289,8 @@ def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
     >>> network = nor.bipartite(
     ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
     ... )
-    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
-    >>> nor.inference.elbo_mp(nor.explain(network, rows[:1])).round(2)
+    >>> row = np.array([[1, 1, 0]])
+    >>> nor.inference.elbo_mp(nor.explain(network, row)).round(2)
     array([-1.78])
     """
     if posterior.n_samples == 1:
@@ -324,11 +321,8 @@ def elbo_mp_gradient(
     --------
     >>> import numpy as np
     >>> import noisyor as nor
-    >>> network = nor.bipartite(
-    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
-    ... )
-    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
-    >>> found = nor.inference.elbo_mp_gradient(network, rows[:1], [[1, 0]])
+    >>> network, row = nor.bipartite(3, 2), np.array([[1, 1, 0]])
+    >>> found = nor.inference.elbo_mp_gradient(network, row, [[1, 0]])
     >>> found.gradient.shape == (network.n_params,)
     True
     """

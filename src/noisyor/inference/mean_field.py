@@ -68,8 +68,8 @@ class MeanField:
     >>> network = nor.bipartite(
     ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
     ... )
-    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
-    >>> posterior = nor.explain(network, rows[:1], nor.MeanField())
+    >>> row = np.array([[1, 1, 0]])
+    >>> posterior = nor.explain(network, row, nor.MeanField())
     >>> posterior.q.round(2)
     array([[1.  , 0.04]])
     """

@@ -46,11 +46,7 @@ class BatchGradient(NamedTuple):
     --------
     >>> import numpy as np
     >>> import noisyor as nor
-    >>> network = nor.bipartite(
-    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
-    ... )
-    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
-    >>> batch = nor.Observations.of(rows)
+    >>> network, batch = nor.bipartite(3, 2), nor.Observations.of(np.eye(3)[:2])
     >>> nor.MaxProduct().gradient(network, batch, seed=0, step=0).total.weight
     2.0
     """
@@ -72,8 +68,8 @@ class Bounds(NamedTuple):
     >>> network = nor.bipartite(
     ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
     ... )
-    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
-    >>> bounds = nor.MeanField().bounds(network, nor.Observations.of(rows[:1]))
+    >>> row = np.array([[1, 1, 0]])
+    >>> bounds = nor.MeanField().bounds(network, nor.Observations.of(row))
     >>> bool(bounds.elbo[0] > bounds.mode[0])
     True
     """

@@ -265,8 +265,8 @@ def evidence_bound(
     >>> network = nor.bipartite(
     ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
     ... )
-    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
-    >>> bound = nor.evidence_bound(network, rows[:1])
+    >>> row = np.array([[1, 1, 0]])
+    >>> bound = nor.evidence_bound(network, row)
     >>> bound.n_configurations  # all there are: the bound is exact
     array([4])
     """
@@ -311,8 +311,8 @@ def estimate_evidence(
     >>> network = nor.bipartite(
     ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
     ... )
-    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
-    >>> estimate = nor.estimate_evidence(network, rows[:1])
+    >>> row = np.array([[1, 1, 0]])
+    >>> estimate = nor.estimate_evidence(network, row)
     >>> round(estimate.mean, 2)
     -1.74
     """
@@ -490,7 +490,6 @@ def marginals(
     >>> network = nor.bipartite(
     ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
     ... )
-    >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
     >>> nor.marginals(network, np.array([[1, 1, np.nan]])).probability.round(2)
     array([[1. , 0.3]])
     """
