@@ -1,4 +1,4 @@
-"""Numbers of the README are those of the files that it names, rounded as printed."""
+"""Numbers of the README and of the comparisons are those of the files that hold them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from reproduction.record import FOLDER, Record
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
+COMPARISONS = (ROOT / "docs" / "comparisons.md").read_text("utf-8")
 
 UPDATES = {
-    "matrix factorisation, n=100 r=20, batch 20, 100 iterations": "bmf n=100 r=20",
+    "matrix factorization, n=100 r=20, batch 20, 100 iterations": "bmf n=100 r=20",
     "n=200 r=120, 100 iterations": "bmf n=200 r=120",
     "n=400 r=240, 100 iterations": "bmf n=400 r=240",
     "blind deconvolution, 80 images, 100 iterations": "blind deconvolution",
@@ -28,19 +29,26 @@ UPDATES = {
 }
 """Lines of the table of update times, and the case of each in the file."""
 
+README_UPDATES = {
+    "factorization n=100 r=20, batch 20": "bmf n=100 r=20",
+    "factorization n=400 r=240, batch 20": "bmf n=400 r=240",
+    "blind deconvolution, 80 images": "blind deconvolution",
+    "IMDB, 10,000 words, five layers, batch 128": "imdb",
+}
+
 
 def read(name):
     return json.loads((ROOT / "results" / name).read_text("utf-8"))
 
 
-def line_of(first_cell):
-    """The other cells of the line of a table that begins with a cell."""
-    (found,) = re.findall(rf"^\| {re.escape(first_cell)} \| (.*) \|$", README, re.M)
+def line_of(first_cell, page=README):
+    """Find the line of a table that begins with a cell, and return its other cells."""
+    (found,) = re.findall(rf"^\| {re.escape(first_cell)} \| (.*) \|$", page, re.M)
     return [cell.strip() for cell in found.split(" | ")]
 
 
 def number(cell):
-    """The first number of a cell, and half a unit of its last digit."""
+    """Return the first number of a cell, and half a unit of its last digit."""
     text = re.match(r"-?[\d,]+(\.\d+)?", cell)[0].replace(",", "")
     decimals = len(text.partition(".")[2])
     return float(text), 0.5 * 10**-decimals
@@ -51,94 +59,8 @@ def assert_printed(cell, value):
     assert abs(printed - value) <= half * 1.0001, (cell, value)
 
 
-@pytest.mark.parametrize("line", UPDATES)
-def test_update_times(line):
-    case = read("update_time.json")["cases"][UPDATES[line]]
-    kind = "early stop" if "stop" in line else "100 iterations"
-    ours, ratio, authors, their_ratio, paper = line_of(line)
-    for cell, ratio_cell, name in (
-        (ours, ratio, kind),
-        (authors, their_ratio, f"authors' order, {kind}"),
-    ):
-        variant = f"{name}, 2 threads"
-        assert_printed(cell, case["variants"][variant]["wall_ms"])
-        # The file has three digits, the table has whole numbers.
-        assert abs(number(ratio_cell)[0] - case["ratio_paper_to_ours"][variant]) <= 0.51
-        if kind == "early stop":
-            iterations = number(cell.partition(", ")[2])[0]
-            assert abs(iterations - case["mean_iterations"][name]) <= 0.51
-    assert number(paper)[0] == case["paper_gpu_ms"]
-
-
-def test_pgmax():
-    (text,) = re.findall(r"- Against PGMax.*?\n(?=- )", README, re.S)
-    small, large, small_default, large_default = map(int, re.findall(r"(\d+)(?:th|st|nd|rd)", text))
-    cases = read("against_pgmax.json")["cases"]
-    for name, same_order, default in (
-        ("bmf n=100 r=20", small, small_default),
-        ("bmf n=400 r=80", large, large_default),
-    ):
-        case = cases[name]
-        ratio = case["ratio_pgmax_to_ours"]
-        assert (same_order, default) == (ratio["ours, authors' order"], ratio["ours"])
-        assert set(case["rows_with_the_same_states"].values()) == {20} == {case["rows"]}
-
-
-@cache
-def lines_of(name):
-    """Lines of the page of reproductions of an experiment."""
-    return entries(experiment(name), Record(FOLDER).runs(name))
-
-
-def test_verdicts_on_the_paper():
-    found = Counter(
-        line.comparison.verdict for name in NAMES for line in verdict_lines(lines_of(name)).values()
-    )
-    del found[TOO_FEW]
-    text = re.search(r"(\d+) of its numbers have been repeated(.*?)\.", README, re.S)
-    told = {kind: int(n) for n, kind in re.findall(r"(\d+) (match|better|worse)", text[2])}
-    assert int(text[1]) == sum(found.values())
-    assert told == {"match": 0, "better": 0, "worse": 0} | found
-
-
-def test_differences_without_a_verdict():
-    apart = [
-        line.comparison.difference
-        for name in NAMES
-        for line in verdict_lines(lines_of(name)).values()
-        if line.comparison.verdict == TOO_FEW and abs(line.comparison.difference) > 2
-    ]
-    text = " ".join(README.split())
-    told = re.search(r"\((\d+) of these are more than two .* apart .* behind in (\d+)\)", text)
-    assert int(told[1]) == len(apart)
-    assert int(told[2]) == sum(difference < 0 for difference in apart)
-
-
-def test_noise_of_the_papers_factorisations():
-    best = [
-        line
-        for line in lines_of("bmf")
-        if (line.group.method, line.group.noise, line.metric)
-        == ("mp-two-stage", "uniform", "test_elbo")
-        and "test" in line.group.chosen
-    ]
-    text = " ".join(README.split())
-    told = re.search(r"within ([\d.]+) standard errors of its numbers at five sizes", text)
-    assert len(best) == 5
-    assert max(abs(line.comparison.difference) for line in best) < float(told[1]) + 0.05
-    assert {line.ours.n_runs for line in best} <= set(range(1, 7))
-
-
-# ---- the paper's data by our settings
-
-
-def numbers(cell):
-    """All numbers of a cell, as they are printed."""
-    return re.findall(r"-?\d+(?:\.\d+)?", cell)
-
-
 def assert_all_printed(cell, values):
-    found = numbers(cell)
+    found = re.findall(r"-?\d+(?:\.\d+)?", cell)
     assert len(found) == len(values), cell
     for text, value in zip(found, values, strict=True):
         assert_printed(text, value)
@@ -158,128 +80,133 @@ def of_paper(name, **fields):
     ]
 
 
-@pytest.mark.parametrize("n", [100, 200, 400])
-def test_factorisation(n):
-    first = {100: "factorisation error, n=100"}.get(n, f"n={n}")
-    causes = [n // 5, 2 * n // 5, 3 * n // 5]
-    told, ours, thirty, paper = line_of(f"{first}, r={' / '.join(map(str, causes))}")
-    runs = [
-        [case for name, case in read("factorization_beyond.json")["cases"].items() if start in name]
-        for start in (f"n={n} r={r} seed" for r in causes)
-    ]
-    assert {len(some) for some in runs} == {number(told)[0]}
+# ---- what it finds
+
+
+def test_published_matrices():
+    found = read("published_matrices.json")
+    (line,) = re.findall(r"^\| Boolean factorization of (\d+) published .* \|$", README, re.M)
+    ours = re.search(r"column generation \| (\d+) / (\d+) / (\d+) \|", README)
+    assert int(line) == len(found["summary"])
+    assert [int(n) for n in ours.groups()] == [found["won"], found["tied"], found["lost"]]
+
+
+def test_factorization_in_the_readme():
+    first = "the paper's matrices, n=100, r=20 / 40 / 60: wrong entries of unseen rows"
+    ours, others, _ = line_of(first)
+    greedy, paper = others.split(";")
+    runs = [factorizations(100, r) for r in (20, 40, 60)]
     assert_all_printed(ours, [mean(run["test_re_pct"] for run in some) for some in runs])
-    sceptic = [mean(run["thirty_lines_re_pct"] for run in some) for some in runs]
-    assert_all_printed(thirty.removesuffix(" (a)"), sceptic)
-    best = [min(of_paper("bmf", case=f"{n},{r}", metric="test_re_pct")) for r in causes]
-    assert_all_printed(paper, best)
+    assert_all_printed(greedy, [mean(run["thirty_lines_re_pct"] for run in some) for some in runs])
+    assert_all_printed(paper, [best_factorization(100, r) for r in (20, 40, 60)])
+
+
+def factorizations(n, r):
+    cases = read("factorization_beyond.json")["cases"]
+    return [case for name, case in cases.items() if f"n={n} r={r} seed" in name]
+
+
+def best_factorization(n, r):
+    return min(of_paper("bmf", case=f"{n},{r}", metric="test_re_pct"))
+
+
+@pytest.mark.parametrize("n", [100, 200, 400])
+@pytest.mark.parametrize("fifths", [1, 2, 3])
+def test_factorization(n, fifths):
+    r = n * fifths // 5
+    told, ours, ten, thirty, paper, bound, true, *_ = line_of(f"n={n} r={r}", COMPARISONS)
+    runs = factorizations(n, r)
+    assert len(runs) == number(told)[0]
+    for cell, name in (
+        (ours, "test_re_pct"),
+        (ten, "ten_lines_re_pct"),
+        (thirty, "thirty_lines_re_pct"),
+        (bound, "test_elbo"),
+        (true, "true_elbo"),
+    ):
+        assert_printed(cell, mean(run[name] for run in runs))
+    assert_printed(paper, best_factorization(n, r))
 
 
 def test_deconvolution():
     runs = read("deconvolution_beyond.json")["runs"]
-    joint = [
-        run["metrics"]
-        for run in Record(FOLDER).runs("deconvolution")
-        if (run["method"], run["init"]) == ("pmp", "prior-1e-75")
-    ]
-    told, ours, sceptic, paper = line_of("deconvolution: features found (IOU), error")
-    assert len(runs) == len(joint) == number(told)[0]
     found = ("features_iou", "test_re_pct")
+    ours, paper, _ = line_of("shapes in the paper's images: overlap (IOU), wrong pixels")
     assert_all_printed(ours, [mean(run[name] for run in runs) for name in found])
-    assert_all_printed(
-        sceptic.removesuffix(" (b)"), [mean(r[name] for r in joint) for name in found]
-    )
-    assert_all_printed(
-        paper, [*of_paper("deconvolution", method="mp", metric=found[0]),
-                *of_paper("deconvolution", method="mp", metric=found[1])],
-    )  # fmt: skip
-    told, ours, trivial, paper = line_of("deconvolution: bound on log p of an image")
-    assert len(runs) == number(told)[0]
-    assert_printed(ours, mean(run["test_elbo"] for run in runs))
-    assert_printed(trivial, mean(run["trivial_elbo"] for run in joint))
-    assert_printed(paper, *of_paper("deconvolution", method="mp", metric="test_elbo"))
+    theirs = [of_paper("deconvolution", method="mp", metric=name)[0] for name in found]
+    assert_all_printed(paper, theirs)
 
 
-@pytest.mark.parametrize(
-    ("line", "sizes", "sceptic_sizes"),
-    [
-        (
-            "over-parametrised, K=16 and 32, seven data sets: runs that found all eight causes",
-            (16, 32),
-            (16,),
-        ),
-        ("the same without a cause to spare, K=8", (8,), (8,)),
-    ],
-)
-def test_overparametrisation(line, sizes, sceptic_sizes):
+def test_known_causes():
     found = read("overparam_beyond.json")
-    runs = [run for run in found["runs"] if run["latents"] in sizes]
-    sceptic = [run for run in found["sceptic"] if run["latents"] in sceptic_sizes]
-    told, ours, theirs, paper = line_of(line)
-    assert number(told)[0] == len(runs)
-    assert number(ours)[0] == sum(run["recovered"] == 8 for run in runs)
-    all_eight = sum(run["recovered"] == 8 for run in sceptic)
-    assert theirs.startswith(f"{all_eight} of {len(sceptic)}")
+    runs = [run for run in found["runs"] if run["latents"] in (16, 32)]
+    greedy = [run for run in found["sceptic"] if run["latents"] == 16]
+    ours, others, _ = line_of("eight known causes, 16 or 32 allowed: runs that find all eight")
+    all_eight = [sum(run["recovered"] == 8 for run in some) for some in (runs, greedy)]
+    assert ours == f"{all_eight[0]} of {len(runs)}"
+    assert others.startswith(f"{all_eight[1]} of {len(greedy)} greedy; ")
     shares = [
         cell.mean
         for cell in paper_cells("overparam")
         if (cell.metric, cell.method) == ("full_recovery_pct", "mp")
-        and int(cell.case.split(",")[1]) in sizes
+        and int(cell.case.split(",")[1]) in (16, 32)
     ]
-    assert_all_printed(paper, [min(shares), max(shares)])
+    assert_all_printed(others.partition(";")[2], [min(shares), max(shares)])
+
+
+def test_topics():
+    first = "coherence (NPMI) of 20 topics, 20 newsgroups / arXiv / AG news"
+    ours, others, _ = line_of(first)
+    rows = read("topic_coherence.json")["rows"]
+
+    def coherence(model):
+        return [
+            mean(
+                row["npmi"]
+                for row in rows
+                if (row["corpus"], row["n_topics"], row["model"]) == (corpus, 20, model)
+            )
+            for corpus in ("20 newsgroups", "arXiv abstracts", "AG news")
+        ]
+
+    assert_all_printed(ours, coherence("noisy-OR"))
+    nmf, corex = others.split(";")
+    assert_all_printed(nmf, coherence("NMF"))
+    assert_all_printed(corex, coherence("CorEx"))
+
+
+def test_log_likelihood():
+    first = "mean log p of unseen rows with 10 components, plants / nltcs / tiny20 / gifts"
+    ours, mixture, _ = line_of(first)
+    cases = read("against_baselines.json")["cases"]
+    some = [cases[f"{name} K=10"]["models"] for name in ("plants", "nltcs", "tiny20", "amzn_gifts")]
+    assert_all_printed(ours, [models["noisy-OR"]["log_p"] for models in some])
+    assert_all_printed(mixture, [models["mixture"]["log_p"] for models in some])
+
+
+def test_baselines_on_the_page():
+    cases = read("against_baselines.json")["cases"]
+    for name, case in cases.items():
+        cells = line_of(name, COMPARISONS)
+        assert_printed(cells[0], case["rows"][0])
+        for cell, model in zip(cells[1:6], case["models"].values(), strict=True):
+            assert_printed(cell, model["log_p"])
+        assert_printed(cells[6].lstrip("+"), case["noisy_or_minus_mixture"]["mean"])
 
 
 def test_layered_networks():
+    topics = (ROOT / "docs" / "beyond_topics.md").read_text("utf-8")
     tiny20 = read("tiny20_beyond.json")["confirmation"]
-    splits = [read("density.json")[f"tiny20-{split}"]["methods"] for split in range(10)]
-    told, ours, mixture, paper = line_of("tiny20: bound on log p, layered network")
-    assert len(tiny20) == number(told)[0]
-    assert_printed(ours, mean(run["test"]["elbo"] for run in tiny20))
-    assert_printed(mixture, mean(split["mixture"]["test"] for split in splits))
-    assert_printed(paper, max(of_paper("tiny20", metric="test_elbo")))
-    unseen = re.search(r"had chosen the\s+settings; the other eight have (-[\d.]+)", README)
-    assert_printed(unseen[1], mean(run["test"]["elbo"] for run in tiny20 if run["split"] > 1))
-
-    (imdb,) = (run for run in read("text_beyond.json")["test"] if run["arm"] == "mean-field")
-    _, ours, mixture, paper = line_of("IMDB: bound on log p, layered network")
-    assert_printed(ours, imdb["elbo_vi"])
-    assert_printed(mixture, read("density.json")["imdb"]["methods"]["mixture"]["test"])
-    assert_printed(paper, max(of_paper("text", case="IMDB", metric="test_elbo")))
-
-
-# ---- further speeds
-
-
-def test_against_c():
-    text = re.search(
-        r"Against a C kernel.*?we take ([\d.]+) to ([\d.]+) times as long", README, re.S
+    told = re.search(
+        r"Mean over ten splits: (-[\d.]+)\*\*.*?choosing the settings, (-[\d.]+)", topics, re.S
     )
-    ratios = [case["ratio_ours_to_c"] for case in read("against_c.json")["cases"].values()]
-    assert_printed(text[1], min(ratios))
-    assert_printed(text[2], max(ratios))
-
-
-def test_scaling():
-    text = re.search(r"Time grows with the power ([\d.]+) to ([\d.]+)", README)
-    powers = [family["exponent"] for family in read("scaling.json")["families"].values()]
-    assert_printed(text[1], min(powers))
-    assert_printed(text[2], max(powers))
-
-
-def test_graph_generation():
-    text = re.search(r"is built in (\d+) s of CPU time and ([\d.]+) GB", README)
-    found = read("graph_generation.json")["imdb"]
-    assert_printed(text[1], found["cpu_seconds"])
-    assert_printed(text[2], found["peak_memory_mb"] / 1000)
-
-
-def test_the_timed_graph_is_that_of_the_runs():
-    runs = Record(FOLDER).runs("text")
-    edges = {run["metrics"]["n_edges"] for run in runs if run["case"] == "IMDB"}
-    assert edges == {read("graph_generation.json")["imdb"]["edges_with_leaks"]}
-
-
-# ---- other pages
+    assert_printed(told[1], mean(run["test"]["elbo"] for run in tiny20))
+    assert_printed(told[2], mean(run["test"]["elbo"] for run in tiny20 if run["split"] > 1))
+    assert max(of_paper("tiny20", metric="test_elbo")) == -14.34
+    (imdb,) = (run for run in read("text_beyond.json")["test"] if run["arm"] == "mean-field")
+    first = "IMDB: 200 updates of local mean-field (`learn_topics` with it)"
+    test = topics.split("| test | independent")[1]
+    assert_printed(line_of(first, test)[2], imdb["elbo_vi"])
 
 
 def test_tiny20_beside_the_paper():
@@ -290,3 +217,103 @@ def test_tiny20_beside_the_paper():
     quoted = re.findall(r"[+-]\d+\.\d+ \(\d\.\d+\)", section)
     assert len(quoted) == 5
     assert [number for number in quoted if number not in page] == []
+
+
+# ---- the paper's numbers
+
+
+@cache
+def lines_of(name):
+    """Lines of the page of reproductions of an experiment."""
+    return entries(experiment(name), Record(FOLDER).runs(name))
+
+
+def test_verdicts_on_the_paper():
+    found = Counter(
+        line.comparison.verdict for name in NAMES for line in verdict_lines(lines_of(name)).values()
+    )
+    for kind in ("match", "better", "worse"):
+        assert line_of(kind) == [str(found[kind])]
+    assert set(found) <= {"match", "better", "worse", TOO_FEW}
+
+
+def test_differences_without_a_verdict():
+    apart = [
+        line.comparison.difference
+        for name in NAMES
+        for line in verdict_lines(lines_of(name)).values()
+        if line.comparison.verdict == TOO_FEW and abs(line.comparison.difference) > 2
+    ]
+    (cell,) = line_of("too few runs for a verdict, more than two standard errors apart")
+    worse = sum(difference < 0 for difference in apart)
+    assert cell == f"{len(apart)} (noisyor worse in {worse})"
+
+
+# ---- speed
+
+
+@pytest.mark.parametrize("line", UPDATES)
+def test_update_times(line):
+    case = read("update_time.json")["cases"][UPDATES[line]]
+    kind = "early stop" if "stop" in line else "100 iterations"
+    ours, ratio, authors, their_ratio, paper = line_of(line, COMPARISONS)
+    for cell, ratio_cell, name in (
+        (ours, ratio, kind),
+        (authors, their_ratio, f"authors' order, {kind}"),
+    ):
+        variant = f"{name}, 2 threads"
+        assert_printed(cell, case["variants"][variant]["wall_ms"])
+        # The file has three digits, the table has whole numbers.
+        assert abs(number(ratio_cell)[0] - case["ratio_paper_to_ours"][variant]) <= 0.51
+        if kind == "early stop":
+            iterations = number(cell.partition(", ")[2])[0]
+            assert abs(iterations - case["mean_iterations"][name]) <= 0.51
+    assert number(paper)[0] == case["paper_gpu_ms"]
+
+
+@pytest.mark.parametrize("line", README_UPDATES)
+def test_update_times_in_the_readme(line):
+    case = read("update_time.json")["cases"][README_UPDATES[line]]
+    kind = "early stop" if line.startswith("IMDB") else "100 iterations"
+    ours, authors, paper = line_of(f"update, {line}")
+    assert_printed(ours, case["variants"][f"{kind}, 2 threads"]["wall_ms"])
+    assert_printed(authors, case["variants"][f"authors' order, {kind}, 2 threads"]["wall_ms"])
+    assert number(paper)[0] == case["paper_gpu_ms"]
+
+
+@pytest.mark.parametrize("size", ["n=100 r=20", "n=400 r=80"])
+def test_pgmax(size):
+    case = read("against_pgmax.json")["cases"][f"bmf {size}"]
+    ours, authors, pgmax = line_of(f"inference, {size}, {case['rows']} rows")
+    assert_printed(ours, case["ours"]["wall_ms"])
+    assert_printed(authors, case["ours, authors' order"]["wall_ms"])
+    assert_printed(pgmax, case["pgmax"]["wall_ms"])
+    assert set(case["rows_with_the_same_states"].values()) == {case["rows"]}
+
+
+@pytest.mark.parametrize("page", [README, COMPARISONS], ids=["README", "comparisons"])
+def test_against_c(page):
+    text = re.search(r"C kernel.*?takes ([\d.]+) to ([\d.]+) times\s+as\s+long", page, re.S)
+    ratios = [case["ratio_ours_to_c"] for case in read("against_c.json")["cases"].values()]
+    assert_printed(text[1], min(ratios))
+    assert_printed(text[2], max(ratios))
+
+
+def test_scaling():
+    text = re.search(r"with the power ([\d.]+) to ([\d.]+)", COMPARISONS)
+    powers = [family["exponent"] for family in read("scaling.json")["families"].values()]
+    assert_printed(text[1], min(powers))
+    assert_printed(text[2], max(powers))
+
+
+def test_graph_generation():
+    text = re.search(r"takes (\d+) s of\s+CPU time and ([\d.]+) GB", COMPARISONS)
+    found = read("graph_generation.json")["imdb"]
+    assert_printed(text[1], found["cpu_seconds"])
+    assert_printed(text[2], found["peak_memory_mb"] / 1000)
+
+
+def test_the_timed_graph_is_that_of_the_runs():
+    runs = Record(FOLDER).runs("text")
+    edges = {run["metrics"]["n_edges"] for run in runs if run["case"] == "IMDB"}
+    assert edges == {read("graph_generation.json")["imdb"]["edges_with_leaks"]}
