@@ -24,9 +24,15 @@ from noisyor._util.compression import decompressed, open_binary, reading
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.vocabulary import TextData, vectorize
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.tables.documents import iterate_documents, load_documents
-from noisyor.tables.jsonl import field_of, json_lines, text_of
-from noisyor.tables.lines import equally_wide, fields, text_lines
+from noisyor.tables.delimited import equally_wide, fields
+from noisyor.tables.documents import (
+    field_of,
+    iterate_texts,
+    json_lines,
+    load_documents,
+    text_lines,
+    text_of,
+)
 from reproduction.datasets.archives import members, tar_members
 from reproduction.datasets.download import fetch, find
 
@@ -71,7 +77,7 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
     if source is None:
         copies = [find(f"imdb_reviews_{part}.jsonl.xz") for part in ("train", "test")]
         if all(copies):
-            train, test = (iterate_documents(copy) for copy in copies if copy is not None)
+            train, test = (iterate_texts(copy) for copy in copies if copy is not None)
             return vectorize(train, test, max_words, max_tokens, name="imdb_reviews")
         source = fetch("aclImdb_v1.tar.gz")
     found: dict[str, list[tuple[str, int, str]]] = {"train": [], "test": []}
@@ -186,7 +192,7 @@ def load_ag_news_partial(*, max_words: int = 9_998, max_tokens: int = 500) -> Te
     The training documents are known with title and description joined only, so the titles are
     kept in the test documents too. Numbers are not comparable with those of `load_ag_news`.
     """
-    train = iterate_documents(fetch("ag_news_train_partial.jsonl.xz"))
+    train = iterate_texts(fetch("ag_news_train_partial.jsonl.xz"))
     test = _csv_texts(fetch("ag_news_test.csv"), 3, lambda row: f"{row[1]} {row[2]}")
     name = "ag_news_partial (20,392 of 120,000 training documents; titles kept)"
     return vectorize(train, test, max_words, max_tokens, name=name)

@@ -13,7 +13,8 @@ import pytest
 from table_examples import DOCUMENTS, rows_of, written
 
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError
-from noisyor.tables import iterate_documents, load_documents
+from noisyor.tables import load_documents
+from noisyor.tables.documents import iterate_texts
 
 TEXTS = ["one", "two, with a comma", 'three "quoted"', "four\nlines", "été 漢\u2028字", ""]
 PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
@@ -96,7 +97,7 @@ class TestOptions:
     def test_one_by_one(self, tmp_path):
         file = tmp_path / "d.txt"
         file.write_text("a\nb\n")
-        documents = iterate_documents(file)
+        documents = iterate_texts(file)
         assert next(documents) == "a"
         documents.close()
 
@@ -108,13 +109,13 @@ class TestOptions:
         file = tmp_path / "d.txt"
         file.write_text("a\n")
         with pytest.raises(InvalidSettingError):
-            iterate_documents(file, **options)
+            load_documents(file, **options)
 
     def test_a_name_needs_a_header(self, tmp_path):
         file = tmp_path / "d.csv"
         file.write_text("a\n")
         with pytest.raises(InvalidSettingError, match="number of a column"):
-            iterate_documents(file, "a", header=False)
+            load_documents(file, "a", header=False)
 
 
 class TestFaults:

@@ -9,7 +9,7 @@ import pytest
 from table_examples import COLUMNS, NAMES, X, rows_of, tags, written
 
 from noisyor.errors import InvalidDataError
-from noisyor.tables.jsonl import read_texts
+from noisyor.tables.documents import read_json_texts
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.read import read_table
 
@@ -64,7 +64,7 @@ class TestAbstracts:
         assert table.documents
         assert "storm" in table.observations.column_names
         assert table.row_names == ("Paper 0", "Paper 1", "Paper 2", "Paper 3")
-        assert [text[:10] for _, text in read_texts(path, ReadOptions())] == ["we measure"] * 4
+        assert [text[:10] for _, text in read_json_texts(path, ReadOptions())] == ["we measure"] * 4
 
     def test_short_texts_beside_tags_leave_the_tags(self, tmp_path):
         path = tmp_path / "papers.jsonl"

@@ -56,7 +56,7 @@ class TestSizes:
         assert read_table(tmp_path / "rows.csv.gz").observations.n_rows == 100_000
 
     def test_a_quote_that_is_never_closed(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("noisyor.tables.lines.LONGEST_RECORD", 10_000)
+        monkeypatch.setattr("noisyor.tables.delimited.MAX_RECORD", 10_000)
         path = tmp_path / "a.csv"
         path.write_bytes(b'a,b\n1,"' + b"0,1\n" * 2500)
         with pytest.raises(InvalidDataError, match=r"a\.csv, line 2: .*quoted"):

@@ -1,4 +1,3 @@
-from .documents import iterate_documents as iterate_documents
 from .documents import load_documents as load_documents
 from .formats import FORMATS as FORMATS
 from .options import ReadOptions as ReadOptions

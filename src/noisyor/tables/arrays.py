@@ -17,24 +17,15 @@ from noisyor.errors import InvalidDataError, MissingExtraError
 from noisyor.tables.cells import Cells, columns_hint, role_hint
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import (
-    Roles,
     RowBuilder,
     Table,
-    check_columns,
     distinct_names,
+    find_roles,
     weight_of,
     weighted_table,
 )
 
-__all__ = [
-    "dense_table",
-    "read_images",
-    "read_matlab",
-    "read_npy",
-    "read_npz",
-    "read_parquet",
-    "sparse_table",
-]
+__all__ = ["array_table", "read_images", "read_matlab", "read_npy", "read_npz", "read_parquet"]
 
 _BLOCK_BYTES = 32 * 2**20
 _BATCH_CELLS = 4_000_000
@@ -52,7 +43,7 @@ def read_npy(path: Path, options: ReadOptions, columns: Sequence[str] | None = N
     """Read a matrix or a stack of images; all columns are read."""
     with reading(path, Exception):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return dense_table(array, path, options)
+    return array_table(array, path, options)
 
 
 def read_npz(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
@@ -80,9 +71,9 @@ def read_npz(path: Path, options: ReadOptions, columns: Sequence[str] | None = N
             hint = ": it is an office document, save the table as CSV" if sheet else ""
             raise InvalidDataError(f"{path} holds no arrays{hint}")
         if set(arrays) >= _SPARSE_ARRAYS:
-            return sparse_table(sparse.load_npz(path), path, options, arrays)
+            return array_table(sparse.load_npz(path), path, options, arrays)
     chosen = _choose({name: array.shape for name, array in arrays.items()}, options, path)
-    return dense_table(arrays[chosen], f"{path}, array {chosen!r}", options, arrays)
+    return array_table(arrays[chosen], f"{path}, array {chosen!r}", options, arrays)
 
 
 def read_matlab(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
@@ -99,8 +90,7 @@ def read_matlab(path: Path, options: ReadOptions, columns: Sequence[str] | None 
         elif isinstance(value, np.ndarray):
             labels[name] = _strings(value)
     chosen = _choose({name: value.shape for name, value in matrices.items()}, options, path)
-    build = sparse_table if sparse.issparse(matrices[chosen]) else dense_table
-    return build(matrices[chosen], f"{path}, variable {chosen!r}", options, labels)
+    return array_table(matrices[chosen], f"{path}, variable {chosen!r}", options, labels)
 
 
 def _strings(cells: AnyArray) -> AnyArray:
@@ -135,13 +125,13 @@ def _choose(shapes: Mapping[str, tuple[int, ...]], options: ReadOptions, path: P
     )
 
 
-def dense_table(
-    array: AnyArray, where: object, options: ReadOptions, labels: Labels | None = None
+def array_table(
+    array: Any, where: object, options: ReadOptions, labels: Labels | None = None
 ) -> Table:
-    """Build a table from a matrix (n, columns) or images (n, height, width), in blocks.
+    """Build a table from a matrix (n, columns), dense or sparse, or images (n, height, width).
 
     Images may have a second axis of length 1. ``labels`` are arrays of the same file, some of
-    which may name the columns and rows.
+    which may name the columns and rows. Dense arrays are read in blocks.
     """
     if array.dtype.kind not in "biuf":
         raise InvalidDataError(f"{where}: expected numbers, got values of type {array.dtype}")
@@ -158,36 +148,18 @@ def dense_table(
         array = array.T
     width = math.prod(array.shape[1:])
     names, notes = None, ()  # type: list[str] | None, tuple[str, ...]
-    if not images:
-        names, notes = _names_of_columns(labels, width, where)
+    found = None if images else _labels_of(labels, _COLUMN_NAMES, width)
+    if found is not None:
+        names, notes = distinct_names(found, where)
     builder = RowBuilder(where, names, Cells(options.above, options.truth))
-    step = max(1, _BLOCK_BYTES // (width * array.dtype.itemsize))
-    for begin in range(0, len(array), step):
-        builder.add(array[begin : begin + step])
+    if hasattr(array, "tocsr"):
+        builder.add(array if array.format in ("csr", "csc") else array.tocsr())
+    else:
+        step = max(1, _BLOCK_BYTES // (width * array.dtype.itemsize))
+        for begin in range(0, len(array), step):
+            builder.add(array[begin : begin + step])
     rows = builder.finish(shape[-2:] if images else ())
     return Table(rows, _labels_of(labels, _ROW_NAMES, rows.n_rows), notes=notes)
-
-
-def sparse_table(
-    matrix: Any, where: object, options: ReadOptions, labels: Labels | None = None
-) -> Table:
-    """Build a table from a SciPy sparse matrix (n, columns); ``labels`` as in `dense_table`."""
-    matrix = matrix.T if options.transpose else matrix
-    n_rows, width = matrix.shape
-    if n_rows < 1:
-        raise InvalidDataError(f"{where} holds no rows")
-    names, notes = _names_of_columns(labels, width, where)
-    builder = RowBuilder(where, names, Cells(options.above, options.truth))
-    builder.add(matrix if matrix.format in ("csr", "csc") else matrix.tocsr())
-    return Table(builder.finish(), _labels_of(labels, _ROW_NAMES, n_rows), notes=notes)
-
-
-def _names_of_columns(
-    labels: Labels | None, width: int, where: object
-) -> tuple[list[str] | None, tuple[str, ...]]:
-    check_columns(width, where)
-    found = _labels_of(labels, _COLUMN_NAMES, width)
-    return (None, ()) if found is None else distinct_names(found, where)
 
 
 def _labels_of(
@@ -217,8 +189,7 @@ def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None
         names, notes = distinct_names(schema.names, path)
         if not names:
             raise InvalidDataError(f"{path} has no columns")
-        roles = Roles.of(options, names, len(names), path, columns)
-        check_columns(len(roles.kept), path)
+        roles = find_roles(options, names, len(names), path, columns)
         bad = other_columns(schema, roles.kept)
         if bad:
             kind, first = schema.field(bad[0]).type, names[bad[0]]
@@ -226,7 +197,7 @@ def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None
             raise InvalidDataError(
                 f"{path}: column {first!r} has type {kind}, expected bool, integer or float; {hint}"
             )
-        builder = RowBuilder(path, roles.kept_names, Cells(truth=options.truth))
+        builder = RowBuilder(path, [names[k] for k in roles.kept], Cells(truth=options.truth))
         row_names: list[str] = []
         weights: list[float] = []
         wanted = sorted({*roles.kept, *(k for k in (roles.id, roles.weights) if k is not None)})

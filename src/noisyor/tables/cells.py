@@ -16,7 +16,6 @@ __all__ = [
     "Cells",
     "cell_hint",
     "columns_hint",
-    "drop_option",
     "number_hint",
     "parse_truth",
     "role_hint",
@@ -32,6 +31,7 @@ _CODES = {
 }
 _MAX_CACHED = 100_000
 
+# What hints recognize: pairs of words for 1 and 0, marks beside blanks, codes of missing entries.
 _PAIRS = (
     *(("y", "n"), ("t", "f"), ("+", "-"), ("on", "off"), ("present", "absent"), ("j", "n")),
     *(("positive", "negative"), ("pos", "neg"), ("won", "nowin"), ("p", "a"), ("x", "o")),
@@ -45,12 +45,7 @@ _MAX_LISTED = 200
 def parse_truth(text: str) -> dict[str, int]:
     """Parse ``ONES/ZEROS`` or ``ONES/ZEROS/MISSING``, lists of words, to the code of each word.
 
-    The usual words for missing are added.
-
-    >>> parse_truth("x/")[""]  # an empty cell is 0
-    0
-    >>> parse_truth("y,yes/n/99")["99"] == MISSING
-    True
+    The usual words for missing are added, unless the text gives them another meaning.
     """
     groups = [{_word(word) for word in part.split(",")} for part in text.split("/")]
     if len(groups) == 3 and groups[2] == {""}:
@@ -88,8 +83,7 @@ class Cells(dict[str, int]):
     """
 
     def __init__(self, above: float | None = None, truth: str | None = None) -> None:
-        usual = above is None and truth is None
-        super().__init__({"0": 0, "1": 1, "": MISSING} if usual else {})
+        super().__init__()
         self.above = above
         self._codes = _CODES if truth is None else parse_truth(truth)
         pairs = ((_number(word), code) for word, code in self._codes.items())
@@ -145,16 +139,15 @@ class Cells(dict[str, int]):
 # ---- hints for other values
 
 
-def drop_option(names: Sequence[str]) -> str:
-    """Return the option that leaves columns out, to be pasted."""
-    return f"ReadOptions(drop={tuple(names)!r})"
+def _drop_option(*names: str) -> str:
+    return f"ReadOptions(drop={names!r})"
 
 
 def role_hint(name: str, what: str = "column") -> str:
     """Return what to do with a column or field that does not hold 0 and 1."""
     return (
         f"if this {what} names the rows, give ReadOptions(id_column={name!r}); "
-        f"if it does not matter, {drop_option([name])}"
+        f"if it does not matter, {_drop_option(name)}"
     )
 
 
@@ -174,9 +167,6 @@ def columns_hint(hints: Mapping[str, str], what: str = "column") -> str:
     """Combine the hints of all columns that do not hold 0 and 1, given by name, into one text.
 
     Columns with the same remedy share it. All others are listed in one option to paste.
-
-    >>> columns_hint({"a": role_hint("a"), "b": role_hint("b")}).split("; ")[-1]
-    "2 columns do not hold 0 and 1, ReadOptions(drop=('a', 'b')) leaves them out"
     """
     if len(hints) == 1:
         return next(iter(hints.values()))
@@ -193,12 +183,12 @@ def columns_hint(hints: Mapping[str, str], what: str = "column") -> str:
     rest = own if own or any("truth=" in hint for hint in shared) else list(hints)
     if len(rest) > 1:
         first = f"the first {_MAX_LISTED} of " if len(rest) > _MAX_LISTED else ""
-        option = drop_option(rest[:_MAX_LISTED])
+        option = _drop_option(*rest[:_MAX_LISTED])
         parts.append(f"{first}{len(rest)} {what}s do not hold 0 and 1, {option} leaves them out")
     return "; ".join(parts)
 
 
-def cell_hint(name: str, values: Sequence[str], usual: bool, what: str = "column") -> str:
+def cell_hint(name: str, values: Sequence[str], usual: bool) -> str:
     """Return what to do with a column that does not hold 0 and 1, by what its cells look like.
 
     Parameters
@@ -206,24 +196,22 @@ def cell_hint(name: str, values: Sequence[str], usual: bool, what: str = "column
     name : of the column.
     values : some of its cells.
     usual : whether the cells before these were 0, 1 or missing.
-    what : "column" or "field".
-
-    >>> cell_hint("votes", ["y", "n", "y"], usual=False)
-    "ReadOptions(truth='y/n') says that 'y' is 1 and 'n' is 0"
     """
     known = [cell.strip() for cell in values if _CODES.get(_word(cell)) != MISSING]
     distinct = list(dict.fromkeys(known))
     numbers = [number for number in map(_number, distinct) if number is not None]
-    drop = f"{drop_option([name])} leaves the {what} out"
+    drop = f"{_drop_option(name)} leaves the column out"
     if numbers and len(numbers) == len(distinct):
-        return _hint_of_numbers(name, known, numbers, usual, drop, what)
-    lower = {word.lower() for word in distinct}
+        return _hint_of_numbers(name, len(known), numbers, usual, drop)
+    as_written = {word.lower(): word for word in distinct}
+    lower = set(as_written)
     if len(lower) == 1 and lower <= set(_MARKS) and len(known) < len(values):
         mark = distinct[0]
         return f"ReadOptions(truth='{mark}/') says that {mark!r} is 1 and a blank is 0"
-    for one, zero in _PAIRS:
-        if lower == {one, zero} or (len(known) < 3 and lower <= {one, zero}):
-            yes, no = _as_written(distinct, one, zero)
+    for pair in _PAIRS:
+        if lower == set(pair) or (len(known) < 3 and lower <= set(pair)):
+            upper = distinct[0].isupper()
+            yes, no = (as_written.get(word, word.upper() if upper else word) for word in pair)
             return f"ReadOptions(truth='{yes}/{no}') says that {yes!r} is 1 and {no!r} is 0"
     if len(distinct) == 2 and len(known) > 4 and not any(set(word) & set("/,'") for word in lower):
         one, zero = distinct
@@ -234,25 +222,18 @@ def cell_hint(name: str, values: Sequence[str], usual: bool, what: str = "column
     if len(known) > 2 * len(distinct) and len(distinct) > 2:
         few = ", ".join(map(repr, distinct[:3]))
         return (
-            f"it has {len(distinct)} different words ({few} ...): make a 0/1 {what} of each; {drop}"
+            f"it has {len(distinct)} different words ({few} ...): make a 0/1 column of each; {drop}"
         )
-    return role_hint(name, what)
+    return role_hint(name)
 
 
-def _as_written(distinct: list[str], *pair: str) -> list[str]:
-    """Return the words of a pair in the upper or lower case of the file."""
-    there = {word.lower(): word for word in distinct}
-    return [there.get(word, word.upper() if distinct[0].isupper() else word) for word in pair]
-
-
-def _hint_of_numbers(
-    name: str, known: list[str], numbers: list[float], usual: bool, drop: str, what: str
-) -> str:
+def _hint_of_numbers(name: str, n_cells: int, numbers: list[float], usual: bool, drop: str) -> str:
+    """Return the hint for a column of these distinct numbers."""
     odd = sorted(number for number in numbers if number not in (0.0, 1.0))
     whole = all(number.is_integer() for number in numbers)
     in_turn = all(after == before + 1 for before, after in pairwise(numbers))
-    if whole and len(numbers) == len(known) > 2 and (in_turn or len(known) > 19):
-        return role_hint(name, what)
+    if whole and len(numbers) == n_cells > 2 and (in_turn or n_cells > 19):
+        return role_hint(name)
     if len(odd) == 1 and (odd[0] < 0 or odd[0] in _CODES_OF_MISSING):
         return f"if {odd[0]:g} says that it is missing, give ReadOptions(truth='1/0/{odd[0]:g}')"
     if set(numbers) == {1.0, 2.0} and not (usual and 0.0 in numbers):

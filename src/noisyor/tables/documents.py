@@ -1,33 +1,45 @@
-"""Documents: texts of files and folders, and the words of a vocabulary that each contains."""
+"""Lines of text files, the documents in them, and JSON lines of objects, tags or documents."""
 
 from __future__ import annotations
 
+import itertools
+import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
-from noisyor._util.compression import uncompressed_name
+from noisyor._util.compression import open_binary, uncompressed_name
 from noisyor.data.columns import select_columns
 from noisyor.data.observations import Observations
 from noisyor.data.vocabulary import PADDING, UNKNOWN, encode_documents, vectorize, words_of
 from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.tables.cells import MISSING, Cells, columns_hint, role_hint
 from noisyor.tables.formats import FORMATS, format_of
-from noisyor.tables.lines import file_lines
 from noisyor.tables.options import ReadOptions
-from noisyor.tables.table import Table
+from noisyor.tables.table import Table, rows_of_items, weight_of, weighted_table
 
 __all__ = [
     "TEXT_FIELD",
     "TITLE_FIELD",
-    "iterate_documents",
+    "Lines",
+    "Texts",
+    "field_of",
+    "file_lines",
     "iterate_texts",
+    "json_lines",
     "load_documents",
     "read",
+    "read_json",
+    "read_json_texts",
     "read_texts",
     "rows_of_texts",
+    "text_lines",
+    "text_of",
 ]
 
 TEXT_FIELD = "text"
@@ -36,9 +48,10 @@ TEXT_FIELD = "text"
 TITLE_FIELD = "title"
 """Column or JSON field that names a document, unless another one is given."""
 
-DEFAULT_VOCABULARY = 1000
+_DEFAULT_VOCABULARY = 1000
+_LONG_TEXT = 30
+"""Words from which a JSON field is a document, such as an abstract beside a title and tags."""
 
-_RESERVED = (PADDING, UNKNOWN)
 # Contractions without their apostrophes are in no list of stop words.
 _CONTRACTIONS = (
     "dont im ive id youre youve youd youll hes shes hed theyre theyve weve wed isnt arent wasnt "
@@ -46,12 +59,51 @@ _CONTRACTIONS = (
     "whats whos lets itll"
 )
 
+Lines = Iterable[tuple[int, str]]
 Texts = Iterator[tuple[str | None, str]]
+Records = Iterable[tuple[int, Any]]
+
+
+# ---- lines
+
+
+def file_lines(path: Path, options: ReadOptions) -> Iterator[tuple[int, str]]:
+    """Iterate over lines of a file, perhaps compressed: number from 1, and text with its end."""
+    with open_binary(path) as stream:
+        yield from text_lines(stream, path, options.encoding, options.encoding_errors)
+
+
+def text_lines(
+    stream: IO[bytes], where: object, encoding: str = "utf-8", errors: str = "strict"
+) -> Iterator[tuple[int, str]]:
+    """Iterate over the lines of a stream of bytes: number from 1, and text with its end.
+
+    A byte order mark of UTF-8 is left out. Errors name the line in ``where``.
+    """
+    for number, raw in enumerate(stream, 1):
+        if number == 1:
+            if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise InvalidDataError(f"{where} is written in UTF-16; save it as UTF-8")
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+        if b"\0" in raw:
+            raise InvalidDataError(f"{where}, line {number}: a zero byte; this is not a text file")
+        try:
+            yield number, raw.decode(encoding, errors)
+        except UnicodeDecodeError as error:
+            raise InvalidDataError(
+                f"{where}, line {number}: byte 0x{raw[error.start]:02x} at position "
+                f"{error.start + 1} is not {encoding}; if the file is older or from Windows, give "
+                'ReadOptions(encoding="latin-1") or "cp1252"; '
+                'ReadOptions(encoding_errors="replace") reads on'
+            ) from error
+
+
+# ---- documents
 
 
 def load_documents(
     path: str | os.PathLike[str],
-    text_field: str | int = "text",
+    text_field: str | int = TEXT_FIELD,
     *,
     format: str | None = None,
     header: bool | None = None,
@@ -78,35 +130,6 @@ def load_documents(
     >>> nor.tables.load_documents("mail.csv", "body")
     ['see you soon']
     """
-    return list(
-        iterate_documents(
-            path, text_field, format=format, header=header, encoding_errors=encoding_errors
-        )
-    )
-
-
-def iterate_documents(
-    path: str | os.PathLike[str],
-    text_field: str | int = "text",
-    *,
-    format: str | None = None,
-    header: bool | None = None,
-    encoding_errors: str = "strict",
-) -> Iterator[str]:
-    """Iterate over the texts of a file or folder without holding all of them in memory.
-
-    The parameters are those of `load_documents`.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> with open("texts.jsonl", "w") as file:
-    ...     _ = file.write('{"text": "A cat."}\\n{"text": "A dog."}\\n')
-    >>> for text in nor.tables.iterate_documents("texts.jsonl"):
-    ...     print(text)
-    A cat.
-    A dog.
-    """
     by_name = isinstance(text_field, str)
     if header is False and by_name:
         raise InvalidSettingError("without a header text_field is the number of a column, from 0")
@@ -116,32 +139,28 @@ def iterate_documents(
         encoding_errors=encoding_errors,
         text_field=str(text_field),
     )
-    return iterate_texts(Path(path), options)
+    return list(iterate_texts(Path(path), options))
 
 
-def iterate_texts(path: Path, options: ReadOptions) -> Iterator[str]:
-    """Iterate over the documents of a file or folder of any format that can hold documents.
+def iterate_texts(path: Path, options: ReadOptions | None = None) -> Iterator[str]:
+    """Iterate over the documents of a file or folder without holding all of them in memory.
 
     Parameters
     ----------
     path : a file or folder of a format with ``texts`` in `noisyor.tables.formats`.
     options : ``format``, ``text_field``, ``header`` and the encoding are used.
     """
+    options = ReadOptions() if options is None else options
     asked = "folder" if path.is_dir() and options.format is None else options.format
     name = format_of(path, asked)
     if not FORMATS[name].texts:
         raise InvalidSettingError(f"{path} is of the format {name}, which holds no documents")
     texts: Texts = FORMATS[name].load("texts")(path, replace(options, format=name))
-    return _at_least_one((text for _, text in texts), path)
-
-
-def _at_least_one(texts: Iterator[str], path: Path) -> Iterator[str]:
     first = next(texts, None)
     if first is None:
         what = "has no .txt file" if path.is_dir() else "holds no document"
         raise InvalidDataError(f"{path} {what}")
-    yield first
-    yield from texts
+    return (text for _, text in itertools.chain([first], texts))
 
 
 def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
@@ -185,47 +204,251 @@ def rows_of_texts(
 
     try:
         if columns is not None:
-            encoded = encode_documents(contents(), (*_RESERVED, *columns), options.max_tokens)
+            vocabulary = (PADDING, UNKNOWN, *columns)
+            encoded = encode_documents(contents(), vocabulary, options.max_tokens)
             data = select_columns(encoded, range(2, encoded.n_visible))
         else:
             data = _with_vocabulary(contents(), where, options)
     except InvalidDataError as error:
-        raise InvalidDataError(_about(error, where)) from error
+        if str(error).startswith(str(where)):
+            raise
+        raise InvalidDataError(f"{where}: {error}") from error
     known = tuple(name for name in names if name is not None)
     return Table(data, known if len(known) == len(names) else None, documents=True)
 
 
-def _about(error: InvalidDataError, where: object) -> str:
-    text = str(error)
-    return text if text.startswith(str(where)) else f"{where}: {text}"
-
-
 def _with_vocabulary(texts: Iterator[str], where: object, options: ReadOptions) -> Observations:
-    size = options.vocabulary or DEFAULT_VOCABULARY
-    unwanted = _stop_words() if options.stop_words == "english" else set()
-    unwanted |= {word for text in options.drop for word in words_of(text)}
+    size = options.vocabulary or _DEFAULT_VOCABULARY
+    is_english = options.stop_words == "english"
+    unwanted = {word for text in options.drop for word in words_of(text)}
+    if is_english:
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+        unwanted |= {word.encode() for word in (*ENGLISH_STOP_WORDS, *_CONTRACTIONS.split())}
     found = vectorize(texts, max_words=4 * size + 1000, max_tokens=options.max_tokens)
     counts = found.train.column_counts()
     # In a handful of documents every word is in a large share of them.
     most = max(options.max_share * found.train.n_rows, 2)
     kept = [
         column
-        for column in range(2, found.train.n_visible)
-        if 0 < counts[column] <= most
-        and not _unwanted(found.vocabulary[column], unwanted, options.stop_words == "english")
+        for column, word in enumerate(found.vocabulary)
+        if column >= 2
+        and 0 < counts[column] <= most
+        and word.encode() not in unwanted
+        and not (is_english and (len(word) < 2 or not any(map(str.isalpha, word))))
     ][:size]
     if not kept:
         raise InvalidDataError(f"{where}: no word is left for the vocabulary")
     return select_columns(found.train, np.array(kept))
 
 
-def _unwanted(word: str, stop_words: set[bytes], strict: bool) -> bool:
-    if strict and (len(word) < 2 or not any(character.isalpha() for character in word)):
-        return True
-    return word.encode() in stop_words
+# ---- JSON lines
 
 
-def _stop_words() -> set[bytes]:
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+def read_json(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
+    """Read objects of 0/1 fields, lists of tags, or documents; the first line shows which.
 
-    return {word.encode() for word in (*ENGLISH_STOP_WORDS, *_CONTRACTIONS.split())}
+    ``columns`` are the fields, tags or words that are wanted; all if None.
+    """
+    records = json_lines(file_lines(path, options), path)
+    first = next(records, None)
+    if first is None:
+        raise InvalidDataError(f"{path} is empty")
+    everything = itertools.chain([first], records)
+    number, record = first
+    if isinstance(record, list) and record and all(isinstance(one, dict) for one in record):
+        # All objects in one array, as some programs write them.
+        everything = itertools.chain(enumerate(record, 1), records)
+        record = record[0]
+    field = options.text_field
+    if isinstance(record, dict):
+        field = _main_field(record) if field is None else field
+        if field is None:
+            return _rows_of_objects(everything, path, options, columns)
+        record = field_of(record, field, path, number)
+    elif isinstance(record, list | str):
+        field = None  # the whole line
+    else:
+        raise InvalidDataError(
+            f"{path}, line {number}: a JSON object or list is expected, got {type(record).__name__}"
+        )
+    if isinstance(record, list):
+        return rows_of_items(_tags(everything, field, path, options), path, options, columns)
+    return rows_of_texts(_json_texts(everything, field, path, options), path, options, columns)
+
+
+def read_json_texts(path: Path, options: ReadOptions) -> Texts:
+    """Iterate over documents: name and text; every line is an object with the field."""
+    records = json_lines(file_lines(path, options), path)
+    first = next(records, None)
+    if first is None:
+        return iter(())
+    field = options.text_field
+    if field is None and isinstance(first[1], dict):
+        field = _main_field(first[1])
+    return _json_texts(itertools.chain([first], records), field or TEXT_FIELD, path, options)
+
+
+def _main_field(record: dict[str, Any]) -> str | None:
+    """Return the field that a file is about: ``text``, the only long text, or the only list."""
+    texts = {key: value for key, value in record.items() if isinstance(value, str)}
+    if TEXT_FIELD in texts:
+        return TEXT_FIELD
+    long = [key for key, value in texts.items() if len(value.split()) >= _LONG_TEXT]
+    lists = [key for key, value in record.items() if isinstance(value, list)]
+    return next((fields[0] for fields in (long, lists) if len(fields) == 1), None)
+
+
+def json_lines(lines: Lines, where: object) -> Iterator[tuple[int, Any]]:
+    """Iterate over lines that are not blank: number and value."""
+    for number, line in lines:
+        if line.isspace():
+            continue
+        try:
+            yield number, json.loads(line)
+        except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
+            reason = getattr(error, "msg", None) or " ".join(str(error).split())
+            raise InvalidDataError(
+                f"{where}, line {number}: not JSON ({reason}); a JSON object or list is expected "
+                "on every line"
+            ) from error
+
+
+def text_of(
+    record: Any, field: str | None, where: object, number: int, errors: str = "strict"
+) -> str:
+    """Return the text in a field of a record, or the record itself if the field is None.
+
+    ``errors`` is "strict" or "replace", see `noisyor.tables.ReadOptions.encoding_errors`.
+    """
+    text = record if field is None else field_of(record, field, where, number)
+    if not isinstance(text, str):
+        what = "the line" if field is None else f"field {field!r}"
+        raise InvalidDataError(
+            f"{where}, line {number}: {what} is {type(text).__name__}, expected text"
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        # JSON can write half a surrogate pair, which no file in UTF-8 can hold.
+        if errors == "strict":
+            raise InvalidDataError(
+                f"{where}, line {number}: half a surrogate pair at position {error.start + 1} of "
+                'the text; ReadOptions(encoding_errors="replace") reads on'
+            ) from error
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def field_of(record: Any, field: str, where: object, number: int) -> Any:
+    """Return the value of a field of the object in a line."""
+    if not isinstance(record, dict):
+        raise InvalidDataError(
+            f"{where}, line {number}: a JSON object with the field {field!r} is expected, "
+            f"got {type(record).__name__}"
+        )
+    if field not in record:
+        there = ", ".join(map(repr, list(record)[:12])) or "none"
+        raise InvalidDataError(f"{where}, line {number}: no field {field!r} among {there}")
+    return record[field]
+
+
+def _name(record: Any, options: ReadOptions, path: Path, number: int) -> str | None:
+    field = options.id_column
+    if field is None or not (options.id_required or field in record):
+        return None
+    return str(field_of(record, field, path, number))
+
+
+def _json_texts(records: Records, field: str | None, path: Path, options: ReadOptions) -> Texts:
+    """Iterate over documents: name and text."""
+    for number, record in records:
+        text = text_of(record, field, path, number, options.encoding_errors)
+        name = _name(record, options, path, number)
+        if name is None and isinstance(record, dict) and field != TITLE_FIELD:
+            title = record.get(TITLE_FIELD)
+            name = title if isinstance(title, str) and title.strip() else None
+        yield name, text
+
+
+def _tags(
+    records: Records, field: str | None, path: Path, options: ReadOptions
+) -> Iterator[tuple[str | None, list[str]]]:
+    """Iterate over lines: name and tags."""
+    for number, record in records:
+        tags = record if field is None else field_of(record, field, path, number)
+        if not isinstance(tags, list) or not all(
+            isinstance(tag, str | int) and not isinstance(tag, bool) for tag in tags
+        ):
+            raise InvalidDataError(f"{path}, line {number}: expected a list of tags (texts)")
+        yield _name(record, options, path, number), [str(tag) for tag in tags]
+
+
+def _rows_of_objects(
+    records: Records, path: Path, options: ReadOptions, columns: Sequence[str] | None
+) -> Table:
+    """Read objects whose fields are 0 or 1; null is missing.
+
+    A field that a line does not have is missing too, unless the file has no 0 at all: then only
+    ones were written down, and the rest is 0. A null is missing in either case.
+    """
+    column_of: dict[str, int] = {}
+    rows: list[tuple[list[int], ...]] = []  # columns of each row that are 0, 1 and missing
+    names: list[str] = []
+    weights: list[float] = []
+    cells = Cells(options.above, options.truth)
+    wanted = None if columns is None else frozenset(columns)
+    dropped = (part.strip() for entry in options.drop for part in entry.split(","))
+    skip = {*options.drop, *dropped, options.id_column, options.weights}
+    for number, record in records:
+        where = f"{path}, line {number}"
+        if not isinstance(record, dict):
+            raise InvalidDataError(
+                f"{where}: a JSON object is expected, got {type(record).__name__}"
+            )
+        name = _name(record, options, path, number)
+        if name is not None:
+            names.append(name)
+        if options.weights is not None and (options.weights_required or options.weights in record):
+            weights.append(weight_of(field_of(record, options.weights, path, number), where))
+        used = {
+            key: value
+            for key, value in record.items()
+            if key not in skip and (wanted is None or key in wanted)
+        }
+        bad = [key for key, value in used.items() if not _is_cell(value, cells)]
+        if bad:
+            hint = columns_hint({key: role_hint(key, "field") for key in bad}, "field")
+            raise InvalidDataError(
+                f"{where}, field {bad[0]!r}: expected 0, 1 or null, "
+                f"got {json.dumps(record[bad[0]])[:40]}; {hint}"
+            )
+        rows.append(([], [], []))
+        for key, value in used.items():
+            rows[-1][cells[_cell(value)]].append(column_of.setdefault(key, len(column_of)))
+    if not column_of:
+        raise InvalidDataError(f"{path}: no line has a field of 0 or 1")
+    missing: Iterable[Any] = (row[MISSING] for row in rows)
+    if any(row[0] for row in rows):
+        every = np.arange(len(column_of))
+        missing = (np.setdiff1d(every, row[0] + row[1]) for row in rows)
+    data = Observations.from_indices(
+        (row[1] for row in rows), len(column_of), missing, column_names=list(column_of)
+    )
+    return weighted_table(
+        path,
+        data,
+        names if len(names) == data.n_rows else None,
+        weights if len(weights) == data.n_rows else None,
+    )
+
+
+def _cell(value: Any) -> str:
+    """Return the text that a JSON value would have in a CSV file."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return "" if value is None or is_nan else str(value)
+
+
+def _is_cell(value: Any, cells: Cells) -> bool:
+    """Tell whether a JSON value is 0, 1 or missing."""
+    return not isinstance(value, list | dict) and cells.is_known(_cell(value))

@@ -15,7 +15,7 @@ from typing import Any
 from noisyor._util.compression import open_binary, uncompressed_name
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError
 
-__all__ = ["FORMATS", "Format", "format_of"]
+__all__ = ["FORMATS", "Format", "ending_of", "format_of"]
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ FORMATS: dict[str, Format] = {
     ),
     "jsonl": Format(
         "a JSON object or list per line",
-        "jsonl:read",
+        "documents:read_json",
         (".jsonl", ".ndjson", ".json"),
-        texts="jsonl:read_texts",
+        texts="documents:read_json_texts",
     ),
     "parquet": Format(
         "0/1 columns in a Parquet file", "arrays:read_parquet", (".parquet", ".pq"), (b"PAR1",)
@@ -104,14 +104,14 @@ def format_of(path: Path, asked: str | None = None) -> str:
     """Return the format that is asked for, or find it by the first bytes, then by the name."""
     if not path.exists():
         raise DatasetNotFoundError(f"{path} does not exist")
-    if path.is_dir():
-        if asked is not None and not FORMATS[asked].members:
-            raise InvalidSettingError(f"{path} is a folder, the format {asked} is that of a file")
-        return asked or _folder_format(path)
-    if not path.is_file():
+    is_folder = path.is_dir()
+    if not is_folder and not path.is_file():
         raise InvalidDataError(f"{path} is not a regular file")
-    if asked is not None and FORMATS[asked].members:
-        raise InvalidSettingError(f"{path} is a file, the format {asked} is that of a folder")
+    if asked is not None and bool(FORMATS[asked].members) != is_folder:
+        here, there = ("folder", "file") if is_folder else ("file", "folder")
+        raise InvalidSettingError(f"{path} is a {here}, the format {asked} is that of a {there}")
+    if is_folder:
+        return asked or _folder_format(path)
     with open_binary(path) as stream:
         start = stream.read(16)
     if not start:
@@ -121,28 +121,29 @@ def format_of(path: Path, asked: str | None = None) -> str:
     found = next((name for name, it in FORMATS.items() if start.startswith(it.magic)), None)
     if asked is None and found is not None:
         return found
-    name = asked or _format_of_name(path)
+    ending = ending_of(path)
+    name = asked or next((name for name, it in FORMATS.items() if ending in it.endings), None)
+    if name is None:
+        raise InvalidSettingError(
+            f"the name of {path} does not show its format; give the format, such as "
+            f"ReadOptions(format='csv') for columns between commas, or "
+            f"{', '.join(list(FORMATS)[1:])}"
+        )
     if (FORMATS[name].magic or found is not None) and name != found:
         came = "a text or damaged file" if found is None else f"of the format {found}"
         raise InvalidDataError(f"{path} is not of the format {name}: it is {came}")
     return name
 
 
-def _format_of_name(path: Path) -> str:
-    ending = Path(uncompressed_name(path)).suffix
-    for name, it in FORMATS.items():
-        if ending in it.endings:
-            return name
-    raise InvalidSettingError(
-        f"the name of {path} does not show its format; give the format, such as "
-        f"ReadOptions(format='csv') for columns between commas, or {', '.join(list(FORMATS)[1:])}"
-    )
-
-
 def _folder_format(path: Path) -> str:
     of_ending = {it.members: name for name, it in FORMATS.items() if it.members}
-    endings = {Path(uncompressed_name(file)).suffix for file in path.rglob("*")}
+    endings = {ending_of(file) for file in path.rglob("*")}
     for ending, name in of_ending.items():
         if ending in endings:
             return name
     raise InvalidDataError(f"{path} is a folder without {' or '.join(of_ending)} files")
+
+
+def ending_of(path: Path) -> str:
+    """Return the ending of a file's name, without that of a compression."""
+    return Path(uncompressed_name(path)).suffix

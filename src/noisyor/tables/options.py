@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from noisyor._util.compression import uncompressed_name
 from noisyor._util.validation import (
     COUNT,
     FLAG,
@@ -22,7 +21,7 @@ from noisyor._util.validation import (
 )
 from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.tables.cells import parse_truth
-from noisyor.tables.formats import FORMATS
+from noisyor.tables.formats import FORMATS, ending_of
 
 __all__ = ["ReadOptions", "options_like"]
 
@@ -211,7 +210,7 @@ def _same_kind(
     metadata: Mapping[str, Any], stored: Mapping[str, Any], path: Path, given: Mapping[str, Any]
 ) -> bool:
     """Tell whether a file is of the kind of the one that the model was learned from."""
-    ending = _ending(path)
+    ending = ending_of(path)
     usual = next((name for name, it in FORMATS.items() if ending in it.endings), None)
     if "format" in given:
         return bool(given["format"] == (stored.get("format") or usual))
@@ -219,11 +218,7 @@ def _same_kind(
     source = data.get("source") if isinstance(data, Mapping) else None
     if not isinstance(source, str) or (usual is None and not path.is_dir()):
         return True
-    return ending == _ending(Path(source))
-
-
-def _ending(path: Path) -> str:
-    return Path(uncompressed_name(path)).suffix
+    return ending == ending_of(Path(source))
 
 
 def _has_index(value: Any) -> bool:

@@ -42,7 +42,6 @@ def read_table(
     >>> table.observations.column_names, table.observations.n_rows
     (('fever', 'cough'), 2)
     """
-    options = ReadOptions() if options is None else options
     known = [field.name for field in fields(ReadOptions)]
     for setting in settings:
         if setting not in known:
@@ -50,36 +49,31 @@ def read_table(
             raise InvalidSettingError(f"read_table has no option {setting!r}{hint}")
     if isinstance(settings.get("drop"), str):
         settings["drop"] = (settings["drop"],)
-    options = replace(options, **settings)
+    options = replace(options or ReadOptions(), **settings)
     path = Path(path)
     name = format_of(path, options.format)
     columns = None if network is None else network.visible_names
     found: Table = FORMATS[name].load()(path, replace(options, format=name), columns)
     table = replace(found, format=name)
     data = table.observations
+    n_observed = data.n_rows * data.n_visible - data.n_missing
     if options.weights is not None and options.weights_required and data.weights is None:
         raise InvalidSettingError(
             f"{path}: there are no weights in a file of this kind ({name}); 0/1 columns of CSV, "
             "TSV, Parquet and JSON lines can have a column of weights"
         )
-    if data.n_missing == data.n_rows * data.n_visible:
+    if not n_observed:
         raise InvalidDataError(f"{path}: every entry is missing")
-    if network is None:
-        _check_zeros(table, options, path)
-        return table
-    if table.documents and columns is None:
-        raise InvalidDataError(f"{path} holds documents, but the model does not know any words")
-    aligned, extra = align(data, columns, network.n_visible, network.visible_shape, path)
-    return replace(table, observations=aligned, ignored=table.ignored + extra)
-
-
-def _check_zeros(table: Table, options: ReadOptions, path: Path) -> None:
-    """Ask what a blank means where no entry is 0: a model could only learn that all are 1."""
-    data = table.observations
-    if not data.n_missing or options.truth is not None or options.above is not None:
-        return
-    if data.n_active + data.n_missing == data.n_rows * data.n_visible:
+    if network is not None:
+        if table.documents and columns is None:
+            raise InvalidDataError(f"{path} holds documents, but the model does not know any words")
+        aligned, extra = align(data, columns, network.n_visible, network.visible_shape, path)
+        return replace(table, observations=aligned, ignored=table.ignored + extra)
+    # A model of a table without any 0 could only learn that all entries are 1.
+    is_unclear = options.truth is None and options.above is None
+    if data.n_missing and data.n_active == n_observed and is_unclear:
         raise InvalidDataError(
             f"{path}: every entry is 1 or missing, none is 0; ReadOptions(truth='1/') says that a "
             "blank is 0, ReadOptions(truth='1/0') that it is missing"
         )
+    return table

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Container, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,21 +21,18 @@ from noisyor.tables.cells import MISSING, Cells, number_hint
 from noisyor.tables.options import ReadOptions
 
 __all__ = [
-    "MAX_COLUMNS",
     "Roles",
     "RowBuilder",
     "Table",
     "as_index",
-    "check_columns",
     "column_index",
     "distinct_names",
+    "find_roles",
     "id_index",
+    "rows_of_items",
     "weight_of",
     "weighted_table",
 ]
-
-MAX_COLUMNS = 5_000_000
-"""A model keeps parameters for every column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,70 +69,54 @@ class Table:
 # ---- roles of columns
 
 
-@dataclass(frozen=True)
-class Roles:
-    """Which column of a file names the rows, which has weights, and which hold data.
+class Roles(NamedTuple):
+    """Indices of columns: which names the rows, which has weights, which hold data."""
 
-    Attributes
-    ----------
-    names : names of all columns, or None.
-    id, weights : index of the column, or None.
-    kept : indices of the columns that hold data.
-    """
-
-    names: list[str] | None
     id: int | None
     weights: int | None
     kept: list[int]
 
-    @classmethod
-    def of(
-        cls,
-        options: ReadOptions,
-        names: list[str] | None,
-        width: int,
-        where: object,
-        wanted: Sequence[str] | None = None,
-        labels: int | None = None,
-    ) -> Roles:
-        """Find the roles of columns.
 
-        Parameters
-        ----------
-        options : ``id_column``, ``weights`` and ``drop`` are used.
-        names : of the columns of the file, distinct, or None.
-        width : number of columns.
-        where : names the file in errors.
-        wanted : names of a model's columns. If given, only these are kept.
-        labels : index of a column that names the rows if the options do not give one.
-        """
-        row_names = id_index(options, names, width, where, wanted)
-        row_names = labels if row_names is None else row_names
-        weights = _role_index(
-            options.weights,
-            options.weights_required,
-            names,
-            width,
-            f"{where}: column of weights",
-            wanted,
-        )
-        taken = {row_names, weights}
-        if wanted is not None and names is not None:
-            require(names, wanted, where)
-            chosen = set(wanted)
-            kept = [k for k, name in enumerate(names) if name in chosen and k not in taken]
-        else:
-            dropped = _dropped(options.drop, names, width, where)
-            kept = [k for k in range(width) if k not in dropped and k not in taken]
-            if not kept:
-                raise InvalidDataError(f"{where}: no column is left")
-        return cls(names, row_names, weights, kept)
+def find_roles(
+    options: ReadOptions,
+    names: list[str] | None,
+    width: int,
+    where: object,
+    wanted: Sequence[str] | None = None,
+    labels: int | None = None,
+) -> Roles:
+    """Find the roles of columns.
 
-    @property
-    def kept_names(self) -> list[str] | None:
-        """Names of the columns that hold data."""
-        names = self.names
-        return None if names is None else [names[k] for k in self.kept]
+    Parameters
+    ----------
+    options : ``id_column``, ``weights`` and ``drop`` are used.
+    names : of the columns of the file, distinct, or None.
+    width : number of columns.
+    where : names the file in errors.
+    wanted : names of a model's columns. If given, only these are kept.
+    labels : index of a column that names the rows if the options do not give one.
+    """
+    row_names = id_index(options, names, width, where, wanted)
+    row_names = labels if row_names is None else row_names
+    what = f"{where}: column of weights"
+    weights = _role(options.weights, options.weights_required, names, width, what, wanted)
+    left_out = {row_names, weights}
+    if wanted is not None and names is not None:
+        require(names, wanted, where)
+        chosen = set(wanted)
+        kept = [k for k, name in enumerate(names) if name in chosen and k not in left_out]
+        return Roles(row_names, weights, kept)
+    known = {} if names is None else {name: k for k, name in enumerate(names)}
+    for entry in options.drop:
+        for part in [entry] if entry in known else entry.split(","):
+            index = known.get(part)
+            if index is None:
+                index = column_index(part.strip(), names, width, f"{where}: drop")
+            left_out.add(index)
+    kept = [k for k in range(width) if k not in left_out]
+    if not kept:
+        raise InvalidDataError(f"{where}: no column is left")
+    return Roles(row_names, weights, kept)
 
 
 def id_index(
@@ -144,12 +126,12 @@ def id_index(
     where: object,
     wanted: Sequence[str] | None = None,
 ) -> int | None:
-    """Return the index of the column that names the rows, or None; arguments as in `Roles.of`."""
+    """Return the index of the column that names the rows, or None; arguments as `find_roles`."""
     what = f"{where}: id column"
-    return _role_index(options.id_column, options.id_required, names, width, what, wanted)
+    return _role(options.id_column, options.id_required, names, width, what, wanted)
 
 
-def _role_index(
+def _role(
     asked: str | None,
     required: bool,
     names: list[str] | None,
@@ -164,22 +146,6 @@ def _role_index(
         if index is None or (names is not None and names[index] in (wanted or ())):
             return None
     return column_index(asked, names, width, where)
-
-
-def _dropped(
-    drop: Sequence[str], names: list[str] | None, width: int, where: object
-) -> Container[int]:
-    """Return indices of columns to leave out; a text may list several between commas."""
-    known = {} if names is None else {name: k for k, name in enumerate(names)}
-    dropped = set()
-    for entry in drop:
-        parts = [entry] if entry in known else entry.split(",")
-        for part in parts:
-            index = known.get(part)
-            if index is None:
-                index = column_index(part.strip(), names, width, f"{where}: drop")
-            dropped.add(index)
-    return dropped
 
 
 def column_index(wanted: str, names: list[str] | None, width: int, where: str) -> int:
@@ -207,22 +173,19 @@ def as_index(text: str | None, width: int) -> int | None:
 def distinct_names(names: Sequence[str], where: object) -> tuple[list[str], tuple[str, ...]]:
     """Return the names with a number after those that occurred before, and a note if there are any.
 
-    >>> distinct_names(["a", "b", "a"], "rows.csv")[0]
-    ['a', 'b', 'a (2)']
+    The names ``a, b, a`` become ``a, b, a (2)``.
     """
     taken, result, repeated = set(names), [], []
-    copies: dict[str, int] = {}
+    copies: Counter[str] = Counter()
     for name in names:
-        copies[name] = copies.get(name, 0) + 1
+        copies[name] += 1
+        new = name
         if copies[name] > 1:
-            repeated.append(name)
-            new = f"{name} ({copies[name]})"
-            while new in taken:
+            while (new := f"{name} ({copies[name]})") in taken:
                 copies[name] += 1
-                new = f"{name} ({copies[name]})"
             taken.add(new)
-            name = new
-        result.append(name)
+            repeated.append(name)
+        result.append(new)
     if not repeated:
         return result, ()
     few = ", ".join(map(repr, list(dict.fromkeys(repeated))[:5]))
@@ -240,7 +203,7 @@ def weight_of(value: object, where: str) -> float:
     except (TypeError, ValueError):
         weight = math.nan
     if not (math.isfinite(weight) and weight >= 0) or isinstance(value, bool):
-        shown = repr(value) if len(repr(value)) <= 40 else repr(value)[:40] + "..."
+        shown = reprlib.repr(value)
         raise InvalidDataError(f"{where}: a weight is 0 or a positive number of rows, got {shown}")
     return weight
 
@@ -262,12 +225,52 @@ def weighted_table(
     counted = np.flatnonzero(np.asarray(weights) > 0)
     if not len(counted):
         raise InvalidDataError(f"{where}: all rows have weight 0, none is left")
-    kept = observations if len(counted) == observations.n_rows else observations.take(counted)
     names = None if row_names is None else tuple(row_names[row] for row in counted.tolist())
     try:
-        return Table(kept.with_weights(np.asarray(weights)[counted]), names, notes=notes)
+        kept = observations.take(counted).with_weights(np.asarray(weights)[counted])
     except InvalidDataError as error:
         raise InvalidDataError(f"{where}: {error}") from error
+    return Table(kept, names, notes=notes)
+
+
+def rows_of_items(
+    records: Iterable[tuple[str | None, list[str]]],
+    where: object,
+    options: ReadOptions,
+    columns: Sequence[str] | None = None,
+) -> Table:
+    """Build a column for each item, the most frequent first, or the columns that are given.
+
+    Parameters
+    ----------
+    records : name, or None, and items of each row.
+    where : names the file in errors.
+    options : ``drop`` and ``vocabulary`` are used.
+    columns : names of the columns; occurrences of other items are counted as ``ignored``.
+    """
+    rows: list[list[str]] = []
+    names: list[str] = []
+    counts: Counter[str] = Counter()
+    skip = set(options.drop)
+    for name, items in records:
+        rows.append(list(dict.fromkeys(item for item in items if item not in skip)))
+        counts.update(rows[-1])
+        if name is not None:
+            names.append(name)
+    if not rows:
+        raise InvalidDataError(f"{where} holds no rows")
+    if columns is None:
+        columns = sorted(counts, key=lambda item: (-counts[item], item))[: options.vocabulary]
+        if not columns:
+            raise InvalidDataError(f"{where}: no line has an item")
+    index_of = {item: k for k, item in enumerate(columns)}
+    data = Observations.from_indices(
+        ([index_of[item] for item in row if item in index_of] for row in rows),
+        len(columns),
+        column_names=columns,
+    )
+    unknown = sum(n for item, n in counts.items() if item not in index_of)
+    return Table(data, tuple(names) if len(names) == len(rows) else None, ignored=unknown)
 
 
 class RowBuilder:
@@ -287,11 +290,11 @@ class RowBuilder:
         cells: Cells | None = None,
     ) -> None:
         self._where, self._cells = where, cells
+        self._names = None if names is None else tuple(names)
         self._ones: list[Rows] = []
         self._missing: list[Rows] = []
         self._width = 0
         self.n_rows = 0
-        self._names = None if names is None else tuple(names)
 
     def add(self, block: Any) -> None:
         """Add rows of numbers, (n, ...) or a sparse matrix (n, n_columns); NaN is missing."""
@@ -338,14 +341,7 @@ class RowBuilder:
         return result
 
     def _append(self, ones: Rows, missing: Rows, width: int) -> None:
-        check_columns(width, self._where)
         self._ones.append(ones)
         self._missing.append(missing)
         self._width = width
         self.n_rows += ones.n_rows
-
-
-def check_columns(n_columns: int, where: object) -> None:
-    """Check that there are columns, and no more than a model can have."""
-    if not 1 <= n_columns <= MAX_COLUMNS:
-        raise InvalidDataError(f"{where}: {n_columns} columns, expected 1 to {MAX_COLUMNS:,}")
