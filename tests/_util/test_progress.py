@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import types
+from contextlib import suppress
 
 import pytest
 
@@ -148,3 +149,11 @@ def test_bars_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         assert bar.disable
     with progress_bar(3, "read", "rows", None) as bar:
         assert not bar.disable
+
+
+def test_a_job_knows_that_a_share_of_its_limit_has_ended_something():
+    job = Job(["search", "train"], show=False, time_limit=1000.0)
+    with job.until(0.0), suppress(TimeUpError):
+        job.check()
+    assert job.is_cut_short
+    assert not job.is_over

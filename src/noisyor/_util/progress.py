@@ -49,6 +49,8 @@ class Job:
     ) -> None:
         self._phases, self._show = list(phases), show
         self.number, self._open = 0, False
+        self.is_cut_short = False
+        """Whether the time limit, or a share of it, has ended a part of the work early."""
         self._began, self._limit = time.monotonic(), time_limit
         self._deadline = float("inf") if time_limit is None else self._began + time_limit
 
@@ -82,6 +84,7 @@ class Job:
     def check(self) -> None:
         """Raise `TimeUpError` if the time limit has passed."""
         if self.is_over:
+            self.is_cut_short = True
             raise TimeUpError
 
     @contextmanager

@@ -152,6 +152,30 @@ def _working(
         yield context, replace(options, progress=context.job)
 
 
+def _resumable(options: TrainOptions, context: Context) -> TrainOptions:
+    """Return training options without the checkpoint if a time limit cut the start short.
+
+    A resumed run finishes the start first, and a training from other parameters is not its own.
+    """
+    if context.job.is_cut_short:
+        return replace(options, checkpoint=None, resume=False)
+    return options
+
+
+def _save_start(network: Network, context: Context) -> None:
+    """Keep starting parameters, unless a time limit ended the work on them early."""
+    if not context.job.is_cut_short:
+        context.store.save("start", {"theta": network.theta})
+
+
+def _saved_start(graph: Network, context: Context) -> Network | None:
+    """Return the graph with the parameters that `_save_start` kept, or None."""
+    kept = context.store.load("start")
+    if kept is None:
+        return None
+    return graph.with_theta(np.array(kept.numbers("theta", graph.n_params)))
+
+
 # ---- factors
 
 _FACTOR_PHASES = {
@@ -299,7 +323,12 @@ def learn_factors(
             chosen = replace(chosen, steps=0)
         method = MaxProduct(temperature=1.0) if method is None else method
         fitted = learn_network(
-            start.network, rows, method, chosen, held_out=held_out, engine=context.engine
+            start.network,
+            rows,
+            method,
+            _resumable(chosen, context),
+            held_out=held_out,
+            engine=context.engine,
         )
     settings = {**start.settings, "init": init, "noise": noise, **fitted.settings}
     network = fitted.network
@@ -502,8 +531,8 @@ class _FactorSearch:
         )
 
     def _save(self, start: _Start) -> None:
-        """Keep starting parameters, unless the time was over before they were final."""
-        if self.context.job.is_over:
+        """Keep starting parameters, unless a time limit ended the search for them early."""
+        if self.context.job.is_cut_short:
             return
         arrays: dict[str, Any] = {
             "theta": start.network.theta,
@@ -688,26 +717,42 @@ def learn_topics(
     observations = Observations.of(X)
     if n_parents is None:
         n_parents = 15 if sampled else 5
-    recipe: dict[str, object] = {"recipe": "topics"}
+    recipe: dict[str, object] = {
+        "recipe": "topics",
+        "n_layers": n_layers,
+        "n_parents": n_parents,
+        "shrink": shrink,
+        "init": init,
+        "method": None if method is None else method.settings(),
+    }
     with _working(chosen, engine, ("train",), observations, recipe) as (context, chosen):
         network = layered(observations, n_layers, n_parents=n_parents, shrink=shrink)
         if init != "data":
             network = initialize(network, init, seed=chosen.seed)
         elif sampled:
             assert isinstance(method, MeanField)
-            network = start_by_sampling(
-                network,
-                observations,
-                method,
-                seed=chosen.seed,
-                engine=context.engine,
-                progress=context.job,
-            )
+            start = _saved_start(network, context)
+            if start is None:
+                start = start_by_sampling(
+                    network,
+                    observations,
+                    method,
+                    seed=chosen.seed,
+                    engine=context.engine,
+                    progress=context.job,
+                )
+                _save_start(start, context)
+            network = start
         else:
             network = start_from_counts(network, observations)
         method = MaxProduct(ancestors_only=True) if method is None else method
         fitted = learn_network(
-            network, observations, method, chosen, held_out=held_out, engine=context.engine
+            network,
+            observations,
+            method,
+            _resumable(chosen, context),
+            held_out=held_out,
+            engine=context.engine,
         )
     return replace(fitted, settings={"init": init, **fitted.settings})
 
@@ -732,18 +777,20 @@ def _flat(
     course: dict[str, object] = {"recipe": "topics", "n_components": int(n_components)}
     phases = ("gibbs", "gibbs", "train")
     with _working(chosen, engine, phases, observations, course) as (context, chosen):
-        kept = context.store.load("start")
-        if kept is not None:
-            graph = bipartite(
-                observations.n_visible, n_components, prior="per_component", noise="per_visible"
-            )
-            network = graph.with_theta(np.array(kept.numbers("theta", graph.n_params)))
-        else:
+        graph = bipartite(
+            observations.n_visible, n_components, prior="per_component", noise="per_visible"
+        )
+        network = _saved_start(graph, context)
+        if network is None:
             network = _sample_topics(observations, n_components, context)
-            if not context.job.is_over:
-                context.store.save("start", {"theta": network.theta})
+            _save_start(network, context)
         fitted = learn_network(
-            network, observations, method, chosen, held_out=held_out, engine=context.engine
+            network,
+            observations,
+            method,
+            _resumable(chosen, context),
+            held_out=held_out,
+            engine=context.engine,
         )
     return replace(fitted, settings={"init": init, **fitted.settings})
 
@@ -926,6 +973,11 @@ def learn_features(
         if method is None:
             method = MaxProduct(polish=5) if searched else MaxProduct(temperature=1.0)
         fitted = learn_network(
-            network, observations, method, chosen, held_out=held_out, engine=context.engine
+            network,
+            observations,
+            method,
+            _resumable(chosen, context),
+            held_out=held_out,
+            engine=context.engine,
         )
     return replace(fitted, settings={"init": init, **fitted.settings})

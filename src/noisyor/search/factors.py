@@ -334,6 +334,8 @@ class _Search:
         return cover.without(self.matrix, order[:excess].tolist())
 
     def _save(self, name: str, cover: Cover, **numbers: list[Any]) -> None:
+        if self.starts.context.job.is_cut_short:
+            return  # a run without a limit would have come to another cover
         bits = Stored.of_bits("states", cover.states) | Stored.of_bits("factors", cover.factors)
         arrays = {key: np.array(values, np.float64) for key, values in numbers.items()}
         self.store.save(name, {**bits, **arrays})

@@ -1,0 +1,458 @@
+"""Interrupt training, recipes and commands at random points, resume them, and compare the bits.
+
+    python benchmarks/interruptions.py --runs 300
+    python benchmarks/interruptions.py --seconds 600
+    python benchmarks/interruptions.py --seed 7 --first 31 --runs 1   # one again
+
+Every run takes one piece of work that has a checkpoint, stops it up to four times and lets it go on
+from the checkpoint until it is done. The result must have the same bits as that of the work that
+nothing happened to: parameters, record of the training and settings. Ways to stop:
+
+* ``interrupt``: KeyboardInterrupt, as from Ctrl-C.
+* ``kill``: the process ends at once, as by SIGKILL; nothing is cleaned up.
+* ``limit``: the time limit passes. The work must return a valid network. Functions go on afterwards
+  from the checkpoint; commands are done then, so they are limited in a copy of the folder.
+
+Points are counted in ticks: calls of the engine, looks at the clock, and writes of a file. The
+clock of time limits is replaced by these ticks, so that a stop can be repeated exactly. With
+``--processes N``, ``noisyor fit`` runs N times in processes of its own that get real signals; these
+depend on the speed of the machine and cannot be repeated exactly.
+
+The seed is new in every run unless it is given, and it is printed. A failure prints the command
+that repeats it, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+
+import noisyor as nor
+from noisyor._util import progress
+from noisyor._util.atomic import write_atomically
+from noisyor.cli import fit as cli_fit
+from noisyor.cli.main import main as noisyor
+from noisyor.engines.contract import FUNCTIONS
+from noisyor.io.model_file import load_model
+from noisyor.learning import checkpoint, train
+
+Way = Literal["interrupt", "kill", "limit", "none"]
+WAYS: tuple[Way, ...] = ("interrupt", "kill", "limit")
+MAX_STOPS = 4
+KILLED = 9
+
+
+# ---- stops
+
+
+@dataclass
+class Trap:
+    """Count ticks; at tick ``at`` interrupt the work or end the process."""
+
+    way: Way = "none"
+    at: int = 0
+    ticks: int = 0
+
+    def tick(self) -> None:
+        """Count one tick."""
+        self.ticks += 1
+        if self.ticks == self.at and self.way == "interrupt":
+            raise KeyboardInterrupt
+        if self.ticks == self.at and self.way == "kill":
+            os._exit(KILLED)
+
+    @property
+    def limit(self) -> float | None:
+        """The time limit in ticks, if this is how to stop."""
+        return float(self.at) if self.way == "limit" else None
+
+
+class _Clock(ModuleType):
+    """The module ``time`` with a monotonic clock of one second a tick."""
+
+    def __init__(self, trap: Trap) -> None:
+        super().__init__("time")
+        self.__dict__.update(vars(time))
+
+        def monotonic() -> float:
+            trap.tick()
+            return float(trap.ticks)
+
+        self.__dict__["monotonic"] = monotonic
+
+
+@contextmanager
+def armed(trap: Trap) -> Iterator[None]:
+    """Let the engine, the clocks of time limits and checkpoints, and writes of files tick."""
+    replaced: list[tuple[Any, str, Any]] = []
+
+    def put(owner: Any, name: str, value: Any) -> None:
+        replaced.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    def ticking(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            trap.tick()
+            found = function(*arguments, **options)
+            trap.tick()
+            return found
+
+        return call
+
+    for module in (progress, train, cli_fit):
+        put(module, "time", _Clock(trap))
+    put(checkpoint, "write_atomically", ticking(write_atomically))
+    for name in FUNCTIONS:
+        put(nor.engines.NumbaEngine, name, ticking(getattr(nor.engines.NumbaEngine, name)))
+    try:
+        yield
+    finally:
+        for owner, name, value in reversed(replaced):
+            setattr(owner, name, value)
+
+
+# ---- works
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run ends with, and what else must be the same, as text."""
+
+    network: nor.Network
+    elbo: Any
+    record: str
+
+
+Work = Callable[[Path, Trap], Outcome]
+"""Does the work in a folder, or goes on with it there, with the time limit of a trap."""
+
+
+@cache
+def table(n_rows: int = 60, weight: float = 1.0) -> nor.Observations:
+    """Rows of three overlapping causes, with flips and missing values."""
+    random = np.random.default_rng(3)
+    factors = np.array([[1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1, 1]])
+    rows = ((random.random((n_rows, 3)) < 0.4) @ factors > 0).astype(float)
+    rows = np.where(random.random(rows.shape) < 0.03, 1 - rows, rows)
+    rows[random.random(rows.shape) < 0.02] = np.nan
+    found = nor.Observations.of(rows)
+    return found if weight == 1 else found.with_weights(np.full(n_rows, weight))
+
+
+@cache
+def noise_table() -> nor.Observations:
+    """Rows that no few factors describe, so that the likelihood is chosen."""
+    random = np.random.default_rng(4)
+    return nor.Observations.of((random.random((80, 6)) < random.random(6)).astype(int))
+
+
+@cache
+def images() -> Any:
+    """Images of two small features."""
+    random = np.random.default_rng(5)
+    drawn = np.zeros((15, 6, 6), dtype=int)
+    for image in drawn:
+        for feature in (np.array([[1, 1], [1, 0]]), np.array([[0, 1], [1, 1]])):
+            i, j = random.integers(0, 5, 2)
+            image[i : i + 2, j : j + 2] |= feature
+    return drawn
+
+
+def _start() -> nor.Network:
+    return nor.initialize(nor.bipartite(n_visible=7, n_hidden=3), "paper-3", seed=1)
+
+
+def _function(call: Callable[..., Any], *arguments: Any, **settings: Any) -> Work:
+    """Make work of a function that takes a checkpoint; arguments that are functions are called."""
+
+    def work(folder: Path, trap: Trap) -> Outcome:
+        found = call(
+            *(each() if callable(each) else each for each in arguments),
+            **settings,
+            checkpoint=folder / "run",
+            resume=True,
+            checkpoint_every=0.0 if trap.at % 2 else 30.0,
+            time_limit=trap.limit,
+            progress=False,
+            engine=nor.engines.NumbaEngine(n_threads=1),
+        )
+        record = repr((found.history.evaluations, getattr(found, "settings", {})))
+        return Outcome(found.network, found.history.elbo, record)
+
+    return work
+
+
+def _command(data: Callable[[], Any], *arguments: str) -> Work:
+    """Make work of a command line of ``noisyor fit``."""
+
+    def work(folder: Path, trap: Trap) -> Outcome:
+        table_file, model = folder / "table.npy", folder / "model.safetensors"
+        if not table_file.exists():
+            np.save(table_file, data())
+        if trap.way == "limit":
+            with tempfile.TemporaryDirectory() as other:
+                shutil.copytree(folder, other, dirs_exist_ok=True)
+                return run(Path(other) / model.name, table_file, trap)
+        return run(model, table_file, trap)
+
+    def run(model: Path, table_file: Path, trap: Trap) -> Outcome:
+        told = io.StringIO()
+        line = ["fit", str(table_file), *arguments, "--out", str(model)]
+        if Path(f"{model}.checkpoint.json").exists():
+            line = ["resume", str(model)]
+        if trap.limit is not None:
+            line += ["--time-limit", str(trap.limit)]
+        if not model.exists() or line[0] == "resume":
+            with redirect_stdout(told), redirect_stderr(told):
+                code = noisyor([*line, "--threads", "1", "--quiet"])
+            if code == 130:
+                raise KeyboardInterrupt
+            if code not in (0, 1):
+                raise DifferenceError(f"{line[0]} ended with {code}: {told.getvalue()}")
+        if list(model.parent.glob("*.checkpoint*")):
+            raise DifferenceError(f"files were left behind: {os.listdir(model.parent)}")
+        network, metadata = load_model(model)
+        curve = metadata["curve"]["elbo"]
+        return Outcome(network, np.array(curve), repr((metadata["metrics"], metadata["settings"])))
+
+    return work
+
+
+def works() -> dict[str, Work]:
+    """Return everything that takes a checkpoint, by name."""
+    factors, topics, features = nor.learn_factors, nor.learn_topics, nor.learn_features
+    held_out: dict[str, Any] = {"held_out": table(20), "evaluate_every": 7}
+    few: dict[str, Any] = {"n_restarts": 3}
+    mean_field = nor.MeanField(tolerance=1e-2)
+
+    def dense() -> Any:
+        return table().to_dense()
+
+    def chunks() -> Any:
+        return [dense()[begin : begin + 25] for begin in (0, 25, 50)]
+
+    return {
+        "train": _function(
+            nor.train, _start, table, nor.MaxProduct(temperature=1.0), steps=40, **held_out
+        ),
+        "train by mean field": _function(
+            nor.train, _start, table, mean_field, steps=15, **held_out
+        ),
+        "train_stream": _function(nor.train_stream, _start, chunks, batch_size=10, passes=3),
+        "learn_network": _function(nor.learn_network, _start, table, steps=30, batch_size=10),
+        "factors mdl": _function(factors, table, 3, objective="mdl", steps=20, **few),
+        "factors mdl, heavy": _function(
+            factors, lambda: table(50, 30.0), 2, objective="mdl", n_candidates=2, steps=15, **few
+        ),
+        "factors hamming": _function(factors, table, 3, objective="hamming", **few),
+        "factors likelihood": _function(factors, noise_table, 3, objective="likelihood", steps=9),
+        "factors auto": _function(factors, table, "auto", **few),
+        "factors auto of noise": _function(factors, noise_table, "auto", **few),
+        "factors paper": _function(factors, table, 3, init="paper-3", steps=25),
+        "topics": _function(topics, table, 2, n_parents=2, steps=25),
+        "topics by mean field": _function(topics, table, 2, method=mean_field, steps=15),
+        "topics, flat": _function(topics, table, n_components=2, steps=12),
+        "features": _function(features, images, 2, (2, 2), n_restarts=2, steps=10),
+        "features paper": _function(features, images, 2, (2, 2), init="paper-3", steps=15),
+        "fit": _command(dense),
+        "fit factors": _command(dense, "--components", "3", "--steps", "30"),
+        "fit topics": _command(dense, "--kind", "topics", "--layers", "2", "--steps", "20"),
+        "fit a number of topics": _command(dense, "--topics", "2", "--steps", "20"),
+        "fit features": _command(images, "--components", "2", "--feature-shape", "2,2"),
+    }
+
+
+# ---- runs
+
+
+class DifferenceError(Exception):
+    """A run that was stopped did not end as the one that was left alone."""
+
+
+def start(work: Work, folder: Path, trap: Trap) -> Outcome:
+    """Run the work, or go on with it, until it is done or the trap snaps."""
+    with armed(trap), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return work(folder, trap)
+
+
+def stop(work: Work, folder: Path, trap: Trap) -> None:
+    """Run the work into the trap."""
+    if trap.way == "kill":
+        child = os.fork()
+        if child == 0:
+            try:
+                start(work, folder, trap)
+            except BaseException as error:  # nothing of the parent may run in the child
+                print(f"in the process to be killed: {error!r}", file=sys.stderr)
+                os._exit(1)
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status not in (0, KILLED):
+            raise DifferenceError(f"the work failed, exit code {status}")
+        return
+    with suppress(KeyboardInterrupt):
+        found = start(work, folder, trap)
+        if not np.isfinite(found.network.theta).all() or not np.isfinite(found.elbo).all():
+            raise DifferenceError("the network at a time limit has values that are not finite")
+
+
+def compare(found: Outcome, expected: Outcome) -> None:
+    """Require the same bits of the network, the record and the settings."""
+    for name in ("child_ptr", "parent", "param", "leak_param", "theta", "free"):
+        one, other = getattr(found.network, name), getattr(expected.network, name)
+        if one.tobytes() != other.tobytes():
+            raise DifferenceError(f"{name} of the network differs: {one} instead of {other}")
+    if np.asarray(found.elbo).tobytes() != np.asarray(expected.elbo).tobytes():
+        raise DifferenceError("the record of the training differs")
+    if found.record != expected.record:
+        raise DifferenceError(f"{found.record} instead of {expected.record}")
+
+
+class Runs:
+    """All works with the results of undisturbed runs, computed when they are first needed."""
+
+    def __init__(self, names: list[str] | None = None) -> None:
+        self.works = {k: w for k, w in works().items() if names is None or k in names}
+        self._expected: dict[str, tuple[Outcome, int]] = {}
+
+    def expected(self, name: str) -> tuple[Outcome, int]:
+        """Return the result of work that nothing happened to, and its number of ticks."""
+        if name not in self._expected:
+            with tempfile.TemporaryDirectory() as folder:
+                trap = Trap()
+                found = start(self.works[name], Path(folder), trap)
+                self._expected[name] = found, trap.ticks
+        return self._expected[name]
+
+    def run(self, random: np.random.Generator) -> str:
+        """Draw a work and stops, and compare; return what was done."""
+        name = str(random.choice(list(self.works)))
+        expected, ticks = self.expected(name)
+        told = [name]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder)
+            try:
+                for _ in range(int(random.integers(1, MAX_STOPS + 1))):
+                    way: Way = WAYS[int(random.integers(len(WAYS)))]
+                    at = int(random.integers(1, max(2, ticks)))
+                    if random.random() < 0.3:  # early in what is left
+                        at = int(random.integers(1, 30))
+                    told.append(f"{way} at {at}")
+                    stop(self.works[name], path, Trap(way, at))
+                compare(start(self.works[name], path, Trap()), expected)
+            except Exception as error:
+                raise DifferenceError(f"{', '.join(told)}: {error!r}") from error
+        return ", ".join(told)
+
+
+# ---- real signals
+
+
+def run_with_signals(random: np.random.Generator) -> str:
+    """Start ``noisyor fit`` in a process, stop it by signals, resume it, and compare."""
+    code = "import sys; from noisyor.__main__ import main; sys.exit(main())"
+    told: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        models = [Path(folder) / "alone.safetensors", Path(folder) / "model.safetensors"]
+        np.save(Path(folder) / "table.npy", table(400).to_dense())
+        for model in models:
+            while not model.exists():
+                line = ["fit", str(Path(folder) / "table.npy"), "--components", "3"]
+                line += ["--steps", "20000", "--out", str(model)]
+                if Path(f"{model}.checkpoint.json").exists():
+                    line = ["resume", str(model)]
+                process = subprocess.Popen(
+                    [sys.executable, "-c", code, *line, "--threads", "1", "--quiet"],
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+                sent = signal.SIGKILL if random.random() < 0.3 else signal.SIGINT
+                with suppress(subprocess.TimeoutExpired):
+                    wait = random.uniform(0.7, 8) if model == models[1] and len(told) < 4 else None
+                    process.wait(wait)
+                if process.poll() is None:
+                    told.append(f"{sent.name} after {wait:.1f} s")
+                    process.send_signal(sent)
+                errors = process.communicate()[1]
+                expected = (0, 1) if process.returncode in (0, 1) else (130, -signal.SIGKILL)
+                if process.returncode not in expected or "Traceback" in errors:
+                    raise DifferenceError(
+                        f"{', '.join(told)}: ended with {process.returncode}: {errors}"
+                    )
+        one, other = (nor.load_network(model).theta for model in models)
+        if one.tobytes() != other.tobytes():
+            raise DifferenceError(f"{', '.join(told)}: theta differs")
+    return ", ".join(told)
+
+
+def main() -> int:
+    """Run the campaign; return 1 if a run ended otherwise."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=None, help="how many (default 100)")
+    parser.add_argument("--seed", type=int, default=None, help="default: a new one, printed")
+    parser.add_argument("--first", type=int, default=0, help="index of the first run")
+    parser.add_argument("--seconds", type=float, default=None, help="stop after so long")
+    parser.add_argument("--works", nargs="+", choices=list(works()), help="only some works")
+    parser.add_argument("--processes", type=int, default=0, help="runs with real signals")
+    parser.add_argument("--verbose", action="store_true", help="print each run")
+    options = parser.parse_args()
+    fresh = int(np.random.SeedSequence().generate_state(1)[0])
+    seed = fresh if options.seed is None else options.seed
+    print(f"seed {seed}", flush=True)
+    runs, most = Runs(options.works), options.runs
+    if most is None:
+        most = 100 if options.seconds is None else sys.maxsize
+    ends = None if options.seconds is None else time.monotonic() + options.seconds
+    done, failures = 0, 0
+    for index in range(options.first, options.first + most):
+        if ends is not None and time.monotonic() > ends:
+            break
+        try:
+            told = runs.run(np.random.default_rng([seed, index]))
+            if options.verbose:
+                print(told, flush=True)
+        except Exception as error:  # a crash is a failure like any other
+            failures += 1
+            some = "" if options.works is None else f" --works {' '.join(map(repr, options.works))}"
+            print(f"FAILED: {error}")
+            print(
+                f"  again: python benchmarks/interruptions.py --seed {seed} --first {index} "
+                f"--runs 1{some}",
+                flush=True,
+            )
+        done += 1
+    for index in range(options.processes):
+        try:
+            told = run_with_signals(np.random.default_rng([seed, 1, index]))
+            if options.verbose:
+                print(told, flush=True)
+        except DifferenceError as error:
+            failures += 1
+            print(f"FAILED with real signals: {error}", flush=True)
+        done += 1
+    print(f"{done} runs, {failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

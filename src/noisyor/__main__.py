@@ -1,0 +1,42 @@
+"""Start of the ``noisyor`` command, also as ``python -m noisyor``.
+
+Ctrl-C may come while the command line is still being imported. Nothing is imported here before it
+is caught, and extension modules that turn an interrupt into another error are seen through.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+INTERRUPTED = 130
+
+
+def main() -> int:
+    """Run the command of this process and return its exit code."""
+    interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    try:
+        # A shell may have told this process to ignore interrupts; that is left as it is.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, interrupt)
+        from noisyor.cli.main import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        pass
+    except Exception:
+        if not interrupted:
+            raise
+    sys.stderr.write("noisyor: interrupted\n")
+    return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
