@@ -92,6 +92,14 @@ class TestNpz:
         with pytest.raises(InvalidDataError, match=r"a\.npz: "):
             open_rows(tmp_path).read(0)
 
+    @pytest.mark.parametrize("shape", [[2], [2, 3, 4], [np.nan, 3], 6])
+    def test_a_shape_that_is_wrong(self, tmp_path, shape):
+        sp.save_npz(tmp_path / "a.npz", sp.csr_array(X))
+        parts = {**np.load(tmp_path / "a.npz"), "shape": np.array(shape)}
+        np.savez(tmp_path / "a.npz", **parts)
+        with pytest.raises(InvalidDataError, match=r"a\.npz"):
+            open_rows(tmp_path)
+
     def test_not_a_sparse_matrix(self, tmp_path):
         np.savez(tmp_path / "a.npz", X=X)
         with pytest.raises(InvalidDataError, match=r"a\.npz: no array 'shape'"):

@@ -360,7 +360,8 @@ class _NpzRows(RowSource):
     @staticmethod
     def _shape(file: Path) -> tuple[int, int]:
         arrays = read_arrays(file, ["shape", "indptr", "format"])
-        n_rows, n_columns = (int(size) for size in arrays["shape"])
+        with reading(file, ValueError, TypeError, OverflowError):
+            n_rows, n_columns = (int(size) for size in arrays["shape"])
         return n_rows, n_columns
 
 
