@@ -33,9 +33,6 @@ Estimator = TypeVar("Estimator")
 _SAMPLE_ENTRIES, _MIN_SAMPLE_ROWS = 2**19, 5_000
 """Entries of a sample of rows, approximately, and its smallest number of rows."""
 
-_ROWS_OF_READ = 2**15
-"""Row numbers from which one task of a sample draws."""
-
 
 def fit(client: Any, estimator: Estimator, rows: Any) -> Estimator:
     """Fit an estimator to rows that workers of a cluster read: ``estimator.fit(rows, client=…)``.
@@ -73,11 +70,12 @@ def fetch_sample(
     with open_session(client, None, rows, ClusterSettings("auto", exact, timeout)) as session:
         n_rows = session.rows.n_rows
         size = max(_MIN_SAMPLE_ROWS, _SAMPLE_ENTRIES // session.rows.reader.n_visible)
-        chosen = np.arange(n_rows)
         if n_rows > size:
-            drawn = np.random.default_rng(seed).choice(n_rows, size, replace=False)
-            chosen = np.sort(drawn)
-        groups = np.split(chosen, np.flatnonzero(np.diff(chosen // _ROWS_OF_READ)) + 1)
+            chosen = np.sort(np.random.default_rng(seed).choice(n_rows, size, replace=False))
+        else:
+            chosen = np.arange(n_rows)
+        task_of_row = chosen // session.rows_per_task(n_rows)
+        groups = np.split(chosen, np.flatnonzero(np.diff(task_of_row)) + 1)
         tasks = (session.rows.select([(row, row + 1) for row in g.tolist()]) for g in groups)
         parts = dict(session.cluster.map(read_rows, tasks, session.job))
         return joined([parts[index] for index in range(len(groups))])

@@ -84,10 +84,8 @@ class Job:
     def network_at(self, theta: FloatArray | None = None) -> Network:
         """Return the network, with the parameters ``theta`` (n_params,) if given."""
         assert self.network is not None
-        known = _networks.setdefault(_graph_digest(self.network), self.network)
-        while len(_networks) > 2:
-            _networks.pop(next(iter(_networks)), None)
-        return known.with_theta(self.network.theta if theta is None else theta)
+        # A worker keeps the job, and with it what engines derive from the graph.
+        return self.network if theta is None else self.network.with_theta(theta)
 
     def check_fingerprint(self) -> None:
         """Raise an error in a process that computes other bits than the client."""
@@ -99,22 +97,6 @@ class Job:
     def describe(self, task: TaskRows) -> str:
         """Return the chunks and rows of a task, for error messages."""
         return self.reader.describe(task)
-
-
-_networks: dict[str, Network] = {}
-"""The last networks of this process by graph: engines prepare the layout of a graph once."""
-
-
-def _graph_digest(network: Network) -> str:
-    """Hash of the graph, without its parameters; computed once."""
-    known = network.engine_cache.get("graph_digest")
-    if known is None:
-        digest = hashlib.sha256()
-        for array in (network.child_ptr, network.parent, network.param, network.leak_param):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        digest.update(np.ascontiguousarray(network.free).tobytes())
-        known = network.engine_cache["graph_digest"] = digest.hexdigest()
-    return str(known)
 
 
 class Session(NamedTuple):
@@ -157,16 +139,23 @@ class Session(NamedTuple):
     def split(self, begin: int, end: int, ranges: Callable[[int, int], Ranges]) -> list[TaskRows]:
         """Cut positions ``begin`` to ``end`` of an order of the rows into the tasks of a sum.
 
-        ``ranges`` gives the row numbers at some positions. The size of tasks is a power of two of
-        blocks that depends on the number of threads; the bits of the sum do not depend on it.
+        ``ranges`` gives the row numbers at some positions.
         """
-        n_tasks, size = _TASKS_PER_THREAD * self.cluster.workers.n_threads, _MIN_ROWS_OF_TASK
-        while end - begin >= 2 * size * n_tasks:
-            size *= 2
+        size = self.rows_per_task(end - begin)
         return [
             self.rows.select(ranges(first, min(first + size, end)), keep=True)
             for first in range(begin, end, size)
         ]
+
+    def rows_per_task(self, n_rows: int) -> int:
+        """Return the size of tasks for a number of rows: a power of two of blocks.
+
+        It depends on the number of threads of the cluster; the bits of a sum do not depend on it.
+        """
+        n_tasks, size = _TASKS_PER_THREAD * self.cluster.workers.n_threads, _MIN_ROWS_OF_TASK
+        while n_rows >= 2 * size * n_tasks:
+            size *= 2
+        return size
 
     def identity(self) -> bytes:
         """Return what identifies the rows: their number, and the content of the first chunk."""
