@@ -1,8 +1,8 @@
-"""Try to break noisyor: kills, full disks, rivals, crowded processes and hostile files.
+"""Try to break noisyor: kills, full disks, concurrent runs, many processes, hostile files.
 
     python benchmarks/faults.py --kills 1000 --fuzz 5000 --minutes 30
 
-One table at the end; the exit code is 1 if anything was lost. See ``docs/reliability.md``.
+Prints a table at the end; the exit code is 1 if anything was lost. See ``docs/reliability.md``.
 """
 
 from fault_campaign.__main__ import main

@@ -1,12 +1,15 @@
-"""Dask workers on this machine, over TCP: same bits, overhead, two workers against one, kills.
+"""Measure noisyor on Dask workers of this machine: same bits, overhead, speedup, killed workers.
 
-Scheduler, workers and client are processes of their own. Parts: ``bits`` trains on 1, 2 and 3
-workers and in this process. ``overhead`` sets the CPU time of all processes beside that of the
-tasks themselves, and weighs what is sent. ``throughput`` sets two one-core workers beside one.
-``kills`` trains and explains while random workers are killed. ``explain`` writes the causes of
-millions of rows, loses everything on the way and a worker later, goes on, and watches everybody's
-memory.
-Parts of a run are written to the JSON file as they come.
+The scheduler, the workers and the client are separate processes that communicate over TCP. Parts:
+
+* ``bits`` compares training on 1, 2 and 3 workers with training in this process;
+* ``overhead`` compares the CPU time of all processes with that of the tasks, and counts bytes;
+* ``throughput`` compares two one-core workers with one;
+* ``kills`` trains and explains while random workers are killed;
+* ``explain`` explains millions of rows, kills everything on the way and a worker later, continues,
+  and records the memory of all processes.
+
+The results of a part are written to the JSON file when the part ends.
 
     python benchmarks/many_machines.py overhead kills --json results/distributed.json
 
@@ -43,13 +46,14 @@ from distributed import Client
 from noisyor import distributed as nd
 from noisyor.distributed import session
 from noisyor.distributed.chunks import ClusterRows, TaskRows
+from noisyor.distributed.session import sum_over_batches
 from noisyor.distributed.training import gradient_of_rows
 
 N_VISIBLE, N_HIDDEN, DRAWS = 1000, 100, 30
 
 
 def block(number: int, size: int) -> Any:
-    """Rows of thirty draws, most of them by one cause; the same for the same number."""
+    """Generate rows of thirty draws, most of them from one cause; seeded by the block's number."""
     generator = np.random.default_rng((17, number))
     cause = generator.integers(0, N_HIDDEN, (size, 1))
     columns = (cause * 10 + generator.integers(0, 20, (size, DRAWS))) % N_VISIBLE
@@ -63,7 +67,7 @@ def block(number: int, size: int) -> Any:
 
 @contextmanager
 def stored(n_rows: int, chunk: int) -> Iterator[nor.data.RowSource]:
-    """Rows in files that workers read; removed afterwards."""
+    """Write rows to files that workers read, and remove them afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="rows-"))
     try:
         yield store(folder / "rows", n_rows, chunk)
@@ -96,13 +100,13 @@ def timed(task: TaskRows, job: session.Job, **arguments: Any) -> Any:
     import noisyor.distributed.session as module
 
     began = time.thread_time()
-    found = module.sum_over_batches(task, job, **arguments)
+    found = module.sum_over_batches(task, job, **arguments)  # not replaced in the worker
     module.SPENT = getattr(module, "SPENT", 0.0) + time.thread_time() - began  # type: ignore[attr-defined]
     return found
 
 
 def spent() -> float:
-    """CPU seconds of the tasks of a worker so far."""
+    """Return the CPU seconds of the tasks of a worker so far."""
     import noisyor.distributed.session as module
 
     return getattr(module, "SPENT", 0.0)
@@ -133,7 +137,7 @@ def overhead(options: Any) -> dict[str, Any]:
         job = session.Job(network(), ClusterRows(None, many).reader, "numba")
         task = ClusterRows(None, many).select([(0, 2048)])
         results["bytes_sent"] = {
-            "task": len(cloudpickle.dumps((session.sum_over_batches, task, gradient_of_rows))),
+            "task": len(cloudpickle.dumps((sum_over_batches, task, gradient_of_rows))),
             "parameters_once_a_step": len(pickle.dumps(network().theta)),
             "job_once_a_run": len(cloudpickle.dumps(job)),
         }
@@ -152,7 +156,7 @@ def overhead(options: Any) -> dict[str, Any]:
 
 
 def _idle(machines: Machines, seconds: float = 10.0) -> dict[str, float]:
-    """CPU milliseconds a second of a cluster that has nothing to do, by role."""
+    """Measure the CPU milliseconds per second of an idle cluster, by role."""
     time.sleep(3.0)
     before = machines.cpu()
     time.sleep(seconds)
@@ -162,7 +166,7 @@ def _idle(machines: Machines, seconds: float = 10.0) -> dict[str, float]:
 
 
 def _overhead(machines: Machines, rows: nor.data.RowSource, rounds: int) -> dict[str, Any]:
-    """CPU time of all processes during steps, less the tasks' own, as a share of that."""
+    """Measure the CPU time of all processes beyond that of the tasks, as a share of the latter."""
     client, steps = machines.client, 3
     idle = _idle(machines)["all"] / 1e3
     turns = []
@@ -202,10 +206,10 @@ def _overhead(machines: Machines, rows: nor.data.RowSource, rounds: int) -> dict
 
 
 def throughput(options: Any) -> dict[str, Any]:
-    """Wall and CPU seconds of a step on one pinned worker and on two, in turn.
+    """Measure wall and CPU seconds of a step on one pinned worker and on two, alternating.
 
-    With ``--quiet``, rounds in which other programs used more than that share of the cores while
-    two workers ran are left out.
+    With ``--quiet``, rounds are left out in which other programs used more than that share of the
+    cores while two workers ran.
     """
     model, turns = network(), []
     with (
@@ -238,7 +242,7 @@ def throughput(options: Any) -> dict[str, Any]:
 
 
 def _step_time(machines: Machines, model: nor.Network, rows: Any) -> tuple[float, float, float]:
-    """Wall and CPU seconds of a step, and the share of the cores that other programs had."""
+    """Measure wall and CPU seconds of a step, and the share of the cores other programs used."""
     stamps, busy, steps = {}, {}, 3
 
     def look(info: Any) -> None:
@@ -264,8 +268,8 @@ def kills(options: Any) -> dict[str, Any]:
         stop = threading.Event()
 
         def killer() -> None:
-            # Dask does not start a worker again that dies while it starts: only those die here
-            # that have been there for a while.
+            # Dask does not restart a worker that dies while it starts, so only older ones are
+            # killed.
             pause = time.time() + 5.0
             while not stop.wait(0.2) and len(log) < options.kills:
                 now = time.time()
@@ -306,7 +310,7 @@ def _same_causes(parts: nd.Parts, expected: nor.inference.Posterior) -> bool:
 
 
 def explain(options: Any) -> dict[str, Any]:
-    """Everything is killed after a third of the rows, one worker after two thirds."""
+    """Kill everything after a third of the rows, and one worker after two thirds."""
     folder = Path(options.folder or tempfile.mkdtemp())
     out, n_parts = folder / "causes", -(-options.rows // options.chunk)
     store(folder / "rows", options.rows, options.chunk)
@@ -380,7 +384,7 @@ def _memory(machines: Machines, child: subprocess.Popen[str]) -> dict[str, int]:
 
 
 def _series(seen: list[tuple[float, dict[str, int]]]) -> dict[str, Any]:
-    """About thirty looks of all, and the largest of the second quarter and of the last."""
+    """Return about thirty samples, and the maxima of the second and of the last quarter."""
     found: dict[str, Any] = {"seconds": [round(at) for at, _ in seen[:: max(1, len(seen) // 30)]]}
     for name in sorted({name for _, each in seen for name in each}):
         values = [round(each[name] / 1e6) if name in each else None for _, each in seen]
@@ -398,7 +402,7 @@ def _series(seen: list[tuple[float, dict[str, int]]]) -> dict[str, Any]:
 
 
 def _differing(out: Path, folder: Path, options: Any) -> dict[str, int]:
-    """Every fortieth part again, in this process."""
+    """Explain every fortieth part again in this process, and count the rows that differ."""
     import pyarrow.parquet as pq
 
     rows, model = nor.data.open_rows(folder / "rows", chunk_rows=options.chunk), network()

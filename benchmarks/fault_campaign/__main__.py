@@ -1,4 +1,4 @@
-"""The command of the campaign: all cases in turn, a record as it goes, one table at the end."""
+"""Run the fault campaign: all cases in turn, a record written as it goes, a table at the end."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from _measure import Machine, write
-from fault_campaign import page
 from fault_campaign.case import LIMIT_MB, LIMIT_SECONDS, Attempt, Case, Outcome, run_in_process
 
 _RESULT = Path(__file__).resolve().parents[2] / "results" / "faults.json"
 _SAVE_SECONDS = 5.0
 _PROCESSES = 300.0  # seconds: a container compiles all kernels, a pool of processes starts anew
 _SHOWN = 3
+_BEGIN, _END = "<!-- begin: written by benchmarks/faults.py -->\n", "<!-- end -->"
 
 Pair = tuple[Case, Attempt]
 
@@ -51,7 +51,7 @@ class Record:
         return sum(kind["cases"] for kind in self.kinds.values())
 
     def plain(self) -> dict[str, Any]:
-        """For the JSON file; the commonest answers of each kind."""
+        """Return the record for the JSON file, with the most frequent outcomes of each kind."""
         kinds = {
             name: {**kind, "what": dict(kind["what"].most_common(10))}
             for name, kind in sorted(self.kinds.items())
@@ -59,7 +59,7 @@ class Record:
         return {"cases": self.total, "kinds": kinds, "losses": self.losses}
 
     def table(self) -> str:
-        """One line for each kind; slowest case and most memory."""
+        """Return a table with a line for each kind: slowest case and largest memory."""
         lines = [f"{'kind':<24}{'cases':>7}{'losses':>8}{'seconds':>9}{'MB':>7}  what happened"]
         for name, kind in sorted(self.kinds.items()):
             common = "; ".join(f"{what} {n}" for what, n in kind["what"].most_common(_SHOWN))
@@ -74,7 +74,7 @@ class Record:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the campaign; 1 if anything was lost."""
+    """Run the campaign; return 1 if anything was lost."""
     given = _parser().parse_args(arguments)
     for name in ("NOISYOR", "OPENBLAS", "OMP", "NUMBA"):  # forked processes have no threads
         os.environ[f"{name}_NUM_THREADS"] = "1"
@@ -111,13 +111,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"\r{record.total} cases, {len(record.losses)} lost", end="", file=sys.stderr)
     content = save(finished)
     if given.page is not None:
-        page.update(given.page, content)
+        _update_page(given.page, content)
     print(record.table())
     return 1 if record.losses else 0
 
 
+def _markdown(record: dict[str, Any]) -> str:
+    """Return a summary and the table of the record as Markdown."""
+    machine = record["machine"]
+    end = "finished" if record["finished"] else "ended by the limit of time"
+    lines = [
+        f"{record['cases']:,} cases, {len(record['losses']):,} lost; {end}, after "
+        f"{machine['seconds'] / 60:.0f} minutes on {machine['cores']} cores with Python "
+        f"{machine['python']}.",
+        "",
+        "| kind | cases | lost | slowest, s | most memory, MB | what happened |",
+        "| --- | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for name, kind in record["kinds"].items():
+        common = "; ".join(f"{what}: {n:,}" for what, n in list(kind["what"].items())[:3])
+        lines.append(
+            f"| {name} | {kind['cases']:,} | {kind['losses']:,} | {kind['seconds']:.1f} "
+            f"| {kind['peak_mb']:.0f} | {common.replace('|', '/')} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _update_page(page: Path, record: dict[str, Any]) -> None:
+    """Replace the table on the page about reliability."""
+    before, begin, rest = page.read_text("utf-8").partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise SystemExit(f"{page} has no place for the table")
+    page.write_text(f"{before}{begin}\n{_markdown(record)}\n{end}{after}", "utf-8")
+
+
 def _all(given: argparse.Namespace) -> Iterator[tuple[Pair, float]]:
-    """Cases and their limits in seconds; the kinds take turns, so that a short run has all."""
+    """Yield cases and their limits in seconds; kinds alternate, so that a short run has all."""
     from fault_campaign import kills, processes
 
     slow = LIMIT_SECONDS * given.patience
@@ -140,9 +170,11 @@ def _all(given: argparse.Namespace) -> Iterator[tuple[Pair, float]]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="faults.py", description="Try to break noisyor, and say what was lost."
+        prog="faults.py", description="Try to break noisyor, and report what was lost."
     )
-    parser.add_argument("--kills", type=int, default=1000, help="kills, full disks and rivals")
+    parser.add_argument(
+        "--kills", type=int, default=1000, help="kills, full disks and concurrent runs"
+    )
     parser.add_argument("--fuzz", type=int, default=5000, help="hostile files")
     parser.add_argument("--processes", type=int, default=28, help="services, pools, containers")
     parser.add_argument("--minutes", type=float, default=30.0, help="no new case after these")
@@ -150,7 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, default=_RESULT, help="record, written as it goes")
     parser.add_argument("--page", type=Path, help="page that gets the table")
     parser.add_argument(
-        "--patience", type=float, default=1.0, help="factor on the limits of time, if it is busy"
+        "--patience", type=float, default=1.0, help="factor on the time limits, for a busy machine"
     )
     return parser
 

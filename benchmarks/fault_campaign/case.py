@@ -1,7 +1,7 @@
-"""One case of the campaign: a function in a forked process, with bounds on time and memory.
+"""Run one case of the campaign in a forked process, with limits on time and memory.
 
-A crash of the interpreter, a hang and a lack of memory are then outcomes like any other. The
-process is a copy of the caller, so that modules that the caller has imported cost nothing.
+A crash of the interpreter, a hang or excessive memory is then an outcome like any other. Forking
+avoids importing the libraries again for every case.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ LIMIT_SECONDS = 10.0
 LIMIT_MB = 1000.0
 
 Attempt = Callable[[Path], str]
-"""What a case does in an empty folder of its own.
+"""What a case does in an empty folder.
 
-It returns, in a few words, what happened if that is allowed: ``"refused"``, ``"the same result"``.
-It raises `Loss` for what may not happen. Any other exception is a traceback, and a loss too.
+It returns a few words if what happened is allowed (``"refused"``, ``"the same result"``) and raises
+`Loss` if a promise is broken. Any other exception is a traceback, which counts as a loss too.
 """
 
 _ALLOWED, _LOST, _TRACEBACK = 0, 3, 4
@@ -34,7 +34,7 @@ _MB = 2**20
 
 
 class Loss(Exception):  # noqa: N818
-    """Something that noisyor promises did not hold."""
+    """A promise of noisyor was broken."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Outcome:
 
     Attributes
     ----------
-    ok : whether all that is promised held.
+    ok : whether all promises held.
     what : what the attempt returned; otherwise the loss, the traceback or the signal.
     seconds : from the fork to the end.
-    peak_mb : of the process or of its largest descendant; starts at what the caller had taken.
+    peak_mb : of the process or its largest descendant, including the memory of the caller.
     """
 
     case: Case
@@ -72,10 +72,10 @@ def run_in_process(
     limit_seconds: float = LIMIT_SECONDS,
     limit_mb: float = LIMIT_MB,
 ) -> Outcome:
-    """Run an attempt in a forked process and see how it ends.
+    """Run an attempt in a forked process and return how it ended.
 
-    The process gets a temporary folder, which is also its working directory, and a session of its
-    own, which ends with the case: whatever the attempt has started is killed.
+    The process gets a temporary folder as its working directory, and its own session: everything
+    that the attempt started is killed at the end.
     """
     folder = Path(tempfile.mkdtemp(prefix="noisyor-fault-"))
     try:
@@ -118,12 +118,12 @@ def _run(
         why = "ended without an answer"
     elif not why and peak > limit_mb:
         why = f"took {peak:.0f} MB"
-    what = (why or said).replace(f"{work}/", "")  # a record has no places of a machine
+    what = (why or said).replace(f"{work}/", "")  # no paths of this machine in the record
     return Outcome(case, not why, what, round(seconds, 3), round(peak, 1))
 
 
 def _in_child(attempt: Attempt, work: Path, output: Path, answer: Path) -> None:
-    """The forked process: never returns, and runs no clean-up that belongs to the parent."""
+    """Run the attempt in the forked process; never returns, and runs no cleanup of the parent."""
     code, said = _ALLOWED, ""
     try:
         os.setsid()
@@ -149,7 +149,7 @@ def _in_child(attempt: Attempt, work: Path, output: Path, answer: Path) -> None:
 
 
 def _watch(process: int, began: float, limit_seconds: float, limit_mb: float) -> str:
-    """Wait until the process ends, or until it has passed a limit: which one, in words."""
+    """Wait until the process ends or exceeds a limit; return the limit in words, or nothing."""
     while os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         seconds, memory = time.monotonic() - began, _megabytes(process)
         if seconds > limit_seconds:
@@ -161,7 +161,7 @@ def _watch(process: int, began: float, limit_seconds: float, limit_mb: float) ->
 
 
 def _end_session(process: int) -> None:
-    """Kill the process and whatever it has started; its number is not reused until waited for."""
+    """Kill the process and all that it started; its id is not reused before the wait."""
     for kill in (os.killpg, os.kill):
         try:
             kill(process, signal.SIGKILL)
@@ -170,7 +170,7 @@ def _end_session(process: int) -> None:
 
 
 def _megabytes(process: int) -> float:
-    """Memory that a process and its descendants hold, 0 where the system does not tell."""
+    """Return the memory of a process and its descendants; 0 if the system does not report it."""
     total = 0.0
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])

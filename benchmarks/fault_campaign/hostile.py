@@ -1,8 +1,9 @@
-"""Hostile files, matrices and numbers: each is refused in one line, or read as what it is."""
+"""Read hostile files, matrices and numbers: each is refused in one line, or read correctly."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import gzip
 import io
@@ -19,7 +20,6 @@ import scipy.sparse as sp
 import noisyor as nor
 from fault_campaign import works
 from fault_campaign.case import Attempt, Case, Loss
-from fault_campaign.damage import Random, damaged, with_something_odd, wrong
 from noisyor.cli.fit import Plan
 from noisyor.cli.main import main
 from noisyor.data.observations import Observations
@@ -31,6 +31,7 @@ from noisyor.inference.mean_field import MeanField
 from noisyor.io.model_file import load_model
 from noisyor.tables.read import read_table
 
+Random = np.random.Generator
 Kind = Callable[[Random, Path], str]
 
 REFUSED, READ = "refused", "read"
@@ -39,9 +40,16 @@ NAMES = [
     *("\x1b[31m", "'", '"', ",", "\u202e", "-1", " ", "é", "\x01", "&lt;", "</title>", "@SUM"),
 ]
 
+ODD: list[Any] = [
+    *(None, True, 0, 1, -1, 2**31, 2**63, 10**400, 1.5, -1e308, "", "x", "a\0b", "\ud800"),
+    *("/etc/passwd", "../x", [], {}, [1], ["a", None], {"a": 1}, [[1, 2], [3]], "9" * 5000),
+    *("nan", "utf-16", "jsonl", 0.5, {"method": "max-product"}, {"method": "mean-field"}),
+    *({"method": "max-product", "temperature": "x"}, {"rows": "x"}, "é" * 1000, "=1+1"),
+]
+
 
 def cases(n: int, seed: int) -> Iterator[tuple[Case, Attempt]]:
-    """So many cases, the kinds in turn; the same seed makes the same ones."""
+    """Yield ``n`` cases, of all kinds in turn; the same seed gives the same cases."""
     _warm()
     for number in range(n):
         kind, attempt = list(KINDS.items())[number % len(KINDS)]
@@ -58,7 +66,7 @@ def _run(attempt: Kind, seed: int, folder: Path) -> str:
 
 @functools.cache
 def _warm() -> None:
-    """Compile what the cases use, once, before they fork."""
+    """Compile the kernels that the cases use once, before forking."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         _model(folder)
@@ -76,7 +84,7 @@ def _warm() -> None:
 
 
 def _model(folder: Path, metadata: dict[str, Any] | None = None) -> Path:
-    """A model of the rows of `works`, and the rows as a table beside it."""
+    """Save a model of the rows of `works`, and the rows as a table beside it."""
     (folder / "rows.csv").write_text(works.table())
     network = nor.initialize(nor.bipartite(10, 3, visible_names=works.COLUMNS), noise="uniform")
     saved = _metadata(folder) if metadata is None else metadata
@@ -122,7 +130,7 @@ def _commands(folder: Path) -> list[list[str]]:
 
 
 def _command(arguments: list[str]) -> str:
-    """Run a command: it does its work, or says in one line why not."""
+    """Run a command, which must succeed or explain in one line why not."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
         code = main(arguments)
@@ -132,11 +140,77 @@ def _command(arguments: list[str]) -> str:
     return REFUSED if code == 2 else READ
 
 
+# ---- how content is damaged
+
+
+def damaged(random: Random, content: bytes) -> bytes:
+    """Flip a bit, or overwrite, cut, repeat or remove bytes."""
+    damaged, way = bytearray(content), random.integers(5)
+    place = int(random.integers(len(damaged)))
+    if way == 0:
+        damaged[place] ^= 1 << int(random.integers(8))
+    elif way == 1:
+        for other in random.integers(len(damaged), size=8):
+            damaged[other] = int(random.integers(256))
+    elif way == 2:
+        del damaged[place:]
+    elif way == 3:
+        damaged[place:place] = damaged[place : place + 64]
+    else:
+        del damaged[place : place + int(random.integers(1, 64))]
+    return bytes(damaged)
+
+
+def with_something_odd(random: Random, value: Any) -> Any:
+    """Put odd values at one or two places of a JSON value."""
+    for _ in range(random.integers(1, 3)):
+        places = list(_places(value))
+        place = places[random.integers(1, len(places))] if len(places) > 1 else ()
+        value = _put(value, place, copy.deepcopy(ODD[random.integers(len(ODD))]))
+    return value
+
+
+def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield place
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _places(inner, (*place, key))
+
+
+def _put(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    if not place:
+        return new
+    value[place[0]] = _put(value[place[0]], place[1:], new)
+    return value
+
+
+def wrong(random: Random, array: np.ndarray) -> np.ndarray:
+    """Put numbers out of range into an array, or change its type, shape or length."""
+    array = np.array(array)
+    if not array.size:
+        return array
+    way = random.integers(6)
+    if way == 0:
+        array.flat[random.integers(array.size)] = random.choice([-1, -5, 2**31 - 1, 10**6, 9])
+    elif way == 1:
+        array = array[: random.integers(array.size)]
+    elif way == 2:
+        array = np.concatenate([array, array])
+    elif way == 3:
+        array = array.astype(np.float64)
+        array.flat[0] = np.nan
+    elif way == 4:
+        array = array.reshape(-1, 1)
+    else:
+        array.flat[random.integers(array.size, size=3)] = random.integers(-(10**6), 10**6, 3)
+    return array
+
+
 # ---- kinds
 
 
 def models(random: Random, folder: Path) -> str:
-    """A damaged model file is refused, or is the network that it was."""
+    """Damage a model file: it is refused, or gives the same network."""
     path = _model(folder)
     before = nor.load_network(path)
     path.write_bytes(damaged(random, path.read_bytes()))
@@ -150,7 +224,7 @@ def models(random: Random, folder: Path) -> str:
 
 
 def metadata(random: Random, folder: Path) -> str:
-    """Metadata that are JSON and make no sense, for every command and for estimators."""
+    """Give nonsensical JSON metadata to every command and to estimators."""
     told = with_something_odd(random, _metadata(folder))
     try:
         path = _model(folder, told if isinstance(told, dict) else {"kind": told})
@@ -170,7 +244,7 @@ def metadata(random: Random, folder: Path) -> str:
 
 
 def plans(random: Random, folder: Path) -> str:
-    """A plan that was changed does not overwrite anything but the model that is asked for."""
+    """Change a plan: it must not overwrite any file but the model that was asked for."""
     foreign = folder / "precious"
     foreign.write_text("mine")
     _model(folder).unlink()
@@ -197,7 +271,7 @@ def plans(random: Random, folder: Path) -> str:
 
 
 def checkpoints(random: Random, folder: Path) -> str:
-    """A damaged checkpoint is a `CheckpointError`, or gives the result of an undisturbed run."""
+    """Damage a checkpoint: a `CheckpointError`, or the result of an undisturbed run."""
     path, engine = folder / "run", get_engine(n_threads=1)
     options: dict[str, Any] = {"engine": engine, "progress": False, "seed": 1}
     whole = nor.train(works.network(), works.rows(40), steps=6, **options)
@@ -215,7 +289,7 @@ def checkpoints(random: Random, folder: Path) -> str:
 
 
 def tables(random: Random, folder: Path) -> str:
-    """Damaged tables in text formats; libraries read the others."""
+    """Damage tables in text formats; libraries read the other formats."""
     ending = str(random.choice(["csv", "csv.gz", "jsonl", "txt"]))
     path = folder / f"t.{ending}"
     if ending.startswith("csv"):
@@ -236,7 +310,7 @@ def tables(random: Random, folder: Path) -> str:
 
 
 def folders(random: Random, folder: Path) -> str:
-    """Folders of arrays for `open_rows` whose arrays were changed."""
+    """Change the arrays in folders that `open_rows` opens."""
     place = folder / "rows"
     if random.random() < 0.5:
         data = works.rows(30).astype(float)
@@ -263,7 +337,7 @@ def folders(random: Random, folder: Path) -> str:
 
 
 def matrices(random: Random, folder: Path) -> str:
-    """Sparse matrices in memory whose arrays were changed."""
+    """Change the arrays of sparse matrices in memory."""
     layout = str(random.choice(["csr", "csc"]))
     matrix = sp.csr_array(works.rows(30)).asformat(layout)
     name = str(random.choice(["indptr", "indices", "data"]))
@@ -283,7 +357,7 @@ def matrices(random: Random, folder: Path) -> str:
 
 
 def holes(random: Random, folder: Path) -> str:
-    """A model file of holes, which takes no space and announces gigabytes."""
+    """Write a sparse model file, which takes no space and announces gigabytes."""
     size, path = int(random.integers(6, 8)) * 2**30, folder / "m"
     header = {"theta": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}
     start = json.dumps(header).encode()
@@ -298,7 +372,7 @@ def holes(random: Random, folder: Path) -> str:
 
 
 def names(random: Random, folder: Path) -> str:
-    """Names of nodes that are anything, in every command."""
+    """Give nodes hostile names, and run every command."""
     chosen = [str(name) for name in random.choice(NAMES, 10, replace=False)]
     _model(folder)
     network = nor.bipartite(10, 3, failure_probability=0.2, visible_names=chosen)
@@ -308,7 +382,7 @@ def names(random: Random, folder: Path) -> str:
 
 
 def extremes(random: Random, folder: Path) -> str:
-    """Parameters at the ends of what is allowed: no NaN, and no bound above log p."""
+    """Use extreme parameters: no result is NaN, and no bound exceeds log p."""
     n_visible, n_hidden = int(random.integers(2, 8)), int(random.integers(1, 5))
     network = nor.bipartite(n_visible, n_hidden)
     theta = random.exponential(1.0, network.n_params)

@@ -1,7 +1,7 @@
-"""Work that is killed, also in the middle of a write, runs out of disk, or has a rival.
+"""Kill work at any moment or in the middle of a write, fill its disk, or run it twice at once.
 
-After each of them the same work is given again and must end with the result of work that nothing
-has happened to, and without leftovers.
+Afterwards the same work runs again. It must end with the result of an undisturbed run and leave no
+temporary files.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from noisyor._util.files import write_atomically
 _KINDS = (*(("kill", name) for name in WORKS), *(("write", name) for name in WORKS))
 _OTHERS = ("disk train", "disk fit", "rivals fit", "rivals sweep", "rivals write")
 _NEW_MOUNTS = 0x00020000  # CLONE_NEWNS of Linux
-_EVERY = 8  # of so many cases one is of the others
+_EVERY = 8  # one case in this many is a full disk or a concurrent run
 
 
 def cases(n: int, seed: int) -> Iterator[tuple[Case, Attempt]]:
-    """``n`` attempts on all kinds of work in turn; kernels are compiled before the first."""
+    """Yield ``n`` cases on all kinds of work in turn; kernels are compiled before the first."""
     measured = {name: _measured(work) for name, work in WORKS.items()}
     expected = {name: each.result for name, each in measured.items()}
     attempts: dict[str, Callable[[int], Attempt]] = {
@@ -55,7 +55,7 @@ def cases(n: int, seed: int) -> Iterator[tuple[Case, Attempt]]:
 
 
 class _Measured(NamedTuple):
-    """The result of work that nothing happens to, its seconds, and how often it writes a file."""
+    """Result of an undisturbed run, its seconds, and how often it writes a file."""
 
     result: str
     seconds: float
@@ -63,7 +63,7 @@ class _Measured(NamedTuple):
 
 
 def _measured(work: Work) -> _Measured:
-    """Do the work twice, in this process: those that are forked from it have the kernels then."""
+    """Run the work twice in this process, so that forked processes have compiled kernels."""
     with tempfile.TemporaryDirectory() as first:
         work(Path(first))
     writes, flush = [], os.fsync
@@ -86,7 +86,7 @@ def _measured(work: Work) -> _Measured:
 
 
 def _killed(work: Work, known: _Measured, seed: int, in_write: bool, folder: Path) -> str:
-    """Kill the work once, or several times, and give it again."""
+    """Kill the work one to three times, then run it again."""
     random = np.random.default_rng(seed)
     hits = 0
     for _ in range(int(random.integers(1, 4))):
@@ -106,12 +106,12 @@ def _killed(work: Work, known: _Measured, seed: int, in_write: bool, folder: Pat
         _, status = os.waitpid(worker, 0)
         hits += os.WIFSIGNALED(status)
         if not os.WIFSIGNALED(status) and os.WEXITSTATUS(status):
-            raise Loss("work that went on after a kill failed")
+            raise Loss("the work failed when it continued after a kill")
     return _given_again(work, known.result, folder, "killed" if hits else "too late to kill")
 
 
 def _end_in_write(last: int, where: int, torn: float) -> None:
-    """Let this process kill itself in one of its writes.
+    """Make this process kill itself in one of its writes.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _end_in_write(last: int, where: int, torn: float) -> None:
 
 
 def _until_killed(work: Work, folder: Path) -> None:
-    """The forked worker."""
+    """Run the work in the forked process."""
     code = 0
     try:
         work(folder)
@@ -154,7 +154,7 @@ def _until_killed(work: Work, folder: Path) -> None:
 def _given_again(work: Work, expected: str, folder: Path, what: str) -> str:
     found = work(folder)
     if found != expected:
-        raise Loss("the result differs from that of work that nothing happened to")
+        raise Loss("the result differs from that of an undisturbed run")
     left = leftovers(folder)
     if left:
         raise Loss(f"left behind: {', '.join(left)}")
@@ -165,7 +165,7 @@ def _given_again(work: Work, expected: str, folder: Path, what: str) -> str:
 
 
 def _full_disk(work: Work, expected: str, seed: int, folder: Path) -> str:
-    """The disk fills up during the work; with room again, the work ends as it should."""
+    """Fill the disk during the work, then free it and run the work again."""
     place = folder / "small"
     place.mkdir()
     if not _mount(place):
@@ -173,7 +173,7 @@ def _full_disk(work: Work, expected: str, seed: int, folder: Path) -> str:
     try:
         random = np.random.default_rng(seed)
         filler = place / "filler"
-        # there is room for the probe before the work, and then some kilobytes
+        # The check for free space before the work succeeds; some kilobytes are left afterwards.
         write, n_bytes = os.fsync, int(random.integers(0, 40_000))
         calls, first = itertools.count(), int(random.integers(0, 8))
 
@@ -201,7 +201,7 @@ def _full_disk(work: Work, expected: str, seed: int, folder: Path) -> str:
 
 
 def _mount(place: Path) -> bool:
-    """Mount a file system of three megabytes that only this process sees."""
+    """Mount a file system of 3 MB that only this process sees; return whether that worked."""
     if not hasattr(ctypes.CDLL(None), "unshare") or ctypes.CDLL(None).unshare(_NEW_MOUNTS):
         return False
     commands = (
@@ -212,7 +212,7 @@ def _mount(place: Path) -> bool:
 
 
 def _fill(filler: Path, place: Path, left: int) -> None:
-    """Use up a small file system but for some bytes."""
+    """Fill a small file system except for ``left`` bytes."""
     room = os.statvfs(place)
     size = max(0, room.f_bavail * room.f_frsize - left)
     with filler.open("wb") as stream:
@@ -226,7 +226,7 @@ def _fill(filler: Path, place: Path, left: int) -> None:
 
 
 def _rivals(work: Work, expected: str, folder: Path) -> str:
-    """Two processes do the same work in one folder: one does it, the other says who does."""
+    """Run the same work twice at once in one folder: one process works, the other names it."""
     (folder / "x.csv").write_text(table())
     workers = []
     for number in range(2):
@@ -263,7 +263,7 @@ def _rival(work: Work, folder: Path, note: Path) -> None:
 
 
 def _rival_writers(seed: int, folder: Path) -> str:
-    """Several processes replace one file; one of them is killed."""
+    """Let three processes replace one file, and kill one of them."""
     path, workers = folder / "file", []
     for number in range(3):
         worker = os.fork()

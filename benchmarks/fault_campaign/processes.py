@@ -1,4 +1,4 @@
-"""Where services run: forked and spawned processes, threads, pools, and no place to write."""
+"""Run noisyor as services do: forked and spawned processes, threads, pools, read-only disks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def twice(x):
 
 
 def cases(n: int, seed: int) -> Iterator[tuple[Case, Attempt]]:
-    """``n`` attempts, of all kinds in turn."""
+    """Yield ``n`` cases, of all kinds in turn."""
     expected = explained()
     kinds: dict[str, Callable[[int], Attempt]] = {
         "prefork": lambda seed: partial(_prefork, expected, seed),
@@ -64,7 +64,7 @@ def cases(n: int, seed: int) -> Iterator[tuple[Case, Attempt]]:
 
 
 def explained(n_threads: int = 1, _: int = 0) -> bytes:
-    """What every process and thread must answer."""
+    """Return the result that every process and thread must compute."""
     found = nor.explain(network(), rows(), engine=get_engine(n_threads=n_threads), progress=False)
     answer: bytes = found.states.toarray().tobytes()
     return answer
@@ -80,7 +80,7 @@ def _answers(found: list[bytes], expected: bytes) -> str:
 
 
 def _prefork(expected: bytes, seed: int, folder: Path) -> str:
-    """A service that has worked before it forks; a worker is killed, the others go on."""
+    """Fork after first work, as a service does; kill one worker, and let the others continue."""
     random = np.random.default_rng(seed)
     show = bool(random.integers(2))
 
@@ -115,7 +115,7 @@ def _prefork(expected: bytes, seed: int, folder: Path) -> str:
 
 
 def _threads(expected: bytes, folder: Path) -> str:
-    """Eight threads ask at once."""
+    """Call from eight threads at once."""
     found: list[bytes] = []
 
     def ask() -> None:
@@ -133,13 +133,13 @@ def _threads(expected: bytes, folder: Path) -> str:
 
 
 def _spawn(expected: bytes, folder: Path) -> str:
-    """A pool of new processes."""
+    """Call from a pool of spawned processes."""
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         return _answers(pool.starmap(explained, [(1, number) for number in range(4)]), expected)
 
 
 def _joblib(expected: bytes, folder: Path) -> str:
-    """A pool of joblib, as scikit-learn uses it."""
+    """Call from a joblib pool, as scikit-learn does."""
     from joblib import Parallel, delayed
 
     found = Parallel(n_jobs=2)(delayed(explained)(1, number) for number in range(4))
@@ -150,7 +150,7 @@ def _joblib(expected: bytes, folder: Path) -> str:
 
 
 def _jobs_killed(seed: int, folder: Path) -> str:
-    """A sweep in two processes is killed; they end with it."""
+    """Kill a sweep that uses two processes; the processes must end with it."""
     arguments = "run bmf --size 12,3 --init paper-3 --seeds 0-3 --steps 3000 --jobs 2 --quiet"
     process = subprocess.Popen(
         [sys.executable, "-m", "reproduction", *arguments.split(), "--out", str(folder / "out")],
@@ -179,7 +179,7 @@ def _descendants(process: int) -> list[int]:
 
 
 def _damaged_kernels(seed: int, folder: Path) -> str:
-    """Files of compiled kernels are cut, overwritten or lose a bit."""
+    """Truncate, overwrite or flip a bit in files of compiled kernels."""
     source = folder / "doubling.py"
     source.write_text(_KERNEL)
     if runpy.run_path(str(source))["twice"](2.0) != 4.0:
@@ -209,7 +209,7 @@ def _damaged_kernels(seed: int, folder: Path) -> str:
 
 
 def _read_only(seed: int, folder: Path) -> str:
-    """Commands where nothing but one temporary folder can be written, and there is no home."""
+    """Run commands where only one temporary folder is writable and there is no home folder."""
     (folder / "x.csv").write_text(table())
     model = folder / "m.safetensors"
     nor.save_network(model, network())

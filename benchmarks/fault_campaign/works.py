@@ -1,4 +1,4 @@
-"""Work that can be stopped and given again in the same folder, with the same result at the end."""
+"""Work that can be stopped and run again in the same folder, with the same final result."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from reproduction.__main__ import main as reproduction
 from reproduction.record import Record
 
 Work = Callable[[Path], str]
-"""Works in a folder, goes on from what is there, and returns its result as text."""
+"""Works in a folder, continues from the files there, and returns its result as text."""
 
 COLUMNS = [f"c{column}" for column in range(10)]
 
 
 def rows(n: int = 120) -> np.ndarray:
-    """Rows with three causes, (n, 10)."""
+    """Return rows with three causes, (n, 10)."""
     random = np.random.default_rng(0)
     causes = random.random((n, 3)) < 0.4
     return ((causes @ (random.random((3, 10)) < 0.4)) > 0).astype(np.uint8)
 
 
 def table() -> str:
-    """The same as a CSV file."""
+    """Return the rows as the text of a CSV file."""
     return "\n".join([",".join(COLUMNS), *(",".join(map(str, row)) for row in rows())]) + "\n"
 
 
 def network() -> nor.Network:
-    """A start for these rows."""
+    """Return a network with starting parameters for these rows."""
     return nor.initialize(nor.bipartite(10, 3), noise="uniform")
 
 
 def command(
     *arguments: str, allowed: tuple[int, ...] = (0,), program: Callable[[list[str]], int] = main
 ) -> tuple[int, str]:
-    """Run a command; more than one line on stderr, or another code, is a loss."""
+    """Run a command; an exit code that is not allowed or a traceback is a loss."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
         code = program(list(arguments))
@@ -58,7 +58,7 @@ def command(
 
 
 def train(folder: Path) -> str:
-    """`train` with a checkpoint after every step."""
+    """Run `train` with a checkpoint after every step."""
     return _text(
         nor.train(
             network(),
@@ -76,7 +76,7 @@ def train(folder: Path) -> str:
 
 
 def stream(folder: Path) -> str:
-    """`train_stream` with a checkpoint after every step."""
+    """Run `train_stream` with a checkpoint after every step."""
     return _text(
         nor.train_stream(
             network(),
@@ -93,7 +93,7 @@ def stream(folder: Path) -> str:
 
 
 def hybrid(folder: Path) -> str:
-    """Max-product, then mean-field, each with its checkpoint."""
+    """Train by max-product, then by mean field, each with its checkpoint."""
     run = nor.learning.train_hybrid(
         network(),
         rows(),
@@ -109,7 +109,7 @@ def hybrid(folder: Path) -> str:
 
 
 def fit(folder: Path) -> str:
-    """`noisyor fit`, and `noisyor resume` if a run was stopped."""
+    """Run `noisyor fit`, or `noisyor resume` if a run was stopped."""
     model, kept = folder / "m.safetensors", folder / "m.safetensors.checkpoint.json"
     common = ("--quiet", "--threads", "1")
     if kept.exists():
@@ -128,7 +128,7 @@ def fit(folder: Path) -> str:
 
 
 def sweep(folder: Path) -> str:
-    """`python -m reproduction run` for two small runs."""
+    """Run `python -m reproduction run` for two small runs."""
     command(
         *("run", "bmf", "--size", "12,3", "--init", "paper-3", "--seeds", "0-1"),
         *("--steps", "40", "--threads", "1", "--validation-seeds", "0", "--quiet"),
@@ -139,7 +139,7 @@ def sweep(folder: Path) -> str:
 
 
 def save(folder: Path) -> str:
-    """A model that is saved again and again."""
+    """Save a model sixty times."""
     path, learned = folder / "m.safetensors", network()
     for number in range(60):
         if path.exists():
@@ -159,8 +159,9 @@ WORKS: dict[str, Work] = {
 
 
 def leftovers(folder: Path) -> list[str]:
-    """Hidden files that finished work should not leave."""
-    return sorted(path.name for path in folder.rglob(".*"))
+    """Return the hidden files that are left; finished work leaves none but locks of records."""
+    found = {path.name for path in folder.rglob(".*")} - {".runs.lock"}
+    return sorted(found)
 
 
 def _text(result: TrainingResult) -> str:
