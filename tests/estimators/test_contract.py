@@ -156,9 +156,9 @@ def test_malformed_matrices_are_refused(layout, X):
     matrix = sp.csr_array(X).asformat(layout)
     name = "row" if layout == "coo" else "indices"
     getattr(matrix, name)[0] = 10**9
-    with pytest.raises(InvalidDataError, match="not well formed"):
+    with pytest.raises(InvalidDataError, match="the sparse matrix"):
         fitted.fit(matrix)
-    with pytest.raises(InvalidDataError, match="not well formed"):
+    with pytest.raises(InvalidDataError, match="the sparse matrix"):
         fitted.inverse_transform(matrix)
 
 

@@ -151,6 +151,14 @@ def csr_of(X: Any) -> Any:
     """
     if X.format not in ("csr", "csc"):
         try:
+            # SciPy follows wrong indices into memory that does not belong to the matrix.
+            if X.format == "bsr":
+                X.check_format(full_check=True)
+            elif X.format == "coo" and any(
+                ((axis < 0) | (axis >= size)).any()
+                for axis, size in zip(X.coords, X.shape, strict=True)
+            ):
+                raise ValueError("an index is outside the matrix")
             X = X.tocsr()
         except _FAULTS as error:
             raise InvalidDataError(f"the sparse matrix is not well formed: {error}") from error
