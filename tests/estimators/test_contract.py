@@ -363,3 +363,10 @@ def test_a_file_of_another_kind_is_refused(X, tmp_path):
     assert nor.NoisyOrNetwork.load(path).transform(X).shape == (80, 2)
     nor.save_network(path, nor.bipartite(12, 2))  # no metadata at all
     assert nor.NoisyOrNetwork.load(path).transform(X).shape == (80, 2)
+
+
+@pytest.mark.parametrize("time_limit", [1e-4, 0.05])
+def test_a_limit_of_time_still_gives_a_model(estimator, X, time_limit):
+    model = estimator.set_params(time_limit=time_limit).fit(X)
+    assert np.isfinite(model.network_.theta).all()
+    assert len(model.transform(X)) == len(X)

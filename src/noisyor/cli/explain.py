@@ -16,12 +16,13 @@ from noisyor.cli.options import (
     optional_data_argument,
     print_json,
     printable,
+    read_for,
     reading_options,
+    row_numbers,
     seed_option,
     threads_option,
     top_option,
 )
-from noisyor.cli.rows import read_for, row_numbers
 from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:

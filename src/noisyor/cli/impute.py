@@ -18,11 +18,11 @@ from noisyor.cli.options import (
     out_option,
     print_json,
     quiet_option,
+    read_for,
     reading_options,
     seed_option,
     threads_option,
 )
-from noisyor.cli.rows import read_for
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
 
 __all__ = ["impute"]

@@ -19,12 +19,12 @@ from noisyor.cli.options import (
     print_json,
     printable,
     quiet_option,
+    read_for,
     reading_options,
     seed_option,
     threads_option,
     top_option,
 )
-from noisyor.cli.rows import read_for
 from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:

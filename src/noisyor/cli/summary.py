@@ -132,12 +132,12 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
         *_curve_lines(settings),
     ]
     if fitted.kind != "features":
-        prior = network.prior_probability
+        prior, n_used = network.prior_probability, network.n_hidden - settings.get("n_unused", 0)
         lines.append("likely causes, each with its probability:")
-        order = sorted(range(network.n_hidden), key=lambda k: -prior[k])[:_SHOWN]
+        order = sorted(range(network.n_hidden), key=lambda k: -prior[k])[: min(_SHOWN, n_used)]
         lines += [f"  {prior[k]:.3f}  {hidden_label(network, k)}" for k in order]
-        if network.n_hidden > _SHOWN:
-            lines.append(f"  ... and {network.n_hidden - _SHOWN:,} more: noisyor info {out}")
+        if n_used > _SHOWN:
+            lines.append(f"  ... and {n_used - _SHOWN:,} more: noisyor info {out}")
     return lines
 
 
@@ -178,4 +178,5 @@ def _causes(network: Network, settings: Mapping[str, Any]) -> str:
     layers = f"{network.n_layers} layer{'s' * (network.n_layers > 1)}"
     unused = settings.get("n_unused")
     rest = f", {unused:,} of them unused" if unused else ""
-    return f"{network.n_hidden:,} causes in {layers}{rest}"
+    causes = f"{network.n_hidden:,} cause{'s' * (network.n_hidden > 1)}"
+    return f"{causes} in {layers}{rest}"

@@ -50,7 +50,7 @@ _VALIDATION_SHARE = 0.25
 _MAX_VALIDATION_ROWS = 3000
 """Above this many validation rows, a random subset of them chooses."""
 
-_EARLY_SWEEPS, _LATE_SWEEPS = 60, 60
+_EARLY_SWEEPS, _LATE_SWEEPS = 120, 60
 """Gibbs sweeps that collect states of a row, and that estimate how many were missed."""
 
 _MAX_SAMPLED_NODES = 256
