@@ -20,11 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor.engines.contract import FREE
-from noisyor.engines.numba.arguments import Packed, pack, unpack
-from noisyor.engines.numba.cache import inner, njit, small_code
+from noisyor.engines.numba.arguments import Packed, pack
+from noisyor.engines.numba.cache import inner, small_code
 from noisyor.engines.numba.graph import NARROW, NEVER, Graph, Rows
 from noisyor.engines.numba.pool import borrowed
 from noisyor.engines.numba.simd import LANES
+
+_ON, _FREE = np.int64(1), np.int64(FREE)
+"""Evidence as arguments: a constant would make the compiler write a function for each."""
 
 
 class Blocks(NamedTuple):
@@ -101,41 +104,25 @@ def select(graph, work, rows, row, ancestors_only, maximize_missing):
     children that are on, and of all wide ones.
     """
     small_code()
-    ones, end = rows.ptr[row], rows.ptr[row + 1]
-    missing, missing_end = rows.missing_ptr[row], rows.missing_ptr[row]
-    if maximize_missing:
-        missing_end = rows.missing_ptr[row + 1]
     clamps = row * graph.n_hidden if rows.n_clamps > 1 else 0  # one line may hold for all rows
     for k in range(graph.n_hidden):
         work.clamp[k] = rows.clamp[clamps + k] if rows.n_clamps > 0 else FREE
-    n_active = graph.n_hidden
+        work.hidden[k] = k
+    n_active, ones, missing = graph.n_hidden, rows.ptr[row], rows.missing_ptr[row]
+    missing_end = rows.missing_ptr[row + 1] if maximize_missing else missing
     if ancestors_only:
-        n_active = _ancestors(graph, work, rows, ones, end, missing, missing_end)
-    else:
-        for k in range(n_active):
-            work.hidden[k] = k
-
-    work.counts[0] = work.counts[1] = 0
-    for position in range(ones, end):
-        _add_child(graph, work, np.int64(rows.columns[position]))
-    for index in range(n_active):
-        k = work.hidden[index]
-        if work.clamp[k] == 1 and graph.n_parents[graph.n_visible + k] > 0:
-            _add_child(graph, work, graph.n_visible + k)
+        n_active = _ancestors(graph, work, rows, row, missing_end)
     # Children that are on come first in both lists: their update is the simpler one, and the loop
     # needs to know only where they end.
+    work.counts[0] = work.counts[1] = 0
+    _add_children(graph, work, rows.columns, ones, rows.ptr[row + 1], n_active, _ON)
     narrow_on, wide_on = work.counts[0], work.counts[1]
-    for position in range(missing, missing_end):
-        _add_child(graph, work, np.int64(rows.missing_columns[position]))
-    for index in range(n_active):
-        k = work.hidden[index]
-        if work.clamp[k] == FREE and graph.n_parents[graph.n_visible + k] > 0:
-            _add_child(graph, work, graph.n_visible + k)
+    _add_children(graph, work, rows.missing_columns, missing, missing_end, n_active, _FREE)
     return n_active, narrow_on, work.counts[0], wide_on, work.counts[1]
 
 
 @inner()
-def _ancestors(graph, work, rows, ones, end, missing, missing_end):
+def _ancestors(graph, work, rows, row, missing_end):
     """List the ancestors of the active visibles and of hidden nodes that are known to be on.
 
     All others are taken to be off: nothing that is on needs them. Returns their number.
@@ -144,9 +131,9 @@ def _ancestors(graph, work, rows, ones, end, missing, missing_end):
     for k in range(graph.n_hidden):
         work.state[k] = 0
     work.counts[0] = 0
-    for position in range(ones, end):
+    for position in range(rows.ptr[row], rows.ptr[row + 1]):
         _add_parents(graph, work, np.int64(rows.columns[position]))
-    for position in range(missing, missing_end):
+    for position in range(rows.missing_ptr[row], missing_end):
         _add_parents(graph, work, np.int64(rows.missing_columns[position]))
     for k in range(graph.n_hidden):
         if work.clamp[k] == 1 and work.state[k] == 0:
@@ -164,6 +151,7 @@ def _ancestors(graph, work, rows, ones, end, missing, missing_end):
 @inner()
 def _add_parents(graph, work, node):
     """Append the parents of a node that are not listed yet; ``work.state`` marks those that are."""
+    small_code()
     start = graph.ptr[node]
     for edge in range(start, start + graph.n_parents[node]):
         k = graph.parent[edge]
@@ -174,16 +162,29 @@ def _add_parents(graph, work, node):
 
 
 @inner()
-def _add_child(graph, work, node):
-    """Append a node to the narrow or the wide children; wide ones also get room for messages."""
-    if graph.aligned or graph.n_parents[node] <= NARROW:
-        work.narrow[work.counts[0]] = node
-        work.counts[0] += 1
-    else:
-        wide = work.counts[1]
-        work.wide[wide] = node
-        work.offset[wide + 1] = work.offset[wide] + graph.ptr[node + 1] - graph.ptr[node]
-        work.counts[1] += 1
+def _add_children(graph, work, columns, begin, end, n_active, evidence):
+    """Append visibles, and the hidden nodes with parents and this evidence, to the children.
+
+    They go to the narrow ones or to the wide ones, which also get room for messages.
+    """
+    small_code()
+    n_visible, n_parents, counts = graph.n_visible, graph.n_parents, work.counts
+    for index in range(end - begin + n_active):
+        if index < end - begin:
+            node = np.int64(columns[begin + index])
+        else:
+            k = work.hidden[index - (end - begin)]
+            node = n_visible + k
+            if work.clamp[k] != evidence or n_parents[node] == 0:
+                continue
+        if graph.aligned or n_parents[node] <= NARROW:
+            work.narrow[counts[0]] = node
+            counts[0] += 1
+        else:
+            work.wide[counts[1]] = node
+            size = graph.ptr[node + 1] - graph.ptr[node]
+            work.offset[counts[1] + 1] = work.offset[counts[1]] + size
+            counts[1] += 1
 
 
 # ---- blocks of eight children
@@ -255,19 +256,17 @@ def _fill_block(graph, parameters, blocks, nodes, first, last, number):
 def workspace(
     graph: Packed[Graph],
     idle: deque[Packed[Work]],
-    rows_address: int,
+    rows: Rows,
     begin: int,
     end: int,
     *,
     maximize_missing: bool,
 ) -> AbstractContextManager[Packed[Work]]:
-    """Memory for the largest of the rows ``begin`` to ``end`` of the packed `Rows` at an address.
+    """Memory for the largest of the rows ``begin`` to ``end``.
 
     ``idle`` is what was used before with the same graph, whatever its parameters.
     """
-    n_edges, n_children = largest_row(graph.address, rows_address, maximize_missing, begin, end)
-    between_hidden = int(graph.values.ptr[-1] - graph.values.ptr[graph.values.n_visible])
-    n_edges, n_children = n_edges + between_hidden, n_children + graph.values.hidden_children
+    n_edges, n_children = largest_row(graph.values, rows, begin, end, maximize_missing)
 
     def fits(space: Packed[Work]) -> bool:
         return bool(len(space.values.excess) >= n_edges and len(space.values.narrow) >= n_children)
@@ -275,31 +274,19 @@ def workspace(
     return borrowed(idle, fits, lambda: pack(_allocate(graph.values, n_edges, n_children)))
 
 
-@njit()
-def largest_row(graph_address, rows_address, maximize_missing, begin, end):
-    """Upper bounds on the padded edges and the entries of any row."""
-    graph, rows = unpack(graph_address, Graph), unpack(rows_address, Rows)
-    edges, children = _largest_part(graph.ptr, rows.ptr, rows.columns, begin, end)
+def largest_row(
+    graph: Graph, rows: Rows, begin: int, end: int, maximize_missing: bool
+) -> tuple[int, int]:
+    """Upper bounds on the padded edges and the children of any of the rows ``begin`` to ``end``.
+
+    The bound on edges is generous: memory that is never touched costs nothing.
+    """
+    most = int(np.diff(rows.ptr[begin : end + 1]).max())
     if maximize_missing:
-        more_edges, more_children = _largest_part(
-            graph.ptr, rows.missing_ptr, rows.missing_columns, begin, end
-        )
-        edges, children = edges + more_edges, children + more_children
-    return edges, children
-
-
-@inner()
-def _largest_part(edge_ptr, ptr, columns, begin, end):
-    """Most padded edges and most entries of any row."""
-    most_edges, most_children = 0, 0
-    for row in range(begin, end):
-        edges = 0
-        for position in range(ptr[row], ptr[row + 1]):
-            node = columns[position]
-            edges += edge_ptr[node + 1] - edge_ptr[node]
-        most_edges = max(most_edges, edges)
-        most_children = max(most_children, ptr[row + 1] - ptr[row])
-    return most_edges, most_children
+        most += int(np.diff(rows.missing_ptr[begin : end + 1]).max())
+    of_visible = min(most * graph.widest, int(graph.ptr[graph.n_visible]))
+    of_hidden = int(graph.ptr[-1] - graph.ptr[graph.n_visible])
+    return of_visible + of_hidden, most + graph.hidden_children
 
 
 def _allocate(graph: Graph, n_edges: int, n_children: int) -> Work:

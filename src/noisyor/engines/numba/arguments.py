@@ -55,10 +55,6 @@ class Packed(Generic[Values]):
         self._words = struct.pack(_layout(type(values)), *numbers)
         self.address = id(self._words) + _DATA_OF_BYTES
 
-    def address_of(self, name: str) -> int:
-        """The address of a field that is a named tuple itself."""
-        return self.address + 8 * _members(type(self.values))[name][0]
-
 
 def pack(values: Values) -> Packed[Values]:
     """Pack a named tuple of C-contiguous arrays, numbers, and named tuples of these.

@@ -80,12 +80,10 @@ class Prepared:
         return parameters_of(self.graph, self.network.theta)
 
     def memory(
-        self, rows_address: int, begin: int, end: int, maximize_missing: bool
+        self, rows: Rows, begin: int, end: int, maximize_missing: bool
     ) -> AbstractContextManager[Packed[Work]]:
         """What a thread works in during max-product and ICM, kept for the next time."""
-        return workspace(
-            self.graph, self.idle, rows_address, begin, end, maximize_missing=maximize_missing
-        )
+        return workspace(self.graph, self.idle, rows, begin, end, maximize_missing=maximize_missing)
 
     def scratch(self, n_gradient: int = 0) -> Packed[log_joint.Scratch]:
         """What a thread works in for log p(h, x); ``n_gradient`` entries of a gradient."""
@@ -175,11 +173,11 @@ class NumbaEngine:
             np.empty(n_draws, dtype=np.float32),
         )
         call = pack(Call(rows, options, key, Output(*result, with_beliefs)))
-        rows_address, missing = call.address_of("rows"), options.maximize_missing
+        missing = options.maximize_missing
 
         def block(begin: int, end: int) -> None:
             shared = graph.address, parameters.address, call.address
-            with prepared.memory(rows_address, begin, end, missing) as work:
+            with prepared.memory(rows, begin, end, missing) as work:
                 if options.two_stage:
                     with stages_of(graph, prepared.idle_stages, work.values) as stages:
                         infer_two_stage(*shared, work.address, stages.address, begin, end)
@@ -197,10 +195,9 @@ class NumbaEngine:
         states = np.array(states, dtype=np.uint8, order="C")
         n_samples = len(states) // max(rows.n_rows, 1)
         ascent = pack(log_joint.Ascent(rows, options, n_samples, states))
-        rows_address = ascent.address_of("rows")
 
         def block(begin: int, end: int) -> None:
-            with prepared.memory(rows_address, begin, end, options.maximize_missing) as work:
+            with prepared.memory(rows, begin, end, options.maximize_missing) as work:
                 log_joint.icm_rows(
                     graph.address, parameters.address, ascent.address, work.address, begin, end
                 )
@@ -287,7 +284,7 @@ class NumbaEngine:
         def block(number: int) -> list[FloatArray]:
             first = number * ROWS_OF_BLOCK
             last = min(first + ROWS_OF_BLOCK, rows.n_rows)
-            model = pack(row_model.allocate(graph, sweep.address_of("rows"), first, last))
+            model = pack(row_model.allocate(graph.values, rows, first, last))
             sums = pack(gibbs.allocate_sums(graph.values, prepared.network.n_params))
             gibbs.sweep_rows(
                 graph.address,
@@ -326,7 +323,7 @@ class NumbaEngine:
         )
 
         def block(begin: int, end: int) -> None:
-            model = row_model.allocate(graph, call.address_of("rows"), begin, end)
+            model = row_model.allocate(graph.values, rows, begin, end)
             memory = pack(annealing.allocate(model, n_hidden, n_starts, options))
             annealing.annealed_importance_sampling(
                 graph.address, parameters.address, call.address, memory.address, begin, end

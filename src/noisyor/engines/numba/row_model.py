@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from noisyor.engines.contract import FREE
 from noisyor.engines.numba.active_set import largest_row
-from noisyor.engines.numba.arguments import Packed
 from noisyor.engines.numba.cache import inner, small_code
-from noisyor.engines.numba.graph import Graph
+from noisyor.engines.numba.graph import Graph, Rows
 from noisyor.engines.numba.scalar import log_expm1, maximum
 
 KNOWN = 1e300
@@ -73,13 +72,11 @@ class RowModel(NamedTuple):
     chain: ChainState
 
 
-def allocate(graph: Packed[Graph], rows_address: int, begin: int, end: int) -> RowModel:
-    """Memory for the largest of rows ``begin`` to ``end`` of the packed `Rows` at an address."""
-    values = graph.values
-    n_hidden, n_visible = values.n_hidden, values.n_visible
-    n_edges, n_ones = largest_row(graph.address, rows_address, False, begin, end)
-    n_edges += int(values.ptr[-1] - values.ptr[n_visible])
-    n_slots = n_ones + n_hidden
+def allocate(graph: Graph, rows: Rows, begin: int, end: int) -> RowModel:
+    """Memory for the largest of the rows ``begin`` to ``end``."""
+    n_hidden, n_visible = graph.n_hidden, graph.n_visible
+    n_edges, n_children = largest_row(graph, rows, begin, end, False)
+    n_slots = n_children + n_hidden
     return RowModel(
         sizes=np.empty(2, dtype=np.int64),
         hidden=np.empty(n_hidden, dtype=np.int32),

@@ -18,16 +18,17 @@ from noisyor.engines.contract import (
 )
 from noisyor.engines.numba.arguments import Packed, pack
 from noisyor.engines.numba.graph import Graph, rows_of
-from noisyor.engines.numba.mean_field.rows import (
+from noisyor.engines.numba.mean_field.ascent import (
     Call,
     Sizes,
     Start,
     Sums,
-    infer_blocks,
+    iterate_blocks,
     memory_sizes,
+    solve_blocks,
     starting_weights,
 )
-from noisyor.engines.numba.mean_field.workspace import Memory, Tables, Work, allocate
+from noisyor.engines.numba.mean_field.layout import Memory, Tables, Work, allocate
 from noisyor.engines.numba.pool import borrowed
 from noisyor.engines.reduction import MEAN_FIELD_PARTS, TreeSum, mean_field_parts, tree_sum
 from noisyor.engines.threads import ROWS_OF_PIECE, run_blocks
@@ -177,12 +178,13 @@ def _run(
 ) -> None:
     """Infer the rows of all parts between ``bounds``."""
     n_parts, needed = len(bounds) - 1, prepared.needed(evidence)
+    kernel = iterate_blocks if options.r_tolerance < 0.0 else solve_blocks
     with_q = len(result.q) > 0
     call = pack(Call(rows_of(evidence), options, memory, result, with_q, sums, bounds))
 
     def parts(begin: int, end: int) -> None:
         with prepared.memory(*needed) as work:
-            infer_blocks(
+            kernel(
                 prepared.graph.address,
                 prepared.tables.address,
                 call.address,

@@ -1,17 +1,200 @@
-"""The nodes and edges that take part in the mean-field inference of one row, laid out for loops.
+"""What mean-field inference works on: tables of the network, memory, and the layout of a row.
 
 A row has the visibles that are on, the hidden nodes that may be on, and the edges into both; what
 is off is in the totals of `Tables` and is never visited. Hidden nodes are numbered anew, children
 before parents, so that a sweep over them is one pass upwards.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
+from numba import int64
 
 from noisyor.engines.contract import FREE
-from noisyor.engines.numba.cache import inner
-from noisyor.engines.numba.mean_field.factor import floor_of, normalise
-from noisyor.engines.numba.mean_field.workspace import NARROW, Size
+from noisyor.engines.numba.cache import inner, small_code
+from noisyor.engines.numba.graph import Graph
+from noisyor.engines.numba.mean_field.jensen import (
+    BATCH_SOLVING,
+    Children,
+    Edges,
+    Groups,
+    Scratch,
+    floor_of,
+    normalize,
+)
 from noisyor.engines.numba.simd import LANES, splat
+
+NARROW = 32
+"""Children with more parents than this never share a group."""
+
+
+class Tables(NamedTuple):
+    """What inference needs to know of the parameters.
+
+    By edge of the graph: ``theta``, and ``start``, the Jensen weight to begin with. By node:
+    ``leak``, ``slope`` = f'(leak) = 1 / (exp(leak) - 1), ``log_odds`` = leak + f(leak). ``total``
+    (n_hidden,): sum of theta over the children of a hidden node; ``total_leak`` over all nodes.
+    ``order`` (n_hidden,): hidden nodes, children before parents, and their ``level``; nodes of one
+    level are never connected.
+    """
+
+    theta: npt.NDArray[np.float64]
+    start: npt.NDArray[np.float64]
+    leak: npt.NDArray[np.float64]
+    slope: npt.NDArray[np.float64]
+    log_odds: npt.NDArray[np.float64]
+    total: npt.NDArray[np.float64]
+    total_leak: float
+    order: npt.NDArray[np.int32]
+    level: npt.NDArray[np.int32]
+
+
+class Hidden(NamedTuple):
+    """Hidden nodes of a row in the order of a sweep.
+
+    ``node`` hidden number; ``child`` number among the children or -1; ``free`` whether q is
+    inferred; ``run`` end of each level. ``q`` probability, with spare entries that are 0; ``fixed``
+    log-odds apart from edges into nodes that may be on or from them, ``base`` the same with the
+    edges into active visibles, ``below`` what hidden children add, ``odds`` all together, then the
+    new q. ``place`` (n_hidden,) is the number within the row, or -1; ``clamp`` (n_hidden,) the
+    evidence.
+    """
+
+    node: npt.NDArray[np.int32]
+    child: npt.NDArray[np.int32]
+    free: npt.NDArray[np.uint8]
+    run: npt.NDArray[np.int32]
+    q: npt.NDArray[np.float64]
+    fixed: npt.NDArray[np.float64]
+    base: npt.NDArray[np.float64]
+    below: npt.NDArray[np.float64]
+    odds: npt.NDArray[np.float64]
+    place: npt.NDArray[np.int32]
+    clamp: npt.NDArray[np.uint8]
+
+
+class Work(NamedTuple):
+    """Memory of one thread, reused for all its rows.
+
+    It suffices for rows with ``n_ones`` active visibles and ``n_edges`` edges into them.
+    """
+
+    edges: Edges
+    groups: Groups
+    scratch: Scratch
+    children: Children
+    hidden: Hidden
+    n_edges: int
+    n_ones: int
+
+
+class Size(NamedTuple):
+    """Numbers of hidden nodes, levels, children, groups, slots and edges of a row.
+
+    Hidden children, and their groups and slots, come before the others.
+    """
+
+    hidden: int
+    runs: int
+    hidden_children: int
+    children: int
+    hidden_groups: int
+    groups: int
+    hidden_slots: int
+    slots: int
+    edges: int
+
+
+class Memory(NamedTuple):
+    """(q, r) of every row, to start from and to keep.
+
+    Row r has ``value[ptr[r]:ptr[r + 1]]``: q of its hidden nodes in the order of a sweep, then r of
+    the edges into its hidden nodes, then of those into its active visibles. ``filled``: whether
+    there is something to start from; ``kept``: whether the end is to be kept.
+    """
+
+    ptr: npt.NDArray[np.int64]
+    value: npt.NDArray[np.float64]
+    filled: bool
+    kept: bool
+
+
+def allocate(graph: Graph, most_edges: int, most_ones: int) -> Work:
+    """Memory for rows with at most so many active visibles and edges into them."""
+    n_hidden = graph.n_hidden
+    n_edges = most_edges + int(graph.n_parents[graph.n_visible :].sum())
+    n_children, n = most_ones + n_hidden, n_hidden + LANES
+    # A wide child leaves less than eight slots of its group unused; the shared groups together
+    # less than four times the largest one, as children are sorted by their number of parents.
+    n_slots = n_edges + LANES * n_children + 4 * LANES * NARROW
+    size = max(int(graph.n_parents.max(initial=0)) + LANES, int(BATCH_SOLVING))
+    lanes = LANES * n_children
+    floats, numbers, short = np.ones, _numbers, _short_numbers
+    return Work(
+        Edges(
+            theta=floats(n_slots),
+            r=floats(n_slots),
+            weight=floats(n_slots),
+            q=floats(n_slots),
+            link=short(n_slots),
+        ),
+        Groups(
+            begin=numbers(n_children + 1),
+            wide=np.zeros(n_children, dtype=np.uint8),
+            solved=np.zeros(n_children, dtype=np.uint8),
+            used=floats(lanes),
+            size=floats(lanes),
+            floor=floats(lanes),
+            slope=floats(lanes),
+            importance=floats(lanes),
+            active=floats(lanes),
+            best=floats(lanes),
+            total=floats(lanes),
+            member=numbers(lanes),
+        ),
+        Scratch(
+            value=floats(size),
+            worth=floats(size),
+            step=floats(size),
+            before=floats(size),
+            todo=numbers(size),
+        ),
+        Children(
+            node=short(n_children),
+            start=numbers(n_children),
+            stride=numbers(n_children),
+            lane=numbers(n_children),
+            ordered=numbers(n_children),
+            bucket=numbers(NARROW + 2),
+        ),
+        Hidden(
+            node=short(n_hidden),
+            child=short(n_hidden),
+            free=np.zeros(n_hidden, dtype=np.uint8),
+            run=short(n_hidden),
+            q=floats(n),
+            fixed=floats(n),
+            base=floats(n),
+            below=floats(n),
+            odds=floats(n),
+            place=short(n_hidden),
+            clamp=np.full(n_hidden, FREE, dtype=np.uint8),
+        ),
+        most_edges,
+        most_ones,
+    )
+
+
+def _numbers(size: int) -> npt.NDArray[np.int64]:
+    return np.zeros(size, dtype=np.int64)
+
+
+def _short_numbers(size: int) -> npt.NDArray[np.int32]:
+    return np.zeros(size, dtype=np.int32)
+
+
+# ---- the layout of a row
 
 
 @inner()
@@ -20,13 +203,14 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local):
 
     With ``local`` the ancestors of what is on take part, else all hidden nodes.
     """
+    small_code()
     hidden, children = work.hidden, work.children
     if local:
         _mark_ancestors(graph, hidden, ones, n_ones)
     else:
         for k in range(graph.n_hidden):
             hidden.place[k] = 0
-    n_local, n_runs, level = 0, 0, -1
+    n_local, n_runs, level = int64(0), int64(0), -1
     for position in range(graph.n_hidden):
         k = tables.order[position]
         if hidden.place[k] < 0:
@@ -43,7 +227,7 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local):
     # Vectors of q may end in spare entries, and slots without an edge point at the first of them.
     for j in range(n_local, n_local + LANES):
         hidden.q[j] = 0.0
-    n_children, n_edges = 0, 0
+    n_children, n_edges = int64(0), int64(0)
     for j in range(n_local):
         k = hidden.node[j]
         hidden.free[j] = hidden.clamp[k] == FREE
@@ -55,7 +239,7 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local):
             children.node[n_children] = graph.n_visible + k
             n_children += 1
             n_edges += n_parents
-    n_groups = _group(graph, tables, work, 0, n_children, 0, n_local)
+    n_groups = _group(graph, tables, work, int64(0), n_children, int64(0), n_local)
     slots = work.groups.begin[n_groups]
     return Size(n_local, n_runs, n_children, n_children, n_groups, n_groups, slots, slots, n_edges)
 
@@ -63,6 +247,7 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local):
 @inner()
 def lay_out_visible(graph, tables, work, ones, n_ones, of_hidden):
     """Add the active visibles of a row and the edges into them."""
+    small_code()
     first, n_edges = of_hidden.hidden_children, of_hidden.edges
     for c in range(n_ones):
         work.children.node[first + c] = ones[c]
@@ -88,18 +273,19 @@ def _mark_ancestors(graph, hidden, ones, n_ones):
 
     The local model of equation T33.
     """
+    small_code()
     for k in range(graph.n_hidden):
         hidden.place[k] = -1
-    n_found, done = 0, 0
+    n_found, done = int64(0), int64(0)
     for c in range(n_ones):
-        n_found = _mark_parents(graph, hidden, n_found, np.int64(ones[c]))
+        n_found = _mark_parents(graph, hidden, n_found, int64(ones[c]))
     for k in range(graph.n_hidden):
         if hidden.clamp[k] == 1 and hidden.place[k] < 0:
             hidden.place[k] = 0
             hidden.node[n_found] = k
             n_found += 1
     while done < n_found:
-        node = np.int64(graph.n_visible + hidden.node[done])
+        node = int64(graph.n_visible + hidden.node[done])
         n_found = _mark_parents(graph, hidden, n_found, node)
         done += 1
 
@@ -123,6 +309,7 @@ def _group(graph, tables, work, first, last, n_groups, spare):
 
     Children with equally many parents, or nearly so, share a group. Returns the number of groups.
     """
+    small_code()
     node, ordered, bucket = work.children.node, work.children.ordered, work.children.bucket
     # A counting sort by the number of parents: children of equal size end up side by side.
     for size in range(NARROW + 2):
@@ -139,7 +326,7 @@ def _group(graph, tables, work, first, last, n_groups, spare):
 
     position = 0
     while position < last - first:
-        n_parents = np.int64(graph.n_parents[node[ordered[position]]])
+        n_parents = int64(graph.n_parents[node[ordered[position]]])
         if n_parents == 0:
             break
         count = min(LANES, last - first - position)
@@ -159,6 +346,7 @@ def _group(graph, tables, work, first, last, n_groups, spare):
 @inner()
 def _open_group(edges, groups, number, n_parents, wide, spare):
     """An empty group with room for children of at most ``n_parents`` parents."""
+    small_code()
     begin = groups.begin[number]
     end = begin + LANES * ((n_parents + 7) // LANES if wide else n_parents)
     groups.begin[number + 1] = end
@@ -180,6 +368,7 @@ def _open_group(edges, groups, number, n_parents, wide, spare):
 @inner()
 def _fill(graph, tables, work, number, lane, c):
     """Put child c into a lane of a group, or into all lanes of a wide one."""
+    small_code()
     groups, children, edges, place = work.groups, work.children, work.edges, work.hidden.place
     node, wide = children.node[c], groups.wide[number]
     size, begin, start = graph.n_parents[node], graph.ptr[node], groups.begin[number] + lane
@@ -210,6 +399,7 @@ def _fill(graph, tables, work, number, lane, c):
 @inner()
 def start(graph, tables, work, size):
     """The published start: q = 1/2, r proportional to theta. Visibles have theirs already."""
+    small_code()
     hidden, children, r = work.hidden, work.children, work.edges.r
     for number in range(size.groups):
         work.groups.solved[number] = 0
@@ -241,6 +431,7 @@ def discount_missing(graph, tables, hidden, missing, n_missing):
 @inner()
 def set_importance(work, size):
     """Tell the groups how probable their hidden children are: q_i in front of the gap, T32."""
+    small_code()
     hidden, children, importance = work.hidden, work.children, work.groups.importance
     for j in range(size.hidden):
         c = hidden.child[j]
@@ -253,6 +444,7 @@ def set_importance(work, size):
 @inner()
 def exchange(graph, memory, work, size, row, out):
     """Copy (q, r) of a row to the memory, or from it."""
+    small_code()
     hidden, children, r = work.hidden, work.children, work.edges.r
     position = memory.ptr[row]
     for j in range(size.hidden):
@@ -275,9 +467,10 @@ def exchange(graph, memory, work, size, row, out):
 @inner()
 def start_of_node(theta, begin, n_parents, start, work):
     """Jensen weights of a node to begin with: proportional to theta, floored."""
+    small_code()
     groups, values, r = work.groups, work.scratch.value, work.edges.r
     groups.begin[0] = 0
-    _open_group(work.edges, groups, 0, n_parents, True, 0)
+    _open_group(work.edges, groups, int64(0), n_parents, n_parents > 0, int64(0))
     for lane in range(LANES):
         groups.used[lane] = (n_parents - lane + 7) // LANES
         groups.floor[lane] = floor_of(n_parents)
@@ -286,6 +479,6 @@ def start_of_node(theta, begin, n_parents, start, work):
         values[offset] = theta[begin + offset] if offset < n_parents else 0.0
         r[offset] = 1.0 / n_parents
         total += values[offset]
-    normalise(values, 0, r, groups, 0, splat(1.0), splat(total))
+    normalize(values, 0, r, groups, 0, splat(1.0), splat(total))
     for offset in range(n_parents):
         start[begin + offset] = r[offset]

@@ -16,14 +16,17 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba import int64
 
 from noisyor.engines.contract import FREE, MeanFieldOptions, MeanFieldResult
 from noisyor.engines.numba.arguments import advance, unpack
-from noisyor.engines.numba.cache import inner, njit
+from noisyor.engines.numba.cache import inner, njit, small_code
 from noisyor.engines.numba.graph import Graph, Rows
-from noisyor.engines.numba.mean_field.factor import iterate, weigh
-from noisyor.engines.numba.mean_field.jensen_solver import settle
-from noisyor.engines.numba.mean_field.row_layout import (
+from noisyor.engines.numba.mean_field.jensen import iterate, solve, weigh
+from noisyor.engines.numba.mean_field.layout import (
+    Memory,
+    Tables,
+    Work,
     discount_missing,
     exchange,
     lay_out_hidden,
@@ -32,7 +35,6 @@ from noisyor.engines.numba.mean_field.row_layout import (
     start,
     start_of_node,
 )
-from noisyor.engines.numba.mean_field.workspace import Memory, Tables, Work
 from noisyor.engines.numba.simd import (
     LANES,
     edge_terms,
@@ -75,60 +77,98 @@ class Call(NamedTuple):
 
 
 @njit()
-def infer_blocks(graph_address, tables_address, call_address, work_address, first, last):
-    """Fill ``output`` for the rows of blocks ``first`` to ``last``.
-
-    If wanted, ``sums.gradient`` (n_blocks, n_params + 1) gains what the nodes that may be on add
-    and ``sums.mass`` (n_blocks, n_hidden + 1) the sum of q over rows, both by the rows' weights;
-    `finish_gradient` adds what all nodes share.
-    """
+def iterate_blocks(graph_address, tables_address, call_address, work_address, first, last):
+    """Infer the rows of blocks ``first`` to ``last`` with a fixed number of steps on r."""
     graph, tables = unpack(graph_address, Graph), unpack(tables_address, Tables)
     call, work = unpack(call_address, Call), unpack(work_address, Work)
-    rows, memory, output, sums = call.rows, call.memory, call.output, call.sums
-    n_hidden, options = graph.n_hidden, call.options
-    for k in range(n_hidden):
-        work.hidden.clamp[k] = FREE
-    known = False  # whether the hidden nodes are laid out, the same for all rows
+    of_hidden = _lay_out_first(graph, tables, work, call)
     for number in range(first, last):
         for row in range(call.bounds[number], call.bounds[number + 1]):
-            ones, n_ones = _part_of(rows.ptr, rows.columns, row)
-            missing, n_missing = _part_of(rows.missing_ptr, rows.missing_columns, row)
-            if rows.n_clamps > 0:
-                _read_clamps(graph, rows, row, work)
-            if not known:
-                of_hidden = lay_out_hidden(graph, tables, work, ones, n_ones, options.local)
-                known = not options.local and rows.n_clamps <= 1
-            size = lay_out_visible(graph, tables, work, ones, n_ones, of_hidden)
-            start(graph, tables, work, size)
-            constant = -tables.total_leak
-            constant += discount_missing(graph, tables, work.hidden, missing, n_missing)
-            for index in range(n_ones):
-                constant += tables.log_odds[ones[index]]
-            if memory.filled:
-                exchange(graph, memory, work, size, row, False)
-            output.rounds[row], output.elbo[row], output.gain[row] = _ascend(
-                graph, work, size, options, constant
+            size, constant = _enter_row(graph, tables, work, call, row, of_hidden)
+            call.output.rounds[row], call.output.elbo[row], call.output.gain[row] = (
+                _ascend_by_steps(graph, work, size, call.options, constant)
             )
-            if memory.kept:
-                exchange(graph, memory, work, size, row, True)
-            if sums.wanted:
-                _add_gradient(
-                    graph,
-                    tables,
-                    work,
-                    size,
-                    missing,
-                    n_missing,
-                    rows.weight[row] if rows.weighted else 1.0,
-                    advance(sums.gradient, number * sums.n_gradient),
-                    advance(sums.mass, number * sums.n_mass),
-                )
-            if call.with_q:
-                q = advance(output.q, row * n_hidden)
-                for k in range(n_hidden):
-                    q[k] = 0.0
-                for j in range(size.hidden):
-                    q[work.hidden.node[j]] = work.hidden.q[j]
+            _leave_row(graph, tables, work, call, row, number, size)
+
+
+@njit()
+def solve_blocks(graph_address, tables_address, call_address, work_address, first, last):
+    """Infer the rows of blocks ``first`` to ``last`` with r solved for to a tolerance."""
+    graph, tables = unpack(graph_address, Graph), unpack(tables_address, Tables)
+    call, work = unpack(call_address, Call), unpack(work_address, Work)
+    of_hidden = _lay_out_first(graph, tables, work, call)
+    for number in range(first, last):
+        for row in range(call.bounds[number], call.bounds[number + 1]):
+            size, constant = _enter_row(graph, tables, work, call, row, of_hidden)
+            call.output.rounds[row], call.output.elbo[row], call.output.gain[row] = (
+                _ascend_by_solving(graph, work, size, call.options, constant)
+            )
+            _leave_row(graph, tables, work, call, row, number, size)
+
+
+@inner()
+def _lay_out_first(graph, tables, work, call):
+    """Lay out the hidden nodes, for the case that they are the same for all rows."""
+    small_code()
+    _read_clamps(graph, call.rows, int64(0), work)
+    return lay_out_hidden(graph, tables, work, call.rows.columns, int64(0), call.options.local)
+
+
+@inner()
+def _enter_row(graph, tables, work, call, row, of_hidden):
+    """Lay a row out and fill (q, r) to start from; return its sizes and the constant of its bound.
+
+    ``of_hidden`` are the sizes of the hidden nodes if these are the same for all rows.
+    """
+    small_code()
+    rows, memory, options = call.rows, call.memory, call.options
+    ones, n_ones = _part_of(rows.ptr, rows.columns, row)
+    missing, n_missing = _part_of(rows.missing_ptr, rows.missing_columns, row)
+    if options.local or rows.n_clamps > 1:
+        _read_clamps(graph, rows, row, work)
+        of_hidden = lay_out_hidden(graph, tables, work, ones, n_ones, options.local)
+    size = lay_out_visible(graph, tables, work, ones, n_ones, of_hidden)
+    start(graph, tables, work, size)
+    constant = -tables.total_leak
+    constant += discount_missing(graph, tables, work.hidden, missing, n_missing)
+    for index in range(n_ones):
+        constant += tables.log_odds[ones[index]]
+    if memory.filled:
+        exchange(graph, memory, work, size, row, False)
+    return size, constant
+
+
+@inner()
+def _leave_row(graph, tables, work, call, row, number, size):
+    """Keep what is wanted of a row of block ``number``: (q, r), its gradient, its q.
+
+    ``sums.gradient`` (n_blocks, n_params + 1) gains what the nodes that may be on add and
+    ``sums.mass`` (n_blocks, n_hidden + 1) the sum of q over rows, both by the rows' weights; what
+    all nodes share is added at the end of a batch.
+    """
+    small_code()
+    rows, sums, n_hidden = call.rows, call.sums, graph.n_hidden
+    if call.memory.kept:
+        exchange(graph, call.memory, work, size, row, True)
+    if sums.wanted:
+        missing, n_missing = _part_of(rows.missing_ptr, rows.missing_columns, row)
+        _add_gradient(
+            graph,
+            tables,
+            work,
+            size,
+            missing,
+            n_missing,
+            rows.weight[row] if rows.weighted else 1.0,
+            advance(sums.gradient, number * sums.n_gradient),
+            advance(sums.mass, number * sums.n_mass),
+        )
+    if call.with_q:
+        q = advance(call.output.q, row * n_hidden)
+        for k in range(n_hidden):
+            q[k] = 0.0
+        for j in range(size.hidden):
+            q[work.hidden.node[j]] = work.hidden.q[j]
 
 
 @inner()
@@ -149,57 +189,71 @@ def _read_clamps(graph, rows, row, work):
 
 
 @inner()
-def _ascend(graph, work, size, options, constant):
-    """Sweeps over q and steps on r in turn from the present (q, r).
-
-    Returns the number of rounds, the bound, and what the last round added to it.
-    """
-    edges, groups, scratch, q = work.edges, work.groups, work.scratch, work.hidden.q
-    weigh(edges, groups, 0, size.groups)
-    _collect(work, size)
-    watch = options.tolerance >= 0.0
-    still = NEARLY_STILL if watch else STILL
-    value, gain = -np.inf, np.inf
-    for number in range(options.outer):
-        last = number == options.outer - 1
-        if last and not watch:  # so that the gain of the last round is known; bounds cost time
-            value = constant + _bound(graph, work, size)
-        for _ in range(options.inner):
-            change = _sweep(graph, work, size)
-            if size.hidden_children == 0 or change <= still:
-                break  # hidden nodes that are not connected need one sweep
-        if options.r_tolerance < 0.0:
-            iterate(edges, groups, size.groups, q, scratch, options.r_iterations)
-        else:
-            set_importance(work, size)
-            middle = size.hidden_groups  # children change places within their kind only
-            _settle(work, 0, middle, options)
-            _settle(work, middle, size.groups, options)
-        _collect(work, size)
-        if watch or last:
-            new = constant + _bound(graph, work, size)
-            gain, value = new - value, new
-            if watch and gain < options.tolerance:
-                return number + 1, value, gain
-    if options.outer == 0:
-        value = constant + _bound(graph, work, size)
-    return options.outer, value, gain
+def _iterate_weights(work, size, options):
+    """A fixed number of steps on the Jensen weights of all children."""
+    edges, groups, n_groups, q = work.edges, work.groups, size.groups, work.hidden.q
+    iterate(edges, groups, n_groups, q, work.scratch, options.r_iterations)
 
 
 @inner()
-def _settle(work, first, last, options):
-    settle(
-        work.edges,
-        work.groups,
-        work.children,
-        first,
-        last,
-        work.hidden.q,
-        work.scratch,
-        options.r_iterations,
-        options.r_tolerance,
-        options.newton,
-    )
+def _solve_weights(work, size, options):
+    """Solve for the Jensen weights; children change lanes within their kind only."""
+    set_importance(work, size)
+    first, last = int64(0), size.hidden_groups
+    for _ in range(2):  # hidden children, then visibles
+        solve(
+            work.edges,
+            work.groups,
+            work.children,
+            first,
+            last,
+            work.hidden.q,
+            work.scratch,
+            options.r_iterations,
+            options.r_tolerance,
+            options.newton,
+        )
+        first, last = last, size.groups
+
+
+def _ascend_with(update_weights):
+    """Make coordinate ascent with one of the two solvers for r, so that only that is compiled."""
+
+    @inner()
+    def ascend(graph, work, size, options, constant):
+        """Sweeps over q and steps on r in turn from the present (q, r).
+
+        Returns the number of rounds, the bound, and what the last round added to it.
+        """
+        weigh(work.edges, work.groups, int64(0), size.groups)
+        _collect(work, size)
+        watch = options.tolerance >= 0.0
+        still = NEARLY_STILL if watch else STILL
+        value, gain = -np.inf, np.inf
+        for number in range(options.outer):
+            last = number == options.outer - 1
+            if last and not watch:  # so that the gain of the last round is known; bounds cost time
+                value = constant + _bound(graph, work, size)
+            for _ in range(options.inner):
+                change = _sweep(graph, work, size)
+                if size.hidden_children == 0 or change <= still:
+                    break  # hidden nodes that are not connected need one sweep
+            update_weights(work, size, options)
+            _collect(work, size)
+            if watch or last:
+                new = constant + _bound(graph, work, size)
+                gain, value = new - value, new
+                if watch and gain < options.tolerance:
+                    return number + 1, value, gain
+        if options.outer == 0:
+            value = constant + _bound(graph, work, size)
+        return options.outer, value, gain
+
+    return ascend
+
+
+_ascend_by_steps = _ascend_with(_iterate_weights)
+_ascend_by_solving = _ascend_with(_solve_weights)
 
 
 @inner()
@@ -335,7 +389,7 @@ def starting_weights(graph_address, start_address, work_address):
     given = unpack(start_address, Start)
     for node in range(graph.n_visible + graph.n_hidden):
         if graph.n_parents[node] > 0:
-            n_parents = np.int64(graph.n_parents[node])
+            n_parents = int64(graph.n_parents[node])
             start_of_node(given.theta, graph.ptr[node], n_parents, given.weight, work)
 
 
