@@ -265,12 +265,10 @@ def _texts_of_rows(
 
 def _abstracts(source: str | os.PathLike[str], part: str) -> Iterator[str]:
     def texts(stream: IO[bytes], where: object) -> Iterator[str]:
-        for number, record in json_lines(_lines(stream, where, MAX_ARTICLES), where):
-            sentences = field_of(record, "abstract_text", where, number)
+        for line, record in json_lines(_lines(stream, where, MAX_ARTICLES), where):
+            sentences = field_of(record, "abstract_text", line)
             if not isinstance(sentences, list) or not all(isinstance(s, str) for s in sentences):
-                raise InvalidDataError(
-                    f"{where}, line {number}: field 'abstract_text' is not a list of sentences"
-                )
+                raise InvalidDataError(f"{line}: field 'abstract_text' is not a list of sentences")
             yield "\n".join(sentences).replace("<S>", "").replace("</S>", "")
 
     yield from _member_texts(source, f"{part}.txt", texts)
@@ -370,5 +368,5 @@ def _inner_descriptions(stream: IO[bytes], where: str, files: re.Pattern[str]) -
 
 def _descriptions(raw: IO[bytes], where: str) -> Iterator[str]:
     with reading(where), decompressed(raw, where) as stream:
-        for number, record in json_lines(_lines(stream, where, MAX_ARTICLES), where):
-            yield clean_description(text_of(record, "description", where, number))
+        for line, record in json_lines(_lines(stream, where, MAX_ARTICLES), where):
+            yield clean_description(text_of(record, "description", line))

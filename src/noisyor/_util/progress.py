@@ -40,7 +40,7 @@ class Job:
     >>> job = Job(["search", "train"], show=False, time_limit=60.0)
     >>> with progress_bar(3, "train", "steps", job) as bar:
     ...     bar.update()
-    >>> job.number, job.is_over
+    >>> job.n_begun, job.is_over
     (2, False)
     """
 
@@ -48,7 +48,7 @@ class Job:
         self, phases: Sequence[str], show: bool | None = None, time_limit: float | None = None
     ) -> None:
         self._phases, self._show = list(phases), show
-        self.number, self._open = 0, False
+        self.n_begun, self._open = 0, False
         self.is_cut_short = False
         """Whether the time limit, or a share of it, has ended a part of the work early."""
         self._began, self._limit = time.monotonic(), time_limit
@@ -61,10 +61,10 @@ class Job:
         >>> with progress_bar(1, "look", "starts", job):
         ...     job.expect(["gibbs"])
         >>> with progress_bar(1, "gibbs", "sweeps", job):
-        ...     job.number
+        ...     job.n_begun
         2
         """
-        self._phases = [*self._phases[: self.number], *phases]
+        self._phases = [*self._phases[: self.n_begun], *phases]
 
     @classmethod
     def of(cls, progress: Progress, phases: Sequence[str], time_limit: float | None = None) -> Job:
@@ -104,11 +104,11 @@ class Job:
         if self._open:
             yield _Clock(self, _NoBar())
             return
-        if description in self._phases[self.number :]:
-            self.number = self._phases.index(description, self.number) + 1
+        if description in self._phases[self.n_begun :]:
+            self.n_begun = self._phases.index(description, self.n_begun) + 1
         name = description
         if len(self._phases) > 1:
-            name = f"phase {max(self.number, 1)} of {len(self._phases)}, {description}"
+            name = f"phase {max(self.n_begun, 1)} of {len(self._phases)}, {description}"
         self._open = True
         try:
             with _bar(total, name, unit, self._show) as bar:

@@ -291,7 +291,6 @@ class Observations:
 
         ``weights`` are (n_rows,) positive numbers with a sum of at most 1e15, or None for 1 each.
 
-
         >>> import noisyor as nor
         >>> rows = nor.Observations.from_indices([[1], [0, 1]], 2).with_weights([3.0, 1.0])
         >>> rows.total_weight

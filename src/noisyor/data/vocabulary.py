@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.csr import Rows, pointers
-from noisyor._util.validation import is_whole
+from noisyor._util.validation import COUNT
 from noisyor.data.observations import Observations
-from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
+from noisyor.errors import InvalidDataError, UnsupportedDataError
 
 __all__ = ["PADDING", "UNKNOWN", "TextData", "encode_documents", "vectorize", "words_of"]
 
@@ -88,8 +88,8 @@ def vectorize(
     >>> data.test.row_ids
     array([2])
     """
-    _check_positive("max_words", max_words)
-    _check_positive("max_tokens", max_tokens)
+    COUNT.check("max_words", max_words)
+    COUNT.check("max_tokens", max_tokens)
     occurrences: Counter[bytes] = Counter()
     index_of: defaultdict[bytes, int] = defaultdict(count().__next__)
     indices, lengths = array("i"), array("i")
@@ -138,7 +138,7 @@ def encode_documents(
     >>> rows.columns
     array([3, 4], dtype=int32)
     """
-    _check_positive("max_tokens", max_tokens)
+    COUNT.check("max_tokens", max_tokens)
     if tuple(vocabulary[:2]) != (PADDING, UNKNOWN):
         raise InvalidDataError(
             f"a vocabulary begins with {PADDING!r} and {UNKNOWN!r}, got {list(vocabulary[:2])}"
@@ -186,8 +186,3 @@ def _observations(ones: Rows, vocabulary: Sequence[str], first_id: int) -> Obser
     no_ptr, nothing = np.zeros(ones.n_rows + 1, np.int64), np.zeros(0, np.int32)
     ids: npt.NDArray[np.int64] = np.arange(first_id, first_id + ones.n_rows)
     return Observations(len(vocabulary), *ones, no_ptr, nothing, ids, tuple(vocabulary))
-
-
-def _check_positive(name: str, value: int) -> None:
-    if not is_whole(value) or value < 1:
-        raise InvalidSettingError(f"{name} is a positive whole number, got {value!r}")

@@ -152,9 +152,9 @@ def _identifiers(names: list[str]) -> list[str]:
     for name in names:
         plain = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")[:60] or "node"
         plain = plain if plain[0].isalpha() else f"n_{plain}"
-        unique, number = plain, 2
+        unique, copy = plain, 2
         while unique.casefold() in taken:
-            unique, number = f"{plain}_{number}", number + 1
+            unique, copy = f"{plain}_{copy}", copy + 1
         taken.add(unique.casefold())
         result.append(unique)
     return result

@@ -135,7 +135,7 @@ def from_networkx(
         )
     meta = json.loads(graph.graph.get(_META, "null"))
     visible, hidden = _split(graph)
-    number = {key: k for k, key in enumerate(hidden)}
+    index_of = {key: k for k, key in enumerate(hidden)}
     intact = meta is not None and _is_intact(graph, meta)
     entries = _Entries(meta, intact)
     child_ptr, parent, param = [0], [], []
@@ -144,15 +144,15 @@ def from_networkx(
             attributes = graph.edges[cause, child]
             where = f"edge {cause!r} -> {child!r}"
             theta = _theta(where, attributes, "failure_probability", failure_probability)
-            parent.append(number[cause])
-            param.append(entries.number(where, attributes, "param", theta))
+            parent.append(index_of[cause])
+            param.append(entries.index(where, attributes, "param", theta))
         child_ptr.append(len(parent))
     leak_param = []
     for node in [*visible, *hidden]:
         where = f"node {node!r}"
-        default = prior_probability if node in number else noise_probability
+        default = prior_probability if node in index_of else noise_probability
         theta = _theta(where, graph.nodes[node], "probability", default)
-        leak_param.append(entries.number(where, graph.nodes[node], "leak_param", theta))
+        leak_param.append(entries.index(where, graph.nodes[node], "leak_param", theta))
 
     layout: Layout | None = None
     groups: dict[str, npt.NDArray[np.int32]]
@@ -212,7 +212,7 @@ class _Entries:
         self._of_label: dict[Hashable, int] = {k: k for k in range(len(self.theta))}
         self._first_use: dict[int, str] = {}
 
-    def number(self, where: str, attributes: dict[str, Any], label_name: str, theta: float) -> int:
+    def index(self, where: str, attributes: dict[str, Any], label_name: str, theta: float) -> int:
         """Return the entry of an edge or leak with this parameter; a new one for a new label."""
         label, free = attributes.get(label_name), attributes.get("free")
         entry = len(self.theta)

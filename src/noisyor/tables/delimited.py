@@ -71,14 +71,14 @@ def fields(lines: Lines, where: object, delimiter: str = ",") -> Fields:
 
     def texts() -> Iterator[str]:
         nonlocal begin, size
-        for number, line in lines:
+        for line_number, line in lines:
             if not begin:
-                begin, size = number, 0
+                begin, size = line_number, 0
             size += len(line)
-            if number > begin and size > MAX_RECORD:
+            if line_number > begin and size > MAX_RECORD:
                 raise InvalidDataError(
-                    f"{where}, line {begin}: a quoted field goes on for {number - begin:,} lines; "
-                    "is its end missing?"
+                    f"{where}, line {begin}: a quoted field goes on for "
+                    f"{line_number - begin:,} lines; is its end missing?"
                 )
             yield line
 
@@ -102,13 +102,13 @@ def equally_wide(
     rows: Iterable[tuple[int, list[str]]], where: object, width: int | None = None, hint: str = ""
 ) -> Fields:
     """Check that all rows are as wide as the first, or as ``width``; errors end in the hint."""
-    for number, row in rows:
+    for line_number, row in rows:
         width = len(row) if width is None else width
         if len(row) != width:
             raise InvalidDataError(
-                f"{where}, line {number}: {len(row)} fields, expected {width}{hint}"
+                f"{where}, line {line_number}: {len(row)} fields, expected {width}{hint}"
             )
-        yield number, row
+        yield line_number, row
 
 
 def _file_fields(path: Path, options: ReadOptions) -> Fields:
@@ -161,17 +161,17 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     pick = itemgetter(*kept) if len(kept) > 1 else lambda row: (row[kept[0]],)
     everything = len(kept) == width
     with progress_bar(None, f"read {path.name}", "rows", None, delay=2.0) as bar:
-        for number, row in rows:
+        for line_number, row in rows:
             try:
                 block += bytes(map(cells.__getitem__, row if everything else pick(row)))
             except ValueError:
                 usual = builder.n_rows > 0 or len(block) > 0
                 hints = _hints_for_columns(row, rows, kept, names, cells, usual)
-                raise InvalidDataError(f"{path}, line {number}, {hints}") from None
+                raise InvalidDataError(f"{path}, line {line_number}, {hints}") from None
             if roles.id is not None:
                 row_names.append(row[roles.id])
             if roles.weights is not None:
-                weights.append(weight_of(row[roles.weights], f"{path}, line {number}"))
+                weights.append(weight_of(row[roles.weights], f"{path}, line {line_number}"))
             if len(block) > _BLOCK_CELLS:
                 builder.add_codes(np.frombuffer(block, dtype=np.uint8).reshape(-1, len(kept)))
                 block = bytearray()
@@ -194,13 +194,13 @@ def read_texts(path: Path, options: ReadOptions) -> Texts:
     first = next(rows, None)
     if first is None:
         return
-    number, top = first
+    line_number, top = first
     wanted = TEXT_FIELD if options.text_field is None else options.text_field
     # A column is found by name only where there is a header.
     by_name = not wanted.lstrip("-").isdigit()
     has_header = by_name if options.header is None else options.header
     names = [cell.strip() for cell in top] if has_header else None
-    text = column_index(wanted, names, len(top), f"{path}, line {number}: text field")
+    text = column_index(wanted, names, len(top), f"{path}, line {line_number}: text field")
     name = id_index(options, names, len(top), path)
     if name is None and names is not None and TITLE_FIELD in names and wanted != TITLE_FIELD:
         name = names.index(TITLE_FIELD)
@@ -284,10 +284,10 @@ def read_baskets(path: Path, options: ReadOptions, columns: Sequence[str] | None
 
     def baskets() -> Iterator[tuple[str | None, list[str]]]:
         records = _file_fields(path, options)
-        for number, row in itertools.islice(records, int(bool(options.header)), None):
+        for line_number, row in itertools.islice(records, int(bool(options.header)), None):
             name = None
             if options.id_column is not None:
-                where = f"{path}, line {number}: id column"
+                where = f"{path}, line {line_number}: id column"
                 name = row.pop(column_index(options.id_column, None, len(row), where))
             yield name, [item.strip() for item in row if item.strip()]
 
@@ -329,18 +329,18 @@ def read_pairs(path: Path, options: ReadOptions, columns: Sequence[str] | None =
             )
         value = left[0]
     baskets: dict[str, list[str]] = {}
-    for number, cells in itertools.islice(lines, int(header), None):
+    for line_number, cells in itertools.islice(lines, int(header), None):
         items = baskets.setdefault(cells[row].strip(), [])
         text = cells[item].strip()
-        if text and (value is None or _is_above(cells[value], options.above, path, number)):
+        if text and (value is None or _is_above(cells[value], options.above, path, line_number)):
             items.append(text)
     return rows_of_items(baskets.items(), path, options, columns)
 
 
-def _is_above(cell: str, above: float | None, path: Path, number: int) -> bool:
+def _is_above(cell: str, above: float | None, path: Path, line_number: int) -> bool:
     try:
         return above is None or float(cell) > above
     except ValueError:
         raise InvalidDataError(
-            f"{path}, line {number}: expected a number, got {cell.strip()[:40]!r}"
+            f"{path}, line {line_number}: expected a number, got {cell.strip()[:40]!r}"
         ) from None

@@ -61,7 +61,8 @@ _CONTRACTIONS = (
 
 Lines = Iterable[tuple[int, str]]
 Texts = Iterator[tuple[str | None, str]]
-Records = Iterable[tuple[int, Any]]
+Records = Iterable[tuple[str, Any]]
+"""Where each record stands, such as ``"rows.jsonl, line 3"``, and the record."""
 
 
 # ---- lines
@@ -80,18 +81,20 @@ def text_lines(
 
     A byte order mark of UTF-8 is left out. Errors name the line in ``where``.
     """
-    for number, raw in enumerate(stream, 1):
-        if number == 1:
+    for line_number, raw in enumerate(stream, 1):
+        if line_number == 1:
             if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
                 raise InvalidDataError(f"{where} is written in UTF-16; save it as UTF-8")
             raw = raw.removeprefix(b"\xef\xbb\xbf")
         if b"\0" in raw:
-            raise InvalidDataError(f"{where}, line {number}: a zero byte; this is not a text file")
+            raise InvalidDataError(
+                f"{where}, line {line_number}: a zero byte; this is not a text file"
+            )
         try:
-            yield number, raw.decode(encoding, errors)
+            yield line_number, raw.decode(encoding, errors)
         except UnicodeDecodeError as error:
             raise InvalidDataError(
-                f"{where}, line {number}: byte 0x{raw[error.start]:02x} at position "
+                f"{where}, line {line_number}: byte 0x{raw[error.start]:02x} at position "
                 f"{error.start + 1} is not {encoding}; if the file is older or from Windows, give "
                 'ReadOptions(encoding="latin-1") or "cp1252"; '
                 'ReadOptions(encoding_errors="replace") reads on'
@@ -255,26 +258,27 @@ def read_json(path: Path, options: ReadOptions, columns: Sequence[str] | None = 
     if first is None:
         raise InvalidDataError(f"{path} is empty")
     everything = itertools.chain([first], records)
-    number, record = first
+    where, record = first
     if isinstance(record, list) and record and all(isinstance(one, dict) for one in record):
         # All objects in one array, as some programs write them.
-        everything = itertools.chain(enumerate(record, 1), records)
+        objects = ((f"{path}, object {index}", one) for index, one in enumerate(record))
+        everything = itertools.chain(objects, records)
         record = record[0]
     field = options.text_field
     if isinstance(record, dict):
         field = _main_field(record) if field is None else field
         if field is None:
             return _rows_of_objects(everything, path, options, columns)
-        record = field_of(record, field, path, number)
+        record = field_of(record, field, where)
     elif isinstance(record, list | str):
         field = None  # the whole line
     else:
         raise InvalidDataError(
-            f"{path}, line {number}: a JSON object or list is expected, got {type(record).__name__}"
+            f"{where}: a JSON object or list is expected, got {type(record).__name__}"
         )
     if isinstance(record, list):
-        return rows_of_items(_tags(everything, field, path, options), path, options, columns)
-    return rows_of_texts(_json_texts(everything, field, path, options), path, options, columns)
+        return rows_of_items(_tags(everything, field, options), path, options, columns)
+    return rows_of_texts(_json_texts(everything, field, options), path, options, columns)
 
 
 def read_json_texts(path: Path, options: ReadOptions) -> Texts:
@@ -286,7 +290,7 @@ def read_json_texts(path: Path, options: ReadOptions) -> Texts:
     field = options.text_field
     if field is None and isinstance(first[1], dict):
         field = _main_field(first[1])
-    return _json_texts(itertools.chain([first], records), field or TEXT_FIELD, path, options)
+    return _json_texts(itertools.chain([first], records), field or TEXT_FIELD, options)
 
 
 def _main_field(record: dict[str, Any]) -> str | None:
@@ -299,72 +303,68 @@ def _main_field(record: dict[str, Any]) -> str | None:
     return next((fields[0] for fields in (long, lists) if len(fields) == 1), None)
 
 
-def json_lines(lines: Lines, where: object) -> Iterator[tuple[int, Any]]:
-    """Iterate over lines that are not blank: number and value."""
-    for number, line in lines:
+def json_lines(lines: Lines, path: object) -> Iterator[tuple[str, Any]]:
+    """Iterate over lines that are not blank: where each stands, for errors, and its value."""
+    for line_number, line in lines:
         if line.isspace():
             continue
+        where = f"{path}, line {line_number}"
         try:
-            yield number, json.loads(line)
+            yield where, json.loads(line)
         except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
             reason = getattr(error, "msg", None) or " ".join(str(error).split())
             raise InvalidDataError(
-                f"{where}, line {number}: not JSON ({reason}); a JSON object or list is expected "
-                "on every line"
+                f"{where}: not JSON ({reason}); a JSON object or list is expected on every line"
             ) from error
 
 
-def text_of(
-    record: Any, field: str | None, where: object, number: int, errors: str = "strict"
-) -> str:
+def text_of(record: Any, field: str | None, where: str, errors: str = "strict") -> str:
     """Return the text in a field of a record, or the record itself if the field is None.
 
     ``errors`` is "strict" or "replace", see `noisyor.tables.ReadOptions.encoding_errors`.
     """
-    text = record if field is None else field_of(record, field, where, number)
+    text = record if field is None else field_of(record, field, where)
     if not isinstance(text, str):
         what = "the line" if field is None else f"field {field!r}"
-        raise InvalidDataError(
-            f"{where}, line {number}: {what} is {type(text).__name__}, expected text"
-        )
+        raise InvalidDataError(f"{where}: {what} is {type(text).__name__}, expected text")
     try:
         text.encode()
     except UnicodeEncodeError as error:
         # JSON can write half a surrogate pair, which no file in UTF-8 can hold.
         if errors == "strict":
             raise InvalidDataError(
-                f"{where}, line {number}: half a surrogate pair at position {error.start + 1} of "
+                f"{where}: half a surrogate pair at position {error.start + 1} of "
                 'the text; ReadOptions(encoding_errors="replace") reads on'
             ) from error
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
 
-def field_of(record: Any, field: str, where: object, number: int) -> Any:
-    """Return the value of a field of the object in a line."""
+def field_of(record: Any, field: str, where: str) -> Any:
+    """Return the value of a field of an object; ``where`` names its line in errors."""
     if not isinstance(record, dict):
         raise InvalidDataError(
-            f"{where}, line {number}: a JSON object with the field {field!r} is expected, "
+            f"{where}: a JSON object with the field {field!r} is expected, "
             f"got {type(record).__name__}"
         )
     if field not in record:
         there = ", ".join(map(repr, list(record)[:12])) or "none"
-        raise InvalidDataError(f"{where}, line {number}: no field {field!r} among {there}")
+        raise InvalidDataError(f"{where}: no field {field!r} among {there}")
     return record[field]
 
 
-def _name(record: Any, options: ReadOptions, path: Path, number: int) -> str | None:
+def _name(record: Any, options: ReadOptions, where: str) -> str | None:
     field = options.id_column
     if field is None or not (options.id_required or field in record):
         return None
-    return str(field_of(record, field, path, number))
+    return str(field_of(record, field, where))
 
 
-def _json_texts(records: Records, field: str | None, path: Path, options: ReadOptions) -> Texts:
+def _json_texts(records: Records, field: str | None, options: ReadOptions) -> Texts:
     """Iterate over documents: name and text."""
-    for number, record in records:
-        text = text_of(record, field, path, number, options.encoding_errors)
-        name = _name(record, options, path, number)
+    for where, record in records:
+        text = text_of(record, field, where, options.encoding_errors)
+        name = _name(record, options, where)
         if name is None and isinstance(record, dict) and field != TITLE_FIELD:
             title = record.get(TITLE_FIELD)
             name = title if isinstance(title, str) and title.strip() else None
@@ -372,16 +372,16 @@ def _json_texts(records: Records, field: str | None, path: Path, options: ReadOp
 
 
 def _tags(
-    records: Records, field: str | None, path: Path, options: ReadOptions
+    records: Records, field: str | None, options: ReadOptions
 ) -> Iterator[tuple[str | None, list[str]]]:
     """Iterate over lines: name and tags."""
-    for number, record in records:
-        tags = record if field is None else field_of(record, field, path, number)
+    for where, record in records:
+        tags = record if field is None else field_of(record, field, where)
         if not isinstance(tags, list) or not all(
             isinstance(tag, str | int) and not isinstance(tag, bool) for tag in tags
         ):
-            raise InvalidDataError(f"{path}, line {number}: expected a list of tags (texts)")
-        yield _name(record, options, path, number), [str(tag) for tag in tags]
+            raise InvalidDataError(f"{where}: expected a list of tags (texts)")
+        yield _name(record, options, where), [str(tag) for tag in tags]
 
 
 def _rows_of_objects(
@@ -400,17 +400,16 @@ def _rows_of_objects(
     wanted = None if columns is None else frozenset(columns)
     dropped = (part.strip() for entry in options.drop for part in entry.split(","))
     skip = {*options.drop, *dropped, options.id_column, options.weights}
-    for number, record in records:
-        where = f"{path}, line {number}"
+    for where, record in records:
         if not isinstance(record, dict):
             raise InvalidDataError(
                 f"{where}: a JSON object is expected, got {type(record).__name__}"
             )
-        name = _name(record, options, path, number)
+        name = _name(record, options, where)
         if name is not None:
             names.append(name)
         if options.weights is not None and (options.weights_required or options.weights in record):
-            weights.append(weight_of(field_of(record, options.weights, path, number), where))
+            weights.append(weight_of(field_of(record, options.weights, where), where))
         used = {
             key: value
             for key, value in record.items()
