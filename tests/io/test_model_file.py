@@ -4,20 +4,17 @@ import errno
 import json
 import os
 import re
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from model_files import NETWORKS, assert_same, forge, refused
 from safetensors.numpy import save
 
 import noisyor._util.files
 from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.io.model_file import FORMAT, load_model, load_network, read_metadata, save_network
-from noisyor.io.sealed_file import _seal, format_of, is_sealed
+from noisyor.io.sealed_file import _seal, is_sealed
 from noisyor.model.builders import bipartite, from_edges
 
 
@@ -62,12 +59,6 @@ class TestRoundTrip:
         posterior = explain(load_network(model), np.zeros((2, 20)))
         assert posterior.states.shape == (2, NETWORKS["convolutional"].n_hidden)
 
-    def test_public_names(self):
-        import noisyor
-
-        assert noisyor.load_network is load_network
-        assert noisyor.save_network is save_network
-
     @pytest.mark.parametrize(
         "metadata", [{"x": object()}, {"x": float("nan")}, {1: 2}, [1], {"x": np.zeros(2)}]
     )
@@ -78,22 +69,22 @@ class TestRoundTrip:
 
 
 class TestDamage:
-    @given(data=st.data())
-    @settings(deadline=None, max_examples=300)
-    def test_flipping_any_byte_is_noticed_or_harmless(self, data, tmp_path_factory):
-        path = tmp_path_factory.mktemp("flip") / "model.safetensors"
-        name = data.draw(st.sampled_from(["convolutional", "named", "layered"]))
+    @pytest.mark.parametrize("name", ["convolutional", "named", "layered"])
+    def test_a_changed_byte_is_noticed_or_harmless(self, name, tmp_path):
+        path = tmp_path / "model.safetensors"
         save_network(path, NETWORKS[name], metadata={"seed": 3})
-        content = bytearray(path.read_bytes())
-        where = data.draw(st.integers(0, len(content) - 1))
-        content[where] ^= data.draw(st.integers(1, 255))
-        path.write_bytes(content)
-        try:
-            network, metadata = load_network(path), read_metadata(path)
-        except ModelFileError:
-            return
-        assert_same(network, NETWORKS[name])
-        assert metadata == {"seed": 3}
+        content = path.read_bytes()
+        random = np.random.default_rng(0)
+        for offset in random.choice(len(content), size=40, replace=False):
+            changed = bytearray(content)
+            changed[offset] ^= int(random.integers(1, 256))
+            path.write_bytes(changed)
+            try:
+                network, metadata = load_model(path)
+            except ModelFileError:
+                continue
+            assert_same(network, NETWORKS[name])
+            assert metadata == {"seed": 3}
 
     def test_truncation_anywhere(self, model):
         content = model.read_bytes()
@@ -186,12 +177,12 @@ class TestDamage:
             ({"n_hidden": "20"}, "size"),
             ({"n_hidden": True}, "size"),
             ({"visible_shape": [5, 5]}, "visible_shape"),
-            ({"visible_shape": 20}, "malformed"),
+            ({"visible_shape": 20}, "damaged"),
             ({"visible_names": "abc"}, "list of strings"),
             ({"visible_names": ["a"] * 20}, "distinct"),
             ({"hidden_names": ["a", "b"]}, "hidden_names"),
             ({"groups": ["failure"]}, "its arrays are"),
-            ({"groups": None}, "malformed"),
+            ({"groups": None}, "damaged"),
             ({"layout": 3}, "kind among"),
             ({"layout": {"kind": "bipartite", "n_visible": 20, "n_hidden": 18}}, "not those of"),
             ({"layout": {"kind": "layered", "layers": [20, 10**15]}}, "n_hidden=10"),
@@ -204,7 +195,7 @@ class TestDamage:
     @pytest.mark.parametrize("network", [None, [], "convolutional"])
     def test_descriptions_of_the_wrong_kind(self, model, network):
         forge(model, description={"network": network})
-        refused(model, "malformed")
+        refused(model, "damaged")
 
     def test_metadata_of_the_wrong_kind(self, model):
         forge(model, description={"user": 3})
@@ -266,16 +257,14 @@ def test_a_file_of_holes(tmp_path):
 
 
 class TestHeaderLimit:
-    def test_every_reader_refuses_a_long_header_without_parsing_it(self, tmp_path):
+    def test_every_reader_refuses_a_long_header_without_parsing_it(self, tmp_path, monkeypatch):
         """A header of 66 MB took 107 seconds to parse."""
+        monkeypatch.setattr("noisyor.io.sealed_file._header", lambda content: pytest.fail("parsed"))
         path, length = tmp_path / "m", 66 * 2**20
         content = b'{"__metadata__":{"noisyor":"{\\"format\\":\\"noisyor-model-3\\"}"}}'
         path.write_bytes(length.to_bytes(8, "little") + content.ljust(length))
-        began = time.process_time()
         refused(path, f"{length:,} bytes")
         assert not is_sealed(path)
-        assert format_of(path) is None
-        assert time.process_time() - began < 1.0
 
     def test_no_file_is_written_that_could_not_be_read(self, tmp_path):
         with pytest.raises(ModelFileError, match="8 MB"):

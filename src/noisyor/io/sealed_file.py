@@ -28,7 +28,6 @@ __all__ = [
     "Arrays",
     "DamagedError",
     "PathLike",
-    "format_of",
     "is_sealed",
     "on_one_line",
     "parsing",
@@ -38,11 +37,11 @@ __all__ = [
 
 _ENTRY = "noisyor"
 
-_LARGEST_HEADER = 8 * 2**20
+_MAX_HEADER = 8 * 2**20
 """Bytes of a header at most: it is parsed before anything else is known of a file. Names of 100,000
 columns take one or two million."""
 
-_MUCH = 64 * 2**20
+_LARGE_FILE = 64 * 2**20
 """Bytes of a file from which holes in it are looked for."""
 
 PathLike = str | os.PathLike[str]
@@ -70,9 +69,9 @@ def write_sealed(path: PathLike, form: str, fields: Mapping[str, Any], arrays: A
             {name: np.ascontiguousarray(array) for name, array in arrays.items()},
             metadata={_ENTRY: _canonical(description)},
         )
-        if int.from_bytes(content[:8], "little") > _LARGEST_HEADER:
+        if int.from_bytes(content[:8], "little") > _MAX_HEADER:
             raise ValueError(
-                f"its names and metadata take more than {_LARGEST_HEADER // 2**20} MB; shorten them"
+                f"its names and metadata take more than {_MAX_HEADER // 2**20} MB; shorten them"
             )
         write_atomically(path, content)
     except OSError as error:
@@ -91,16 +90,6 @@ def is_sealed(path: PathLike) -> bool:
         return False
 
 
-def format_of(path: PathLike) -> str | None:
-    """Return the format that a file says it has; None if it is none of noisyor's."""
-    try:
-        with open(path, "rb") as stream:
-            found = json.loads(_header(_start(path, stream))["__metadata__"][_ENTRY])["format"]
-    except (*_MALFORMED, OSError, ModelFileError):
-        return None
-    return found if isinstance(found, str) else None
-
-
 # What crafted or damaged content can provoke in parsers and conversions.
 _MALFORMED = (
     AttributeError,
@@ -117,12 +106,30 @@ class DamagedError(Exception):
     """The content contradicts itself; the text says where."""
 
 
+@contextmanager
+def parsing(path: PathLike) -> Iterator[None]:
+    """Turn whatever a file that cannot be read or is damaged raises into one `ModelFileError`."""
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise ModelFileError(f"cannot read the model file {Path(path)}: {reason}") from error
+    except DamagedError as error:
+        raise ModelFileError(f"the model file {Path(path)} is damaged: {error}") from error
+    except _MALFORMED as error:
+        raise ModelFileError(
+            f"{Path(path)} is damaged or not a model file of noisyor: malformed content "
+            f"({on_one_line(error)})"
+        ) from error
+
+
 def read_sealed(path: PathLike, form: str) -> tuple[dict[str, Any], Arrays]:
     """Read description and arrays of a file of a format, and check its checksums."""
-    try:
+    with parsing(path):
         content = _content(path)
-        header = _header(content)
-        entries = header.get("__metadata__")
+        entries = _header(content).get("__metadata__")
         if not isinstance(entries, dict) or not isinstance(entries.get(_ENTRY), str):
             raise ModelFileError(f"{Path(path)} is not a model file of noisyor")
         description = json.loads(entries[_ENTRY])
@@ -135,34 +142,12 @@ def read_sealed(path: PathLike, form: str) -> tuple[dict[str, Any], Arrays]:
         if description["sha256"] != _seal(description):
             raise DamagedError("the checksum of its description does not match")
         arrays: Arrays = load(content)
-        _verify(arrays, description["tensors"])
-    except OSError as error:
-        reason = error.strerror or error
-        raise ModelFileError(f"cannot read the model file {Path(path)}: {reason}") from error
-    except DamagedError as error:
-        raise ModelFileError(f"the model file {Path(path)} is damaged: {error}") from error
-    except ModelFileError:
-        raise
-    except _MALFORMED as error:
-        raise ModelFileError(
-            f"{Path(path)} is not a model file of noisyor, or damaged: {on_one_line(error)}"
-        ) from error
+        if set(arrays) != set(description["tensors"]):
+            raise DamagedError("its arrays are not those of its description")
+        for name, array in arrays.items():
+            if _digest(array) != description["tensors"][name]:
+                raise DamagedError(f"the checksum of {name} does not match")
     return description, arrays
-
-
-@contextmanager
-def parsing(path: PathLike) -> Iterator[None]:
-    """Turn errors from a malformed description into one line that names the file."""
-    try:
-        yield
-    except DamagedError as error:
-        raise ModelFileError(f"the model file {Path(path)} is damaged: {error}") from error
-    except ModelFileError:
-        raise
-    except _MALFORMED as error:
-        raise ModelFileError(
-            f"the model file {Path(path)} is damaged: its description is malformed"
-        ) from error
 
 
 def _start(path: PathLike, stream: IO[bytes]) -> bytes:
@@ -174,10 +159,10 @@ def _start(path: PathLike, stream: IO[bytes]) -> bytes:
     length = int.from_bytes(start, "little")
     if len(start) < 8 or length > status.st_size - 8:
         raise ModelFileError(f"{Path(path)} is not a model file of noisyor, or cut short")
-    if length > _LARGEST_HEADER:
+    if length > _MAX_HEADER:
         raise ModelFileError(
             f"{Path(path)} has a header of {length:,} bytes; model files of noisyor have at most "
-            f"{_LARGEST_HEADER:,}"
+            f"{_MAX_HEADER:,}"
         )
     return start + stream.read(length)
 
@@ -188,9 +173,12 @@ def _content(path: PathLike) -> bytes:
         start = _start(path, stream)
         status = os.fstat(stream.fileno())
         # Nothing is read of a file that is larger than its header says.
-        _complete(_header(start), start, status.st_size)
+        tensors = (entry for name, entry in _header(start).items() if name != "__metadata__")
+        wanted = len(start) + max((entry["data_offsets"][1] for entry in tensors), default=0)
+        if status.st_size != wanted:
+            raise DamagedError(f"it has {status.st_size} bytes and announces {wanted}")
         on_disk = getattr(status, "st_blocks", status.st_size) * 512
-        if status.st_size > _MUCH and on_disk < status.st_size // 100:
+        if status.st_size > _LARGE_FILE and on_disk < status.st_size // 100:
             raise DamagedError(f"of its {status.st_size:,} bytes most were never written")
         return start + stream.read()
 
@@ -201,23 +189,6 @@ def _header(content: bytes) -> dict[str, Any]:
     if not isinstance(header, dict):
         raise TypeError("the header is no mapping")
     return header
-
-
-def _complete(header: dict[str, Any], start: bytes, size: int) -> None:
-    """Compare the size of the file with what its header announces."""
-    ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-    wanted = 8 + int.from_bytes(start[:8], "little") + max(ends, default=0)
-    if size != wanted:
-        raise DamagedError(f"it has {size} bytes and announces {wanted}")
-
-
-def _verify(arrays: Arrays, digests: dict[str, str]) -> None:
-    """Compare every array with its checksum."""
-    if set(arrays) != set(digests):
-        raise DamagedError("its arrays are not those of its description")
-    for name, array in arrays.items():
-        if _digest(array) != digests[name]:
-            raise DamagedError(f"the checksum of {name} does not match")
 
 
 def _digest(array: npt.NDArray[Any]) -> str:
