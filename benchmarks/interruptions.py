@@ -46,7 +46,7 @@ import numpy as np
 
 import noisyor as nor
 from noisyor._util import progress
-from noisyor._util.atomic import write_atomically
+from noisyor._util.files import write_atomically
 from noisyor.cli import fit as cli_fit
 from noisyor.cli.main import main as noisyor
 from noisyor.engines.contract import FUNCTIONS
