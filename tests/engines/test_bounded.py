@@ -1,13 +1,15 @@
-"""An engine that asks whether to go on, and the news that kernels are compiled."""
+"""An engine that asks whether to go on, and notes on kernels that are compiled."""
 
 from __future__ import annotations
+
+import re
 
 import numba
 import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor.engines.bounded import bounded, compiling_told
+from noisyor.engines.bounded import bounded, note_compilation
 from noisyor.engines.contract import Engine
 from noisyor.engines.registry import get_engine
 
@@ -32,22 +34,21 @@ def test_a_question_may_raise():
         nor.explain(nor.bipartite(2, 1), np.eye(2), engine=bounded("numpy", stop))
 
 
-def test_compiling_is_told_of_once():
-    told: list[str] = []
-    with compiling_told(told.append):
-        for power in (2, 3):
-            numba.njit(lambda x, n=power: x**n)(2)
-    assert len(told) == 1
-    assert "compiles" in told[0]
-    numba.njit(lambda x: x + 1)(2)
-    assert len(told) == 1
+def titled(title, function):
+    kernel = numba.njit(function)
+    kernel.title = title
+    return kernel
 
 
-def test_compiling_that_goes_on_is_told_of_again(monkeypatch):
-    monkeypatch.setattr("noisyor.engines.bounded.SECONDS_BETWEEN_LINES", 0.0)
-    told: list[str] = []
-    with compiling_told(told.append):
-        for power in (2, 3, 4):
-            numba.njit(lambda x, n=power: x**n)(2)
-    assert told[1].startswith("... 1 compiled, ")
-    assert told[2].startswith("... 2 compiled, ")
+def test_each_kernel_that_is_compiled_is_noted_once():
+    notes: list[str] = []
+    square, cube = titled("squares", lambda x: x**2), titled("cubes", lambda x: x**3)
+    with note_compilation(notes.append):
+        for kernel in (square, cube, square):
+            kernel(2)
+        numba.njit(lambda x: x + 2)(2)  # a part of a kernel has no title
+    first, second = (re.fullmatch(r"compiling kernel (\d+): (\w+) \(.*\)", note) for note in notes)
+    assert (first[2], second[2]) == ("squares", "cubes")
+    assert int(second[1]) == int(first[1]) + 1
+    titled("sums", lambda x: x + 1)(2)
+    assert len(notes) == 2

@@ -570,13 +570,13 @@ def _evaluated(
 ) -> Fitted:
     """Name the causes of a fitted model and score it."""
     from noisyor._util.progress import Job
-    from noisyor.engines.bounded import compiling_told
+    from noisyor.engines.bounded import note_compilation
     from noisyor.learning.validation import validate
     from noisyor.model.names import named_after
 
     if kind != "network":
         model._describe(named_after(model.network_, table.observations, kind))
-    with compiling_told(Job(["evaluate"], progress).note):
+    with note_compilation(Job(["evaluate"], progress).note):
         scores = validate(model.network_, train, held_out, engine=engine_with(threads))
     return Fitted(model, kind, table, scores)
 

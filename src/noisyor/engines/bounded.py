@@ -1,19 +1,18 @@
-"""An engine that asks before each call whether to go on, and the news that it compiles."""
+"""An engine that asks before each call whether to go on, and notes on what it compiles."""
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, cast
 
-from noisyor._util.progress import SECONDS_BETWEEN_LINES
 from noisyor.engines.contract import FUNCTIONS, Engine, EngineLike
 from noisyor.engines.registry import get_engine
 from noisyor.model.network import Network
 
-__all__ = ["bounded", "compiling_told"]
+__all__ = ["bounded", "note_compilation"]
 
 
 def bounded(engine: EngineLike, check: Callable[[], None]) -> Engine:
@@ -55,30 +54,26 @@ for _name in FUNCTIONS:  # a protocol looks for them in the class
     setattr(_Bounded, _name, _asking(_name))
 
 
+_NUMBERS = count(1)
+"""Numbers of the kernels that this process has compiled."""
+
+
 @contextmanager
-def compiling_told(tell: Callable[[str], None]) -> Iterator[None]:
-    """Report kernel compilation, at most every ten seconds."""
+def note_compilation(note: Callable[[str], None]) -> Iterator[None]:
+    """Call ``note`` with a line for each kernel that is compiled inside the context."""
     events: Any = sys.modules.get("numba.core.event")
-    if events is None:  # nobody has asked for an engine that compiles
+    if events is None:  # no engine that compiles is in use
         yield
         return
 
     class Listener(events.Listener):  # type: ignore[misc]
-        began, told, depth, n_done = 0.0, 0.0, 0, 0
-
         def on_start(self, event: Any) -> None:
-            now = time.monotonic()
-            self.depth += 1
-            if not self.began:
-                self.began = self.told = now
-                tell("noisyor compiles its kernels, which is needed once and takes a minute ...")
-            elif now - self.told >= SECONDS_BETWEEN_LINES:
-                self.told = now
-                tell(f"... {self.n_done} compiled, {now - self.began:.0f} s")
+            title = getattr(event.data["dispatcher"], "title", "")
+            if title:  # others are parts of a kernel, or take no time
+                note(f"compiling kernel {next(_NUMBERS)}: {title} (once on this machine)")
 
         def on_end(self, event: Any) -> None:
-            self.depth -= 1
-            self.n_done += not self.depth  # a kernel compiles those that it calls
+            """The next line says that this kernel is done."""
 
     with events.install_listener("numba:compile", Listener()):
         yield

@@ -20,7 +20,7 @@ from noisyor._util.progress import Progress
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, COUNT_OR_ZERO, check_choice
 from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
-from noisyor.engines.bounded import compiling_told
+from noisyor.engines.bounded import note_compilation
 from noisyor.engines.context import CheckpointStore, Context
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
@@ -148,7 +148,7 @@ def _working(
         store = open_store(path, identity, resume=options.resume)
     limit = options.time_limit
     context = Context.of(engine, options.seed, options.progress, phases, limit, store)
-    with compiling_told(context.job.note):
+    with note_compilation(context.job.note):
         yield context, replace(options, progress=context.job)
 
 

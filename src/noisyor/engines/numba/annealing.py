@@ -156,7 +156,7 @@ def allocate(model: RowModel, n_hidden: int, n_starts: int, options: AnnealingOp
     return Memory(model, found, chains)
 
 
-@njit()
+@njit("annealed importance sampling")
 def annealed_importance_sampling(
     graph_address, parameters_address, call_address, memory_address, begin, end
 ):

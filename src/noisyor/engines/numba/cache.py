@@ -36,14 +36,16 @@ _FOLDERS: set[str] = set()
 """Folders of cached kernels that hold nothing stale."""
 
 
-def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def njit(title: str = "") -> Callable[[Callable[..., Any]], Any]:
     """Decorate a kernel that Python calls: numba's decorator with the cache of this module.
 
-    A kernel releases the interpreter lock, and divides by zero as NumPy does: no check is compiled.
+    ``title`` is what users read while the kernel is compiled; small kernels have none. A kernel
+    releases the interpreter lock, and divides by zero as NumPy does: no check is compiled.
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
-        kernel = numba.njit(nogil=True, error_model="numpy", **options)(function)
+        kernel = numba.njit(nogil=True, error_model="numpy")(function)
+        kernel.title = title
         kernel._cache = _KernelCache(function)
         if kernel._cache.cache_path not in _FOLDERS:
             _FOLDERS.add(kernel._cache.cache_path)

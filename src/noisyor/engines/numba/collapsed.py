@@ -66,7 +66,7 @@ class Call(NamedTuple):
     output: Output
 
 
-@njit()
+@njit("max-product")
 def infer_collapsed(graph_address, parameters_address, call_address, work_address, begin, end):
     """Fill the output for rows ``begin`` to ``end``."""
     graph, parameters = unpack(graph_address, Graph), unpack(parameters_address, Parameters)

@@ -85,7 +85,7 @@ class Memberships(NamedTuple):
         )
 
 
-@njit()
+@njit("Boolean cover")
 def flip_memberships(cover_address, begin, end):
     """Coordinate ascent on the memberships of rows ``begin:end``; returns how many were flipped."""
     cover = unpack(cover_address, Memberships)
@@ -206,7 +206,7 @@ def _words(lines: BoolArray) -> npt.NDArray[np.uint64]:
     return np.ascontiguousarray(packed).view("<u8").astype(np.uint64, copy=False)
 
 
-@njit()
+@njit("search for covers")
 def _search(search_address):
     """Search from a cover; returns the weight of the errors of the best one and the steps made.
 

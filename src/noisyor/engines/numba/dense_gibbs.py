@@ -238,7 +238,7 @@ def _by_parameter(network: Network, width: int, sums: Sums) -> tuple[FloatArray,
     )
 
 
-@njit()
+@njit("dense Gibbs sweep")
 def sweep_dense(sweep_address, block_address, begin, end):
     """Draw the hidden nodes of rows ``begin`` to ``end`` once; ``states`` change in place.
 

@@ -62,7 +62,7 @@ def allocate_sums(graph: Graph, n_params: int) -> Sums:
     )
 
 
-@njit()
+@njit("Gibbs sweep")
 def sweep_rows(
     graph_address, parameters_address, sweep_address, model_address, sums_address, begin, end
 ):

@@ -242,7 +242,7 @@ def learn(
     )
 
 
-@njit()
+@njit("joint max-product")
 def update_chunks(problem_address, scratch_address, begin, end):
     """One iteration for chunks ``begin`` to ``end`` of the images."""
     problem, scratch = unpack(problem_address, Problem), unpack(scratch_address, Scratch)
@@ -420,7 +420,7 @@ def infer(
     )
 
 
-@njit()
+@njit("max-product with given features")
 def infer_images(problem_address, scratch_address, begin, end):
     """All iterations for images ``begin`` to ``end``; ``u`` gets the beliefs."""
     problem, scratch = unpack(problem_address, GivenFeatures), unpack(scratch_address, Scratch)

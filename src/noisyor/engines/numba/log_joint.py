@@ -93,7 +93,7 @@ def _node_sum(graph, parameters, state, on, n_on, node):
 # ---- value
 
 
-@njit()
+@njit("log joint probability")
 def log_joint_rows(graph_address, parameters_address, states_address, scratch_address, begin, end):
     """Fill ``value`` with ``log p(h, x)`` of rows ``begin`` to ``end``."""
     graph, parameters = unpack(graph_address, Graph), unpack(parameters_address, Parameters)
@@ -120,7 +120,7 @@ def log_joint_rows(graph_address, parameters_address, states_address, scratch_ad
 # ---- gradient
 
 
-@njit()
+@njit("gradient")
 def add_gradient(graph_address, parameters_address, states_address, scratch_address, begin, end):
     """Add the gradient of log p(h, x) of rows ``begin`` to ``end`` to ``gradient``; return the sum.
 
@@ -197,7 +197,7 @@ class Ascent(NamedTuple):
     states: npt.NDArray[np.uint8]
 
 
-@njit()
+@njit("iterated conditional modes")
 def icm_rows(graph_address, parameters_address, ascent_address, work_address, begin, end):
     """Flip single bits of the states of rows ``begin`` to ``end`` in place while log p rises.
 

@@ -109,7 +109,7 @@ def stages_of(
     return borrowed(idle, fits, make)
 
 
-@njit()
+@njit("two-stage max-product")
 def infer_two_stage(
     graph_address, parameters_address, call_address, work_address, stages_address, begin, end
 ):

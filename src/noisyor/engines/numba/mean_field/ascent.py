@@ -76,7 +76,7 @@ class Call(NamedTuple):
     bounds: npt.NDArray[np.int64]
 
 
-@njit()
+@njit("mean field")
 def iterate_blocks(graph_address, tables_address, call_address, work_address, first, last):
     """Infer the rows of blocks ``first`` to ``last`` with a fixed number of steps on r."""
     graph, tables = unpack(graph_address, Graph), unpack(tables_address, Tables)
@@ -91,7 +91,7 @@ def iterate_blocks(graph_address, tables_address, call_address, work_address, fi
             _leave_row(graph, tables, work, call, row, number, size)
 
 
-@njit()
+@njit("mean field to a tolerance")
 def solve_blocks(graph_address, tables_address, call_address, work_address, first, last):
     """Infer the rows of blocks ``first`` to ``last`` with r solved for to a tolerance."""
     graph, tables = unpack(graph_address, Graph), unpack(tables_address, Tables)
