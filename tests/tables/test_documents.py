@@ -1,4 +1,4 @@
-"""Texts from files, and the words in them."""
+"""Texts from files and the words in them; objects and tags in JSON lines."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from table_examples import DOCUMENTS, rows_of, written
+from table_examples import COLUMNS, DOCUMENTS, NAMES, X, rows_of, tags, written
 
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError
-from noisyor.tables import load_documents
-from noisyor.tables.documents import iterate_texts
+from noisyor.tables import ReadOptions, load_documents
+from noisyor.tables.documents import iterate_texts, read_json_texts
+from noisyor.tables.read import read_table
 
 TEXTS = ["one", "two, with a comma", 'three "quoted"', "four\nlines", "été 漢\u2028字", ""]
 PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
@@ -118,24 +119,39 @@ class TestOptions:
             load_documents(file, "a", header=False)
 
 
+FAULTS = {
+    "header only": ("d.csv", "id,text\n", "holds no document"),
+    "other fields": ("d.csv", 'id,text\n1,"two\nlines"\n2,a,b\n3,c\n', "line 4: 3 fields"),
+    "text after a quote": ("d.csv", 'id,text\n0,fine\n1,"a"b\n', "line 3"),
+    "open quote": ("d.csv", 'id,text\n0,fine\n1,"never closed\n2,c\n', "line 3"),
+    "no such column": ("d.csv", "id,body\n1,a\n", "line 1: .*'text'.*'body'"),
+    "not JSON": ("d.jsonl", '{"text": "a"}\n{"text": \n', "line 2: not JSON"),
+    "no such field": ("d.jsonl", '{"text": "a"}\n\n{"body": "b"}\n', "line 3: .*'text'.*'body'"),
+    "null": ("d.jsonl", '{"text": null}\n', "line 1: .*expected text"),
+    "list": ("d.jsonl", '{"text": ["a"]}\n', "line 1: .*expected text"),
+    "no object": ("d.jsonl", '["a"]\n', "line 1: .*JSON object"),
+    "not compressed": ("d.txt.bz2", "BZh9" + "nothing of the kind" * 10, "damaged"),
+    **{f"empty {end}": (f"d.{end}", "", "is empty") for end in ("jsonl", "csv", "tsv", "txt")},
+}
+
+
 class TestFaults:
     def fails(self, path, *words: str, **options):
         with pytest.raises(InvalidDataError) as caught:
             load_documents(path, **options)
         reported(caught, str(path), *words)
 
+    @pytest.mark.parametrize("fault", FAULTS)
+    def test_the_error_names_file_and_line(self, tmp_path, fault):
+        name, content, message = FAULTS[fault]
+        (tmp_path / name).write_text(content)
+        with pytest.raises(InvalidDataError, match=message) as caught:
+            load_documents(tmp_path / name)
+        reported(caught, str(tmp_path / name))
+
     def test_no_file(self, tmp_path):
         with pytest.raises(DatasetNotFoundError, match=r"none\.csv does not exist"):
             load_documents(tmp_path / "none.csv")
-
-    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.tsv", "d.txt"])
-    def test_empty_file(self, tmp_path, name):
-        (tmp_path / name).write_bytes(b"")
-        self.fails(tmp_path / name, "is empty")
-
-    def test_header_only(self, tmp_path):
-        (tmp_path / "d.csv").write_text("id,text\n")
-        self.fails(tmp_path / "d.csv", "holds no document")
 
     def test_folder_without_texts(self, tmp_path):
         self.fails(tmp_path, "no .txt file")
@@ -161,44 +177,6 @@ class TestFaults:
         self.fails(file, "line 1", "surrogate")
         assert load_documents(file, encoding_errors="replace") == ["a \ufffd b"]
 
-    def test_a_row_with_other_fields(self, tmp_path):
-        file = tmp_path / "d.csv"
-        file.write_text('id,text\n1,"two\nlines"\n2,a,b\n3,c\n')
-        self.fails(file, "line 4", "3 fields, expected 2")
-
-    @pytest.mark.parametrize("row", ['1,"a"b', '1,"never closed\n2,c'])
-    def test_quotes_that_do_not_fit(self, tmp_path, row):
-        file = tmp_path / "d.csv"
-        file.write_text(f"id,text\n0,fine\n{row}\n")
-        self.fails(file, "line 3")
-
-    def test_no_such_column(self, tmp_path):
-        file = tmp_path / "d.csv"
-        file.write_text("id,body\n1,a\n")
-        self.fails(file, "line 1", "'text'", "'body'")
-        self.fails(file, "line 1", "no column 2", text_field=2)
-
-    def test_not_json(self, tmp_path):
-        file = tmp_path / "d.jsonl"
-        file.write_text('{"text": "a"}\n{"text": \n')
-        self.fails(file, "line 2", "not JSON")
-
-    def test_json_without_the_field(self, tmp_path):
-        file = tmp_path / "d.jsonl"
-        file.write_text('{"text": "a"}\n\n{"body": "b"}\n')
-        self.fails(file, "line 3", "'text'", "'body'")
-
-    @pytest.mark.parametrize("value", ["null", "3", '["a"]'])
-    def test_json_field_that_is_no_text(self, tmp_path, value):
-        file = tmp_path / "d.jsonl"
-        file.write_text(f'{{"text": {value}}}\n')
-        self.fails(file, "line 1", "expected text")
-
-    def test_json_that_is_no_object(self, tmp_path):
-        file = tmp_path / "d.jsonl"
-        file.write_text('["a"]\n')
-        self.fails(file, "line 1", "JSON object")
-
     @pytest.mark.parametrize("packed", [".gz", ".xz", ".bz2"])
     def test_cut_short(self, tmp_path, packed):
         import random
@@ -210,11 +188,6 @@ class TestFaults:
         file.write_bytes(content[: len(content) // 2])
         self.fails(file, "damaged or incomplete")
         assert file.stat().st_size == len(content) // 2
-
-    def test_not_what_it_seems(self, tmp_path):
-        file = tmp_path / "d.txt.bz2"
-        file.write_bytes(b"BZh9" + b"nothing of the kind" * 10)
-        self.fails(file, "damaged or incomplete")
 
 
 class TestBagsOfWords:
@@ -270,3 +243,77 @@ class TestBagsOfWords:
         )
         with pytest.raises(InvalidDataError, match=r"d\.txt: no word is left"):
             rows_of(written("d.txt", "the\nand\n"))
+
+
+# ---- JSON lines
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_json_tags(named):
+    lines = (
+        json.dumps({"animal": name, "has": row} if named else row)
+        for name, row in zip(NAMES, tags(), strict=True)
+    )
+    found = rows_of(written("d.jsonl", "\n".join(lines)), id_column="animal" if named else None)
+    order = [found.observations.column_names.index(name) for name in COLUMNS]
+    np.testing.assert_array_equal(found.observations.to_dense()[:, order], X)
+    assert found.row_names == (NAMES if named else None)
+
+
+def test_json_objects():
+    records = [dict(zip(COLUMNS, map(int, row), strict=True)) for row in X]
+    records[1]["milk"] = None
+    del records[2]["legs, four"]
+    found = rows_of(written("d.jsonl", "\n".join(map(json.dumps, records))))
+    expected = X.astype(float)
+    expected[1, 2] = expected[2, 3] = np.nan
+    np.testing.assert_array_equal(found.observations.to_dense(), expected)
+
+
+def test_json_objects_that_list_only_what_is_there():
+    found = rows_of(written("d.jsonl", '{"a": 1}\n{"b": true, "a": 1}\n{}\n'))
+    np.testing.assert_array_equal(found.observations.to_dense(), [[1, 0], [1, 1], [0, 0]])
+
+
+def test_null_is_missing_also_where_nothing_is_zero(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1, "b": null}\n{"b": 1}\n')
+    rows = read_table(path).observations
+    np.testing.assert_array_equal(rows.to_dense(), [[1, np.nan], [0, 1]])
+
+
+class TestAbstracts:
+    """Records with a title, tags and one long text, as catalogues of papers have them."""
+
+    LONG = "we measure how often rain falls on hills " * 5
+
+    def test_the_long_text_is_what_a_file_is_about(self, tmp_path):
+        path = tmp_path / "papers.jsonl"
+        records = [
+            {"tags": ["a", "b"], "title": f"Paper {n}", "abstract": f"{self.LONG} {word} {word}"}
+            for n, word in enumerate(["storm", "storm", "flood", "flood"])
+        ]
+        path.write_text("\n".join(map(json.dumps, records)))
+        table = read_table(path, ReadOptions(max_share=1.0))
+        assert table.documents
+        assert "storm" in table.observations.column_names
+        assert table.row_names == ("Paper 0", "Paper 1", "Paper 2", "Paper 3")
+        assert [text[:10] for _, text in read_json_texts(path, ReadOptions())] == ["we measure"] * 4
+
+    def test_short_texts_beside_tags_leave_the_tags(self, tmp_path):
+        path = tmp_path / "papers.jsonl"
+        path.write_text('{"tags": ["a", "b"], "title": "One"}\n{"tags": ["a"], "title": "Two"}\n')
+        table = read_table(path)
+        assert table.observations.column_names == ("a", "b")
+
+
+def test_objects_in_one_array_are_rows():
+    found = rows_of(written("d.json", '[{"a": 1, "b": 0}, {"a": 0, "b": 1}]')).observations
+    np.testing.assert_array_equal(found.to_dense(), [[1, 0], [0, 1]])
+
+
+def test_all_fields_that_are_not_binary_are_named_at_once():
+    path = written("d.jsonl", '{"a": "x", "b": 1, "c": "y", "d": 7}\n{"b": 0}\n')
+    with pytest.raises(InvalidDataError, match=r"field 'a'.*drop=\('a', 'c', 'd'\)"):
+        rows_of(path)
+    assert rows_of(path, drop=("a,c,d",)).observations.column_names == ("b",)

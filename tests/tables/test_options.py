@@ -1,13 +1,128 @@
-"""Options of reading."""
+"""Options of reading: checks, and what a model remembers of how its data were read."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from noisyor.errors import InvalidSettingError
+import noisyor as nor
+from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.tables import ReadOptions
+from noisyor.tables.options import options_like
+from noisyor.tables.read import read_table
+
+MATRIX = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 1]])
+
+
+def text(separator: str = ",", *, header: str = "", extra: bool = False) -> str:
+    lines = [separator.join([*map(str, row), *(["9"] if extra else [])]) for row in MATRIX.tolist()]
+    return "\n".join([*([header] if header else []), *lines]) + "\n"
+
+
+def arrays(name: str, **content: object) -> None:
+    np.savez(name, **content)  # type: ignore[arg-type]
+
+
+def metadata(source: str, **reading: object) -> dict[str, object]:
+    return {"reading": ReadOptions(**reading).to_json(), "data": {"source": source}}  # type: ignore[arg-type]
+
+
+def model(table: nor.tables.Table) -> nor.Network:
+    data = table.observations
+    return nor.bipartite(data.n_visible, 2, visible_names=data.column_names)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reading"),
+    [
+        ("a.data", text(), {"format": "csv"}),
+        ("a.csv", "bread,milk\nmilk\nbread,jam\n", {"format": "baskets"}),
+        ("a.csv", text("~"), {"delimiter": "~"}),
+        ("a.csv", text(header="1,0,2"), {"header": True}),
+        ("a.csv", text(header="a,b,c,d", extra=True), {"drop": ("d",)}),
+        ("a.csv", text(extra=True), {"drop": ("3",)}),
+        ("a.csv", text(extra=True), {"id_column": "3", "header": False}),
+        ("a.csv", text(header="a,b,c,d", extra=True), {"id_column": "3"}),
+        ("a.csv", text(extra=True), {"weights": "3"}),
+        ("a.csv", text().replace("1", "7"), {"above": 3.0}),
+        ("a.txt", "größe oben\nunten größe\n", {"encoding": "latin-1"}),
+    ],
+)
+def test_the_file_of_the_model_is_read_again_without_options(name, content, reading):
+    Path(name).write_text(content, encoding=str(reading.get("encoding", "utf-8")))
+    table = read_table(name, ReadOptions(**reading))
+    again = read_table(name, options_like(metadata(name, **reading), name), model(table))
+    assert again.observations.fingerprint() == table.observations.fingerprint()
+    assert again.row_names == table.row_names
+
+
+def test_arrays_are_chosen_and_turned_again():
+    arrays("a.npz", one=MATRIX, other=1 - MATRIX.T)
+    reading = {"variable": "other", "transpose": True}
+    table = read_table("a.npz", ReadOptions(**reading))
+    told = metadata("folder/A.NPZ", **reading)
+    again = read_table("a.npz", options_like(told, "a.npz"), model(table))
+    assert again.observations.fingerprint() == table.observations.fingerprint()
+    assert not options_like(told, "a.npz", {"transpose": False}).transpose
+
+
+def test_what_is_given_counts():
+    told = metadata("a.csv", delimiter=";", above=2.0, drop=("x",), id_column="name")
+    options = options_like(told, "b.csv", {"delimiter": "|", "drop": ("y",)})
+    assert (options.delimiter, options.drop, options.above) == ("|", ("y",), 2.0)
+    assert not options.id_required
+    assert options_like(told, "b.csv", {"id_column": "row"}).id_required
+
+
+def test_a_file_of_another_kind_has_a_layout_of_its_own():
+    told = metadata("a.csv", format="baskets", delimiter=";", id_column="0", above=2.0)
+    assert options_like(told, "b.csv.gz").format == "baskets"
+    assert options_like(told, "b.data").format == "baskets"
+    other = options_like(told, "b.jsonl")
+    assert (other.format, other.delimiter, other.id_column, other.above) == (None, None, None, 2.0)
+    assert options_like(told, "b.csv", {"format": "csv"}).delimiter is None
+    named = metadata("a.csv", id_column="patient")
+    assert options_like(named, "b.jsonl").id_column == "patient"
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        {"colour": 1},
+        {"format": "../../etc/passwd"},
+        {"format": ["csv"]},
+        {"delimiter": {}},
+        {"header": "yes"},
+        {"drop": "abc"},
+        {"drop": [[1]]},
+        {"encoding": "\0"},
+        {"weights": 3},
+        {"above": "high"},
+        {"transpose": 1},
+        {"text_field": ["a"]},
+        {"max_tokens": 0},
+    ],
+)
+def test_a_crafted_model_is_one_error(reading):
+    told = {"reading": reading, "data": {"source": "a.csv"}}
+    with pytest.raises(ModelFileError, match="were read makes no sense"):
+        options_like(told, "a.csv")
+
+
+def test_metadata_of_any_form():
+    for told in ({}, {"reading": 3}, {"reading": [1]}, {"data": 4}, {"data": {"source": 7}}):
+        assert options_like(told, "a.csv").to_json() == {
+            "id_required": False,
+            "weights_required": False,
+        }
+    # what is wrong in the model does not matter where an option is given
+    broken = {"reading": {"delimiter": 5}, "data": {"source": "a.csv"}}
+    assert options_like(broken, "a.csv", {"delimiter": ";"}).delimiter == ";"
+    with pytest.raises(InvalidSettingError, match="delimiter"):
+        options_like({}, "a.csv", {"delimiter": "ab"})
 
 
 def test_json():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-
 import numpy as np
 import pytest
 from table_examples import X, table, written
@@ -47,17 +45,9 @@ def test_images_of_another_shape():
         read_table("d.npy", None, network)
 
 
-class TestSizes:
-    """Files that are larger than they look, and records that never end."""
-
-    def test_what_unpacks_to_little_is_read(self, tmp_path):
-        with gzip.open(tmp_path / "rows.csv.gz", "wb") as stream:
-            stream.write(b"a,b\n" + b"0,1\n" * 100_000)
-        assert read_table(tmp_path / "rows.csv.gz").observations.n_rows == 100_000
-
-    def test_a_quote_that_is_never_closed(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("noisyor.tables.delimited.MAX_RECORD", 10_000)
-        path = tmp_path / "a.csv"
-        path.write_bytes(b'a,b\n1,"' + b"0,1\n" * 2500)
-        with pytest.raises(InvalidDataError, match=r"a\.csv, line 2: .*quoted"):
-            read_table(path)
+def test_a_quote_that_is_never_closed(tmp_path, monkeypatch):
+    monkeypatch.setattr("noisyor.tables.delimited.MAX_RECORD", 10_000)
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'a,b\n1,"' + b"0,1\n" * 2500)
+    with pytest.raises(InvalidDataError, match=r"a\.csv, line 2: .*quoted"):
+        read_table(path)

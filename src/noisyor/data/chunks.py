@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from noisyor._util.arrays import AnyArray, LongArray, read_arrays
 from noisyor._util.compression import reading
-from noisyor._util.csr import compressed_matrix
+from noisyor._util.csr import Rows, compressed_matrix
 from noisyor.data.observations import Observations
 from noisyor.data.readers import check_size, checked_names
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
@@ -225,23 +225,23 @@ class _MappedRows(RowSource):
     """CSR arrays in a folder; only the current chunk is in memory."""
 
     def __init__(self, folder: Path, chunk_rows: int) -> None:
-        self.folder = folder
+        self.folder, self.chunk_rows = folder, chunk_rows
         shape = self._array("shape", "iu")
-        if shape is None:
-            raise InvalidDataError(f"{folder} has no shape.npy: it was not written completely")
-        if shape.shape != (2,):
-            raise InvalidDataError(f"{folder}: shape.npy is not a number of rows and of columns")
+        if shape is None or shape.shape != (2,):
+            raise InvalidDataError(
+                f"{folder}: shape.npy does not hold the number of rows and of columns; it was not "
+                "written completely"
+            )
         n_rows, self.n_visible = (int(size) for size in shape)
         if n_rows < 1:
             raise InvalidDataError(f"no rows in {folder}")
         check_size(n_rows, self.n_visible)
         self.data = self._array("data", "biuf")
         self.ones = self._rows("", n_rows)
-        self.missing = self._rows("missing_", n_rows)
-        if self.ones is None:
-            raise InvalidDataError(f"{folder} has no indices.npy: it was not written completely")
+        self.missing = None
+        if (folder / "missing_indptr.npy").exists() or (folder / "missing_indices.npy").exists():
+            self.missing = self._rows("missing_", n_rows)
         self.column_names = _stored_names(folder / _NAMES, self.n_visible)
-        self.chunk_rows = chunk_rows
         self.begins = range(0, n_rows, chunk_rows)
         self.sizes = tuple(min(chunk_rows, n_rows - begin) for begin in self.begins)
 
@@ -251,14 +251,13 @@ class _MappedRows(RowSource):
     def read(self, index: int) -> Observations:
         begin, size = self.begins[index], self.sizes[index]
         where = f"{self.folder}, rows {begin} to {begin + size}"
-        assert self.ones is not None
         ones = self._csr(self.ones, begin, size, self.data, where)
         missing = None
         if self.missing is not None:
             missing = self._csr(self.missing, begin, size, None, where).astype(np.bool_)
         return _observations(ones, where, self.column_names, missing)
 
-    def _csr(self, rows: _Stored, begin: int, size: int, data: AnyArray | None, where: str) -> Any:
+    def _csr(self, rows: Rows, begin: int, size: int, data: AnyArray | None, where: str) -> Any:
         ptr = _read_part(rows.ptr, slice(begin, begin + size + 1))
         if not 0 <= int(ptr[0]) <= int(ptr[-1]) <= len(rows.columns):
             raise InvalidDataError(
@@ -271,21 +270,20 @@ class _MappedRows(RowSource):
         parts = (values, columns, ptr - ptr[0])
         return compressed_matrix("csr", parts, (size, self.n_visible), where)
 
-    def _rows(self, prefix: str, n_rows: int) -> _Stored | None:
-        """Return the arrays of the ones or of the unobserved entries; None if there are none."""
+    def _rows(self, prefix: str, n_rows: int) -> Rows:
+        """Return the mapped arrays of the ones or unobserved entries; no entry is checked yet."""
         ptr = self._array(f"{prefix}indptr", "iu")
         columns = self._array(f"{prefix}indices", "iu")
         if ptr is None or columns is None:
-            if ptr is not columns:
-                raise InvalidDataError(
-                    f"{self.folder} has only one of {prefix}indptr.npy and {prefix}indices.npy"
-                )
-            return None
+            raise InvalidDataError(
+                f"{self.folder} lacks one of {prefix}indptr.npy and {prefix}indices.npy: it was "
+                "not written completely"
+            )
         if len(ptr) != n_rows + 1:
             raise InvalidDataError(
                 f"{prefix}indptr.npy in {self.folder} has {len(ptr)} entries, expected {n_rows + 1}"
             )
-        return _Stored(ptr, columns)
+        return Rows(ptr, columns)
 
     def _array(self, name: str, kinds: str) -> AnyArray | None:
         path = self.folder / f"{name}.npy"
@@ -313,13 +311,6 @@ def _read_part(array: AnyArray, part: slice) -> AnyArray:
         array.filename, array.dtype, part.stop - first, offset=array.offset + first * size
     )
     return found
-
-
-class _Stored(NamedTuple):
-    """Columns of each row, mapped from files; nothing is checked yet."""
-
-    ptr: AnyArray
-    columns: AnyArray
 
 
 def _stored_names(path: Path, n_visible: int) -> tuple[str, ...] | None:
