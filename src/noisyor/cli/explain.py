@@ -88,7 +88,7 @@ def explain(
     reading: dict[str, Any],
     as_json: bool,
 ) -> int:
-    """Most likely causes of rows of DATA, or of findings that are named.
+    """List the most likely causes of rows of DATA, or of findings given by name.
 
     With --observe and --absent everything else is unknown. Names are separated by commas. Each
     cause comes with its probability now and before anything was observed, and with the findings it
@@ -178,7 +178,7 @@ def _evidence(network: Network, observe: tuple[str, ...], absent: tuple[str, ...
 def _rows(
     saved: SavedModel, data: Path, rows: str | None, reading: dict[str, Any]
 ) -> tuple[list[str], Observations, str]:
-    """Labels and rows to explain, and a note if there are more."""
+    """Return labels and rows to explain, and a note if there are more."""
     table = read_for(saved, data, reading)
     n_rows = table.observations.n_rows
     numbers = list(range(min(n_rows, _DEFAULT_ROWS)))
@@ -195,7 +195,7 @@ def _rows(
 def _others(
     network: Network, row: Observations, top: int, seed: int, engine: Any
 ) -> list[tuple[str, float]]:
-    """The unobserved columns that are most likely present, with their probability."""
+    """Return the unobserved columns that are most likely present, with their probability."""
     from noisyor.inference.sampling import predict_visible
     from noisyor.model.names import visible_label
 
@@ -211,7 +211,7 @@ def _others(
 
 
 def _known(network: Network, row: Observations) -> tuple[list[str], int, int]:
-    """Names of what is present, and how many are absent and unknown."""
+    """Return the names of what is present, and how many are absent and unknown."""
     from noisyor.model.names import visible_label
 
     present = [visible_label(network, int(i)) for i in row.columns[row.ptr[0] : row.ptr[1]]]
@@ -245,13 +245,13 @@ def _text(
         error = f"  (± {cause.error:.3f})" if cause.error and cause.error >= 0.0005 else ""
         lines.append(f"  {cause.probability:6.3f}  {cause.base:6.3f}  {cause.name}{error}")
         if cause.explains:
-            told = [f"{item.name} {item.share:.2f}" for item in cause.explains]
-            lines.append(f"                  explains {few(told)}")
+            parts = [f"{item.name} {item.share:.2f}" for item in cause.explains]
+            lines.append(f"                  explains {few(parts)}")
     if result.unexplained:
         lines.append(f"  unexplained: {few(list(result.unexplained))}")
     if others:
-        told = [f"{name} {chance:.2f}" for name, chance in others]
-        lines.append(f"  likeliest of what is unknown: {few(told)}")
+        parts = [f"{name} {chance:.2f}" for name, chance in others]
+        lines.append(f"  likeliest of what is unknown: {few(parts)}")
     lines.append(f"  {result.method}")
     for change in changes:
         lines.append(f"  if {change.finding!r} were {change.after} (now {change.before}):")

@@ -59,7 +59,7 @@ def impute(
 ) -> None:
     """Fill in the missing entries of DATA by what MODEL makes of the others in their row.
 
-    Observed entries are written as they are. Neighbouring columns of which exactly one is 1 in all
+    Observed entries are written as they are. Neighboring columns of which exactly one is 1 in all
     complete rows are filled in such that this holds. DATA has all columns of the model; one that
     was not observed at all is empty.
 
@@ -117,7 +117,7 @@ def impute(
 
 
 def _id_name(known: Any, names: list[str]) -> str:
-    """A name for the column of row names that no other column has; the one it had, if known."""
+    """Return a name for the column of row names that no other column has."""
     name = known if isinstance(known, str) and not known.isdecimal() else "row"
     while name in names:
         name += "_"

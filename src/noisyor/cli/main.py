@@ -62,7 +62,7 @@ def _fail(message: str) -> int:
 
 
 def _warn(message: Warning | str, *place: object) -> None:
-    """A warning of the library as one line, without its place in the source."""
+    """Print a warning of the library as one line, without its source line."""
     click.echo(f"noisyor: warning: {' '.join(str(message).split())}", err=True)
 
 

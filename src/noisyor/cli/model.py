@@ -52,7 +52,7 @@ def evaluate(
     reading: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """How well MODEL predicts the rows of DATA: log p in nats a row, and bounds on it.
+    """Score MODEL on the rows of DATA: log p in nats a row, and bounds on it.
 
     log p is exact for few causes, otherwise an estimate, with the bound by a set of explanations.
     Elbo^MP of the paper is log p(causes, row) at the most likely causes, Elbo^VI the mean-field
@@ -199,7 +199,7 @@ def sample(
 
 
 def _rows_as(path: Path, matrix: Any, names: list[str], shape: tuple[int, ...] | None) -> bytes:
-    """Sparse 0/1 rows as the content of a file."""
+    """Return sparse 0/1 rows as the content of a file."""
     import io
     import itertools
     import json
@@ -265,7 +265,7 @@ def export(model: Path, to: Any, out: Path, force: bool, as_json: bool, quiet: b
 @top_option(_SHOWN, least=0)
 @json_option
 def info(model: Path, top: int, as_json: bool) -> None:
-    """What MODEL is: its size, origin and quality, and its causes.
+    """Describe MODEL: its size, origin and quality, and its causes.
 
     The whole file is checked. Causes are listed by falling prior probability, each with what it
     switches on and how surely; topics of one layer with the words that say what they are about.
@@ -323,10 +323,10 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
     from noisyor._util.validation import is_whole
     from noisyor.io.provenance import kind_of, mapping_in, metrics_of
 
-    told = record["metadata"]
-    data, metrics = mapping_in(told, "data"), metrics_of(told)
+    metadata = record["metadata"]
+    data, metrics = mapping_in(metadata, "data"), metrics_of(metadata)
     lines = [
-        f"{record['model']}: {kind_of(told)}, {record['bytes']:,} bytes",
+        f"{record['model']}: {kind_of(metadata)}, {record['bytes']:,} bytes",
         f"nodes     {record['visible']:,} findings, {record['hidden']:,} causes in "
         f"{record['layers']} layer{'s' * (record['layers'] > 1)}, {record['edges']:,} edges",
         f"parameters {record['parameters']:,}, of which {record['free']:,} are free; "
@@ -337,9 +337,9 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
             f"data      {data['rows']:,} rows of {data['columns']:,} columns from "
             f"{data.get('source') or 'an unnamed source'}, SHA-256 {str(data.get('sha256'))[:12]}"
         )
-    if isinstance(told.get("created"), str):
-        version = mapping_in(told, "versions").get("noisyor", "?")
-        lines.append(f"created   {told['created']} by noisyor {version}")
+    if isinstance(metadata.get("created"), str):
+        version = mapping_in(metadata, "versions").get("noisyor", "?")
+        lines.append(f"created   {metadata['created']} by noisyor {version}")
     leading = sorted(metrics, key=lambda name: "log_p" not in name)  # log p, then its bounds
     lines += [f"{name:<32} {metrics[name]:.4f}" for name in leading]
     for cause in record["causes"]:

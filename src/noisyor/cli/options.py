@@ -59,7 +59,7 @@ NOTHING_FOUND = 1
 
 
 class _PathType(click.Path):
-    """A path; the system's functions take no zero byte for an answer."""
+    """A path; it must not contain NUL bytes."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         if "\0" in str(value):
@@ -110,14 +110,14 @@ seed_option = click.option(
 
 
 def threads_option(help: str = "Threads; by default all cores.") -> Decorator:
-    """``--threads N``, see `engine_with`."""
+    """Add ``--threads N``, see `engine_with`."""
     return click.option("--threads", type=click.IntRange(min=1), metavar="N", help=help)
 
 
 def out_option(
     help: str, *, metavar: str = "FILE", default: str | None = None, required: bool = False
 ) -> Decorator:
-    """``--out``: where the result goes."""
+    """Add ``--out``: where the result goes."""
     return click.option(
         "--out",
         type=PATH,
@@ -130,7 +130,7 @@ def out_option(
 
 
 def force_option(help: str = "Replace the file if it exists.") -> Decorator:
-    """``--force``, see `check_output`."""
+    """Add ``--force``, see `check_output`."""
     return click.option("--force", is_flag=True, help=help)
 
 
@@ -166,7 +166,7 @@ time_limit_option = click.option(
 
 
 def top_option(default: int, least: int) -> Decorator:
-    """``--top``: how many causes are listed."""
+    """Add ``--top``: how many causes are listed."""
     return click.option(
         "--top",
         type=click.IntRange(min=least),
@@ -178,7 +178,7 @@ def top_option(default: int, least: int) -> Decorator:
 
 
 def engine_with(threads: int | None) -> Engine:
-    """The engine that a command uses; imported late, because ``--help`` needs none."""
+    """Return the engine of a command; imported late, because ``--help`` needs none."""
     from noisyor.engines.registry import get_engine
 
     return get_engine(n_threads=threads)
@@ -329,14 +329,14 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output; what is no number becomes null."""
+    """Print one JSON document on standard output; NaN and infinity become null."""
     from noisyor._util.json import to_json
 
     click.echo(to_json(value, indent=2, ascii_only=True))
 
 
 def printable(text: str) -> str:
-    """The text with what the terminal's encoding does not have replaced."""
+    """Replace characters that the terminal's encoding does not have."""
     encoding = sys.stdout.encoding or "ascii"
     try:
         return text.encode(encoding).decode(encoding)
@@ -345,13 +345,13 @@ def printable(text: str) -> str:
 
 
 def few(items: list[str], shown: int = 8) -> str:
-    """The first of some names, and how many more there are."""
+    """Return the first of some names, and how many more there are."""
     more = f" ... and {len(items) - shown} more" if len(items) > shown else ""
     return ", ".join(items[:shown]) + more
 
 
 def number_ranges(option: str, text: str) -> list[range]:
-    """The ranges of a list such as ``0-9`` or ``0,3,5-7``, given as the value of an option."""
+    """Return the ranges of a list such as ``0-9`` or ``0,3,5-7``."""
     ranges = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:-\s*([0-9]{1,18})\s*)?", part)
@@ -365,7 +365,7 @@ def number_ranges(option: str, text: str) -> list[range]:
 
 
 def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
-    """DATA in the columns of a model, read as the model's own data were unless told otherwise."""
+    """Read DATA in the columns of a model, by default as the model's own data were read."""
     from noisyor.tables.options import options_like
     from noisyor.tables.read import read_table
 
@@ -380,7 +380,7 @@ def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
 
 
 def row_numbers(text: str, n_rows: int) -> list[int]:
-    """Rows from a list such as ``0-9`` or ``0,3,5-7``, given as ``--rows``; all must exist."""
+    """Return row indices from a list such as ``0-9`` or ``0,3,5-7``; all must exist."""
     ranges = number_ranges("--rows", text)
     last = max(found.stop for found in ranges) - 1
     if last >= n_rows:

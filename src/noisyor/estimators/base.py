@@ -75,7 +75,7 @@ __all__ = [
 
 
 def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> Observations:
-    """Rows as observations, after scikit-learn's own checks of shape, width and column names.
+    """Return rows as observations, after scikit-learn's checks of shape and column names.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ _YES = ("y", "yes", "t", "true", "x", "present")
 
 
 def with_numbers(X: Any) -> Any:
-    """A frame of Polars, Arrow or others with its Booleans as numbers; anything else as it is.
+    """Return a frame with its Booleans as numbers; anything else as it is.
 
     scikit-learn makes objects of Booleans with gaps, which are no longer 0, 1 and NaN. Columns of
     texts are refused with a hint.
@@ -132,7 +132,7 @@ def with_numbers(X: Any) -> Any:
 
 
 def with_sample_weight(rows: Observations, sample_weight: Any) -> Observations:
-    """The rows, each counted so many times; those of weight 0 are left out.
+    """Return the rows with weights; rows of weight 0 are left out.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def _check_observations(estimator: Any, rows: Observations, reset: bool) -> None
 
 
 def _above(X: Any, threshold: float) -> Any:
-    """1 where X is larger than the threshold, NaN where it is NaN, else 0."""
+    """Return 1 where X is larger than the threshold, NaN where it is NaN, else 0."""
     if not is_finite(threshold):
         raise InvalidSettingError(f"binarize is a number or None, got {threshold!r}")
     if sp.issparse(X):
@@ -210,7 +210,7 @@ class _Counted(NamedTuple):
     chunks: int = 1
 
     def with_next(self, later: _Counted) -> _Counted:
-        """These chunks and those that came after them."""
+        """Return the sum of these chunks and later ones."""
         return _Counted(
             self.rows + later.rows,
             self.ones + later.ones,
@@ -229,7 +229,7 @@ class Tally:
 
     @classmethod
     def after(cls, origin: Mapping[str, Any]) -> Tally:
-        """A tally that goes on from the data that a model came from, if they are known."""
+        """Return a tally that continues from the data of a model, if they are known."""
         tally, data = cls(), origin.get("data")
         if isinstance(data, Mapping):
             found: list[Any] = [data.get(name) for name in ("rows", "ones", "missing")]
@@ -259,7 +259,7 @@ class Tally:
         return reduce(_Counted.with_next, in_order)
 
     def describe(self) -> dict[str, Any]:
-        """The ``data`` of a model file, see `noisyor.io.provenance`."""
+        """Return the ``data`` of a model file, see `noisyor.io.provenance`."""
         return {**self._total()._asdict(), "columns": self.columns, "source": None}
 
 
@@ -272,7 +272,7 @@ class BinarizedSource(RowSource):
         self.column_names = source.column_names
 
     def read(self, number: int) -> Any:
-        """One chunk."""
+        """Return one chunk."""
         chunk = self.source.read(number)
         if sp.issparse(chunk):
             return _above(csr_of(chunk), self.threshold)
@@ -288,7 +288,7 @@ class PreparedSource(RowSource):
         self.column_names = source.column_names
 
     def read(self, number: int) -> Observations:
-        """One chunk."""
+        """Return one chunk."""
         rows = self.prepare(self.source.read(number))
         self.tally.add(number, rows)
         return rows
@@ -319,7 +319,7 @@ def write_model(
 def read_model(
     path: PathLike, kind: str, names: list[str]
 ) -> tuple[Network, dict[str, Any], dict[str, Any]]:
-    """Network, metadata and those parameters of a model file that have one of the names.
+    """Read network, metadata and those parameters of a model file that have known names.
 
     Files that the command line wrote have no parameters of an estimator; the defaults then apply.
     """
@@ -340,7 +340,7 @@ def read_model(
 
 
 def method_of(settings: Any) -> Method:
-    """The method with these settings (see `Method.settings`)."""
+    """Return the method with these settings (see `Method.settings`)."""
     name = settings.get("method") if isinstance(settings, Mapping) else None
     if isinstance(name, str) and name in _METHODS:
         options = {key: value for key, value in settings.items() if key != "method"}
@@ -354,7 +354,7 @@ def method_of(settings: Any) -> Method:
 
 
 def history_of(metadata: Mapping[str, Any]) -> History:
-    """The training curve that a model file keeps, thinned to a few hundred points."""
+    """Return the training curve of a model file, thinned to a few hundred points."""
     curve = training_curve(metadata)
     if curve is None:
         return History()
@@ -364,7 +364,7 @@ def history_of(metadata: Mapping[str, Any]) -> History:
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON holds it, None if it cannot."""
+    """Return the value as JSON holds it, None if it cannot."""
     if isinstance(value, (MaxProduct, MeanField)):
         return value.settings()
     try:
@@ -397,14 +397,14 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @abstractmethod
     def _fitted_rows(self, X: Any) -> Observations:
-        """Rows as the model was learned from; refused before that."""
+        """Return rows in the columns of the model; an error before `fit`."""
 
     @abstractmethod
     def _engine(self) -> Engine:
-        """The engine of all answers."""
+        """Return the engine of all predictions."""
 
     def transform(self, X: Any) -> Any:
-        """Causes of every row.
+        """Infer the causes of every row.
 
         Returns
         -------
@@ -419,7 +419,7 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return causes if isinstance(X, Observations) or sp.issparse(X) else causes.toarray()
 
     def inverse_transform(self, X: Any) -> Any:
-        """Rows that causes predict.
+        """Predict rows from causes.
 
         Parameters
         ----------
@@ -452,7 +452,7 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return np.concatenate(parts)
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Probability of 1 for every entry, given all *other* observed entries of its row.
+        """Return the probability of 1 for every entry, given all *other* entries of its row.
 
         An unobserved entry (NaN) gets its probability given the row; an observed one that which it
         would have if it alone were unobserved, so that it says how surprising the entry is, and
@@ -473,7 +473,7 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ).probability
 
     def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
-        """``log p(row)`` of every row, in nats, shape (n_rows,).
+        """Return ``log p(row)`` of every row, in nats, shape (n_rows,).
 
         Exact where the hidden states are few enough to be enumerated, otherwise an estimate that
         depends on the row alone, see `log_probability`. Unobserved entries are summed out. The
@@ -485,7 +485,7 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ).per_row
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean of `score_samples`: the larger, the better the model predicts the rows.
+        """Return the mean of `score_samples`: larger is better.
 
         ``sample_weight`` (n_rows,) says how often each row counts, see `fit`.
         """
@@ -493,7 +493,7 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return rows.mean(self.score_samples(rows))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Names of the causes: those of the network, or what they switch on if columns have names.
+        """Return names of the causes: from the network, or from the columns they switch on.
 
         Otherwise the name of the class and a number.
         """
@@ -514,7 +514,7 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return explain(self.network_, rows, method, engine=self._engine(), progress=self.progress)
 
     def _mode(self) -> Method:
-        """The method for most likely causes: that of training, without noise and polished."""
+        """Return the method for most likely causes: that of training, polished, without noise."""
         if self.method is None:
             return method_for(self.network_)
         if isinstance(self.method, MaxProduct):
@@ -522,7 +522,7 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self.method
 
     def _probabilities(self, rows: Observations) -> sp.csr_array:
-        """Probability of every cause in every row, by mean-field."""
+        """Return the probability of every cause in every row, by mean-field."""
         return self._posterior(rows, self._mean_field()).marginals()
 
     def _mean_field(self) -> Method:
@@ -725,7 +725,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
         return self
 
     def _start(self, rows: Observations) -> None:
-        """Parameters before the first update, and the settings that the learning function takes."""
+        """Set the parameters before the first update, and the settings of the recipe."""
         self._keep(self._learn(rows, **self._options() | {"steps": 0}), rows)
 
     @abstractmethod
@@ -733,7 +733,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
         """Call the learning function of this kind of model."""
 
     def _options(self) -> dict[str, Any]:
-        """Keywords for the learning function; a random state is drawn from once for each call."""
+        """Return keywords for the recipe; a random state is drawn from once for each call."""
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             try:
@@ -750,7 +750,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
         return {**given, "engine": self._engine(), **(self.options or {})}
 
     def _engine(self) -> Engine:
-        """All cores for ``n_jobs`` None or -1, as in scikit-learn, else so many threads."""
+        """Return the engine: all cores for ``n_jobs`` None or -1, else that many threads."""
         return get_engine(n_threads=None if self.n_jobs == -1 else self.n_jobs)
 
     def _run_options(self) -> dict[str, Any]:
@@ -759,7 +759,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
         return {"checkpoint": self.checkpoint, "resume": self.resume}
 
     def _stream_settings(self) -> tuple[Method | None, TrainOptions]:
-        """Method and options for updates from chunks: as given now, else as learning chose them."""
+        """Return method and options for chunks: as given, else as the recipe chose them."""
         given = self._given()
         method = given.get("method")
         if method is None and "method" in self.settings_:
@@ -790,14 +790,14 @@ class NoisyOrEstimator(PredictMixin, ABC):
         return self
 
     def _describe(self, network: Network) -> None:
-        """Attributes that show the parameters of the network."""
+        """Set the attributes that show the parameters of the network."""
         self.network_ = network
         self.prior_ = network.prior_probability
         self.noise_ = network.noise_probability
         self.components_ = self._components(network)
 
     def _components(self, network: Network) -> Any:
-        """Sparse (n_hidden, n_visible): only the edges, of which deep networks have few."""
+        """Return sparse (n_hidden, n_visible) edges, of which deep networks have few."""
         edges = edge_matrix(network, probability=True)
         return sp.csr_array(edges[: network.n_visible].T)
 
@@ -833,7 +833,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
 
     @classmethod
     def _params_of(cls, network: Network) -> dict[str, Any]:
-        """Parameters that the network shows, for files in which an estimator did not write them."""
+        """Return parameters read off the network, for files that no estimator wrote."""
         return {}
 
     def __sklearn_tags__(self) -> Any:

@@ -36,7 +36,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     given the observed ones of its row, averaged over the causes (`predict_visible`). Observed
     entries stay as they are. A column of which nothing was observed is kept.
 
-    Neighbouring columns of which exactly one is on in every row, as one-hot encoding makes them,
+    Neighboring columns of which exactly one is on in every row, as one-hot encoding makes them,
     are recognized (`noisyor.data.find_one_hot`), and filled in such that this holds. With few rows,
     several networks are learned, each from another part of the rows, and their log-odds
     averaged: what one of them learned by heart, the others did not.
@@ -106,7 +106,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
-        """Rows with nothing missing, (n_rows, n_features) float64, and the indicator's columns."""
+        """Return rows with nothing missing, (n_rows, n_features) float64, and the indicator."""
         check_is_fitted(self, "estimators_")
         self._check_params()
         rows, given = self._rows(X, reset=False)
@@ -127,7 +127,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return first
 
     def _chance(self, rows: Observations) -> FloatArray:
-        """(n_rows, n_features) probability of every entry, 0 or 1 of those that are observed."""
+        """Return the probability of every entry, (n_rows, n_features); 0 or 1 if observed."""
         groups = [group.columns for group in self.one_hot_]
         found = [
             predict_visible(
@@ -146,7 +146,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return np.asarray(np.where(np.isnan(given), chance, given))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Names of the columns, and of those of the indicator."""
+        """Return the names of the columns, and of those of the indicator."""
         check_is_fitted(self, "estimators_")
         names: npt.NDArray[np.object_] = super().get_feature_names_out(input_features)
         if self.indicator_ is None:
@@ -168,7 +168,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             )
 
     def _rows(self, X: Any, reset: bool) -> tuple[Observations, npt.NDArray[np.float64]]:
-        """The rows, and the same as an array with NaN where something is missing."""
+        """Return the rows, and the same as an array with NaN where something is missing."""
         if isinstance(X, Observations):
             rows = read_rows(self, X, reset=reset)
             return rows, rows.to_dense().astype(np.float64)

@@ -121,7 +121,7 @@ class BlindDeconvolution(NoisyOrEstimator):
     init: str | None = field(default=None, kw_only=True)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Images that placed features make up: flat, or as images if `fit` was given images."""
+        """Predict images from placed features: flat, or as images if `fit` was given images."""
         result = super().inverse_transform(X)
         return result.reshape(-1, *self.image_shape_) if self._images else result
 
@@ -241,7 +241,7 @@ def _convolutional(network: Network) -> ConvolutionalLayout:
 
 
 def _image_shape_of(X: Any) -> tuple[int, int] | None:
-    """Height and width if X holds images: three axes, or four with one channel."""
+    """Return height and width if X holds images: three axes, or four with one channel."""
     shape = tuple(getattr(X, "shape", ()))
     if isinstance(X, Observations):
         return (shape[0], shape[1]) if len(shape) == 2 else None
@@ -251,7 +251,7 @@ def _image_shape_of(X: Any) -> tuple[int, int] | None:
 
 
 def _completed(shape: tuple[int, int] | None, n_pixels: int) -> tuple[int, int]:
-    """The shape of flattened images, with -1 filled in."""
+    """Return the shape of flattened images, with -1 filled in."""
     if shape is None:
         raise InvalidSettingError(
             f"rows of {n_pixels} columns are no images: give images (n_images, height, width), or "

@@ -81,7 +81,7 @@ class TopicModel(NoisyOrEstimator):
         return learn_topics(rows, self.n_layers, **options)
 
     def main_topic(self, X: Any, *, absent: Literal["off", "unknown"] = "off") -> LongArray:
-        """The topic that explains most of the words of each document, however short it is.
+        """Return the topic that explains most of the words of each document.
 
         `transform` has the topics that are likelier on than off. A title of two words often has
         none, and a long text several. Here the topics share every word of a document by how
@@ -117,7 +117,7 @@ class TopicModel(NoisyOrEstimator):
         return found
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Names of the topics, from the first of ``topic_words_`` if columns have names."""
+        """Return names of the topics, from the first of ``topic_words_`` if columns have names."""
         names = super().get_feature_names_out(input_features)
         words = topic_words_of(self.provenance_, self.network_)
         if words is None or self.network_.hidden_names or self.network_.visible_names is None:

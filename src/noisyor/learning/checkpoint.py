@@ -45,7 +45,7 @@ class Checkpoint:
         held_out: bytes | None,
         settings: dict[str, object],
     ) -> str:
-        """Hash of all that determines the course of a run; of rows their `rows_identity`."""
+        """Return a hash of all that determines a run; rows are given by `rows_identity`."""
         digest = hashlib.sha256()
         for array in (
             network.child_ptr,
@@ -63,12 +63,12 @@ class Checkpoint:
 
 
 def rows_identity(rows: Observations) -> bytes:
-    """What identifies rows: their entries and weights, and the ids that key their noise."""
+    """Return what identifies rows: entries, weights, and the ids that key their noise."""
     return rows.fingerprint().encode() + rows.row_ids.tobytes()
 
 
 def check_place(path: str | os.PathLike[str] | None) -> None:
-    """Refuse a place where no checkpoint can be written, before the work whose state it keeps.
+    """Reject a path where no checkpoint can be written, before the work starts.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def check_place(path: str | os.PathLike[str] | None) -> None:
 
 
 def is_checkpoint(path: str | os.PathLike[str]) -> bool:
-    """Whether a file says that it is a checkpoint; of any version, and perhaps damaged."""
+    """Return whether a file is marked as a checkpoint, of any version and perhaps damaged."""
     try:
         with open(path, "rb") as stream:
             return _MARK in stream.read(_START)
@@ -155,7 +155,7 @@ def open_store(path: str | os.PathLike[str], identity: str, *, resume: bool) -> 
 
 
 def search_identity(observations: Observations, settings: dict[str, object]) -> str:
-    """Hash of all that determines the course of a search."""
+    """Return a hash of all that determines a search."""
     digest = hashlib.sha256(observations.fingerprint().encode())
     digest.update(observations.row_ids.tobytes())
     digest.update(json.dumps(settings, sort_keys=True).encode())
@@ -195,7 +195,7 @@ def _read(path: Path) -> Checkpoint:
 
 
 def _check_arrays(path: str | os.PathLike[str], checkpoint: Checkpoint, n_params: int) -> None:
-    """Refuse arrays that no run of so many parameters has written, whatever their checksum."""
+    """Reject arrays that do not fit a network of ``n_params`` parameters."""
     arrays, step = checkpoint.arrays, checkpoint.step
     n_evaluations = arrays["evaluation_step"].size if "evaluation_step" in arrays else 0
     expected = {
@@ -217,7 +217,7 @@ def _check_arrays(path: str | os.PathLike[str], checkpoint: Checkpoint, n_params
 
 
 def _digest(description: dict[str, str], arrays: dict[str, npt.NDArray[Any]]) -> str:
-    """Checksum of all that a checkpoint says."""
+    """Return a checksum of the content of a checkpoint."""
     digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -231,6 +231,6 @@ def _cannot(path: str | os.PathLike[str]) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """The text of an error on one line."""
+    """Return the text of an error on one line."""
     text = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return " ".join(text.split()) or type(error).__name__

@@ -1,9 +1,9 @@
-"""Maximum likelihood by sampling: expectation-maximisation with a Gibbs sampler.
+"""Maximum likelihood by sampling: expectation-maximization with a Gibbs sampler.
 
 The samples of perturbed max-product are not quite those of the posterior, and what is learned from
 them inherits that: an edge that rarely fails ends with a failure probability far too small. A Gibbs
 sampler that keeps its state from round to round draws from the posterior itself. Given the causes,
-a round of expectation-maximisation has a closed form: the parents that could have switched a node
+a round of expectation-maximization has a closed form: the parents that could have switched a node
 on share the credit. There is no rate to choose.
 """
 
@@ -66,7 +66,7 @@ def learn_by_gibbs(
     """Estimate the free parameters of a network, from a start that is roughly right.
 
     Each round draws every hidden node of every row once, given all others, and takes one step of
-    expectation-maximisation. The result is the mean of the second half of the rounds. A row of
+    expectation-maximization. The result is the mean of the second half of the rounds. A row of
     weight w counts as w rows.
 
     Parameters
@@ -116,7 +116,7 @@ class Chains(Protocol):
         ...
 
     def column_weights(self) -> tuple[FloatArray, FloatArray]:
-        """Weight of the rows in which each column is seen, and is 1, (n_visible,) each."""
+        """Return the weight of rows in which each column is observed, and is 1, (n_visible,)."""
         ...
 
 
@@ -163,7 +163,7 @@ def first_states(network: Network, rows: Observations, *, engine: EngineLike) ->
 
 
 def column_weights(rows: Observations) -> tuple[FloatArray, FloatArray]:
-    """Weight of the rows in which each column is seen, and is 1, (n_visible,) each."""
+    """Return the weight of rows in which each column is observed, and is 1, (n_visible,)."""
     seen = rows.total_weight - rows.missing_csr().T @ rows.row_weights
     return np.asarray(seen), np.asarray(rows.to_csr().T @ rows.row_weights)
 
@@ -177,7 +177,7 @@ class RoundMean(NamedTuple):
 
 
 class GibbsRounds:
-    """Rounds of expectation-maximisation that can be stopped, looked at and continued.
+    """Rounds of expectation-maximization that can be stopped, looked at and continued.
 
     ``network`` is the network after the rounds so far; ``number`` counts them; ``counts`` are
     credit and chance, (2, n_params), None before the first round.
@@ -207,9 +207,9 @@ class GibbsRounds:
         mean: RoundMean | None = None,
         keep: Callable[[RoundMean], object] | None = None,
     ) -> Network:
-        """Go on for some rounds; the mean of the parameters over the second half of them.
+        """Run some rounds and return the mean of the parameters over their second half.
 
-        ``mean`` is where an earlier call was stopped; ``keep`` is told of it after each round.
+        ``mean`` is where an earlier call was stopped; ``keep`` is called with it after each round.
         """
         mean = RoundMean(0, 0, np.zeros(self.network.n_params)) if mean is None else mean
         while mean.n_done < n_rounds:
@@ -224,7 +224,7 @@ class GibbsRounds:
         return self.with_probability(mean.total / mean.n_counted)
 
     def _once(self) -> FloatArray:
-        """One round; the probabilities that its parameters stand for, (n_params,)."""
+        """Do one round and return the probabilities of the parameters, (n_params,)."""
         key = NoiseKey(self._seed, self.number)
         successes, trials = self._chains.sweep(self.network, key)
         self.number += 1
@@ -234,14 +234,14 @@ class GibbsRounds:
         return probability_from_theta(self.network.theta)
 
     def with_probability(self, probability: FloatArray) -> Network:
-        """The network with these probabilities, where they are free and not too sure."""
+        """Return the network with these probabilities, clipped, where parameters are free."""
         theta = theta_from_probability(np.clip(probability, 0.0, _SUREST))
         theta = np.where(self.network.free, np.maximum(theta, THETA_MIN), self.network.theta)
         return self.network.with_theta(theta)
 
 
 def _pseudo_success(network: Network, chains: Chains, smooth_to: str) -> FloatArray:
-    """Share of the pseudo-rows of every parameter (n_params,) in which it switched its node on."""
+    """Return the share of pseudo-rows in which each parameter succeeds, (n_params,)."""
     success = np.array([{"noise": _NOISE_SHARE, "prior": 0.5}.get(r, 0.0) for r in network.roles])
     if smooth_to == "frequency":
         frequency = np.zeros(network.n_nodes)
@@ -255,7 +255,7 @@ def _pseudo_success(network: Network, chains: Chains, smooth_to: str) -> FloatAr
 
 
 def _chains(rows: Observations) -> Observations:
-    """A row for each chain of the sampler, with the weight that falls to it.
+    """Return one row per chain of the sampler, with its weight.
 
     Credit uses probabilities, so that one chain may speak for several rows; but draws that count a
     thousandfold would make the rounds noisy. The first chain of a row has the id of the row, and

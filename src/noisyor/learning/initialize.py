@@ -27,7 +27,7 @@ SETTINGS: dict[str, Setting] = {
     "paper-3": Setting(0.9, 0.1),
     "paper-4": Setting(0.9, 0.5),
 }
-"""The four initialisations of the paper's experiments."""
+"""The four initializations of the paper's experiments."""
 
 NOISE_SCALE = 0.1
 """Standard deviation of the Gaussian rule, half width of the uniform one."""
@@ -45,7 +45,7 @@ def initialize(
     noise: Noise = "none",
     seed: int = 0,
 ) -> Network:
-    """The network with fresh starting parameters; fixed entries keep their value.
+    """Return the network with fresh starting parameters; fixed entries keep their value.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _setting(setting: str | Setting | tuple[float, float]) -> Setting:
     if isinstance(setting, str):
         if setting not in SETTINGS:
             raise InvalidSettingError(
-                f"no initialisation is named {setting!r}; there are {', '.join(SETTINGS)}"
+                f"no initialization is named {setting!r}; there are {', '.join(SETTINGS)}"
             )
         return SETTINGS[setting]
     if not isinstance(setting, tuple | list) or len(setting) != 2:

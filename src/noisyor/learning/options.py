@@ -98,7 +98,7 @@ class TrainOptions:
             raise InvalidSettingError("resume needs the checkpoint file to resume from")
 
     def rate(self, step: int) -> float:
-        """Learning rate of the update after so many steps."""
+        """Return the learning rate after a number of steps."""
         if self.final_learning_rate is None:
             return self.learning_rate
         if self.steps is None:
@@ -123,7 +123,7 @@ class TrainOptions:
         }
 
     def record(self) -> dict[str, Any]:
-        """What a model file says about the training: the essential options, and unusual ones."""
+        """Return the options for a model file: the essential ones, and others if unusual."""
         names = ["steps", "batch_size", "learning_rate", "seed"]
         unusual = ("smoothing", "final_learning_rate", "parameterization")
         names += [name for name in unusual if getattr(self, name) != getattr(_PAPER, name)]
@@ -140,7 +140,7 @@ def choose_options(
     defaults: TrainOptions = _PAPER,
     also: Iterable[str] = (),
 ) -> TrainOptions:
-    """The options given, or the defaults, with some of them changed by name.
+    """Return the options given, or the defaults, with some of them changed by name.
 
     Parameters
     ----------

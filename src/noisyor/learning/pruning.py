@@ -40,7 +40,7 @@ _CLEAR = float(np.log(2.0))
 
 
 def leave_one_out_gain(network: Network, X: Any, *, engine: EngineLike = "auto") -> FloatArray:
-    """How far the mean bound falls without each hidden node, nothing taking its place, (n_hidden,).
+    """Return how far the mean bound falls without each hidden node, (n_hidden,).
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def prune_hidden(
     seed: int = 0,
     engine: EngineLike = "auto",
 ) -> Network:
-    """The network with the hidden nodes that are supported by the data (MDL); one at least stays.
+    """Drop hidden nodes that the data do not support (MDL); at least one stays.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def _bound(network: Network, rows: Observations, engine: EngineLike) -> float:
 
 
 def _to_drop(network: Network, loss: FloatArray, length: FloatArray, excess: int) -> list[int]:
-    """Nodes to drop in one round: all without support; if all have it and are too many, the least.
+    """Return the nodes to drop in one round: those without support, or the least supported.
 
     Of nodes with a column in common only one goes at a time, for the other may rely on it. One
     node always stays.
@@ -158,7 +158,7 @@ def _to_drop(network: Network, loss: FloatArray, length: FloatArray, excess: int
 
 
 def _without(network: Network, nodes: list[int], by_noise: list[int]) -> Network:
-    """The network without some nodes; noise, where each column has its own, does what some did."""
+    """Return the network without some nodes; per-column noise absorbs those in ``by_noise``."""
     kept = np.setdiff1d(np.arange(network.n_hidden), nodes)
     failure, prior = network.failure_probability, network.prior_probability
     noise = network.noise_probability

@@ -134,7 +134,7 @@ class History:
         return self.forgotten + len(self.elbo)
 
     def curve(self) -> dict[str, list[float]]:
-        """Bounds in a few hundred means, and the held-out bounds: plain lists for a file."""
+        """Return a few hundred means of the bounds, and the held-out bounds, as lists."""
         edges = np.unique(np.linspace(0, len(self.elbo), _CURVE_POINTS + 1).astype(int))
         return {
             "step": (self.forgotten + edges[1:]).tolist(),
@@ -144,7 +144,7 @@ class History:
         }
 
     def followed_by(self, later: History) -> History:
-        """The record of a run and of one that went on from it."""
+        """Return the record of a run followed by that of its continuation."""
         return History(
             np.concatenate([self.elbo, later.elbo]),
             np.concatenate([self.seconds, later.seconds]),
@@ -153,7 +153,7 @@ class History:
         )
 
     def recent(self, most: int) -> History:
-        """The record of the last updates only, so that one that never ends stays small."""
+        """Return the record of the last updates only, so that endless runs stay small."""
         surplus = len(self.elbo) - most
         if surplus <= 0:
             return self
@@ -184,7 +184,7 @@ class TrainingResult:
 
 
 class StepInfo(NamedTuple):
-    """What a callback is told after a step.
+    """What a callback gets after a step.
 
     ``state`` the new state; ``elbo`` the mean bound of the minibatch before the update; ``network``
     with the new parameters; ``earlier_steps`` those of the phases before this one, see
@@ -240,13 +240,13 @@ class Recorder:
         bar.set_postfix(shown, refresh=refresh)
 
     def history(self, steps: int) -> History:
-        """The record of the first steps; a step that was interrupted may have left part of one."""
+        """Return the record of the first steps, without what an interrupted step left."""
         known = tuple(each for each in self.evaluations if each.step <= steps)
         return History(np.array(self.elbo[:steps]), np.array(self.seconds[:steps]), known)
 
 
 def capture(state: TrainingState, history: History, identity: str) -> Checkpoint:
-    """State and record of a run as a checkpoint; ``identity`` says whose they are.
+    """Return the state and record of a run as a checkpoint of the run ``identity``.
 
     >>> capture(TrainingState(3, np.ones(2), start_adam(2)), History(), identity="run").step
     3
@@ -267,7 +267,7 @@ def capture(state: TrainingState, history: History, identity: str) -> Checkpoint
 
 
 def restore(saved: Checkpoint) -> tuple[TrainingState, History]:
-    """State and record of a run from its checkpoint.
+    """Return the state and record of a run from its checkpoint.
 
     >>> state = TrainingState(3, np.ones(2), start_adam(2))
     >>> again, history = restore(capture(state, History(), identity="run"))

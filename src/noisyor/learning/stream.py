@@ -56,7 +56,7 @@ class StreamState(NamedTuple):
 
 
 def start_stream(network: Network) -> StreamState:
-    """State before the first chunk.
+    """Return the state before the first chunk.
 
     >>> import noisyor as nor
     >>> start_stream(nor.bipartite(n_visible=2, n_hidden=1)).n_chunks
@@ -208,7 +208,7 @@ class _Chunk(NamedTuple):
     read: Callable[[], Observations]
 
     def batches(self, options: TrainOptions, turn: int, skip: int) -> Iterator[Observations]:
-        """Minibatches of the chunk in a random order that depends on the arguments alone."""
+        """Yield minibatches of a chunk in a random order that depends on the arguments alone."""
         rows, size = self.read(), self.size(options)
         order = np.random.default_rng((options.seed, turn, self.number)).permutation(rows.n_rows)
         shuffled = rows.take(order)
@@ -216,7 +216,7 @@ class _Chunk(NamedTuple):
             yield shuffled.take(slice(begin, begin + size))
 
     def size(self, options: TrainOptions) -> int:
-        """Rows of a minibatch."""
+        """Return the number of rows of a minibatch."""
         return options.batch_size or self.n_rows
 
 
@@ -243,7 +243,7 @@ class _Stream:
         return self.chunks.n_rows if isinstance(self.chunks, RowSource) else None
 
     def first(self) -> Observations:
-        """The first chunk of the data."""
+        """Return the first chunk of the data."""
         if isinstance(self.chunks, RowSource):
             return self._of_source(0).read()
         for chunk in self._given():
@@ -251,14 +251,14 @@ class _Stream:
         raise InvalidDataError("no rows: there was not a single chunk")
 
     def n_steps(self, options: TrainOptions) -> int | None:
-        """Updates of all passes, if they are known beforehand."""
+        """Return the number of updates of all passes, if known beforehand."""
         if not isinstance(self.chunks, RowSource):
             return None
         sizes = self.chunks.sizes
         return options.passes * sum(-(-rows // (options.batch_size or rows)) for rows in sizes)
 
     def batches(self, options: TrainOptions, resumed_at: int, bar: Any) -> Iterator[Observations]:
-        """Minibatches of all passes, without end if a number of steps is given.
+        """Yield minibatches of all passes, without end if a number of steps is given.
 
         The first ``resumed_at`` are passed over: ``bar`` counts their rows, but not in its speed.
         """
@@ -280,7 +280,7 @@ class _Stream:
                 raise InvalidDataError("no rows: there was not a single chunk")
 
     def _turn(self, turn: int) -> Iterator[_Chunk]:
-        """All chunks, for the pass with this number."""
+        """Yield all chunks of one pass."""
         if not isinstance(self.chunks, RowSource):
             yield from self._given()
             return
@@ -310,7 +310,7 @@ class _Stream:
 
 
 def _numbered(X: Any, n_visible: int, first: int, n_rows: int) -> Callable[[], Observations]:
-    """Reader of a chunk whose rows are numbered from ``first``: randomness is keyed by that."""
+    """Return a reader of a chunk whose row ids, the keys of the noise, start at ``first``."""
     return partial(Observations.of, X, n_visible, row_ids=np.arange(first, first + n_rows))
 
 

@@ -136,15 +136,15 @@ class TrainingRows(Protocol):
         ...
 
     def total_weight(self) -> float:
-        """How many rows they stand for."""
+        """Return the sum of the weights of the rows."""
         ...
 
     def identity(self) -> bytes:
-        """What a checkpoint must agree on."""
+        """Return what identifies the rows in a checkpoint."""
         ...
 
     def batches(self, method: Method, options: TrainOptions) -> Batches:
-        """The minibatches, in the order of the options, which have ``batch_size`` filled in."""
+        """Return the minibatches; ``batch_size`` of the options is filled in."""
         ...
 
 
@@ -186,7 +186,7 @@ class _InMemory(NamedTuple):
 
 
 def order_of(n_rows: int, options: TrainOptions) -> BlockOrder:
-    """The order of rows that are shuffled in blocks; where one batch has them all, their own."""
+    """Return the order of rows shuffled in blocks; unshuffled if one batch has all rows."""
     assert options.block_rows is not None
     one_batch = (options.batch_size or n_rows) >= n_rows
     return BlockOrder(n_rows, options.block_rows, None if one_batch else options.seed)
@@ -201,7 +201,7 @@ def train_on(
     held_out: HeldOut | None = None,
     settings: dict[str, object] | None = None,
 ) -> TrainingResult:
-    """The loop of `train`, wherever the rows are; ``settings`` as in `Run`."""
+    """Run the loop of `train`, wherever the rows are; ``settings`` as in `Run`."""
     size = min(options.batch_size or rows.n_rows, rows.n_rows)
     n_batches = -(-rows.n_rows // size)
     steps = options.passes * n_batches if options.steps is None else options.steps
@@ -238,7 +238,7 @@ class HeldOut(NamedTuple):
 
     @classmethod
     def in_memory(cls, network: Network, held_out: Any, engine: EngineLike) -> HeldOut:
-        """Rows of this process, in any form that `Observations.of` takes."""
+        """Build from rows of this process, in any form that `Observations.of` takes."""
         rows, engine = Observations.of(held_out, n_visible=network.n_visible), get_engine(engine)
 
         def mean_bound(current: Network, method: Method) -> float:
@@ -297,7 +297,7 @@ class Run:
         *,
         key: Hashable = None,
     ) -> bool:
-        """One update, and what is due after it; True if a callback asks to stop.
+        """Do one update and what is due after it; return True if a callback asks to stop.
 
         ``compute`` gives the sums over the minibatch; ``bar`` moves by ``amount``; ``key`` as in
         `gradient`.
@@ -356,14 +356,14 @@ class Run:
             self.save()
 
     def result(self) -> TrainingResult:
-        """The network with the parameters reached, the state and the record."""
+        """Return the network with the parameters reached, the state and the record."""
         learned = self.network.with_theta(self.state.theta)
         history = self.recorder.history(self.state.step)
         return TrainingResult(learned, self.state, history, self.resumed_at)
 
 
 def init(network: Network) -> TrainingState:
-    """State before the first step; parameters below the floor are lifted to it.
+    """Return the state before the first step; parameters below the floor are raised to it.
 
     Examples
     --------
@@ -385,7 +385,7 @@ def gradient(
     key: Hashable = None,
     engine: EngineLike = "auto",
 ) -> BatchGradient:
-    """First half of an update: sums over the rows of a minibatch, at the parameters of the state.
+    """Sum the gradient over the rows of a minibatch: the first half of an update.
 
     The ``total`` of the parts of a minibatch add up (`GradientSum.plus`) to that of the whole.
 
@@ -423,12 +423,12 @@ def update(
     prior: BetaPrior | None = None,
     **changes: Any,
 ) -> TrainingState:
-    """Second half of an update: one step of Adam on the mean gradient of the rows.
+    """Take one step of Adam on the mean gradient: the second half of an update.
 
     Parameters
     ----------
     state : the state at which the gradient was taken.
-    network : tells which parameters are free.
+    network : defines which parameters are free.
     total : sum over the rows of the minibatch, from `gradient`.
     options : of these ``learning_rate``, ``final_learning_rate``, ``steps`` and
         ``parameterization``.
@@ -472,7 +472,7 @@ def step(
     engine: EngineLike = "auto",
     **changes: Any,
 ) -> tuple[TrainingState, float]:
-    """One update from one minibatch: `gradient`, then `update`.
+    """Do one update from one minibatch: `gradient`, then `update`.
 
     Parameters
     ----------
@@ -506,7 +506,7 @@ def updated(
     prior: BetaPrior | None = None,
     key: Hashable = None,
 ) -> tuple[TrainingState, float]:
-    """What `step` returns, from a gradient that is there already."""
+    """Return what `step` does, given the gradient."""
     after = update(state, network, found.total, options, prior=prior)
     if found.warm is not None and key is not None:
         after = after._replace(warm={**state.warm, key: found.warm})
@@ -536,7 +536,7 @@ class BetaPrior(NamedTuple):
 
 
 def smoothing_prior(network: Network, smoothing: float, n_rows: float) -> BetaPrior | None:
-    """Prior that counts as much as ``smoothing`` rows; None for none.
+    """Return a Beta prior as strong as ``smoothing`` rows; None if that is 0.
 
     A leak gets so many pseudo-rows in which its node came on by itself and as many in which it did
     not. An edge gets a tenth of that, and fails in nine of ten. Without a prior, a hidden node

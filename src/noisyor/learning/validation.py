@@ -105,7 +105,7 @@ def hold_out(
 
 
 def _counted(data: Observations, times: npt.NDArray[Any]) -> Observations:
-    """The rows that are there, each so many times."""
+    """Return the rows that occur, each with its number of times as weight."""
     there = times > 0
     return data.with_weights(None).take(there).with_weights(times[there])
 

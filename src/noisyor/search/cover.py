@@ -1,11 +1,13 @@
-"""Boolean covers: binary memberships and factors whose OR draws a binary matrix, and their scores.
+"""Boolean covers: binary memberships and factors whose OR reconstructs a binary matrix.
 
-A cover is judged by a description length: the log-probability of the data, given that a covered
+A cover is scored by a description length: the log-probability of the data, given that a covered
 entry is 0 with one rate and an uncovered entry is 1 with another, plus that of the memberships and
 the factors, each a coin of its own bias. A factor is worth keeping if it shortens the description,
 and the right number of factors is the one supported by the data (minimum description length, MDL).
-Where the number is given, a cover can be judged by the number of wrong entries instead. How covers
-are improved is in `noisyor.search.cover`.
+Where the number is given, a cover can be scored by the number of wrong entries instead.
+
+Moves improve a cover: `refine` climbs by single flips, `prune` drops factors, `merge` makes one of
+two, `combine` makes one cover of two, `reduce_errors` replaces factors by others with fewer errors.
 """
 
 from __future__ import annotations
@@ -70,24 +72,24 @@ class Matrix(NamedTuple):
 
     @classmethod
     def of(cls, observations: Observations) -> Matrix:
-        """Rows as a dense matrix."""
+        """Return rows as a dense matrix."""
         dense = observations.to_dense()
         return cls(dense > 0, ~np.isnan(dense), observations.weights)  # NaN > 0 is False
 
     def n_entries(self, entries: npt.NDArray[np.bool_]) -> float:
-        """How many entries (n_rows, n_columns) are True; whole unless rows have weights."""
+        """Count the entries (n_rows, n_columns) that are True, by weight."""
         if self.weight is None:
             return int(entries.sum())
         return float(self.weight @ entries.sum(1))
 
     def n_in_columns(self, entries: npt.NDArray[np.bool_]) -> FloatArray:
-        """The same by column, (n_columns,)."""
+        """Count them by column, (n_columns,)."""
         if self.weight is None:
             return np.asarray(entries.sum(0, dtype=np.float64))
         return np.asarray(self.weight @ entries)
 
     def weighted(self, values: npt.NDArray[np.generic]) -> SingleArray:
-        """Values (n_rows, ...) as float32, those of a row times its weight."""
+        """Return values (n_rows, ...) as float32, each row times its weight."""
         plain = values.astype(np.float32)
         return plain if self.weight is None else plain * self.weight[:, None].astype(np.float32)
 
@@ -100,26 +102,26 @@ class ErrorRates(NamedTuple):
 
 
 class Objective(Protocol):
-    """What a cover is judged by: how well it draws the data, and the bits it needs for that."""
+    """What a cover is scored by: its fit to the data, and the bits it needs for that."""
 
     def fit(self, matrix: Matrix, counts: IntArray, rates: ErrorRates) -> float:
-        """How well entries covered by ``counts`` factors draw the data; larger is better."""
+        """Return how well entries covered by ``counts`` factors fit the data; larger is better."""
 
     def weights(self, matrix: Matrix, rates: ErrorRates) -> SingleArray:
-        """Gain in ``fit`` from covering each entry, (n_rows, n_columns)."""
+        """Return the gain in ``fit`` from covering each entry, (n_rows, n_columns)."""
 
     def code_length(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-        """Cost of each column of memberships, or of factors turned; rows may have weights."""
+        """Return the cost of each column of memberships, or of transposed factors."""
 
     def bit_cost(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-        """Cost of a further bit in a row of weight 1, by column; never negative."""
+        """Return the cost of one more bit in a row of weight 1, by column, at least 0."""
 
 
 class DescriptionLength:
     """Nats to write the data down; a factor has to save more than it costs."""
 
     def fit(self, matrix: Matrix, counts: IntArray, rates: ErrorRates) -> float:
-        """Log-probability of the observed entries."""
+        """Return the log-probability of the observed entries."""
         missed, spurious = rates
         covered = counts > 0
         value = 0.0
@@ -133,17 +135,17 @@ class DescriptionLength:
         return float(value)
 
     def weights(self, matrix: Matrix, rates: ErrorRates) -> SingleArray:
-        """Gain in log-probability."""
+        """Return the gain in log-probability."""
         return coverage_gain(matrix, rates)
 
     def code_length(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-        """Nats of each column: a coin of its own bias."""
+        """Return the nats of each column, a coin of its own bias."""
         on, n = _ones_and_rows(bits, weight)
         share = (on + 1) / (n + 2)
         return np.asarray(-on * np.log(share) - (n - on) * np.log1p(-share))
 
     def bit_cost(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-        """Log-odds against a one."""
+        """Return the log-odds against a one."""
         return bit_cost(bits, weight)
 
 
@@ -151,36 +153,36 @@ class WrongEntries:
     """Number of wrong entries; bits are free, but of two equal covers that with fewer is better."""
 
     def fit(self, matrix: Matrix, counts: IntArray, rates: ErrorRates) -> float:
-        """Minus the number of wrong entries."""
+        """Return minus the number of wrong entries."""
         return -float(wrong_entries(matrix, counts))
 
     def weights(self, matrix: Matrix, rates: ErrorRates) -> SingleArray:
-        """1 for a one, -1 for a zero."""
+        """Return 1 for a one, -1 for a zero."""
         sign = np.where(matrix.ones, np.float32(1), np.float32(-1))
         return np.where(matrix.observed, sign, np.float32(0))
 
     def code_length(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-        """Next to nothing."""
+        """Return a cost that only breaks ties."""
         return np.asarray(_TIE * _ones_and_rows(bits, weight)[0])
 
     def bit_cost(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-        """Next to nothing."""
+        """Return a cost that only breaks ties."""
         return np.full(bits.shape[1], _TIE)
 
 
 OBJECTIVES: dict[str, Objective] = {"mdl": DescriptionLength(), "hamming": WrongEntries()}
-"""What a cover can be judged by, by name."""
+"""Objectives by name."""
 
 
 def _ones_and_rows(bits: BinaryArray, weight: FloatArray | None) -> tuple[FloatArray, float]:
-    """Number of ones in each column, and of rows, both counted by weight."""
+    """Count the ones in each column, and the rows, by weight."""
     if weight is None:
         return bits.sum(0, dtype=np.float64), len(bits)
     return weight @ bits, float(weight.sum())
 
 
 def wrong_entries(matrix: Matrix, counts: IntArray) -> float:
-    """Number of observed entries that are covered but 0, or 1 but not covered.
+    """Count the observed entries that are covered but 0, or 1 but not covered.
 
     ``counts`` (n_rows, n_columns): how many factors cover each entry.
 
@@ -192,7 +194,7 @@ def wrong_entries(matrix: Matrix, counts: IntArray) -> float:
 
 
 def error_rates(matrix: Matrix, counts: IntArray) -> ErrorRates:
-    """Rates of errors when ``counts`` (n_rows, n_columns) factors cover each entry.
+    """Return the error rates if ``counts`` (n_rows, n_columns) factors cover each entry.
 
     A pseudo-entry of each kind is added, so that no rate is 0.
 
@@ -209,14 +211,14 @@ def error_rates(matrix: Matrix, counts: IntArray) -> ErrorRates:
 
 
 def coverage_gain(matrix: Matrix, rates: ErrorRates) -> SingleArray:
-    """Gain in log-probability from covering each entry, (n_rows, n_columns)."""
+    """Return the gain in log-probability from covering each entry, (n_rows, n_columns)."""
     one = np.float32(np.log((1.0 - rates.false_negative) / rates.false_positive))
     zero = np.float32(np.log(rates.false_negative / (1.0 - rates.false_positive)))
     return np.where(matrix.observed, np.where(matrix.ones, one, zero), np.float32(0))
 
 
 def bit_cost(states: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-    """Log-odds against a membership, by factor; never negative. ``weight`` (n_rows,) of the rows.
+    """Return the log-odds against a membership, by factor, at least 0; rows have ``weight``.
 
     >>> bit_cost(np.array([[0, 1], [0, 1], [0, 1], [0, 0]])).round(3)
     array([1.609, 0.   ])
@@ -254,7 +256,7 @@ class Cover:
         factors: npt.ArrayLike,
         objective: Objective = OBJECTIVES["mdl"],
     ) -> Cover:
-        """A cover with its counts and rates worked out."""
+        """Build a cover, with its counts and rates."""
         states = np.ascontiguousarray(states, dtype=np.uint8)
         factors = np.ascontiguousarray(factors, dtype=np.uint8)
         counts = (states.astype(np.float32) @ factors.astype(np.float32)).astype(np.int32)
@@ -266,16 +268,16 @@ class Cover:
         return len(self.factors)
 
     def errors(self, matrix: Matrix) -> float:
-        """Number of observed entries that the cover gets wrong."""
+        """Count the observed entries that the cover gets wrong."""
         return wrong_entries(matrix, self.counts)
 
     def score(self, matrix: Matrix) -> float:
-        """How good the cover is by its objective; larger is better."""
+        """Return the score of the cover by its objective; larger is better."""
         lengths = sum(part.sum() for part in self._code_lengths(matrix))
         return self.objective.fit(matrix, self.counts, self.rates) - float(lengths)
 
     def leave_one_out_gain(self, matrix: Matrix) -> FloatArray:
-        """What the score would lose without each factor, (n_components,)."""
+        """Return what the score would lose without each factor, (n_components,)."""
         alone = np.where(
             self.counts == 1, self.objective.weights(matrix, self.rates), np.float32(0)
         )
@@ -285,7 +287,7 @@ class Cover:
         return np.asarray(gain - (of_states + of_factors))
 
     def without(self, matrix: Matrix, dropped: list[int]) -> Cover:
-        """The cover without some of its factors."""
+        """Return the cover without some of its factors."""
         return self.with_bits(
             matrix,
             np.delete(self.states, dropped, axis=1),
@@ -293,11 +295,11 @@ class Cover:
         )
 
     def with_bits(self, matrix: Matrix, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:
-        """Other memberships and factors, judged by the same objective."""
+        """Return a cover of other memberships and factors with the same objective."""
         return Cover.of(matrix, states, factors, self.objective)
 
     def _code_lengths(self, matrix: Matrix) -> tuple[FloatArray, FloatArray]:
-        """Cost of the memberships in each factor, and of its entries, (n_components,) both."""
+        """Return the cost of memberships and of entries of each factor, (n_components,) both."""
         of_states = self.objective.code_length(self.states, matrix.weight)
         return of_states, self.objective.code_length(self.factors.T)
 
@@ -396,7 +398,7 @@ def prune(
 def combine(
     matrix: Matrix, first: Cover, second: Cover, max_components: int, *, engine: EngineLike = "auto"
 ) -> Cover:
-    """The best factors of two covers, at most ``max_components`` of them.
+    """Combine two covers into one of their best factors, ``max_components`` at most.
 
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
     >>> matrix = Matrix(X > 0, np.ones(X.shape) > 0)
@@ -474,7 +476,7 @@ def reduce_errors(
 
 
 def _similar_pairs(matrix: Matrix, cover: Cover) -> list[tuple[int, int]]:
-    """Pairs of factors whose rows or columns overlap by half or more, closest first."""
+    """Return pairs of factors whose rows or columns overlap by half or more, closest first."""
     closeness = np.zeros((cover.n_components, cover.n_components))
     counted = matrix.weighted(cover.states).T, cover.factors.astype(np.float32)
     for bits, plain in zip((cover.states.T, cover.factors), counted, strict=True):
@@ -494,7 +496,7 @@ def _improve(
     costs: FloatArray,
     engine: EngineLike,
 ) -> CoverResult:
-    """Flips of memberships, one pass over all rows."""
+    """Flip memberships in one pass over all rows."""
     _, column = np.nonzero(factors)
     ptr = np.concatenate([[0], np.cumsum(factors.sum(1, dtype=np.int64))])
     listed = Factors(ptr, column.astype(np.int32))
@@ -503,7 +505,7 @@ def _improve(
 
 
 def _dissimilar(factors: BinaryArray, order: npt.NDArray[np.intp], count: int) -> list[int]:
-    """The first ``count`` of ``order`` that share less than half of their columns."""
+    """Return the first ``count`` of ``order`` that share less than half of their columns."""
     chosen: list[int] = []
     sizes = factors.sum(1, dtype=np.int64)
     for candidate in order:
@@ -520,7 +522,7 @@ _MAX_ENTRIES = 2**18
 
 
 def cover_rows(X: Any, factors: npt.ArrayLike, *, engine: EngineLike = "auto") -> BinaryArray:
-    """Memberships with which given factors draw rows with few wrong entries.
+    """Find memberships with which given factors reconstruct rows with few wrong entries.
 
     The factor that lowers the errors of a row most is added until none does; then single
     memberships are switched while that helps. So no row has more errors than without any factor,
@@ -574,7 +576,7 @@ def cover_rows(X: Any, factors: npt.ArrayLike, *, engine: EngineLike = "auto") -
 
 
 def _greedy_states(weights: SingleArray, factors: BinaryArray) -> BinaryArray:
-    """Memberships (n_rows, n_components): add the factor that gains most, while one gains."""
+    """Return memberships (n_rows, n_components): add the best factor while one gains."""
     plain = factors.astype(np.float32)
     states = np.zeros((len(weights), len(factors)), dtype=np.uint8)
     rows, left = np.arange(len(weights)), weights.copy()
@@ -619,7 +621,7 @@ class Restarts:
 def sample_rows(
     observations: Observations, max_entries: int, seed: int
 ) -> tuple[npt.NDArray[np.int64], Observations]:
-    """Numbers of the rows that are searched, and those rows: all, or a sample of large data.
+    """Return the indices of rows to use, and those rows: all, or a sample of large data.
 
     Rows with weights are drawn by these; what is drawn more than once has a weight in the sample.
 
@@ -643,7 +645,7 @@ def sample_rows(
 def draw_rows(
     weights: FloatArray, count: int, generator: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """Numbers of ``count`` rows, ascending, each as often as its share of the weights, or one more.
+    """Draw ``count`` row indices, ascending, each as often as its share of the weights.
 
     Parameters
     ----------

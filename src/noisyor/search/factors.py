@@ -108,7 +108,7 @@ def search_factors(
     time_limit: float | None = None,
     store: CheckpointStore | None = None,
 ) -> FoundFactors:
-    """Find sets of columns that switch on together: a Boolean factorisation.
+    """Find sets of columns that switch on together: a Boolean factorization.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def search_rows(
 def _repetitions(
     searched: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """All rows that repeat one of those searched, and which of them each repeats.
+    """Return all rows that repeat a searched row, and which one each repeats.
 
     ``searched`` are distinct rows, ``numbers`` those of all rows, as from
     `Observations.unique_rows`.
@@ -243,7 +243,7 @@ class _Search:
         self.matrix, self.engine, self.score = starts.matrix, starts.context.engine, starts.score
 
     def first_guess(self, n_restarts: int, patience: int) -> Cover:
-        """Double the number of factors until some are left over; the cover by those that stay."""
+        """Double the number of factors until some are left over; return the cover of the others."""
         largest = int(max(1, min(self.matrix.ones.shape)))
         size, cover = min(_FIRST_GUESS, largest), None
         kept = self.store.load("guess")
@@ -268,7 +268,7 @@ class _Search:
         bar: Any = None,
         keep: bool = False,
     ) -> tuple[Cover, list[float]]:
-        """Best cover of at most ``max_components`` factors, and its score after each restart."""
+        """Return the best cover of at most ``max_components`` factors, and the score by restart."""
         kept = self.store.load("restarts") if keep else None
         restarts, found = Restarts(patience), None
         if kept is not None:
@@ -301,7 +301,7 @@ class _Search:
         found: _Found | None,
         bar: Any,
     ) -> Iterator[_Found]:
-        """What there is after each restart, ``first`` being the cover after the first one."""
+        """Yield the best cover after each restart, ``first`` being that after the first one."""
         known = [(n, self.starts.kind(n)) for n in numbers if n or first is None]
         self.runner.announce([(kind, n, max_components) for n, kind in known if kind is not None])
         for number in numbers:
@@ -328,7 +328,7 @@ class _Search:
             yield found
 
     def _at_most(self, cover: Cover, max_components: int) -> Cover:
-        """The cover without the factors in excess that gain least."""
+        """Drop the factors in excess that gain least."""
         excess = max(0, cover.n_components - max_components)
         order = np.argsort(cover.leave_one_out_gain(self.matrix), kind="stable")
         return cover.without(self.matrix, order[:excess].tolist())
@@ -375,7 +375,7 @@ _REPAIRS = 4
 """Searches for factors of what a cover leaves over, at most, after each restart."""
 
 _FEWEST_ROWS = 100
-"""A joint run on fewer rows than this tells little; a linear factorisation is used then."""
+"""Joint runs need at least this many rows; with fewer, a linear factorization is used."""
 
 ENOUGH_ROWS = 1000
 """Rows that cost so little that repetitions are kept: each of them tries noise of its own."""
@@ -406,11 +406,11 @@ class Starts:
         """What there is if the time is over before the first restart is."""
 
     def cover(self, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:
-        """A cover of the searched rows."""
+        """Build a cover of the searched rows."""
         return Cover.of(self.matrix, states, factors, self.objective)
 
     def score(self, cover: Cover) -> float:
-        """How good a cover is; larger is better."""
+        """Return the score of a cover; larger is better."""
         return cover.score(self.matrix)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -422,13 +422,13 @@ class Starts:
         """List the starts that will probably be asked for; here they are computed on demand."""
 
     def kind(self, number: int) -> Start | None:
-        """Kind of the start with a number; None for the one that did best so far."""
+        """Return the kind of a start by its index; None for the kind that did best so far."""
         if number >= _TRIED_FIRST and number % 2:
             return None
         return STARTS[number % len(STARTS)]
 
     def start(self, start: Start, number: int, max_components: int) -> Cover:
-        """A refined and pruned cover from one run."""
+        """Return a refined and pruned cover from one run."""
         size = int(np.ceil(start.excess * max_components)) + (_EXTRA if start.excess > 1 else 0)
         affordable = _MAX_PRODUCTS // (size * self.matrix.ones.shape[1])
         n_rows = len(self.rows)
@@ -498,7 +498,7 @@ class Starts:
         return self.cover(states, found.features)
 
     def _rows_of_start(self, number: int, n_rows: int) -> npt.NDArray[np.int64]:
-        """Rows that a start sees: all if they are at most ``n_rows``, else rows of its own.
+        """Return the rows that a start sees: all, or if they are too many a sample of its own.
 
         Joint max-product knows no weights. So rows with weights are drawn by them, with repetition,
         and about as many as there are: more would cost time and gain nothing.
@@ -513,7 +513,7 @@ class Starts:
         return np.arange(everything)
 
     def _linear_start(self, max_components: int, number: int) -> Cover:
-        """Threshold a non-negative factorisation, for data too wide for a joint run."""
+        """Threshold a non-negative factorization, for data too wide for a joint run."""
         from sklearn.decomposition import NMF
         from sklearn.exceptions import ConvergenceWarning
 
@@ -536,7 +536,7 @@ class Starts:
         return self.cover(left * scale >= 0.5, right / scale[:, None] >= 0.5)
 
     def _weighted_csr(self) -> Any:
-        """The ones as sparse rows; squared errors of these are those of rows with weights."""
+        """Return the ones as sparse rows, scaled so that squared errors count by weight."""
         plain = self.observations.to_csr().astype(np.float64)
         if self.matrix.weight is not None:
             plain.data *= np.repeat(np.sqrt(self.matrix.weight), np.diff(plain.indptr))
@@ -547,16 +547,16 @@ class ErrorStarts(Starts):
     """The same for fewest wrong entries.
 
     Joint runs look for factors supported by the data. For a given number of factors, starts from
-    linear factorisations and factors replaced a few at a time are quicker and end with fewer
+    linear factorizations and factors replaced a few at a time are quicker and end with fewer
     errors.
     """
 
     def kind(self, number: int) -> Start | None:
-        """There is one kind only."""
+        """Return the only kind."""
         return STARTS[0]
 
     def start(self, start: Start, number: int, max_components: int) -> Cover:
-        """The cover of a linear factorisation, with factors replaced."""
+        """Return the cover of a linear factorization, with factors replaced."""
         with one_blas_thread():
             cover = self._linear_start(max_components, number)
         return self._reduced(cover, 2 * number, max_components)
@@ -572,5 +572,5 @@ class ErrorStarts(Starts):
 
 
 def _share(bits: BinaryArray, weight: FloatArray | None = None) -> float:
-    """Share of ones, kept away from 0 and 1; rows may have weights."""
+    """Return the share of ones, kept away from 0 and 1; rows may have weights."""
     return float(np.clip(np.average(bits.mean(1), weights=weight), 1e-3, 0.5))

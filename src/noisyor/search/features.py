@@ -203,7 +203,7 @@ def search_features(
 def _searched(
     observations: Observations, n_placements: int, seed: int
 ) -> tuple[npt.NDArray[np.int64], Observations]:
-    """Numbers of the images that are searched, and those images; an image has ``n_placements``.
+    """Return indices of the images to search, and those images, of ``n_placements`` each.
 
     Images rarely repeat, so the search knows no weights: an image of weight w is w images.
     """
@@ -241,7 +241,7 @@ class _Search:
         self._first: PatchCover | None = None
 
     def covers(self, numbers: range, best: PatchCover | None, bar: Any) -> Iterator[PatchCover]:
-        """The best cover so far after each restart, from the best of those before, if any."""
+        """Yield the best cover after each restart, starting from ``best`` if there is one."""
         for number in numbers:
             if best is None:
                 best = self._start(number)
@@ -256,7 +256,7 @@ class _Search:
             yield best
 
     def draft(self) -> PatchCover:
-        """What there is before the first restart has ended."""
+        """Return the best cover before the first restart has ended."""
         if self._first is not None:
             return self._first
         return self.problem.cover(
@@ -265,20 +265,20 @@ class _Search:
         )
 
     def bits(self, cover: PatchCover) -> dict[str, AnyArray]:
-        """A cover as arrays, for `cover_in`."""
+        """Return a cover as arrays, for `cover_in`."""
         return {
             **Stored.of_bits("patches", cover.patches),
             **Stored.of_bits("placements", cover.placements),
         }
 
     def cover_in(self, kept: Stored) -> PatchCover:
-        """The inverse of `bits`."""
+        """Return the cover that `bits` packed."""
         patches = kept.bits("patches", (None, *self.problem.window))
         shape = (len(self.chosen), len(patches), *self.problem.positions)
         return self.problem.cover(patches, kept.bits("placements", shape))
 
     def _start(self, number: int) -> PatchCover:
-        """A refined and pruned cover from one run of joint max-product."""
+        """Return a refined and pruned cover from one run of joint max-product."""
         problem, start = self.problem, _STARTS[number % len(_STARTS)]
         margin = self._margin(number)
         padded = np.full(
@@ -374,20 +374,20 @@ class ImageProblem(NamedTuple):
         return slice(a - 1, height), slice(b - 1, width)
 
     def seen_by(self, a: int, b: int) -> tuple[slice, slice]:
-        """Placements whose pixel (a, b) lies in the image, as a block in the image's order."""
+        """Return the placements whose pixel (a, b) lies in the image, in the image's order."""
         (height, width), (rows, columns) = self.image, self.window
         top, left = rows - 1 - a, columns - 1 - b
         return slice(top, top + height), slice(left, left + width)
 
     def counts(self, patches: BinaryArray, placements: BinaryArray) -> IntArray:
-        """How often each pixel is drawn, (n_images, n_pixels)."""
+        """Count how often each pixel is drawn, (n_images, n_pixels)."""
         counts = np.zeros((len(placements), *self.image), dtype=np.int32)
         for f, a, b in zip(*np.nonzero(patches), strict=True):
             counts += placements[:, f, *self.seen_by(a, b)]
         return counts.reshape(len(placements), -1)
 
     def cover(self, patches: BinaryArray, placements: BinaryArray) -> PatchCover:
-        """A cover with its counts and rates worked out; shapes as in `PatchCover`."""
+        """Build a cover, with its counts and rates; shapes as in `PatchCover`."""
         counts = self.counts(patches, placements)
         return PatchCover(self, patches, placements, counts, error_rates(self.matrix, counts))
 
@@ -406,31 +406,31 @@ class PatchCover:
     rates: ErrorRates
 
     def score(self) -> float:
-        """Minus the description length of images, placements and patches, in nats."""
+        """Return minus the description length of images, placements and patches, in nats."""
         return self.as_cover().score(self.problem.matrix)
 
     def errors(self) -> int:
-        """Number of observed pixels that are drawn wrong."""
+        """Count the observed pixels that are wrong."""
         return int(self.as_cover().errors(self.problem.matrix))
 
     def keep(self, patches: npt.ArrayLike) -> PatchCover:
-        """The cover with some of its patches only, in this order."""
+        """Return the cover with some of its patches only, in this order."""
         chosen = np.asarray(patches, dtype=np.intp)
         return self.problem.cover(self.patches[chosen], self.placements[:, chosen])
 
     def without(self, patch: int) -> PatchCover:
-        """The cover without one of its patches."""
+        """Return the cover without one of its patches."""
         return self.keep(np.delete(np.arange(len(self.patches)), patch))
 
     def concatenate(self, other: PatchCover) -> PatchCover:
-        """The patches of both covers."""
+        """Return a cover of the patches of both."""
         return self.problem.cover(
             np.concatenate([self.patches, other.patches]),
             np.concatenate([self.placements, other.placements], axis=1),
         )
 
     def failure(self) -> FloatArray:
-        """Failure probability of each pixel of the patches, from where it alone is drawn."""
+        """Return failure probabilities of the pixels, from counts where each is drawn alone."""
         matrix, shape = self.problem.matrix, (-1, *self.problem.image)
         alone = (matrix.observed & (self.counts == 1)).reshape(shape)
         zero = alone & ~matrix.ones.reshape(shape)
@@ -442,12 +442,12 @@ class PatchCover:
         return np.asarray(np.clip(failure, 1e-5, OFF_FAILURE))
 
     def prior(self) -> FloatArray:
-        """Probability of each patch at a place, from counts, (n,)."""
+        """Return the probability of each patch at a position, from counts, (n,)."""
         states = self.as_cover().states
         return np.asarray((states.sum(0) + 1.0) / (len(states) + 2.0))
 
     def as_cover(self) -> Cover:
-        """The same as a cover whose rows are the places: so patches cost by all their pixels."""
+        """Return a cover whose rows are the positions, so that patches cost by all their pixels."""
         by_patch = (len(self.patches), -1) if len(self.patches) else (0, 1)
         states = self.placements[:, :, *self.problem.inside].swapaxes(0, 1).reshape(by_patch)
         return Cover(states.T, self.patches.reshape(by_patch), self.counts, self.rates)
@@ -466,7 +466,7 @@ def refine_patches(cover: PatchCover, rounds: int = _ROUNDS) -> PatchCover:
 
 
 def _improve_placements(cover: PatchCover) -> tuple[BinaryArray, IntArray, int]:
-    """Placements and counts after one pass over all images, and the number of flips."""
+    """Return placements and counts after one pass over all images, and the number of flips."""
     problem, placements = cover.problem, cover.placements.copy()
     weights = coverage_gain(problem.matrix, cover.rates)
     ptr, pixel, node = _drawn_by(problem, cover.patches)
@@ -482,7 +482,7 @@ def _improve_placements(cover: PatchCover) -> tuple[BinaryArray, IntArray, int]:
 def _drawn_by(
     problem: ImageProblem, patches: BinaryArray
 ) -> tuple[npt.NDArray[np.int64], IntArray, npt.NDArray[np.int64]]:
-    """Pixels that each placement draws: ``pixel[ptr[k]:ptr[k + 1]]`` those of ``node[k]``.
+    """Return the pixels of each placement: ``pixel[ptr[k]:ptr[k + 1]]`` those of ``node[k]``.
 
     Only placements that are allowed and draw something are listed.
     """
@@ -510,7 +510,7 @@ def _improve_patches(
     placements: BinaryArray,
     counts: IntArray,
 ) -> int:
-    """One pass over the pixels of all patches; ``patches`` and ``counts`` change."""
+    """Flip pixels of all patches in one pass; ``patches`` and ``counts`` change."""
     problem = cover.problem
     (height, width), (rows, columns) = problem.image, problem.window
     weights = coverage_gain(problem.matrix, cover.rates).reshape(-1, *problem.image)
@@ -555,7 +555,7 @@ def prune_patches(cover: PatchCover, max_components: int) -> PatchCover:
 
 
 def anchor_top_left(cover: PatchCover) -> PatchCover:
-    """Every patch moved to the top left of its window, its placements along with it."""
+    """Move every patch to the top left of its window, and its placements along with it."""
     problem = cover.problem
     if not problem.border:  # elsewhere in its window, a patch reaches other places
         return cover

@@ -1,4 +1,4 @@
-"""Starting parameters from what a search found: factors of a matrix, features of images."""
+"""Starting parameters: from factors, features, a mixture, topics or counts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _ALIKE = 100.0
 
 
 def start_from_factors(network: Network, found: FoundFactors) -> Network:
-    """A bipartite network whose hidden nodes are the factors found; fixed entries keep their value.
+    """Return a bipartite network whose hidden nodes are the factors found.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def start_from_factors(network: Network, found: FoundFactors) -> Network:
 
 
 def start_from_features(network: Network, found: FoundFeatures) -> Network:
-    """A convolutional network whose features are those found; fixed parameters keep their value.
+    """Return a convolutional network whose features are those found.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def start_from_features(network: Network, found: FoundFeatures) -> Network:
 def _started(
     network: Network, failure: FloatArray, prior: FloatArray, noise: FloatArray
 ) -> Network:
-    """The network with these probabilities; what several share is the mean of their parameters."""
+    """Return the network with these probabilities; a shared parameter is their mean."""
     theta = np.array(network.theta)
     for name, value in (
         ("failure", theta_from_failure(failure)),
@@ -130,14 +130,14 @@ def _started(
 
 
 def _filled(found: FloatArray, size: int, rest: float, what: str) -> FloatArray:
-    """The values found, followed by a constant for what the network has beyond them."""
+    """Return the values found, followed by a constant for the rest of the network."""
     if len(found) > size:
         raise InvalidNetworkError(f"{len(found)} {what} were found, but the network has {size}")
     return np.concatenate([found, np.full((size - len(found), *found.shape[1:]), rest)])
 
 
 def is_determined_by_counts(found: FoundFactors) -> bool:
-    """True if errors are rare, or if the edges' failure rates differ by no more than chance.
+    """Return whether errors are rare, or edges fail equally often up to chance.
 
     Then training has nothing to add to counts.
 
@@ -157,7 +157,7 @@ def is_determined_by_counts(found: FoundFactors) -> bool:
 
 
 def failures_from_counts(found: FoundFactors) -> FloatArray:
-    """Failure probability of each edge, (n_components, n_visible).
+    """Return the failure probability of each edge, (n_components, n_visible).
 
     An edge of a factor: from the rows that it alone explains, and from the rate of all edges, which
     weighs more the less they differ. Any other: from the rows of the factor in which the column is
@@ -176,7 +176,7 @@ def failures_from_counts(found: FoundFactors) -> FloatArray:
 
 
 def _noise_from_counts(found: FoundFactors) -> FloatArray:
-    """How often each column is 1 though nothing covers it, (n_visible,)."""
+    """Return how often each column is 1 though nothing covers it, (n_visible,)."""
     uncovered = (found.states.astype(np.float32) @ found.factors.astype(np.float32)) == 0
     ones = found.matrix.n_in_columns(uncovered & found.matrix.ones)
     total = found.matrix.n_in_columns(uncovered & found.matrix.observed)
@@ -188,7 +188,7 @@ def _noise_from_counts(found: FoundFactors) -> FloatArray:
 
 
 def edge_counts(found: FoundFactors) -> tuple[FloatArray, FloatArray]:
-    """Rows in which an edge alone decides, (n_components, n_visible): those with a 0, and all.
+    """Count rows in which an edge alone decides: those with a 0, and all.
 
     >>> import noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
@@ -204,7 +204,7 @@ def edge_counts(found: FoundFactors) -> tuple[FloatArray, FloatArray]:
 
 
 def equivalent_sample_size(counts: FloatArray, total: FloatArray, pooled: float) -> float:
-    """Equivalent sample size of the pooled rate (empirical Bayes): large if the rates are alike.
+    """Return the equivalent sample size of the pooled rate (empirical Bayes).
 
     The weight, out of a few, under which the counts are most probable when the rates have a beta
     distribution with this mean.
@@ -230,10 +230,10 @@ def equivalent_sample_size(counts: FloatArray, total: FloatArray, pooled: float)
 
 
 _MAX_ENTRIES = 2**26
-"""Documents times words; above this many, a random subset of the documents is factorised."""
+"""Documents times words; above this many, a random subset of the documents is factorized."""
 
 _ROUNDS = 100
-"""Of the linear factorisation. What it leaves open is for the rounds that follow."""
+"""Of the linear factorization. What it leaves open is for the rounds that follow."""
 
 _NOISE_SHARE = 0.5
 """Share of the occurrences of a word that no topic explains at the start."""
@@ -245,17 +245,17 @@ _RAREST, _SUREST = 1e-4, 0.95
 
 
 def start_from_topics(X: Any, n_components: int, *, seed: int = 0) -> Network:
-    """A bipartite network with an edge from every topic to every word, roughly right.
+    """Return a bipartite network of topics from a non-negative factorization.
 
     Documents are weighted as in information retrieval (rare words count more, documents count
-    alike) and factorised without negative numbers. A document belongs to its topics by the shares
+    alike) and factorized without negative numbers. A document belongs to its topics by the shares
     of these; edges, priors and noise are what counts by these shares say.
 
     Parameters
     ----------
     X : binary data (n_documents, n_words) in any form that `Observations.of` takes.
     n_components : number of topics, at most the number of words or documents.
-    seed : of the sample of documents, if there are very many, and of the factorisation.
+    seed : of the sample of documents, if there are very many, and of the factorization.
 
     Examples
     --------
@@ -294,7 +294,7 @@ def start_from_topics(X: Any, n_components: int, *, seed: int = 0) -> Network:
 
 
 def _in_one_layer(edge: FloatArray, prior: FloatArray, noise: FloatArray) -> Network:
-    """Topics with edges to all words, none of them so sure that it could not change any more.
+    """Return topics with edges to all words, with probabilities that can still change.
 
     ``edge`` (n_topics, n_words), ``prior`` (n_topics,), ``noise`` (n_words,): probabilities.
     """
@@ -346,7 +346,7 @@ def start_from_mixture(
 
 
 def choose_topics(network: Network, X: Any, n_components: int) -> Network:
-    """The topics whose words are most often met together, and that do not say the same.
+    """Keep the most coherent topics that do not repeat each other.
 
     The likelihood of documents rewards whatever many of them share: senders, greetings, a second
     topic for the same matter. So more topics are learned than are asked for, and one after another
@@ -390,7 +390,7 @@ def choose_topics(network: Network, X: Any, n_components: int) -> Network:
 
 
 def _greedily(value: list[float], words: list[list[int]], n: int) -> list[int]:
-    """Numbers of the topics to keep, in order; of equals the first."""
+    """Return the indices of the topics to keep, ascending; of equals the first."""
     kept: list[int] = []
     taken: set[int] = set()
     for _ in range(n):
@@ -419,7 +419,7 @@ _CERTAIN = 1e-4
 def start_from_counts(
     network: Network, X: Any, *, smoothing: float = 1.0, max_rows: int = 20_000
 ) -> Network:
-    """The network with noise, priors and failure probabilities from counts.
+    """Return the network with noise, priors and failure probabilities from counts.
 
     The same arguments always give the same parameters. Fixed entries keep their value; tied
     ones are counted together.
@@ -460,7 +460,7 @@ def start_from_counts(
 
 
 def _rows_by_column(matrix: Any) -> list[LongArray]:
-    """Numbers of the rows that are 1, for each column."""
+    """Return the indices of the rows that are 1, for each column."""
     columns = matrix.tocsc()
     return np.split(columns.indices.astype(np.int64), columns.indptr[1:-1])
 
@@ -471,7 +471,7 @@ def _rows_by_column(matrix: Any) -> list[LongArray]:
 def _hidden_rows(
     network: Network, visible_rows: list[LongArray], weights: FloatArray
 ) -> list[LongArray]:
-    """Rows in which each hidden node is probably on, children before parents."""
+    """Return the rows in which each hidden node is probably on, children before parents."""
     first = network.n_visible
     rows: list[LongArray] = [np.empty(0, dtype=np.int64)] * network.n_hidden
     nearest = np.full(network.n_nodes, -1)
@@ -489,7 +489,7 @@ def _hidden_rows(
 
 
 def two_class_mixture(lists: list[LongArray], own: Any, weights: FloatArray) -> LongArray:
-    """Rows in which a common parent of these children is more likely on than off.
+    """Return the rows in which a common parent of these children is probably on.
 
     A mixture of two classes, the parent on or off, with independent children in each.
 
@@ -530,7 +530,7 @@ def two_class_mixture(lists: list[LongArray], own: Any, weights: FloatArray) -> 
 
 
 def _first_guess(row: LongArray, counted: Any, weight: FloatArray, n_rows: float) -> FloatArray:
-    """1.0 for rows with at least two of the counted children, or more where two are common."""
+    """Return 1.0 for rows with at least two of the children, or more where two are common."""
     number = np.bincount(row[counted], minlength=len(weight))
     least = 2
     while weight[number >= least].sum() > _LARGEST_SHARE * n_rows:
@@ -590,7 +590,7 @@ def noisy_or_em(
     weights: FloatArray,
     smoothing: float,
 ) -> FloatArray:
-    """Most likely parameters, (n_params,), when it is known which nodes are on in which rows.
+    """Return maximum-likelihood parameters (n_params,), given which nodes are on in each row.
 
     Parameters
     ----------
