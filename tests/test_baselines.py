@@ -307,6 +307,24 @@ class TestRoundsOfMixture:
         np.testing.assert_array_equal(one.probability, same.probability)
         assert not np.array_equal(one.probability, other.probability)
 
+    def test_splitting_needs_no_random_numbers(self):
+        kinds = np.arange(300)[:, None] % 3 == np.arange(6) // 2
+        X = np.maximum(some_rows(0, (300, 6)), kinds)
+        one, other = (learn_mixture(X, 5, start="split", seed=seed) for seed in (1, 2))
+        np.testing.assert_array_equal(one.probability, other.probability)
+        assert one.n_classes == 5
+        random = learn_mixture(X, 5).log_probability(X).mean()
+        assert one.log_probability(X).mean() > random - 0.1
+
+    def test_splitting_takes_missing_values_and_weights(self):
+        X = two_kinds(200).astype(np.float64)
+        X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+        found = learn_mixture(X, 2, start="split")
+        assert np.ptp(found.probability, axis=0).min() > 0.4
+        rows = nor.Observations.of(X)
+        doubled = learn_mixture(rows.with_weights(np.full(200, 2.0)), 2, start="split", smoothing=2)
+        np.testing.assert_allclose(doubled.probability, found.probability, atol=1e-3)
+
 
 class TestNumberOfClasses:
     def test_it_is_found(self):

@@ -12,7 +12,7 @@ network.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.progress import Progress, TimeUpError, progress_bar
-from noisyor._util.validation import COUNT, COUNT_OR_AUTO, POSITIVE, Rule, check_seed
+from noisyor._util.validation import COUNT, COUNT_OR_AUTO, POSITIVE, Rule, check_choice, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import one_blas_thread, resolve_threads, run_blocks
 
@@ -135,6 +135,13 @@ _MAX_STARTS, _START_ROUNDS = 8, 10
 _OWN_SHARE = 0.3
 """Weight of the random row that a class starts from; the rest is the average of all rows."""
 
+_SPLIT, _MIN_SPLIT = 0.7, 0.01
+"""Standard deviations by which the halves of a class are moved apart, and the smallest probability
+that a half starts with."""
+
+_SPLIT_ROUNDS, _POWER_ROUNDS = 15, 12
+"""EM rounds between two splits, and rounds of the power method that finds the directions."""
+
 _SMOOTHING = Rule(lambda value: value == "auto" or POSITIVE.valid(value), "positive or 'auto'")
 
 
@@ -185,6 +192,7 @@ def learn_mixture(
     held_out: Any = None,
     smoothing: float | Literal["auto"] = "auto",
     max_rounds: int = 300,
+    start: Literal["rows", "split"] = "rows",
     seed: int = 0,
     progress: Progress = False,
 ) -> BernoulliMixture:
@@ -203,6 +211,9 @@ def learn_mixture(
         how full the rows of the class are. ``"auto"`` tries several and keeps the best for held-out
         rows; without held-out rows it is 1.
     max_rounds : largest number of EM rounds.
+    start : ``"rows"`` places every class near a random row. ``"split"`` grows the mixture from one
+        class: classes are split along their direction of largest variance. It uses no random
+        numbers, so that seeds make no difference.
     seed : seed of the rows that classes start from.
     progress : show a progress bar; None shows it on a terminal only.
 
@@ -217,6 +228,7 @@ def learn_mixture(
     COUNT_OR_AUTO.check("n_components", n_components)
     COUNT.check("max_rounds", max_rounds)
     _SMOOTHING.check("smoothing", smoothing)
+    check_choice("start", start, ("rows", "split"))
     seed, rows = check_seed(seed), Observations.of(X)
     validation = None if held_out is None else Observations.of(held_out, n_visible=rows.n_visible)
     everything = None
@@ -228,13 +240,13 @@ def learn_mixture(
     else:
         smoothings = (smoothing,)
     with progress_bar(None, "mixture", "rounds", progress) as bar:
-        learner = _Learner(rows, validation, max_rounds, seed, bar)
+        learner = _Learner(rows, validation, max_rounds, start, seed, bar)
         if isinstance(n_components, str):
             best = max(_double_classes(learner, smoothings), key=lambda one: one.value).mixture
         else:
             best = _best_smoothing(learner, n_components, smoothings).mixture
         if everything is not None:
-            learner = _Learner(everything, None, best.rounds + 1, seed, bar)
+            learner = _Learner(everything, None, best.rounds + 1, start, seed, bar)
             best = learner.learn(best.n_classes, best.smoothing or 1.0).mixture
     return best
 
@@ -282,13 +294,14 @@ class _Learner:
         rows: Observations,
         validation: Observations | None,
         max_rounds: int,
+        start: Literal["rows", "split"],
         seed: int,
         bar: Any,
     ) -> None:
         # Rows that repeat are worked on once.
         self.rows = rows.unique_rows()[0]
         self.validation = None if validation is None else validation.unique_rows()[0]
-        self.max_rounds, self.seed, self.bar = max_rounds, seed, bar
+        self.max_rounds, self.start, self.seed, self.bar = max_rounds, start, seed, bar
         self.average = independent_columns(self.rows).probability
 
     def learn(self, n_classes: int, smoothing: float) -> _Learned:
@@ -326,6 +339,8 @@ class _Learner:
 
         Two of a handful of classes may start from rows of one kind, which EM cannot undo.
         """
+        if self.start == "split":
+            return self._grow(n_classes, smoothing, blocks)
         n_starts = 1 if n_classes == 1 else max(1, min(_MAX_STARTS, _MANY // n_classes))
         if n_starts == 1:
             return self._start(n_classes, smoothing, 0)
@@ -350,6 +365,26 @@ class _Learner:
         share = np.full(n_classes, 1.0 / n_classes)
         probability = np.clip(probability, 1.0 - MAX_PROBABILITY, MAX_PROBABILITY)
         return BernoulliMixture(share, probability, smoothing)
+
+    def _grow(self, n_classes: int, smoothing: float, blocks: Sequence[_Block]) -> BernoulliMixture:
+        """Split classes in two until there are enough; a few rounds of EM follow each doubling."""
+        mixture = BernoulliMixture(np.ones(1), self.average[None], smoothing)
+        while mixture.n_classes < n_classes:
+            direction, variance = _main_directions(mixture, blocks)
+            n_split = min(mixture.n_classes, n_classes - mixture.n_classes)
+            split = np.sort(np.argsort(-variance, kind="stable")[:n_split])
+            shift = _SPLIT * direction[split]
+            share, probability = mixture.share.copy(), mixture.probability.copy()
+            share[split] /= 2.0
+            share = np.append(share, share[split])
+            probability = np.vstack([probability, probability[split] - shift])
+            probability[split] += shift
+            probability = np.clip(probability, _MIN_SPLIT, 1.0 - _MIN_SPLIT)
+            mixture = BernoulliMixture(share, probability, smoothing, mixture.rounds)
+            if mixture.n_classes < n_classes:
+                for _ in range(_SPLIT_ROUNDS):
+                    mixture, _ = _em_round(mixture, blocks, self.average, smoothing)
+        return replace(mixture, rounds=0)
 
 
 class _Block(NamedTuple):
@@ -455,6 +490,43 @@ def _em_round(
     share /= share.sum()
     probability = np.clip(probability, 1.0 - MAX_PROBABILITY, MAX_PROBABILITY)
     return BernoulliMixture(share, probability, smoothing, mixture.rounds + 1), value
+
+
+def _main_directions(
+    mixture: BernoulliMixture, blocks: Sequence[_Block]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the direction of largest variance within each class, and its weighted variance.
+
+    Directions (n_classes, n_visible) are one standard deviation long. Variances (n_classes,) count
+    the rows of the class, so that large classes are split first. Missing values do not vary.
+    """
+    dtype = blocks[0].ones.dtype
+    logs = _logs(mixture, dtype)
+    center = mixture.probability.astype(dtype)
+    direction = np.full(center.shape, center.shape[1] ** -0.5, dtype=dtype)
+    size, variance = np.zeros(mixture.n_classes), np.zeros(mixture.n_classes)
+    for _ in range(_POWER_ROUNDS):
+        along = direction * center
+
+        def project(block: _Block, direction: Any = direction, along: Any = along) -> Any:
+            belongs, _ = _posterior(logs, block)
+            belongs *= block.weight[:, None].astype(dtype)
+            value = np.asarray(block.ones @ direction.T) - along.sum(axis=1)
+            if block.missing is not None:
+                value += block.missing @ along.T
+            value *= belongs
+            back = np.asarray(block.ones.T @ value).T - center * value.sum(axis=0)[:, None]
+            if block.missing is not None:
+                back += center * np.asarray(block.missing.T @ value).T
+            return back, belongs.sum(axis=0)
+
+        parts = _map_blocks(project, blocks)
+        product = sum(part[0].astype(np.float64) for part in parts)
+        size = sum(part[1].astype(np.float64) for part in parts)
+        variance = np.linalg.norm(product, axis=1)
+        direction = (product / np.maximum(variance, 1e-300)[:, None]).astype(dtype)
+    length = np.sqrt(variance / np.maximum(size, 1e-300))
+    return direction.astype(np.float64) * length[:, None], variance
 
 
 # ---------------------------------------------------------------------------------------------

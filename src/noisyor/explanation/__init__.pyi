@@ -8,6 +8,9 @@ from .interview import LikelyFinding as LikelyFinding
 from .interview import NextQuestion as NextQuestion
 from .interview import Question as Question
 from .interview import next_question as next_question
+from .odd import OddEntry as OddEntry
+from .odd import OddRow as OddRow
+from .odd import odd_rows as odd_rows
 from .ranking import Cause as Cause
 from .ranking import CauseRanking as CauseRanking
 from .ranking import ExplainedFinding as ExplainedFinding

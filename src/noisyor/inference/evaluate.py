@@ -18,13 +18,13 @@ from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Bounds, Method, Posterior
-from noisyor.model.network import Network
+from noisyor.model.network import Network, network_of
 
 # ---- explanations
 
 
 def explain(
-    network: Network,
+    network: Any,
     X: Any,
     method: Method | None = None,
     *,
@@ -37,7 +37,7 @@ def explain(
 
     Parameters
     ----------
-    network : the network.
+    network : a `Network` or a fitted estimator.
     X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
     method : how to infer; default the mode by max-product, polished. In networks of several layers
         only the ancestors of visibles that are on take part, all other causes are off.
@@ -65,6 +65,7 @@ def explain(
     array([[1, 0],
            [0, 1]], dtype=uint8)
     """
+    network = network_of(network)
     method = method_for(network) if method is None else method
     observations = Observations.of(X, n_visible=network.n_visible)
     return method.posterior(

@@ -27,6 +27,7 @@ from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
+from noisyor.learning.causes import learn_causes
 from noisyor.learning.checkpoint import check_place, open_store, search_identity
 from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.initialize import initialize
@@ -48,7 +49,6 @@ from noisyor.search.starts import (
     start_from_counts,
     start_from_factors,
     start_from_features,
-    start_from_mixture,
     start_from_topics,
 )
 
@@ -189,9 +189,6 @@ _FACTOR_PHASES = {
 _SWEEPS = 40
 """Rounds of Gibbs sampling after a search or a first training."""
 
-_MIXTURE_SWEEPS = 150
-"""Rounds of Gibbs sampling of causes that start from the classes of a mixture."""
-
 _REFIT_SWEEPS = 20
 """Rounds of Gibbs sampling by which the remaining causes take over from those dropped."""
 
@@ -260,7 +257,8 @@ def learn_factors(
         * ``"mdl"``: few causes, each supported by the data (minimum description length), found by
           `search_factors` and fine-tuned.
         * ``"likelihood"``: a high probability of unseen rows. The causes start from the classes of
-          a mixture of Bernoullis and are learned by Gibbs sampling.
+          a mixture of Bernoullis and are learned by Gibbs sampling, see
+          `noisyor.learning.causes`.
         * ``"hamming"``: fewest wrong entries for a given number of causes, see `search_factors`.
         * ``"auto"``: ``"mdl"`` if one quick start of the search shows that Boolean factors describe
           the table, else ``"likelihood"``; ``settings["objective"]`` says which.
@@ -439,7 +437,7 @@ class _FactorSearch:
                     progress=context.job,
                 )
                 most = min(mixture.n_classes, _MAX_CLASSES)
-                network = self._by_mixture(training, most, _MAX_ENTRIES_OF_SIZES)
+                network = self._by_mixture(training, most)
         else:
             with context.job.until(_SHARE_OF_SEARCH):
                 found = self._search(training, "auto", "mdl")
@@ -463,16 +461,9 @@ class _FactorSearch:
         settings = {} if curve is None else {"n_components_curve": curve._asdict()}
         return _Start(network, objective == "likelihood", settings)
 
-    def _by_mixture(
-        self, rows: Observations, n_components: int, max_entries: int = _MAX_ENTRIES
-    ) -> Network:
+    def _by_mixture(self, rows: Observations, n_components: int) -> Network:
         """Learn causes that start from the classes of a mixture, by Gibbs sampling."""
-        context = self.context
-        _, some = sample_rows(rows.unique_rows()[0], max_entries, context.seed)
-        n_classes = min(n_components, some.n_rows)
-        mixture = learn_mixture(some, n_classes, seed=context.seed, progress=context.job)
-        network = start_from_mixture(mixture, noise=self.noise)
-        return self._gibbs(network, some, _MIXTURE_SWEEPS, smooth_to="frequency")
+        return learn_causes(rows, n_components, self.context, noise=self.noise)
 
     def _by_search(self, rows: Observations, objective: str) -> tuple[Network, bool]:
         """Search for factors, learn their parameters, and drop causes without support."""

@@ -31,6 +31,7 @@ __all__ = [
     "Network",
     "Subnetwork",
     "failure_from_theta",
+    "network_of",
     "probability_from_theta",
     "relevant_subnetwork",
     "theta_from_failure",
@@ -411,6 +412,19 @@ def _reaches_visible(network: Network) -> BoolArray:
 
 
 # ---- parameters and the probabilities they stand for
+
+
+def network_of(model: Any) -> Network:
+    """Return a network as it is, and the network of a fitted estimator."""
+    if isinstance(model, Network):
+        return model
+    network = getattr(model, "network_", None)
+    if isinstance(network, Network):
+        return network
+    name = type(model).__name__
+    if hasattr(model, "fit"):
+        raise InvalidNetworkError(f"this {name} is not fitted yet; call fit first")
+    raise InvalidNetworkError(f"expected a network or a fitted estimator, got {name}")
 
 
 def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:

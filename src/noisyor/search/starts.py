@@ -238,8 +238,9 @@ _ROUNDS = 100
 _NOISE_SHARE = 0.5
 """Share of the occurrences of a word that no topic explains at the start."""
 
-_LEAK_SHARE, _MAX_LEAK = 0.5, 0.01
-"""Noise of a column whose causes come from a mixture: a share of its frequency, up to a limit."""
+_LEAK_SHARE, _MAX_LEAK, _SHARE_OF_RAREST = 0.5, 0.01, 0.9
+"""Noise of a column whose causes come from a mixture: a share of its frequency, up to a limit, but
+at least this share of its probability in the class in which it is rarest."""
 
 _RAREST, _SUREST = 1e-4, 0.95
 
@@ -335,13 +336,19 @@ def start_from_mixture(
     n_classes, n_visible = mixture.probability.shape
     frequency = mixture.share @ mixture.probability
     leak = np.minimum(_LEAK_SHARE * frequency, _MAX_LEAK)
+    if n_classes > 1:
+        leak = np.maximum(leak, _SHARE_OF_RAREST * mixture.probability.min(axis=0))
+    if noise == "shared":
+        leak = np.full(n_visible, leak.mean())
+    # A column is on in rows of its class by the cause or by the noise.
+    edge = np.maximum(1.0 - (1.0 - mixture.probability) / (1.0 - leak), _RAREST)
     return bipartite(
         n_visible,
         n_classes,
-        failure_probability=1.0 - mixture.probability,
+        failure_probability=1.0 - edge,
         prior_probability=np.minimum(mixture.share, _SUREST),
         noise=noise,
-        noise_probability=leak.mean() if noise == "shared" else leak,
+        noise_probability=leak[0] if noise == "shared" else leak,
     )
 
 
