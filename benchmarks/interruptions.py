@@ -264,6 +264,12 @@ def works() -> dict[str, Work]:
         "factors hamming": _function(factors, table, 3, objective="hamming", **few),
         "factors likelihood": _function(factors, noise_table, 3, objective="likelihood", steps=9),
         "factors auto": _function(factors, table, "auto", **few),
+        "factors auto, few rows": _function(
+            factors, lambda: table(4, 30.0), "auto", objective="mdl", **few
+        ),
+        "factors auto, heavy": _function(
+            factors, lambda: table(50, 30.0), "auto", objective="mdl", **few
+        ),
         "factors auto of noise": _function(factors, noise_table, "auto", **few),
         "factors paper": _function(factors, table, 3, init="paper-3", steps=25),
         "topics": _function(topics, table, 2, n_parents=2, steps=25),

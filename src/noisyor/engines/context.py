@@ -63,6 +63,13 @@ class Stored(dict[str, AnyArray]):
             raise _foreign(name)
         return [float(value) for value in values]
 
+    def count(self, name: str, most: int) -> int:
+        """Return a single whole number from 1 to ``most``."""
+        value = self.numbers(name, 1)[0]
+        if not value.is_integer() or not 1 <= value <= most:
+            raise _foreign(name)
+        return int(value)
+
 
 def _foreign(name: str) -> CheckpointError:
     return CheckpointError(f"the checkpoint does not belong to these data: {name} does not fit")

@@ -34,6 +34,9 @@ __all__ = [
 TOPIC_WORDS = "topic_words"
 """Entry of the metadata with the columns that say what each topic of one layer is about."""
 
+_LARGEST = 1e15
+"""Largest size of a metric, bound or step: beyond it differences overflow, and no run has any."""
+
 NO_CURVE: Mapping[str, list[float]] = {
     "step": [],
     "elbo": [],
@@ -106,11 +109,11 @@ def kind_of(metadata: Mapping[str, Any]) -> Kind:
 
 
 def metrics_of(metadata: Mapping[str, Any]) -> dict[str, float]:
-    """Return the finite numbers among the metrics."""
+    """Return the finite numbers of a plausible size among the metrics."""
     return {
         name: float(value)
         for name, value in mapping_in(metadata, "metrics").items()
-        if is_finite(value)
+        if is_finite(value) and abs(value) <= _LARGEST
     }
 
 
@@ -154,5 +157,5 @@ def _pairs(x: Any, y: Any) -> tuple[FloatArray, FloatArray]:
         return empty
     if xs.ndim != 1 or xs.shape != ys.shape:
         return empty
-    finite = np.isfinite(xs) & np.isfinite(ys)
-    return xs[finite], ys[finite]
+    plausible = (xs >= 0) & (xs <= _LARGEST) & (np.abs(ys) <= _LARGEST)  # and no NaN
+    return xs[plausible], ys[plausible]

@@ -179,6 +179,8 @@ def _read(path: Path) -> Checkpoint:
             raise CheckpointError(f"cannot read the checkpoint {path}: it is not a regular file")
         content = path.read_bytes()
         length = int.from_bytes(content[:8], "little")
+        if length > _START:
+            raise CheckpointError(f"the checkpoint {path} is damaged: its header is too long")
         metadata = dict(json.loads(content[8 : 8 + length])["__metadata__"])
         if metadata.get("format") != FORMAT:
             raise CheckpointError(f"{path} is not a checkpoint of this version")

@@ -539,19 +539,21 @@ class _FactorSearch:
 
     def _restore(self, kept: Any) -> _Start:
         """Return what `_save` kept."""
-        n_hidden = int(kept.numbers("n_hidden", 1)[0])
+        theta = np.array(kept.numbers("theta"))
+        n_hidden = kept.count("n_hidden", max(1, len(theta) // self.rows.n_visible))
         graph = bipartite(self.rows.n_visible, n_hidden, noise=self.noise)
-        network = graph.with_theta(np.array(kept.numbers("theta", graph.n_params)))
+        network = graph.with_theta(theta)
         objective = "mdl" if kept.numbers("is_mdl", 1)[0] else "likelihood"
         if kept.numbers("is_hamming", 1)[0]:
             objective = "hamming"
         settings: dict[str, Any] = {"objective": objective}
         if "curve_chosen" in kept:
+            sizes = [int(size) for size in kept.numbers("curve_n_components")]
             curve = SizeCurve(
-                int(kept.numbers("curve_chosen", 1)[0]),
-                [int(size) for size in kept.numbers("curve_n_components")],
-                kept.numbers("curve_log_p"),
-                kept.numbers("curve_standard_error"),
+                kept.count("curve_chosen", max([1, *sizes])),
+                sizes,
+                kept.numbers("curve_log_p", len(sizes)),
+                kept.numbers("curve_standard_error", len(sizes), gaps=True),
                 int(kept.numbers("curve_n_rows", 1)[0]),
             )
             settings["n_components_curve"] = curve._asdict()

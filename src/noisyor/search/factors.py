@@ -248,7 +248,7 @@ class _Search:
         size, cover = min(_FIRST_GUESS, largest), None
         kept = self.store.load("guess")
         if kept is not None:
-            size, cover = int(kept.numbers("size", 1)[0]), self._cover_in(kept)
+            size, cover = kept.count("size", largest), self._cover_in(kept)
         while True:
             if kept is None:
                 cover, _ = self.run(size, n_restarts, patience, cover)
