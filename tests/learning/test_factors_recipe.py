@@ -219,3 +219,42 @@ class TestTime:
             images, 2, (2, 2), n_restarts=1, steps=3, time_limit=limit, progress=False
         )
         assert np.isfinite(fitted.network.theta).all()
+
+
+class TestResume:
+    @pytest.mark.parametrize(
+        ("objective", "n_components"),
+        [("auto", "auto"), ("likelihood", "auto"), ("likelihood", 3), ("mdl", "auto")],
+    )
+    def test_what_was_found_is_not_searched_again(
+        self, tmp_path, monkeypatch, objective, n_components
+    ):
+        rows = faint_causes(300)[:, :12]
+        options = {
+            "objective": objective,
+            "n_restarts": 1,
+            "steps": 5,
+            "checkpoint": tmp_path / "run",
+            "progress": False,
+        }
+        first = nor.learn_factors(rows, n_components, **options)
+        for name in ("search_rows", "learn_mixture", "learn_by_gibbs", "choose_size"):
+            monkeypatch.setattr(f"noisyor.learning.recipes.{name}", None)
+        again = nor.learn_factors(rows, n_components, resume=True, **options)
+        assert again.network.theta.tobytes() == first.network.theta.tobytes()
+        assert again.settings == first.settings
+
+    def test_a_stop_in_gibbs_sampling_costs_no_bits(self, tmp_path, monkeypatch):
+        rows = faint_causes(300)[:, :12]
+        options = {"objective": "mdl", "n_restarts": 2, "steps": 5, "progress": False}
+        whole = nor.learn_factors(rows, "auto", **options)
+
+        def stop(*arguments, **keywords):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("noisyor.learning.recipes.learn_by_gibbs", stop)
+            with pytest.raises(KeyboardInterrupt):
+                nor.learn_factors(rows, "auto", checkpoint=tmp_path / "run", **options)
+        again = nor.learn_factors(rows, "auto", checkpoint=tmp_path / "run", resume=True, **options)
+        assert again.network.theta.tobytes() == whole.network.theta.tobytes()
