@@ -15,6 +15,7 @@ from noisyor.tables import FORMATS
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 COMMAND_LINE = ROOT / "docs" / "command_line.md"
+EXAMPLE_FILES = {"tests/tables/test_dots.py"}
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -85,3 +86,14 @@ def test_links_lead_somewhere(page):
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
         if not (page.parent / link).exists():
             pytest.fail(f"{page.name} points to {link}, which does not exist")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_files_that_a_page_names_exist(page):
+    """Paths such as `engines/contract.py` lie in the repository or in the package."""
+    bases = (ROOT, ROOT / "src", ROOT / "src" / "noisyor")
+    for name in set(
+        re.findall(r"`([\w-]+/[\w./-]+\.(?:py|jsonl?|csv|md))`", page.read_text("utf-8"))
+    ):
+        if name not in EXAMPLE_FILES:
+            assert any((base / name).exists() for base in bases), f"{page.name} names {name}"
