@@ -216,13 +216,7 @@ def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None
                     for value in batch.column(position[roles.weights]).to_pylist():
                         weights.append(weight_of(value, f"{path}, row {len(weights)}"))
                 bar.update(batch.num_rows)
-        return weighted_table(
-            path,
-            builder.finish(),
-            None if roles.id is None else row_names,
-            None if roles.weights is None else weights,
-            notes,
-        )
+        return weighted_table(path, builder.finish(), row_names, weights, notes)
 
 
 # ---- images

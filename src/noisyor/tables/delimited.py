@@ -179,13 +179,7 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     builder.add_codes(np.frombuffer(block, dtype=np.uint8).reshape(-1, len(kept)))
     if not builder.n_rows:
         raise InvalidDataError(f"{path} holds no rows, only the names of columns")
-    return weighted_table(
-        path,
-        builder.finish(),
-        None if roles.id is None else row_names,
-        None if roles.weights is None else weights,
-        notes,
-    )
+    return weighted_table(path, builder.finish(), row_names, weights, notes)
 
 
 def read_texts(path: Path, options: ReadOptions) -> Texts:

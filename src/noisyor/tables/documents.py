@@ -434,12 +434,7 @@ def _rows_of_objects(
     data = Observations.from_indices(
         (row[1] for row in rows), len(column_of), missing, column_names=list(column_of)
     )
-    return weighted_table(
-        path,
-        data,
-        names if len(names) == data.n_rows else None,
-        weights if len(weights) == data.n_rows else None,
-    )
+    return weighted_table(path, data, names, weights)
 
 
 def _cell(value: Any) -> str:

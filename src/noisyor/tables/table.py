@@ -214,18 +214,21 @@ def weight_of(value: object, where: str) -> float:
 def weighted_table(
     where: object,
     observations: Observations,
-    row_names: Sequence[str] | None,
-    weights: Sequence[float] | None,
+    row_names: Sequence[str],
+    weights: Sequence[float],
     notes: tuple[str, ...] = (),
 ) -> Table:
-    """Return the rows with their weights, if there are any, without rows of weight 0."""
-    if weights is None:
-        names = None if row_names is None else tuple(row_names)
+    """Return the rows with names and weights, each only if all rows have one.
+
+    Rows of weight 0 are left out.
+    """
+    names = tuple(row_names) if len(row_names) == observations.n_rows else None
+    if len(weights) != observations.n_rows:
         return Table(observations, names, notes=notes)
     counted = np.flatnonzero(np.asarray(weights) > 0)
     if not len(counted):
         raise InvalidDataError(f"{where}: all rows have weight 0, none is left")
-    names = None if row_names is None else tuple(row_names[row] for row in counted.tolist())
+    names = None if names is None else tuple(names[row] for row in counted.tolist())
     try:
         kept = observations.take(counted).with_weights(np.asarray(weights)[counted])
     except InvalidDataError as error:
