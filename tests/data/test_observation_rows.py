@@ -32,22 +32,22 @@ def test_merged_rows_are_those_of_numpy(values: np.ndarray, choice: st.DataObjec
     weights = choice.draw(st.none() | hnp.arrays(float, len(values), elements=st.floats(0.5, 9)))
     whole = Observations.of(values, row_ids=np.arange(len(values)) + 100).with_weights(weights)
     whole = whole.take(slice(len(values) // 3, None))  # pointers not from 0
-    distinct, numbers = whole.unique_rows()
+    distinct, index = whole.unique_rows()
 
     dense = whole.to_dense()
     codes = np.where(np.isnan(dense), 2, dense)
     _, first, inverse = np.unique(codes, axis=0, return_index=True, return_inverse=True)
     np.testing.assert_array_equal(distinct.row_ids, whole.row_ids[np.sort(first)])
-    np.testing.assert_array_equal(distinct.to_dense()[numbers], dense)
+    np.testing.assert_array_equal(distinct.to_dense()[index], dense)
     summed = np.bincount(inverse.ravel(), whole.row_weights)[np.argsort(first)]
     np.testing.assert_allclose(distinct.row_weights, summed, rtol=1e-12)
 
 
 def test_distinct_rows_are_not_copied() -> None:
     rows = Observations.of(np.eye(3))
-    same, numbers = rows.unique_rows()
+    same, index = rows.unique_rows()
     assert same is rows
-    np.testing.assert_array_equal(numbers, [0, 1, 2])
+    np.testing.assert_array_equal(index, [0, 1, 2])
 
 
 # ---- selections
@@ -61,11 +61,11 @@ def test_take_agrees_with_indexing(values: np.ndarray, choice: st.DataObject) ->
     start = choice.draw(st.integers(0, n_rows - 1))
     data, values = whole.take(slice(start, None)), values[start:]  # pointers not from 0
     n_rows -= start
-    number = st.integers(-n_rows, n_rows - 1)
+    index = st.integers(-n_rows, n_rows - 1)
     rows = choice.draw(
         st.one_of(
             st.slices(n_rows),
-            st.lists(number, min_size=1, max_size=10),
+            st.lists(index, min_size=1, max_size=10),
             hnp.arrays(bool, n_rows),
         )
     )
@@ -163,12 +163,6 @@ def test_split_is_a_seeded_partition() -> None:
     assert data.split(0.29, seed=4)[0].row_ids.tolist() != first.row_ids.tolist()
 
 
-def test_split_of_the_newsgroups_size() -> None:
-    data = Observations.of(sp.csr_array((16242, 3), dtype=np.uint8))
-    first, second = data.split(0.7, seed=0)
-    assert (len(first), len(second)) == (11369, 4873)
-
-
 @pytest.mark.parametrize("fraction", [0, 1, -0.5, 1.5, NAN, 0.3, np.inf])
 def test_split_needs_two_parts(fraction: float) -> None:
     with pytest.raises(InvalidSettingError, match=r"no row.* 3 rows"):
@@ -196,13 +190,6 @@ def test_csr_is_independent_and_canonical() -> None:
     assert data.columns.tolist() == [0, 3, 2]
     assert data.missing_csr().toarray().tolist() == [[0, 0, 1, 0], [0, 0, 0, 0], [1, 1, 0, 0]]
     assert data.to_dense().dtype == np.float32
-
-
-def test_column_counts() -> None:
-    counts = Observations.of(SAMPLE).column_counts()
-    assert counts.dtype == np.int64
-    assert counts.tolist() == [1, 0, 1, 1]
-    assert Observations.of(np.zeros((2, 3))).column_counts().tolist() == [0, 0, 0]
 
 
 def test_fingerprint_tells_data_apart() -> None:
