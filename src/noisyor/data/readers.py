@@ -72,7 +72,9 @@ def read(
         keys, values = reader.block(start, stop)
         hidden = keys[np.isnan(values)] if values.dtype.kind == "f" else keys[:0]
         for mask in reader.masks:
-            hidden = np.union1d(hidden, mask.keys(start, stop, n_visible))
+            more = mask.keys(start, stop, n_visible)
+            more = more[np.isin(more, hidden, assume_unique=True, invert=True)]
+            hidden = np.sort(np.concatenate([hidden, more]), kind="stable")
         if hidden.size:
             seen = np.isin(keys, hidden, assume_unique=True, invert=True)
             keys, values = keys[seen], values[seen]

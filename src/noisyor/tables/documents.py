@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from noisyor._util.arrays import LongArray
 from noisyor._util.compression import open_binary, uncompressed_name
 from noisyor.data.columns import select_columns
 from noisyor.data.observations import Observations
@@ -410,39 +411,43 @@ def _rows_of_objects(
             names.append(name)
         if options.weights is not None and (options.weights_required or options.weights in record):
             weights.append(weight_of(field_of(record, options.weights, where), where))
-        used = {
-            key: value
-            for key, value in record.items()
-            if key not in skip and (wanted is None or key in wanted)
-        }
-        bad = [key for key, value in used.items() if not _is_cell(value, cells)]
-        if bad:
+        used = [key for key in record if key not in skip and (wanted is None or key in wanted)]
+        codes = [_code(record[key], cells) for key in used]
+        known = [code for code in codes if code is not None]
+        if len(known) < len(codes):
+            bad = [key for key, code in zip(used, codes, strict=True) if code is None]
             hint = columns_hint({key: role_hint(key, "field") for key in bad}, "field")
             raise InvalidDataError(
                 f"{where}, field {bad[0]!r}: expected 0, 1 or null, "
                 f"got {json.dumps(record[bad[0]])[:40]}; {hint}"
             )
         rows.append(([], [], []))
-        for key, value in used.items():
-            rows[-1][cells[_cell(value)]].append(column_of.setdefault(key, len(column_of)))
+        for key, code in zip(used, known, strict=True):
+            rows[-1][code].append(column_of.setdefault(key, len(column_of)))
     if not column_of:
         raise InvalidDataError(f"{path}: no line has a field of 0 or 1")
     missing: Iterable[Any] = (row[MISSING] for row in rows)
     if any(row[0] for row in rows):
-        every = np.arange(len(column_of))
-        missing = (np.setdiff1d(every, row[0] + row[1]) for row in rows)
+        missing = (_complement(row[0] + row[1], len(column_of)) for row in rows)
     data = Observations.from_indices(
         (row[1] for row in rows), len(column_of), missing, column_names=list(column_of)
     )
     return weighted_table(path, data, names, weights)
 
 
-def _cell(value: Any) -> str:
-    """Return the text that a JSON value would have in a CSV file."""
-    is_nan = isinstance(value, float) and math.isnan(value)
-    return "" if value is None or is_nan else str(value)
+def _complement(columns: list[int], n_columns: int) -> LongArray:
+    """Return the indices of all other columns."""
+    others = np.ones(n_columns, dtype=np.bool_)
+    others[columns] = False
+    return np.flatnonzero(others)
 
 
-def _is_cell(value: Any, cells: Cells) -> bool:
-    """Tell whether a JSON value is 0, 1 or missing."""
-    return not isinstance(value, list | dict) and cells.is_known(_cell(value))
+def _code(value: Any, cells: Cells) -> int | None:
+    """Return the code of a JSON value; None if it is not 0, 1 or missing."""
+    if isinstance(value, list | dict):
+        return None
+    is_missing = value is None or (isinstance(value, float) and math.isnan(value))
+    try:
+        return cells["" if is_missing else str(value)]
+    except ValueError:
+        return None
