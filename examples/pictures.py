@@ -79,7 +79,16 @@ def run(*arguments: str) -> None:
 
 def animals(browser: Browser) -> None:
     """The map of README: causes behind the shipped table."""
-    options = ["--id-column", "animal", "--drop", "class", "--components", "8"]
+    options = [
+        "--id-column",
+        "animal",
+        "--drop",
+        "class",
+        "--components",
+        "8",
+        "--objective",
+        "mdl",
+    ]
     run("fit", str(ANIMALS), *options, "--out", "animals.safetensors")
     run("report", "animals.safetensors", str(ANIMALS), "--labels", "class", "--out", "animals.html")
     photograph(browser, Path("animals.html"), "map", height=900)
