@@ -119,7 +119,7 @@ def _run_here(sweep: Sweep, specs: Sequence[RunSpec], bar: Any) -> None:
         def show(done: int, total: int, spec: RunSpec = spec) -> None:
             if not bar.disable and (done % max(1, total // 100) == 0):
                 percent = 100 * done // max(1, total)
-                bar.set_postfix_str(f"{spec.name} {percent} %", refresh=False)
+                bar.set_postfix({spec.name: f"{percent} %"}, refresh=False)
                 bar.update(0)
 
         with _termination_as_interrupt():

@@ -51,11 +51,11 @@ def test_elsewhere_there_is_a_line_now_and_then(
     with progress_bar(4, "train", "steps", True) as bar:
         bar.set_postfix(causes=7)
         bar.update(1)
-        bar.set_postfix_str("nearly")
+        bar.set_postfix({"nearly": "done"})
         bar.update(3)
     first, last = capsys.readouterr().err.splitlines()
     assert first == "train: 1 of 4 steps, 0 s, about 0 s left, causes 7"
-    assert last == "train: 4 of 4 steps, 0 s, nearly"
+    assert last == "train: 4 of 4 steps, 0 s, nearly done"
 
 
 class TestJob:

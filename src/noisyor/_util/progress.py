@@ -111,7 +111,7 @@ class Job:
             name = f"phase {max(self.n_begun, 1)} of {len(self._phases)}, {description}"
         self._open = True
         try:
-            with _bar(total, name, unit, self._show) as bar:
+            with progress_bar(total, name, unit, self._show) as bar:
                 yield _Clock(self, bar)
         finally:
             self._open = False
@@ -139,12 +139,6 @@ def progress_bar(
     """
     if isinstance(show, Job):
         return show.phase(total, description, unit)
-    return _bar(total, description, unit, show, delay)
-
-
-def _bar(
-    total: int | None, description: str, unit: str, show: bool | None, delay: float = 0.0
-) -> Any:
     if not _is_shown(show):
         return _NoBar()
     if not _is_interactive():
@@ -202,9 +196,6 @@ class _NoBar:
     ) -> None:
         """Nothing is shown."""
 
-    def set_postfix_str(self, text: str = "", refresh: bool = True) -> None:
-        """Nothing is shown."""
-
 
 class _Lines(_NoBar):
     """A progress bar that prints a line every ten seconds, for a log."""
@@ -238,10 +229,6 @@ class _Lines(_NoBar):
         """Numbers for the end of the line."""
         numbers = {**(ordered or {}), **named}
         self._postfix = "".join(f", {name} {value}" for name, value in numbers.items())
-
-    def set_postfix_str(self, text: str = "", refresh: bool = True) -> None:
-        """Text for the end of the line."""
-        self._postfix = f", {text}" if text else ""
 
 
 class _Clock:
