@@ -49,6 +49,9 @@ TEXT_FIELD = "text"
 TITLE_FIELD = "title"
 """Column or JSON field that names a document, unless another one is given."""
 
+MAX_LINE = 32 * 2**20
+"""Bytes. A compressed file without line ends would be unpacked into memory as a whole."""
+
 _DEFAULT_VOCABULARY = 1000
 _LONG_TEXT = 30
 """Words from which a JSON field is a document, such as an abstract beside a title and tags."""
@@ -82,7 +85,15 @@ def text_lines(
 
     A byte order mark of UTF-8 is left out. Errors name the line in ``where``.
     """
-    for line_number, raw in enumerate(stream, 1):
+    for line_number in itertools.count(1):
+        raw = stream.readline(MAX_LINE + 1)
+        if not raw:
+            return
+        if len(raw) > MAX_LINE:
+            raise InvalidDataError(
+                f"{where}, line {line_number}: longer than {MAX_LINE // 2**20} MB, "
+                "this is no file of lines"
+            )
         if line_number == 1:
             if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
                 raise InvalidDataError(f"{where} is written in UTF-16; save it as UTF-8")
