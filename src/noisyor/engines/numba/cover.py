@@ -373,7 +373,6 @@ def _covered(bits, patterns, n_factors, n_words, word):
 @inner()
 def _find_free(side, patterns, n_factors):
     """Entries that nothing covers."""
-    small_code()
     for line in range(side.n_lines):
         bits = advance(side.bits, line * n_factors)
         for word in range(side.n_words):
@@ -384,7 +383,6 @@ def _find_free(side, patterns, n_factors):
 @inner()
 def _errors(side, patterns, n_factors):
     """Weight of the wrong entries."""
-    small_code()
     total = 0.0
     for line in range(side.n_lines):
         bits, wrong = advance(side.bits, line * n_factors), 0
@@ -400,7 +398,6 @@ def _errors(side, patterns, n_factors):
 @inner()
 def _pack_bits(side, n_factors):
     """Fill ``members`` from ``bits``."""
-    small_code()
     for index in range(n_factors * side.n_line_words):
         side.members[index] = 0
     for line in range(side.n_lines):
@@ -412,7 +409,6 @@ def _pack_bits(side, n_factors):
 @inner()
 def _unpack_bits(side, n_factors, k):
     """Fill the bits of one factor from ``members``."""
-    small_code()
     for line in range(side.n_lines):
         word = side.members[k * side.n_line_words + (line >> 6)]
         side.bits[line * n_factors + k] = (word >> uint64(line & 63)) & _ONE
@@ -453,7 +449,6 @@ def _find_uncovered(side, first, last, rank):
 @inner()
 def _lines_of(side, pattern, lines):
     """Pack the lines that gain from covering the free entries of a pattern; their total gain."""
-    small_code()
     total = 0.0
     for word in range(side.n_line_words):
         lines[word] = 0
