@@ -176,10 +176,12 @@ def test_topics():
 
 
 def test_log_likelihood():
-    first = "mean log p of unseen rows with 10 components, plants / nltcs / tiny20 / gifts"
+    first = "mean log p of unseen rows with 10 components, plants / jester / tiny20 / gifts"
     ours, mixture, _ = line_of(first)
     cases = read("against_baselines.json")["cases"]
-    some = [cases[f"{name} K=10"]["models"] for name in ("plants", "nltcs", "tiny20", "amzn_gifts")]
+    some = [
+        cases[f"{name} K=10"]["models"] for name in ("plants", "jester", "tiny20", "amzn_gifts")
+    ]
     assert_all_printed(ours, [models["noisy-OR"]["log_p"] for models in some])
     assert_all_printed(mixture, [models["mixture"]["log_p"] for models in some])
 
