@@ -45,7 +45,7 @@ class ModelFileError(NoisyOrError, ValueError):
 
 
 class DatasetNotFoundError(NoisyOrError, FileNotFoundError):
-    """A data file is neither on this machine nor could it be downloaded."""
+    """A data file or folder does not exist, or could not be downloaded."""
 
 
 class MissingExtraError(NoisyOrError, ImportError):
@@ -53,10 +53,10 @@ class MissingExtraError(NoisyOrError, ImportError):
 
     @classmethod
     def of(cls, what: str, extra: str, instead: str = "") -> MissingExtraError:
-        """Say what is missing and which extra brings it, as it works from a clone."""
+        """Return the error that names what is missing and the extra that installs it."""
         return cls(
             f'{what}, not installed; pip install ".[{extra}]" in a clone of noisyor '
-            f'(elsewhere "noisyor[{extra}]") brings it{instead}'
+            f'(elsewhere "noisyor[{extra}]") installs it{instead}'
         )
 
 

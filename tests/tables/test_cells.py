@@ -111,15 +111,15 @@ def network_of(rows):
 )
 def test_hints(cells, hint):
     text = "b,c\n" + "".join(f"1,{cell}\n" for cell in cells)
-    told = refusal(written("d.csv", text))
-    assert hint in told
-    assert "column 'c'" in told
+    message = refusal(written("d.csv", text))
+    assert hint in message
+    assert "column 'c'" in message
 
 
 def test_numbers_that_came_after_good_rows():
-    told = refusal(written("d.csv", "a,b\n1,0\n0,1\n1,-1\n"))
-    assert "line 4, column 'b'" in told
-    assert "--truth 1/0/-1" in told
+    message = refusal(written("d.csv", "a,b\n1,0\n0,1\n1,-1\n"))
+    assert "line 4, column 'b'" in message
+    assert "--truth 1/0/-1" in message
 
 
 @pytest.mark.parametrize(("value", "hint"), [(3, "--above 0"), (-9, "--truth 1/0/-9")])

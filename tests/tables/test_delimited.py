@@ -95,9 +95,9 @@ def test_all_columns_that_are_not_binary_are_named_at_once():
     path = written("d.csv", text)
     with pytest.raises(InvalidDataError) as error:
         rows_of(path)
-    told = as_flags(str(error.value))
-    assert "line 2, column 'animal'" in told
-    assert "--drop animal,class,legs" in told or "--drop animal,class" in told
+    message = as_flags(str(error.value))
+    assert "line 2, column 'animal'" in message
+    assert "--drop animal,class,legs" in message or "--drop animal,class" in message
     assert rows_of(path, drop=("animal,class,legs",)).observations.column_names == ("hair",)
 
 

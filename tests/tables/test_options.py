@@ -63,27 +63,27 @@ def test_arrays_are_chosen_and_turned_again():
     arrays("a.npz", one=MATRIX, other=1 - MATRIX.T)
     reading = {"variable": "other", "transpose": True}
     table = read_table("a.npz", ReadOptions(**reading))
-    told = metadata("folder/A.NPZ", **reading)
-    again = read_table("a.npz", options_like(told, "a.npz"), model(table))
+    stored = metadata("folder/A.NPZ", **reading)
+    again = read_table("a.npz", options_like(stored, "a.npz"), model(table))
     assert again.observations.fingerprint() == table.observations.fingerprint()
-    assert not options_like(told, "a.npz", {"transpose": False}).transpose
+    assert not options_like(stored, "a.npz", {"transpose": False}).transpose
 
 
 def test_what_is_given_counts():
-    told = metadata("a.csv", delimiter=";", above=2.0, drop=("x",), id_column="name")
-    options = options_like(told, "b.csv", {"delimiter": "|", "drop": ("y",)})
+    stored = metadata("a.csv", delimiter=";", above=2.0, drop=("x",), id_column="name")
+    options = options_like(stored, "b.csv", {"delimiter": "|", "drop": ("y",)})
     assert (options.delimiter, options.drop, options.above) == ("|", ("y",), 2.0)
     assert not options.id_required
-    assert options_like(told, "b.csv", {"id_column": "row"}).id_required
+    assert options_like(stored, "b.csv", {"id_column": "row"}).id_required
 
 
 def test_a_file_of_another_kind_has_a_layout_of_its_own():
-    told = metadata("a.csv", format="baskets", delimiter=";", id_column="0", above=2.0)
-    assert options_like(told, "b.csv.gz").format == "baskets"
-    assert options_like(told, "b.data").format == "baskets"
-    other = options_like(told, "b.jsonl")
+    stored = metadata("a.csv", format="baskets", delimiter=";", id_column="0", above=2.0)
+    assert options_like(stored, "b.csv.gz").format == "baskets"
+    assert options_like(stored, "b.data").format == "baskets"
+    other = options_like(stored, "b.jsonl")
     assert (other.format, other.delimiter, other.id_column, other.above) == (None, None, None, 2.0)
-    assert options_like(told, "b.csv", {"format": "csv"}).delimiter is None
+    assert options_like(stored, "b.csv", {"format": "csv"}).delimiter is None
     named = metadata("a.csv", id_column="patient")
     assert options_like(named, "b.jsonl").id_column == "patient"
 
@@ -107,14 +107,14 @@ def test_a_file_of_another_kind_has_a_layout_of_its_own():
     ],
 )
 def test_a_crafted_model_is_one_error(reading):
-    told = {"reading": reading, "data": {"source": "a.csv"}}
+    stored = {"reading": reading, "data": {"source": "a.csv"}}
     with pytest.raises(ModelFileError, match="were read makes no sense"):
-        options_like(told, "a.csv")
+        options_like(stored, "a.csv")
 
 
 def test_metadata_of_any_form():
-    for told in ({}, {"reading": 3}, {"reading": [1]}, {"data": 4}, {"data": {"source": 7}}):
-        assert options_like(told, "a.csv").to_json() == {
+    for stored in ({}, {"reading": 3}, {"reading": [1]}, {"data": 4}, {"data": {"source": 7}}):
+        assert options_like(stored, "a.csv").to_json() == {
             "id_required": False,
             "weights_required": False,
         }

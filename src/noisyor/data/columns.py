@@ -117,7 +117,7 @@ _MAX_LOG_CHANCE = -20.0
 
 
 class OneHot(NamedTuple):
-    """A group of columns of which exactly one is on, and the number of rows that show all of it.
+    """A group of columns with exactly one of them on, and the number of rows that show all of it.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class OneHot(NamedTuple):
 
 
 def find_one_hot(rows: Observations) -> tuple[OneHot, ...]:
-    """Find neighboring columns of which exactly one is on in every row, from left to right.
+    """Find neighboring columns with exactly one of them on in every row, from left to right.
 
     Rows with an unobserved entry in a group have at most one column on. Columns that would look
     like a group by chance, such as one that is nearly always on beside one that never is, are left

@@ -159,7 +159,7 @@ class Observations:
     def from_evidence(
         cls, n_visible: int, present: Iterable[int] = (), absent: Iterable[int] = ()
     ) -> Observations:
-        """Build one row of which only some columns are known; all others are unobserved.
+        """Build one row with some known columns; all others are unobserved.
 
         Parameters
         ----------
@@ -475,13 +475,13 @@ def _check_layout(
 ) -> None:
     """Check that the arrays of rows fit together, and that no entry is both 1 and missing."""
     check_size(ones.n_rows, n_visible)
-    for name, came, wanted in (
+    for name, size, expected in (
         ("missing_ptr", len(missing.ptr), len(ones.ptr)),
         ("row_ids", len(row_ids), ones.n_rows),
         ("shape", int(np.prod(shape)), n_visible),
     ):
-        if came != wanted:
-            raise InvalidDataError(f"{name} has {came} entries, expected {wanted}")
+        if size != expected:
+            raise InvalidDataError(f"{name} has {size} entries, expected {expected}")
     ones.check(n_visible, "row {}")
     missing.check(n_visible, "missing, row {}")
     n_missing = missing.ptr[-1] - missing.ptr[0]

@@ -282,10 +282,12 @@ def check_size(n_rows: int, n_visible: int) -> None:
         raise InvalidDataError(f"the number of columns must lie in 1..2147483647, got {n_visible}")
 
 
-def check_width(came: int, wanted: int | None) -> None:
+def check_width(n_columns: int, expected: int | None) -> None:
     """Check that the data are as wide as expected; None expects nothing."""
-    if wanted is not None and came != wanted:
-        raise InvalidDataError(f"the data have {came} columns, expected {wanted} (n_visible)")
+    if expected is not None and n_columns != expected:
+        raise InvalidDataError(
+            f"the data have {n_columns} columns, expected {expected} (n_visible)"
+        )
 
 
 def _check_kind(dtype: Any, what: str) -> None:

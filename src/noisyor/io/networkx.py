@@ -24,7 +24,7 @@ from noisyor.model.network import (
     theta_from_probability,
 )
 
-__all__ = ["from_networkx", "node_keys", "to_networkx"]
+__all__ = ["from_networkx", "to_networkx"]
 
 _META = "noisyor"  # graph attribute with what belongs to no node and no edge
 
@@ -50,7 +50,7 @@ def to_networkx(network: Network) -> Any:
     [('h0', 'v0'), ('h0', 'v1')]
     """
     graph = _networkx().DiGraph()
-    keys = node_keys(network)
+    keys = _node_keys(network)
     for node, key in enumerate(keys):
         visible = node < network.n_visible
         names = network.visible_names if visible else network.hidden_names
@@ -290,7 +290,7 @@ def _names(graph: Any, nodes: list[Hashable], meta: object) -> tuple[str, ...] |
     return tuple(str(graph.nodes[node].get("name", node)) for node in nodes)
 
 
-def node_keys(network: Network) -> list[str]:
+def _node_keys(network: Network) -> list[str]:
     """Return a unique name for every node, visible nodes first."""
     visible = network.visible_names or [f"v{i}" for i in range(network.n_visible)]
     hidden = network.hidden_names or [f"h{k}" for k in range(network.n_hidden)]

@@ -130,8 +130,8 @@ def format_of(path: Path, asked: str | None = None) -> str:
             f"{', '.join(list(FORMATS)[1:])}"
         )
     if (FORMATS[name].magic or found is not None) and name != found:
-        came = "a text or damaged file" if found is None else f"of the format {found}"
-        raise InvalidDataError(f"{path} is not of the format {name}: it is {came}")
+        actual = "a text or damaged file" if found is None else f"of the format {found}"
+        raise InvalidDataError(f"{path} is not of the format {name}: it is {actual}")
     return name
 
 
