@@ -181,3 +181,16 @@ def test_no_model_is_one_line(tmp_path, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_error(server, caplog):
+    head = (
+        "POST /api/explain HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    )
+    for _ in range(5):
+        with socket.create_connection((LOOPBACK, server.port), timeout=10) as door:
+            door.sendall(head.format(server.port).encode() + b'{"present"')
+    assert httpx.get(server.address + "health").status_code == 200
+    time.sleep(0.2)
+    assert not caplog.records

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -122,6 +122,8 @@ class _Api:
                         )
         except TimeoutError:
             raise HTTPException(408, "the body did not arrive in time", _CLOSE) from None
+        except ClientDisconnect:  # nobody is there to read this, but nothing went wrong here
+            raise HTTPException(400, "the connection ended before the body", _CLOSE) from None
         try:
             body = json.loads(bytes(content))
         except (ValueError, RecursionError):
