@@ -63,12 +63,7 @@ def cases(engines: dict[str, Engine], problem: Problem) -> dict[str, dict[str, C
     def of_states(name: str, function: str) -> Callable[[], Any]:
         return lambda: getattr(engines[name], function)(prepared[name], evidence, states)
 
-    found = {
-        "max_product": {name: max_product(name, options) for name in engines},
-        "max_product, two-stage": {
-            name: max_product(name, options._replace(two_stage=True)) for name in engines
-        },
-    }
+    found = {"max_product": {name: max_product(name, options) for name in engines}}
     for function in ("log_joint", "log_joint_gradient"):
         if function in engines["warp"].supports:
             found[function] = {name: of_states(name, function) for name in engines}

@@ -63,9 +63,7 @@ def test_other_forms_of_rows(client, network, data, source, form):
         assert found.history.evaluations == expected.history.evaluations
 
 
-def test_explanations_marginals_and_bounds_have_the_bits_of_one_machine(
-    client, network, data, source
-):
+def test_explanations_and_bounds_have_the_bits_of_one_machine(client, network, data, source):
     method = nor.MaxProduct(temperature=1.0, n_samples=2)
     here = nor.explain(network, data, method, hidden={0: 1}, seed=4)
     there = nd.explain(client, network, source, method, hidden={0: 1}, seed=4)
@@ -77,9 +75,6 @@ def test_explanations_marginals_and_bounds_have_the_bits_of_one_machine(
     assert scores[0].elbo_vi.per_row.tobytes() == scores[1].elbo_vi.per_row.tobytes()
     assert repr(scores[0]) == repr(scores[1])
 
-    here = nor.marginals(network, data, "samples", n_samples=2, hidden={1: 0})
-    there = nd.marginals(client, network, source, "samples", n_samples=2, hidden={1: 0})
-    assert here.probability.tobytes() == there.probability.tobytes()
     with pytest.raises(InvalidSettingError, match="hidden"):
         nd.explain(client, network, source, hidden=np.zeros((9_000, 3)))
 
@@ -111,15 +106,13 @@ def test_parts_are_written_once_and_belong_to_one_run(client, network, data, sou
         nd.explain(client, network, source, out=tmp_path / "causes")
     with pytest.raises(InvalidSettingError, match="another run"):
         nd.explain(client, network, source, out=tmp_path / "causes", seed=1)
-    with pytest.raises(InvalidSettingError, match="another run"):
-        nd.marginals(client, network, source, "samples", out=tmp_path / "causes")
 
 
 def test_chunks_without_rows_have_no_part(client, network, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     rows = Broken("fine", n_rows=30)
     rows.sizes = (0, 30, 0, 20)
-    parts = nd.marginals(client, network, rows, "samples", n_samples=2, out=tmp_path / "causes")
+    parts = nd.explain(client, network, rows, out=tmp_path / "causes")
     numbers = [parquet.read_table(file)["row"].to_pylist() for file in parts.files]
     assert numbers == [list(range(30)), list(range(30, 50))]
 
@@ -159,7 +152,7 @@ def test_restarts_of_a_search_run_in_parallel_with_the_same_result(client, data)
 @pytest.mark.long
 def test_an_estimator_takes_a_client(client, data, source):
     settings = {"n_components": 3, "objective": "mdl", "steps": 2}
-    model = nd.fit(client, nor.BooleanMatrixFactorization(**settings), source)
+    model = nor.BooleanMatrixFactorization(**settings).fit(source, client=client)
     assert model.provenance_["data"]["rows"] == 9_000
     assert model.history_.n_steps == 2
     assert model.settings_["batch_size"] == 65_536

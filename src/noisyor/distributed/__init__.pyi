@@ -1,9 +1,7 @@
 from .connection import connect as connect
-from .fitting import fit as fit
 from .fitting import search_factors as search_factors
 from .gibbs import learn_by_gibbs as learn_by_gibbs
 from .inference import Parts as Parts
 from .inference import evaluate as evaluate
 from .inference import explain as explain
-from .inference import marginals as marginals
 from .training import train as train

@@ -6,7 +6,7 @@ Training on all rows is `noisyor.distributed.train`. `NoisyOrEstimator.fit` puts
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,40 +26,10 @@ from noisyor.engines.contract import EngineLike
 from noisyor.search.cover import Cover
 from noisyor.search.factors import FoundFactors, SearchSettings, Start, Starts, search_rows
 
-__all__ = ["count_chunks", "fetch_sample", "fit", "search_factors"]
-
-Estimator = TypeVar("Estimator")
+__all__ = ["count_chunks", "fetch_sample", "search_factors"]
 
 _SAMPLE_ENTRIES, _MIN_SAMPLE_ROWS = 2**19, 5_000
 """Entries of a sample of rows, approximately, and its smallest number of rows."""
-
-
-def fit(client: Any, estimator: Estimator, rows: Any) -> Estimator:
-    """Fit an estimator to rows that workers of a cluster read: ``estimator.fit(rows, client=…)``.
-
-    The estimator starts from a sample of the rows, as it would from rows in memory, and continues
-    with `noisyor.distributed.train` on all rows.
-
-    Parameters
-    ----------
-    client : a ``distributed.Client``.
-    estimator : one of `noisyor.estimators`.
-    rows : as in `noisyor.distributed.train`.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> from distributed import Client
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
-    >>> n_written = nor.data.write_rows("rows", [X])
-    >>> model = nor.BooleanMatrixFactorization(n_components=2, steps=3)
-    >>> with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
-    ...     model = nor.distributed.fit(client, model, "rows")
-    >>> model.transform([[1, 1, 1, 1]])
-    array([[1, 1]], dtype=int8)
-    """
-    fitted: Estimator = estimator.fit(rows, client=client)  # type: ignore[attr-defined]
-    return fitted
 
 
 def fetch_sample(

@@ -1,4 +1,4 @@
-"""Explanations, posterior probabilities and bounds of rows that workers of a cluster read.
+"""Explanations and bounds of rows that workers of a cluster read.
 
 Results of all rows come back to the client, or workers write them to a folder: one Parquet file for
 each chunk of rows, complete or not there at all. The folder belongs to one run; the same call given
@@ -20,25 +20,23 @@ import numpy as np
 from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.files import write_atomically
 from noisyor._util.json import plain
-from noisyor._util.validation import check_choice, check_count, check_seed
+from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
 from noisyor.distributed.session import ClusterSettings, Job, Session, open_session
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import ClusterError, InvalidSettingError, MissingExtraError
-from noisyor.inference import sampling
 from noisyor.inference.evaluate import (
     EvaluationResult,
     chosen_methods,
     evaluation_of,
     hidden_evidence,
 )
-from noisyor.inference.max_product import MaxProduct, method_for
+from noisyor.inference.max_product import method_for
 from noisyor.inference.method import Bounds, Method, Posterior, concatenate
-from noisyor.inference.sampling import METHODS, MarginalMethod, Marginals
 from noisyor.learning.checkpoint import Checkpoint
 from noisyor.model.network import Network
 
-__all__ = ["Parts", "evaluate", "evaluate_rows", "explain", "marginals"]
+__all__ = ["Parts", "evaluate", "evaluate_rows", "explain"]
 
 PathLike = str | os.PathLike[str]
 
@@ -129,59 +127,6 @@ def explain(
         return _write_parts(session, write_explanations, out, run, progress, clamp=clamp)
 
 
-def marginals(
-    client: Any,
-    network: Network,
-    rows: Any,
-    method: MarginalMethod = "chains",
-    *,
-    out: PathLike | None = None,
-    n_samples: int = 64,
-    hidden: Mapping[str | int, int] | None = None,
-    seed: int = 0,
-    engine: EngineLike = "auto",
-    progress: bool | None = False,
-    exact: bool = True,
-    timeout: float = 60.0,
-) -> Marginals | Parts:
-    """Estimate the posterior probability of each cause, for rows that workers of a cluster read.
-
-    Parameters
-    ----------
-    client, rows, engine, exact, timeout : as in `noisyor.distributed.train`.
-    network, method, n_samples, seed, progress : as in `noisyor.marginals`.
-    out, hidden : as in `noisyor.distributed.explain`.
-
-    Returns
-    -------
-    `Parts` if ``out`` is given, else `Marginals`. Each row has the bits of `noisyor.marginals`.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> from distributed import Client
-    >>> n_written = nor.data.write_rows("rows", [np.eye(4), np.ones((4, 4))])
-    >>> network = nor.bipartite(n_visible=4, n_hidden=2)
-    >>> with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
-    ...     found = nor.distributed.marginals(client, network, "rows", "set")
-    >>> found.probability.shape
-    (8, 2)
-    """
-    check_choice("method", method, METHODS)
-    check_count("n_samples", n_samples, 2)
-    asked: dict[str, Any] = {"method": method, "n_samples": int(n_samples)}
-    run = {"function": "marginals", **asked, "clamp": _clamp(network, hidden)}
-    asked["hidden"] = hidden
-    settings = ClusterSettings(engine, exact, timeout)
-    job = {"method": MaxProduct(temperature=1.0), "seed": check_seed(seed)}
-    with open_session(client, network, rows, settings, **job) as session:
-        if out is not None:
-            return _write_parts(session, write_marginals, out, run, progress, asked=asked)
-        found = session.map(marginals_of_chunk, progress=progress, asked=asked)
-        probability, error = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-        return Marginals(probability, error, method)
-
-
 def evaluate(
     client: Any,
     network: Network,
@@ -265,14 +210,6 @@ def explain_chunk(rows: Observations, job: Job, clamp: BinaryArray | None) -> Po
     return job.method.posterior(
         job.network_at(), rows, seed=job.seed, clamp=clamp, engine=job.engine
     )
-
-
-def marginals_of_chunk(
-    rows: Observations, job: Job, asked: dict[str, Any]
-) -> tuple[FloatArray, FloatArray]:
-    """Task: probabilities of causes and their errors, (n_rows, n_hidden) each."""
-    found = sampling.marginals(job.network_at(), rows, **asked, seed=job.seed, engine=job.engine)
-    return found.probability, found.error
 
 
 def bounds_of_chunk(
@@ -370,13 +307,6 @@ def write_explanations(
     for name, values in (("q", found.q), ("beliefs", found.beliefs)):
         if values is not None:
             columns[name] = _lists(values)
-    _write(columns, rows, job, folder)
-
-
-def write_marginals(rows: Observations, job: Job, folder: str, asked: dict[str, Any]) -> None:
-    """Task: write the probabilities of a chunk: ``row``, ``probability`` and ``error`` (lists)."""
-    probability, error = marginals_of_chunk(rows, job, asked)
-    columns = {"row": rows.row_ids, "probability": _lists(probability), "error": _lists(error)}
     _write(columns, rows, job, folder)
 
 

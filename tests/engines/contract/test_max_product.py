@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from augmented import augmented_table, enumerate_augmented
 from engine_calls import MAX_PRODUCT, evidence_of, explained
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ import noisyor as nor
 from noisyor.engines.contract import FREE, NEVER, NoiseKey
 from noisyor.engines.noise import combine, logistic
 from noisyor.engines.registry import get_engine
-from noisyor.inference.exact import augmented_table, enumerate_posterior, hidden_configurations
+from noisyor.inference.exact import hidden_configurations
 
 NEEDS = ("max_product", "polish", "log_joint")
 
@@ -42,11 +43,11 @@ def test_trees_are_solved_exactly(engine, block):
         network = random_tree(seed)
         x = random_rows(network, seed, n_rows=3)
         found = explained(engine, network, x, **TO_THE_END)
-        exact = enumerate_posterior(network, x)
+        exact = enumerate_augmented(network, x)
         np.testing.assert_allclose(found.beliefs, exact.max_marginals, atol=2e-4)
         reached = augmented_table(network, hidden_configurations(network.n_hidden), x)
         index = found.states @ (1 << np.arange(network.n_hidden - 1, -1, -1))
-        np.testing.assert_allclose(reached[np.arange(3), index], exact.augmented_maximum, atol=1e-3)
+        np.testing.assert_allclose(reached[np.arange(3), index], exact.maximum, atol=1e-3)
 
 
 @pytest.mark.parametrize("maximize", [False, True])
@@ -55,7 +56,7 @@ def test_missing_visibles_on_trees(engine, maximize):
         network = random_tree(seed + 1000)
         x = random_rows(network, seed, n_rows=3, missing=0.4)
         found = explained(engine, network, x, maximize_missing=maximize, **TO_THE_END)
-        exact = enumerate_posterior(network, x, maximize_missing=maximize)
+        exact = enumerate_augmented(network, x, maximize_missing=maximize)
         np.testing.assert_allclose(found.beliefs, exact.max_marginals, atol=2e-4)
 
 

@@ -8,10 +8,10 @@ pytest.importorskip("warp", reason="Warp is not installed: pip install 'noisyor[
 
 import warp as wp
 
-from noisyor.engines.warp import collapsed, log_joint_kernels, two_stage
+from noisyor.engines.warp import collapsed, log_joint_kernels
 from noisyor.engines.warp.device import find_device
 
-MODULES = [collapsed, two_stage, log_joint_kernels]
+MODULES = [collapsed, log_joint_kernels]
 
 
 @pytest.mark.long

@@ -76,8 +76,9 @@ def _start(
         node = work.children[offset(number, work.most_children, line, work.lines)]
         for edge in range(graph.ptr[node], graph.ptr[node + 1]):
             at = offset(graph.parent[edge], graph.n_hidden, line, work.lines)
-            work.excess[offset(slot, work.most_edges, line, work.lines)] = graph.weight[edge]
-            work.incoming[at] = work.incoming[at] + graph.weight[edge]
+            theta = wp.float32(graph.theta[edge])
+            work.excess[offset(slot, work.most_edges, line, work.lines)] = theta
+            work.incoming[at] = work.incoming[at] + theta
             slot += 1
     _collect(graph, work, found, line)
 

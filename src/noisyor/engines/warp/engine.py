@@ -15,6 +15,7 @@ from noisyor.engines.contract import (
     MaxProductResult,
     NoiseKey,
 )
+from noisyor.engines.registry import get_engine
 from noisyor.engines.threads import resolve_threads, run_blocks
 from noisyor.engines.warp.device import find_device
 from noisyor.engines.warp.layout import Prepared
@@ -35,7 +36,8 @@ _LINES_AT_ONCE = 1 << 16
 class WarpEngine(Engine):
     """Kernels of NVIDIA Warp, on a GPU or on the threads of the CPU.
 
-    It has the functions in ``supports``; everything else is done by numba.
+    It has the functions in ``supports``; everything else, and the two-stage schedule of
+    max-product, is done by numba.
 
     Parameters
     ----------
@@ -88,6 +90,11 @@ class WarpEngine(Engine):
         with_beliefs: bool = False,
     ) -> MaxProductResult:
         """Pass messages and decode the states of every row."""
+        if options.two_stage:  # exists for comparisons with the authors' software: no kernel here
+            other = get_engine("numba", n_threads=self.n_threads)
+            return other.max_product(
+                other.prepare(prepared.network), evidence, options, key, with_beliefs=with_beliefs
+            )
         batch = Batch(prepared, evidence, options, key, with_beliefs)
         self._share(batch.run, len(batch.result.states), batch.bytes_of_line)
         return batch.result

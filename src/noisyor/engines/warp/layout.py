@@ -57,7 +57,6 @@ class Prepared:
             n_hidden=network.n_hidden,
             **self._structure,
             theta=self.theta,
-            weight=self.theta,
             log_odds=self.log_odds,
             leak=log_expm1(self.leak),
             total=self.over_children(self.theta),

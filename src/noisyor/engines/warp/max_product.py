@@ -6,15 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisyor._util.arrays import FloatArray, IntArray, LongArray
+from noisyor._util.arrays import IntArray, LongArray
 from noisyor._util.csr import pointers
 from noisyor.engines.contract import Evidence, MaxProductOptions, MaxProductResult, NoiseKey
 from noisyor.engines.noise import combine
 from noisyor.engines.warp.collapsed import infer
 from noisyor.engines.warp.device import by_line, launch, structure
 from noisyor.engines.warp.layout import Prepared, rows_on_device
-from noisyor.engines.warp.structures import Options, Output, Stages, Work
-from noisyor.engines.warp.two_stage import infer_two_stage
+from noisyor.engines.warp.structures import Options, Output, Work
 
 _BY_HIDDEN = ("belief", "incoming", "unary", "to_child", "known", "hidden", "total")
 """Arrays of `Work` with an entry for each hidden node of a line."""
@@ -75,16 +74,13 @@ class Batch:
         )
         self.sizes = _Sizes.of(prepared, evidence, options.maximize_missing)
         self.settings = _settings(options, key)
-        self.of_children = np.zeros(0)
-        if options.two_stage:
-            self.of_children = _of_children(prepared, options.step)
 
     @property
     def bytes_of_line(self) -> int:
         """Memory on the device that the largest line needs."""
         edges, children = (int(of.max(initial=1)) for of in self.sizes[1:])
-        # as in `_work`, `_stages` and `_output`
-        return 16 * edges + 16 * children + 64 * self.prepared.network.n_hidden
+        # as in `_work` and `_output`
+        return 8 * edges + 4 * children + 56 * self.prepared.network.n_hidden
 
     def run(self, begin: int, end: int) -> None:
         """Infer lines ``begin`` to ``end`` in one launch."""
@@ -92,12 +88,15 @@ class Batch:
         first, last = begin // samples, (end - 1) // samples + 1
         rows = rows_on_device(self.prepared, self.evidence, order[first:last])
         work, output = self._work(first, last, lines), self._output(lines)
-        arguments = [self.prepared.graph, rows, self.settings, work]
-        if self.options.two_stage:
-            arguments.append(self._stages(work))
-        kernel = infer_two_stage if self.options.two_stage else infer
-        arguments += [output, begin - first * samples]
-        launch(kernel, lines, arguments, self.prepared.device)
+        arguments = [
+            self.prepared.graph,
+            rows,
+            self.settings,
+            work,
+            output,
+            begin - first * samples,
+        ]
+        launch(infer, lines, arguments, self.prepared.device)
         number = np.arange(begin, end)
         line = order[number // samples] * samples + number % samples
         self.result.states[line] = by_line(output.states, lines)
@@ -119,18 +118,6 @@ class Batch:
             **dict.fromkeys(_BY_HIDDEN, by_hidden),
             children=children * lines,
             **dict.fromkeys(("excess", "down"), edges * lines),
-        )
-
-    def _stages(self, work: Any) -> Any:
-        by_hidden = work.lines * self.prepared.network.n_hidden
-        by_child = work.most_children * work.lines
-        return structure(
-            Stages,
-            self.prepared.device,
-            of_children=self.of_children,
-            off_excess=by_hidden,
-            **dict.fromkeys(("top", "second", "positive"), by_child),
-            to_edge=work.most_edges * work.lines,
         )
 
     def _output(self, lines: int) -> Any:
@@ -159,9 +146,3 @@ def _settings(options: MaxProductOptions, key: NoiseKey) -> Any:
         maximize_missing=int(options.maximize_missing),
         key=int(combine(key.seed, key.step)),
     )
-
-
-def _of_children(prepared: Prepared, step: float) -> FloatArray:
-    """`Stages.of_children`, in the arithmetic of the kernel, which takes children off again."""
-    rate, odds = float(np.float32(step)), prepared.log_odds.astype(np.float32)
-    return prepared.over_children((1.0 - rate) * prepared.theta + rate * np.maximum(odds, 0.0))

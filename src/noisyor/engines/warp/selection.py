@@ -1,4 +1,4 @@
-"""What both schedules of max-product share: the nodes that take part, costs, noise and decoding."""
+"""Nodes that take part in max-product, their costs and noise, and decoding."""
 
 import warp as wp
 

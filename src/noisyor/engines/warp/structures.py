@@ -7,10 +7,9 @@ import warp as wp
 class Graph:
     """The structure and its parameters: equations T3 and T4 of docs/theory.md.
 
-    ``ptr`` (n_nodes + 1,) offsets of the edges of each child; ``parent`` (n_edges,). ``theta``
-    (n_edges,), in single precision ``weight``; ``log_odds`` (n_edges,): log(exp(theta) - 1), and
-    ``leak`` (n_nodes,) that of the leaks. ``total`` (n_hidden,): sum of theta over all children of
-    a hidden node.
+    ``ptr`` (n_nodes + 1,) offsets of the edges of each child; ``parent`` and ``theta``
+    (n_edges,); ``log_odds`` (n_edges,): log(exp(theta) - 1), and ``leak`` (n_nodes,) that of the
+    leaks. ``total`` (n_hidden,): sum of theta over all children of a hidden node.
     """
 
     n_visible: int
@@ -18,7 +17,6 @@ class Graph:
     ptr: wp.array(dtype=wp.int32)
     parent: wp.array(dtype=wp.int32)
     theta: wp.array(dtype=wp.float64)
-    weight: wp.array(dtype=wp.float32)
     log_odds: wp.array(dtype=wp.float32)
     leak: wp.array(dtype=wp.float32)
     total: wp.array(dtype=wp.float64)
@@ -77,24 +75,6 @@ class Work:
     children: wp.array(dtype=wp.int32)
     excess: wp.array(dtype=wp.float32)
     down: wp.array(dtype=wp.float32)
-
-
-@wp.struct
-class Stages:
-    """More memory of a launch, for the two-stage schedule; empty for the other.
-
-    ``of_children`` (n_hidden,): sum over the children of a hidden node of (1 - step) theta + step
-    [log_odds]_+, the same for all lines. By hidden node: ``off_excess``, that of the children that
-    are off. By child in the list: ``top`` and ``second`` largest of its downs, and the sum of their
-    ``positive`` parts. By edge: ``to_edge``, the message from the OR.
-    """
-
-    of_children: wp.array(dtype=wp.float64)
-    off_excess: wp.array(dtype=wp.float64)
-    top: wp.array(dtype=wp.float32)
-    second: wp.array(dtype=wp.float32)
-    positive: wp.array(dtype=wp.float32)
-    to_edge: wp.array(dtype=wp.float32)
 
 
 @wp.struct
