@@ -2,8 +2,11 @@
 
 The causes start from the classes of a mixture of Bernoullis that is grown by splitting. This start
 uses no random numbers, so that different seeds find the same causes. Gibbs sampling then lets
-several causes be on in one row. Its rounds come in stages, each as long as all before it; learning
-ends after the first stage that gains nothing.
+several causes be on in one row. Where rows are unions of causes, classes are combinations of them,
+from which sampling alone does not come back to the parts. So a second start has three times as many
+classes as causes, among which the parts are, and drops those that the others can do without. The
+start whose causes make the rows more likely is taken. Rounds come in stages, each as long as all
+before it; learning ends after the first stage that gains nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.engines.context import Context
 from noisyor.learning.gibbs_em import ChainsInMemory, GibbsRounds
+from noisyor.learning.pruning import drop_hidden, leave_one_out_gain
 from noisyor.learning.validation import estimate_log_p
 from noisyor.model.network import Network
 from noisyor.search.starts import start_from_mixture
@@ -26,7 +30,7 @@ __all__ = ["choose_smoothing", "learn_causes", "sample_by_ones"]
 _MAX_ONES = 2**23
 """Above this many ones, causes are learned from a random subset of the rows."""
 
-_FIRST_STAGE, _MAX_ROUNDS, _MIN_ROUNDS = 120, 480, 60
+_FIRST_STAGE, _MAX_ROUNDS, _MIN_ROUNDS = 100, 400, 60
 """Rounds of the first stage, and bounds on the rounds of all stages together."""
 
 _ONES_TIMES_ROUNDS = 5e8
@@ -34,6 +38,13 @@ _ONES_TIMES_ROUNDS = 5e8
 
 _SCORED_ROWS, _MIN_RELATIVE_GAIN = 256, 5e-4
 """Training rows whose log p is compared between stages, and its smallest gain that counts."""
+
+_FACTOR, _MAX_CANDIDATES = 3, 512
+"""Candidates for each cause of the second start, and their largest number."""
+
+_START_ROUNDS, _DROP_ROUNDS, _KEPT_SHARE, _RANKED_ROWS = 60, 20, 0.75, 1000
+"""Rounds of each start before they are compared, rounds after candidates were dropped, the share of
+the candidates that is kept each time, and training rows that rank them."""
 
 _SMOOTHING = 0.5
 """Pseudo-rows of every parameter, where the rows say much about each."""
@@ -74,6 +85,7 @@ def learn_causes(
     n_rounds = int(np.clip(_ONES_TIMES_ROUNDS / max(1, some.n_active), _MIN_ROUNDS, _MAX_ROUNDS))
     rounds = None
     try:
+        network = _better_start(network, some, smoothing, context, noise)
         rounds = _rounds(network, some, smoothing, context)
         with progress_bar(n_rounds, "gibbs", "sweeps", context.job) as bar:
             return _in_stages(rounds, some, n_rounds, context, bar)
@@ -81,12 +93,43 @@ def learn_causes(
         return network if rounds is None else rounds.network
 
 
+def _better_start(
+    network: Network,
+    rows: Observations,
+    smoothing: float,
+    context: Context,
+    noise: Literal["shared", "per_visible"],
+) -> Network:
+    """Return the better of two starts after some rounds: as many classes as causes, or more."""
+    n_components = network.n_hidden
+    n_candidates = min(_FACTOR * n_components, _MAX_CANDIDATES, rows.n_rows)
+    if n_components == 1 or n_candidates <= n_components:
+        return network
+    few = _rounds(network, rows, smoothing, context).advance(_START_ROUNDS)
+    try:
+        many = _start(rows, n_candidates, context, noise)
+        many = _rounds(many, rows, smoothing, context).advance(_START_ROUNDS)
+        ranked = _some(rows, _RANKED_ROWS, context.seed)
+        while many.n_hidden > n_components:
+            gain = leave_one_out_gain(many, ranked, engine=context.engine)
+            keep = max(n_components, int(_KEPT_SHARE * many.n_hidden))
+            dropped = np.sort(np.argsort(gain, kind="stable")[: many.n_hidden - keep])
+            many = drop_hidden(many, dropped)
+            last = many.n_hidden == n_components
+            many = _rounds(many, rows, smoothing, context).advance(
+                _START_ROUNDS if last else _DROP_ROUNDS
+            )
+    except TimeUpError:
+        return few
+    scored = _some(rows, _SCORED_ROWS, context.seed)
+    return max(few, many, key=lambda one: _score(one, scored, context))
+
+
 def _in_stages(
     rounds: GibbsRounds, rows: Observations, n_rounds: int, context: Context, bar: Any
 ) -> Network:
     """Run stages of rounds until one of them gains nothing."""
-    order = np.random.default_rng([context.seed, 5]).permutation(rows.n_rows)
-    scored = rows.take(np.sort(order[:_SCORED_ROWS]))
+    scored = _some(rows, _SCORED_ROWS, context.seed)
     done, before = 0, -np.inf
     while True:
         # Each stage doubles the rounds; a short rest joins the last stage.
@@ -97,7 +140,7 @@ def _in_stages(
         done += stage
         if done >= n_rounds:
             return network
-        score = estimate_log_p(network, scored, seed=context.seed, engine=context.engine).mean
+        score = _score(network, scored, context)
         if score - before < _MIN_RELATIVE_GAIN * abs(score):
             bar.update(n_rounds - done)
             return network
@@ -133,13 +176,11 @@ def choose_smoothing(
         with progress_bar(len(_SMOOTHINGS), "smoothing", "values", context.job) as bar:
             for smoothing in _SMOOTHINGS:
                 network = _rounds(start, training, smoothing, context).advance(_CHOICE_ROUNDS)
-                found = estimate_log_p(
-                    network, validation, seed=context.seed, engine=context.engine
-                )
+                score = _score(network, validation, context)
                 bar.update(1)
-                if found.mean <= best_score:
+                if score <= best_score:
                     break
-                best, best_score = smoothing, found.mean
+                best, best_score = smoothing, score
     except TimeUpError:
         pass
     return best
@@ -171,6 +212,17 @@ def _start(
     n_classes = min(n_components, rows.n_rows)
     mixture = learn_mixture(rows, n_classes, start="split", progress=context.job)
     return start_from_mixture(mixture, noise=noise)
+
+
+def _some(rows: Observations, count: int, seed: int) -> Observations:
+    """Return a random subset of the rows."""
+    order = np.random.default_rng([seed, 5]).permutation(rows.n_rows)
+    return rows.take(np.sort(order[:count]))
+
+
+def _score(network: Network, rows: Observations, context: Context) -> float:
+    """Return the mean log p of some rows."""
+    return estimate_log_p(network, rows, seed=context.seed, engine=context.engine).mean
 
 
 def _rounds(
