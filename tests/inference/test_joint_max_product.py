@@ -184,8 +184,8 @@ IMAGES = np.zeros((2, 5, 6), dtype=np.uint8)
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: factorize(X), InvalidSettingError, "n_components must be a positive"),
-        (lambda: factorize(X, 0), InvalidSettingError, "n_components must be a positive"),
+        (lambda: factorize(X), InvalidSettingError, "n_components"),
+        (lambda: factorize(X, 0), InvalidSettingError, "n_components"),
         (lambda: factorize(2 * X, 2), InvalidDataError, "2"),
         (lambda: factorize(X[:0], 2), InvalidDataError, "no rows"),
         (lambda: factorize(X, 2, features=X), InvalidSettingError, "but 4 features are given"),

@@ -20,8 +20,6 @@ from noisyor.data.chunks import RowSource, open_rows
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, UnsupportedDataError
 
-__all__ = ["ClusterRows", "Ranges", "Reader", "TaskRows", "is_for_cluster"]
-
 Ranges = Sequence[tuple[int, int]]
 """Ranges of row numbers: first, and one past the last."""
 

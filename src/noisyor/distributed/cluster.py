@@ -24,8 +24,6 @@ from noisyor.distributed.connection import RetrySignal, Workers, import_dask
 from noisyor.engines.reduction import tree_sum
 from noisyor.errors import ClusterError, NoisyOrError
 
-__all__ = ["Cluster", "SharedValue"]
-
 T = TypeVar("T")
 
 _FAN_IN = 8

@@ -20,8 +20,6 @@ from typing import Any, NoReturn, TypeVar
 from noisyor._util.validation import POSITIVE
 from noisyor.errors import ClusterError, InvalidSettingError, MissingExtraError
 
-__all__ = ["QUIET", "RetrySignal", "Workers", "connect"]
-
 T = TypeVar("T")
 
 QUIET = {

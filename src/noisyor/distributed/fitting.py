@@ -26,8 +26,6 @@ from noisyor.engines.contract import EngineLike
 from noisyor.search.cover import Cover
 from noisyor.search.factors import FoundFactors, SearchSettings, Start, Starts, search_rows
 
-__all__ = ["count_chunks", "fetch_sample", "search_factors"]
-
 _SAMPLE_ENTRIES, _MIN_SAMPLE_ROWS = 2**19, 5_000
 """Entries of a sample of rows, approximately, and its smallest number of rows."""
 

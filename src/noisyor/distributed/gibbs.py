@@ -38,8 +38,6 @@ from noisyor.learning.gibbs_em import (
 )
 from noisyor.model.network import Network
 
-__all__ = ["learn_by_gibbs"]
-
 _MAX_FILES = 2048
 _CHECKPOINT = "rounds.checkpoint"
 

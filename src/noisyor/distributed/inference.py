@@ -36,8 +36,6 @@ from noisyor.inference.method import Bounds, Method, Posterior, concatenate
 from noisyor.learning.checkpoint import Checkpoint
 from noisyor.model.network import Network
 
-__all__ = ["Parts", "evaluate", "evaluate_rows", "explain"]
-
 PathLike = str | os.PathLike[str]
 
 _RUN = "run.json"

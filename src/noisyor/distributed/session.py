@@ -39,8 +39,6 @@ from noisyor.learning.checkpoint import rows_identity
 from noisyor.model.builders import bipartite
 from noisyor.model.network import Network
 
-__all__ = ["ClusterSettings", "Job", "Session", "open_session", "task_engine"]
-
 T = TypeVar("T")
 
 ROWS_AT_ONCE = 16 * ROWS_OF_BLOCK

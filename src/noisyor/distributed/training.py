@@ -22,8 +22,6 @@ from noisyor.learning.state import TrainingResult, TrainingState
 from noisyor.learning.train import Batches, HeldOut, default_method, order_of, train_on
 from noisyor.model.network import Network
 
-__all__ = ["train"]
-
 MIN_BATCH_ROWS = 8192
 """Rows of the smallest minibatch that is worth a message, and of a block that is shuffled."""
 

@@ -12,17 +12,9 @@ from noisyor.engines.contract import FUNCTIONS, Engine, EngineLike
 from noisyor.engines.registry import get_engine
 from noisyor.model.network import Network
 
-__all__ = ["bounded", "note_compilation"]
-
 
 def bounded(engine: EngineLike, check: Callable[[], None]) -> Engine:
-    """Return the engine so that it calls ``check``, which may raise, before each function.
-
-    >>> asked = []
-    >>> engine = bounded("numpy", lambda: asked.append(True))
-    >>> engine.name, isinstance(engine, Engine), asked
-    ('numpy', True, [])
-    """
+    """Return the engine so that it calls ``check``, which may raise, before each function."""
     return cast(Engine, _Bounded(get_engine(engine), check))
 
 

@@ -21,16 +21,9 @@ from noisyor.engines.contract import Engine, EngineLike
 from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError
 
-__all__ = ["CheckpointStore", "Context", "Stored"]
-
 
 class Stored(dict[str, AnyArray]):
-    """Arrays read from a checkpoint, checked as they are taken out: the file may be damaged.
-
-    >>> stored = Stored(Stored.of_bits("states", np.eye(3, dtype=np.uint8)))
-    >>> stored.bits("states", (3, None))[1]
-    array([0, 1, 0], dtype=uint8)
-    """
+    """Arrays read from a checkpoint, checked as they are taken out: the file may be damaged."""
 
     @staticmethod
     def of_bits(name: str, bits: BinaryArray) -> dict[str, AnyArray]:
@@ -82,12 +75,6 @@ class CheckpointStore:
     ----------
     arrays : what an earlier run kept, by "name/array".
     write : called with all arrays after each change.
-
-    >>> kept = {}
-    >>> store = CheckpointStore(write=kept.update).scoped("first")
-    >>> store.save("scores", {"values": np.ones(2)})
-    >>> list(kept), store.load("scores")["values"].tolist(), store.load("other")
-    (['first scores/values'], [1.0, 1.0], None)
     """
 
     def __init__(
@@ -151,11 +138,7 @@ class Context:
         time_limit: float | None = None,
         store: CheckpointStore | None = None,
     ) -> Context:
-        """Build a context from the keywords of a public function.
-
-        >>> Context.of("numpy", seed=3).seed
-        3
-        """
+        """Build a context from the keywords of a public function."""
         job, runner = Job.of(progress, phases, time_limit), get_engine(engine)
         if job.is_limited:
             runner = bounded(runner, job.check)

@@ -34,33 +34,6 @@ from noisyor._util.arrays import (
 from noisyor.data.observations import Observations
 from noisyor.model.network import Network
 
-__all__ = [
-    "FREE",
-    "FUNCTIONS",
-    "NEVER",
-    "AnnealingOptions",
-    "AnnealingResult",
-    "CoverResult",
-    "Engine",
-    "EngineLike",
-    "Evidence",
-    "Factors",
-    "GibbsResult",
-    "GradientSum",
-    "ImproveOptions",
-    "ImprovedCover",
-    "JointOptions",
-    "JointResult",
-    "JointUnaries",
-    "MaxProductOptions",
-    "MaxProductResult",
-    "MeanFieldOptions",
-    "MeanFieldResult",
-    "NoiseKey",
-    "PolishOptions",
-    "WarmState",
-]
-
 FREE = 2
 """Evidence on a hidden node: 0 and 1 clamp it, this leaves it free."""
 

@@ -15,15 +15,6 @@ import numpy as np
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.engines.threads import run_blocks
 
-__all__ = [
-    "MEAN_FIELD_PARTS",
-    "ROWS_OF_BLOCK",
-    "TreeSum",
-    "mean_field_parts",
-    "tree_sum",
-    "tree_sum_of_blocks",
-]
-
 ROWS_OF_BLOCK = 512
 """Rows whose gradients, or credits of a Gibbs sweep, are added one after another."""
 

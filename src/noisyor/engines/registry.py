@@ -9,8 +9,6 @@ from noisyor.engines.contract import FUNCTIONS, Engine, EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.model.network import Network
 
-__all__ = ["Runner", "engine_names", "get_engine", "register_engine"]
-
 _HOMES = {
     "numba": "noisyor.engines.numba.engine:NumbaEngine",
     "numpy": "noisyor.engines.numpy.engine:NumpyEngine",
@@ -84,14 +82,7 @@ def get_engine(
 
 
 class Runner:
-    """An engine on one network: prepared once, with the fallback for functions that it lacks.
-
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> engine, prepared = Runner("numpy", network).on("log_joint")
-    >>> engine.name
-    'numpy'
-    """
+    """An engine on one network: prepared once, with the fallback for functions that it lacks."""
 
     def __init__(self, engine: EngineLike, network: Network) -> None:
         self.engine, self.network = get_engine(engine), network

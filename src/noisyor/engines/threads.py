@@ -96,9 +96,6 @@ def one_blas_thread() -> AbstractContextManager[None]:
     On thin matrices, or where our own threads share the work, the threads of a linear algebra
     library mostly wait for each other. Threads may enter the context at the same time. It is cheap
     enough for an inner loop: the libraries are looked up once.
-
-    >>> with one_blas_thread():
-    ...     pass
     """
     return _blas_limit
 

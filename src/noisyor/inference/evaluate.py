@@ -221,8 +221,7 @@ def evaluate(
         in the paper: the mode by message passing at temperature zero, and full mean-field. For
         large sparse data take ``(MaxProduct(ancestors_only=True), MeanField(local=True))``. A
         `MaxProduct` with a temperature is used at temperature zero.
-    engine : ``"auto"``, a name, or an engine such as ``NumbaEngine(n_threads=2)``.
-    progress : show a progress bar; None shows it on a terminal only.
+    engine, progress : as in `explain`.
 
     Returns
     -------

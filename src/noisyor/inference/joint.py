@@ -21,6 +21,7 @@ from noisyor._util.validation import (
     BELOW_ONE,
     COUNT,
     NOT_NEGATIVE,
+    check_count,
     check_seed,
     check_settings,
     is_finite,
@@ -33,9 +34,6 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.model.forward import boolean_convolution
 from noisyor.model.layout import state_shape
-
-__all__ = ["Factorization", "JointMaxProduct", "deconvolve", "factorize"]
-
 
 CERTAIN = 1e6
 """Log-odds of a pixel that cannot be wrong."""
@@ -171,7 +169,7 @@ def factorize(
     """
     observations = Observations.of(X)
     given = None if features is None else _given(features, 2, "(n_components, n_columns)")
-    size = _size("n_components", n_components, given)
+    size = _size(n_components, given)
     if given is not None and given.shape[1] != observations.n_visible:
         raise InvalidDataError(
             f"features have {given.shape[1]} columns, but X has {observations.n_visible}"
@@ -242,7 +240,7 @@ def deconvolve(
         )
     image_shape = (observations.shape[0], observations.shape[1])
     given = None if features is None else _given(features, 3, "(n_components, height, width)")
-    size = _size("n_components", n_components, given)
+    size = _size(n_components, given)
     window = _window(feature_shape, given)
     settings = settings or JointMaxProduct()
     result = _run(
@@ -370,26 +368,22 @@ def _given(features: npt.ArrayLike, ndim: int, expected: str) -> BinaryArray:
     return array.astype(np.uint8)
 
 
-def _size(name: str, size: int | None, given: BinaryArray | None) -> int:
-    if given is not None:
-        if size is not None and size != len(given):
-            raise InvalidSettingError(f"{name} is {size!r}, but {len(given)} features are given")
-        return len(given)
-    if not is_whole(size) or size is None or size < 1:
-        raise InvalidSettingError(f"{name} must be a positive whole number, got {size!r}")
-    return int(size)
+def _size(size: int | None, given: BinaryArray | None) -> int:
+    if given is None:
+        return check_count("n_components", size, 1)
+    if size not in (None, len(given)):
+        raise InvalidSettingError(f"n_components is {size!r}, but {len(given)} features are given")
+    return len(given)
 
 
 def _window(shape: Sequence[int] | None, given: BinaryArray | None) -> tuple[int, int]:
-    if given is not None:
-        own = (given.shape[1], given.shape[2])
-        if shape is not None and tuple(shape) != own:
-            raise InvalidSettingError(
-                f"feature_shape is {tuple(shape)}, but the given features have shape {own}"
-            )
-        return own
-    if shape is None or len(tuple(shape)) != 2 or not all(is_whole(s) and s >= 1 for s in shape):
+    window = tuple(shape) if shape is not None else () if given is None else given.shape[1:]
+    if given is not None and window != given.shape[1:]:
+        raise InvalidSettingError(
+            f"feature_shape is {window}, but the given features have shape {given.shape[1:]}"
+        )
+    if len(window) != 2 or not all(is_whole(size) and size >= 1 for size in window):
         raise InvalidSettingError(
             f"feature_shape must be a height and a width, both at least 1, got {shape!r}"
         )
-    return int(shape[0]), int(shape[1])
+    return int(window[0]), int(window[1])

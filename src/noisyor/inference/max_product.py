@@ -232,10 +232,6 @@ def method_for(network: Network) -> MaxProduct:
 
     In networks of several layers only the ancestors of visibles that are on take part: all others
     are off, which is far less work for sparse rows.
-
-    >>> import noisyor as nor
-    >>> method_for(nor.bipartite(n_visible=3, n_hidden=2)).ancestors_only
-    False
     """
     return MaxProduct(polish=POLISH, ancestors_only=network.n_layers > 1)
 
@@ -253,7 +249,7 @@ def log_joint(
     network : the network.
     states : (n_rows, n_hidden) of 0/1, dense or sparse.
     X : observations of the same rows.
-    engine : ``"auto"``, a name, or an engine such as ``NumbaEngine(n_threads=2)``.
+    engine : as in `explain`.
 
     Returns
     -------

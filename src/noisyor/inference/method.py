@@ -7,8 +7,8 @@ so that memory stays bounded and progress can be shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -231,17 +231,16 @@ class Posterior:
     def take(self, rows: npt.NDArray[np.int64]) -> Posterior:
         """Return the explanations of some rows, in the order given; rows may repeat."""
         lines = (rows[:, None] * self.n_samples + np.arange(self.n_samples)).ravel()
-        return Posterior(
-            states=self.states[lines],
-            log_joint=self.log_joint[lines],
-            iterations=self.iterations[lines],
-            residual=self.residual[lines],
-            converged=self.converged[lines],
-            n_samples=self.n_samples,
-            beliefs=None if self.beliefs is None else self.beliefs[lines],
-            q=None if self.q is None else self.q[rows],
-            elbo_vi=None if self.elbo_vi is None else self.elbo_vi[rows],
-        )
+        # Mean field, which alone has q and elbo_vi, gives one line for each row.
+        return replace(self, **{name: values[lines] for name, values in self.arrays().items()})
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the attributes that hold a line for each row and sample, by name."""
+        return {
+            name: values
+            for name, values in vars(self).items()
+            if name != "n_samples" and values is not None
+        }
 
     def __repr__(self) -> str:
         return (
@@ -272,20 +271,13 @@ def concatenate(parts: Sequence[Posterior]) -> Posterior:
     """Join the posteriors of consecutive blocks of rows."""
     if len(parts) == 1:
         return parts[0]
-    beliefs = [part.beliefs for part in parts if part.beliefs is not None]
-    q = [part.q for part in parts if part.q is not None]
-    elbo_vi = [part.elbo_vi for part in parts if part.elbo_vi is not None]
-    return Posterior(
-        states=sp.csr_array(sp.vstack([part.states for part in parts], format="csr")),
-        log_joint=np.concatenate([part.log_joint for part in parts]),
-        iterations=np.concatenate([part.iterations for part in parts]),
-        residual=np.concatenate([part.residual for part in parts]),
-        converged=np.concatenate([part.converged for part in parts]),
-        n_samples=parts[0].n_samples,
-        beliefs=np.concatenate(beliefs) if beliefs else None,
-        q=np.concatenate(q) if q else None,
-        elbo_vi=np.concatenate(elbo_vi) if elbo_vi else None,
-    )
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in parts[0].arrays()
+        if name != "states"
+    }
+    states = sp.csr_array(sp.vstack([part.states for part in parts], format="csr"))
+    return replace(parts[0], states=states, **joined)
 
 
 def row_blocks(

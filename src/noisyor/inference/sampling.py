@@ -255,8 +255,7 @@ def evidence_bound(
     method : settings of max-product; temperature and number of samples are not used.
     hidden : evidence on hidden nodes as in `explain`; the bound is then on ``log p(x, hidden)``.
     seed : key of the samples.
-    engine : as in `explain`.
-    progress : show a progress bar; None shows it on a terminal only.
+    engine, progress : as in `explain`.
 
     Examples
     --------
@@ -369,8 +368,7 @@ def log_probability(
     network : the network.
     X : rows in any form that `Observations.of` takes.
     seed : key of the samples; those of a row depend on the seed and on what the row holds.
-    engine : as in `explain`.
-    progress : show a progress bar; None shows it on a terminal only.
+    engine, progress : as in `explain`.
 
     Examples
     --------
@@ -472,16 +470,10 @@ def marginals(
         weighted by ``p(h, x)``. ``"mean-field"``: q, fast, over-confident.
     n_samples : chains, samples, and for ``"chains"`` and ``"set"`` also the number of members
         whose single flips are added.
-    hidden : evidence on hidden nodes as in `explain`.
+    hidden, engine, progress : as in `explain`.
     starts : mode and samples of the rows from `find_starts`, if they are at hand; they are found
         here by default. ``"samples"`` takes its shares from them.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
-    engine : as in `explain`.
-    progress : show a progress bar; None shows it on a terminal only.
-
-    Returns
-    -------
-    Marginals with dense arrays (n_rows, n_hidden).
 
     Examples
     --------
@@ -808,14 +800,8 @@ def predict_visible(
     one_hot : groups of columns of which exactly one is on, such as the answers to one question; see
         `noisyor.data.find_one_hot`. Only with ``observed="kept"``.
     n_samples : draws of every row, in eight chains.
-    hidden : evidence on hidden nodes as in `explain`.
+    hidden, engine, progress : as in `explain`.
     seed : key of the samples; those of a row depend on the seed and on what the row holds.
-    engine : as in `explain`.
-    progress : show a progress bar; None shows it on a terminal only.
-
-    Returns
-    -------
-    Prediction with dense arrays (n_rows, n_visible).
 
     Examples
     --------

@@ -21,8 +21,6 @@ from noisyor.engines.numpy.rows import Prepared
 from noisyor.engines.threads import resolve_threads
 from noisyor.model.network import Network
 
-__all__ = ["NumpyEngine"]
-
 
 @dataclass(frozen=True)
 class NumpyEngine:

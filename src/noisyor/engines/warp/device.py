@@ -18,16 +18,6 @@ import warp as wp
 from noisyor._util.arrays import AnyArray
 from noisyor.errors import InvalidSettingError
 
-__all__ = [
-    "Cleared",
-    "by_line",
-    "by_offset",
-    "find_device",
-    "launch",
-    "structure",
-    "to_device",
-]
-
 _loading = threading.Lock()
 
 

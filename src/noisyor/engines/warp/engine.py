@@ -23,8 +23,6 @@ from noisyor.engines.warp.log_joint import StatesOfRows
 from noisyor.engines.warp.max_product import Batch
 from noisyor.model.network import Network
 
-__all__ = ["WarpEngine"]
-
 _MEMORY = {True: 1 << 26, False: 1 << 30}
 """Bytes that one launch may work in: on a core, where they are taken in turn, and on a GPU."""
 
