@@ -23,9 +23,8 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _sceptics import counted_parameters, thirty_lines
 from noisyor.data.observations import Observations
-from noisyor.metrics import recovered_parameters
 from reproduction import datasets
-from reproduction.one_layer import COMPONENTS, OVERPARAM_PROTOCOL
+from reproduction.one_layer import COMPONENTS, OVERPARAM_PROTOCOL, recovered_parameters
 from reproduction.paper import paper_cells
 
 

@@ -23,13 +23,13 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor.data.observations import Observations
 from noisyor.datasets.synthetic import generate_bmf
-from noisyor.metrics import factorization_error, recovered_parameters
+from noisyor.metrics import factorization_error
 from noisyor.model.network import Network
 from noisyor.search import starts as warm_start
 from noisyor.search.cover import PRIOR_ROWS
 from noisyor.search.factors import FoundFactors, search_factors
 from reproduction import datasets
-from reproduction.one_layer import OVERPARAM_PROTOCOL
+from reproduction.one_layer import OVERPARAM_PROTOCOL, recovered_parameters
 
 FLIPPED, FLIPS = "10 % flipped", 0.1
 OVPM = ("PLNT", "IMG-FLIP")

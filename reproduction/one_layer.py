@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
 
-from noisyor._util.arrays import BinaryArray
+from noisyor._util.arrays import BinaryArray, FloatArray, LongArray
 from noisyor._util.validation import check_count
 from noisyor.data.observations import Observations
 from noisyor.datasets import generate_bmf
@@ -41,7 +42,6 @@ from noisyor.metrics import (
     features_iou,
     reconstruct_images,
     reconstruction_error,
-    recovered_parameters,
     threshold_features,
 )
 from noisyor.model.builders import bipartite, convolutional
@@ -67,7 +67,9 @@ __all__ = [
     "NOISE_PROBABILITY",
     "OVERPARAM",
     "OVERPARAM_PROTOCOL",
+    "Recovery",
     "Scores",
+    "recovered_parameters",
     "run_one_layer",
 ]
 
@@ -265,6 +267,46 @@ COMPONENTS = (8, 10, 16, 32)
 OVERPARAM_PROTOCOL = OneLayerProtocol(
     steps=45_000, batch_size=20, learning_rate=1e-3, train_share=0.9
 )
+
+
+class Recovery(NamedTuple):
+    """Pairs of true and learned causes.
+
+    ``n_recovered`` true causes; ``learned`` (n_true,) index of the cause assigned, -1 if none
+    is left; ``cost`` (n_true,) largest difference of a parameter of the pair, infinite if none.
+    """
+
+    n_recovered: int
+    learned: LongArray
+    cost: FloatArray
+
+
+def recovered_parameters(
+    theta: npt.ArrayLike, prior_probability: npt.ArrayLike, true_failure: npt.ArrayLike
+) -> Recovery:
+    """Count the true causes that learned parameters recover.
+
+    Learned causes that are on with a probability above 0.02 are paired with the true ones so that
+    the sum of the pairs' costs is smallest; the cost of a pair is its largest difference of a
+    parameter. Pairs that cost at most 1 count. Since the sum is minimized, not the number of
+    costly pairs, the count is not always the largest possible.
+
+    Parameters
+    ----------
+    theta : (n_learned, n_visible) learned parameters of the edges.
+    prior_probability : (n_learned,) probability of each learned cause.
+    true_failure : (n_true, n_visible) failure probabilities, 1 where there is no edge.
+    """
+    learned, true = np.asarray(theta, np.float64), np.asarray(true_failure, np.float64)
+    kept = np.flatnonzero(np.asarray(prior_probability, np.float64) > 0.02)
+    result = Recovery(0, np.full(len(true), -1), np.full(len(true), np.inf))
+    if not len(kept):
+        return result
+    cost = np.abs(learned[kept][None] + np.log(true)[:, None]).max(axis=2)
+    chosen, partner = linear_sum_assignment(cost)
+    result.learned[chosen] = kept[partner]
+    result.cost[chosen] = cost[chosen, partner]
+    return result._replace(n_recovered=int((result.cost <= 1.0).sum()))
 
 
 def _run_overparam(spec: RunSpec, context: Context) -> Outcome:

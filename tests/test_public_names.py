@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import doctest
 import importlib
 import inspect
@@ -53,14 +54,20 @@ def namespaces() -> dict[str, dict[str, str]]:
 
 
 PUBLIC = [(space, name) for space, names in namespaces().items() for name in names]
+
+
+def needs_example(thing: object) -> bool:
+    """Functions and classes do; errors and records of results do not: functions show them."""
+    if not isinstance(thing, type):
+        return callable(thing)
+    is_record = dataclasses.is_dataclass(thing) or issubclass(thing, tuple)
+    return not (is_record or issubclass(thing, Exception))
+
+
 NEEDS_EXAMPLE = [
     (space, name)
     for space, name in PUBLIC
-    if callable(getattr(importlib.import_module(space), name))
-    and not (
-        isinstance(getattr(importlib.import_module(space), name), type)
-        and issubclass(getattr(importlib.import_module(space), name), Exception)
-    )
+    if needs_example(getattr(importlib.import_module(space), name))
 ]
 
 

@@ -43,13 +43,6 @@ class IndependentColumns:
     Attributes
     ----------
     probability : (n_visible,) probability that each column is on.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> columns = nor.baselines.IndependentColumns(np.array([0.5, 0.25]))
-    >>> np.exp(columns.log_probability(np.array([[1, 0]]))).round(3)
-    array([0.375])
     """
 
     probability: FloatArray
@@ -154,13 +147,6 @@ class BernoulliMixture:
     share : (n_classes,) probability of each class.
     probability : (n_classes, n_visible) probability of each column given the class.
     smoothing, rounds : pseudo-rows per class and rounds of EM that the mixture was learned with.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> mixture = nor.baselines.BernoulliMixture(np.array([1.0]), np.array([[0.5, 0.25]]))
-    >>> np.exp(mixture.log_probability(np.array([[1, 0]]))).round(3)
-    array([0.375])
     """
 
     share: FloatArray
@@ -547,15 +533,6 @@ class ChowLiuTree:
     order : (n_visible,) indices of the columns, every parent before its children.
     probability : (n_visible, 2) probability of each column if its parent is off and if it is on;
         both are the same for the root.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> tree = nor.baselines.ChowLiuTree(
-    ...     np.array([-1, 0]), np.array([0, 1]), np.array([[0.5, 0.5], [0.1, 0.9]])
-    ... )
-    >>> np.exp(tree.log_probability(np.array([[1, 1], [np.nan, 1]]))).round(2)
-    array([0.45, 0.5 ])
     """
 
     parent: LongArray

@@ -1,4 +1,4 @@
-"""Score results: reconstruction errors, and the recovery of known features and parameters.
+"""Score results: reconstruction errors, and the recovery of known features.
 
 Images are binary stacks (n_images, height, width); features are (n_components, height, width).
 """
@@ -20,13 +20,11 @@ from noisyor.model.network import Network
 
 __all__ = [
     "FeatureMatch",
-    "Recovery",
     "factorization_error",
     "features_iou",
     "match_features",
     "reconstruct_images",
     "reconstruction_error",
-    "recovered_parameters",
     "threshold_features",
 ]
 
@@ -37,38 +35,11 @@ class FeatureMatch(NamedTuple):
     ``learned`` (n_true,) index of the learned feature, -1 if none is left; ``iou`` (n_true,)
     intersection over union of the pair, 0 if none is left; ``offset`` (n_true, 2) row and column
     inside the learned feature where the true one lies.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> match = nor.metrics.match_features([[[0, 1, 1]]], [[[1, 1]]])
-    >>> match.learned.tolist(), match.iou.tolist(), match.offset.tolist()
-    ([0], [1.0], [[0, 1]])
     """
 
     learned: LongArray
     iou: FloatArray
     offset: LongArray
-
-
-class Recovery(NamedTuple):
-    """Pairs of true and learned causes.
-
-    ``n_recovered`` true causes; ``learned`` (n_true,) index of the cause assigned, -1 if none
-    is left; ``cost`` (n_true,) largest difference of a parameter of the pair, infinite if none.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> theta = [[0.0, 2.3], [2.3, 0.0]]
-    >>> recovery = nor.metrics.recovered_parameters(theta, [0.2, 0.2], [[0.1, 1.0]])
-    >>> recovery.n_recovered, recovery.learned.tolist(), recovery.cost.round(3).tolist()
-    (1, [1], [0.003])
-    """
-
-    n_recovered: int
-    learned: LongArray
-    cost: FloatArray
 
 
 def threshold_features(theta: npt.ArrayLike) -> BinaryArray:
@@ -133,7 +104,8 @@ def reconstruction_error(X_reconstructed: npt.ArrayLike, X: npt.ArrayLike) -> fl
         raise InvalidDataError(
             f"X_reconstructed has shape {reconstructed.shape}, but X has shape {given.shape}"
         )
-    _not_empty(given)
+    if not given.size:
+        raise InvalidDataError(f"X has no entries, its shape is {given.shape}")
     return 100.0 * float((reconstructed != given).mean())
 
 
@@ -157,61 +129,11 @@ def factorization_error(network: Network, states: Any, X: npt.ArrayLike) -> floa
     theta = network.theta_of("failure")
     if theta.shape != (network.n_hidden, network.n_visible):
         raise InvalidNetworkError(
-            "only a bipartite network is a factorisation; this one has parameters 'failure' of "
+            "only a bipartite network is a factorization; this one has parameters 'failure' of "
             f"shape {theta.shape}, {network.n_hidden} hidden and {network.n_visible} visible nodes"
         )
     dense = dense_of(states)
     return reconstruction_error(boolean_product(dense, theta >= np.log(2.0)), X)
-
-
-def recovered_parameters(
-    theta: npt.ArrayLike,
-    prior_probability: npt.ArrayLike,
-    true_failure: npt.ArrayLike,
-    *,
-    smallest_prior: float = 0.02,
-    tolerance: float = 1.0,
-) -> Recovery:
-    """Count the true causes that learned parameters recover.
-
-    Learned causes that are on with a probability above ``smallest_prior`` are paired with the true
-    ones so that the sum of the pairs' costs is smallest; the cost of a pair is its largest
-    difference of a parameter. Pairs that cost at most ``tolerance`` count. Since the sum is
-    minimized, not the number of costly pairs, the count is not always the largest possible.
-
-    Parameters
-    ----------
-    theta : (n_learned, n_visible) learned parameters of the edges.
-    prior_probability : (n_learned,) probability of each learned cause.
-    true_failure : (n_true, n_visible) failure probabilities, 1 where there is no edge.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> theta = [[2.3, 0.0], [0.0, 2.3]]
-    >>> nor.metrics.recovered_parameters(theta, [0.2, 0.2], [[0.1, 1.0]]).n_recovered
-    1
-    """
-    learned, true = np.asarray(theta, np.float64), np.asarray(true_failure, np.float64)
-    prior = np.asarray(prior_probability, np.float64)
-    if learned.ndim != 2 or true.ndim != 2 or learned.shape[1] != true.shape[1]:
-        raise InvalidDataError(
-            f"learned parameters of shape {learned.shape} and true ones of shape {true.shape} "
-            "cannot be compared"
-        )
-    if prior.shape != learned.shape[:1]:
-        raise InvalidDataError(f"{len(learned)} causes need as many priors, got {prior.shape}")
-    if not ((true > 0) & (true <= 1)).all():
-        raise InvalidDataError("true failure probabilities lie above 0 and not above 1")
-    kept = np.flatnonzero(prior > smallest_prior)
-    result = Recovery(0, np.full(len(true), -1), np.full(len(true), np.inf))
-    if not len(kept):
-        return result
-    cost = np.abs(learned[kept][None] + np.log(true)[:, None]).max(axis=2)
-    chosen, partner = linear_sum_assignment(cost)
-    result.learned[chosen] = kept[partner]
-    result.cost[chosen] = cost[chosen, partner]
-    return result._replace(n_recovered=int((result.cost <= tolerance).sum()))
 
 
 def features_iou(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> float:
@@ -274,8 +196,3 @@ def match_features(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> Featur
     offset = iou.argmax(axis=2)[chosen, partner]
     match.offset[chosen] = np.stack(np.divmod(offset, columns), axis=1)
     return match
-
-
-def _not_empty(array: BoolArray) -> None:
-    if not array.size:
-        raise InvalidDataError(f"X has no entries, its shape is {array.shape}")

@@ -235,13 +235,16 @@ class TestFromEdges:
         [
             (
                 {"visible_edges": [("flu", "fever"), ("cough", "fever")]},
-                r"visible_edges\[1\]: 'cough' is a visible node, and a visible node cannot be a",
+                r"visible_edges\[1\]: 'cough' is not among the hidden_names",
             ),
             (
                 {"visible_edges": [("flu", "winter")]},
-                "'winter' is a hidden node; list.*hidden_edges",
+                "'winter' is not among the visible_names.*hidden_edges",
             ),
-            ({"hidden_edges": [("winter", "cough")]}, "'cough' is a visible.*visible_edges"),
+            (
+                {"hidden_edges": [("winter", "cough")]},
+                "'cough' is not among the hidden_names.*visible_edges",
+            ),
             ({"visible_edges": [("flue", "fever")]}, "'flue' is not among the hidden_names"),
             ({"visible_edges": [(0, 2)]}, r"\[0\]: visible node 2 does not exist, there are 2"),
             ({"visible_edges": [(0, 0), (-1, 0)]}, r"\[1\]: hidden node -1 does not exist"),

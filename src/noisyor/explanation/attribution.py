@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor._util.arrays import BoolArray, FloatArray, LongArray
 from noisyor._util.csr import csr_of
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
+from noisyor.model.forward import edge_matrix
 from noisyor.model.network import Network
 
 __all__ = ["Attribution", "Chains", "attribute_findings"]
@@ -33,13 +33,6 @@ class Chains(NamedTuple):
     ``row``, ``visible``, ``hidden`` (n_entries,), sorted by row and visible; ``direct`` says
     whether the hidden node is a parent of the visible node rather than a further ancestor.
     ``unexplained`` (n_rows,) counts the active visible nodes of each row that are due to noise.
-
-    >>> import numpy as np
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(2, 1, failure_probability=0.1)
-    >>> found = nor.explanation.attribute_findings(network, np.ones((1, 2)), np.ones((1, 1)))
-    >>> found.chains().explained_share
-    1.0
     """
 
     row: LongArray
@@ -69,15 +62,6 @@ class Attribution:
     active_leak : (n_active,) share of each of them that is due to its own leak.
     above : sparse (n_active, n_active) share that is due to each of its parents.
     n_rows, n_hidden : numbers of rows and of hidden nodes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(2, 1, failure_probability=0.1)
-    >>> found = nor.explanation.attribute_findings(network, np.eye(2), np.ones((2, 1)))
-    >>> found.row.tolist(), found.visible.tolist()
-    ([0, 1], [0, 1])
     """
 
     row: LongArray
@@ -159,15 +143,16 @@ def attribute_findings(network: Network, X: Any, states: Any) -> Attribution:
             f"states have shape ({ones.shape[0]}, {network.n_hidden}) for these rows, "
             f"got {on.shape}"
         )
+    on = on.astype(np.int64)
     on.eliminate_zeros()
     on.sort_indices()
+    on.data = np.arange(1, on.nnz + 1)
     active_row = np.repeat(np.arange(on.shape[0]), np.diff(on.indptr))
     active_hidden = on.indices.astype(np.int64)
-    keys = active_row * network.n_hidden + active_hidden  # rising: rows, then hidden nodes
-    above, active_leak = _due(network, active_row, network.n_visible + active_hidden, keys)
+    above, active_leak = _due(network, active_row, network.n_visible + active_hidden, on)
     row = np.repeat(np.arange(ones.shape[0]), np.diff(ones.indptr))
     visible = ones.indices.astype(np.int64)
-    own, leak = _due(network, row, visible, keys)
+    own, leak = _due(network, row, visible, on)
     return Attribution(
         row=row,
         visible=visible,
@@ -183,55 +168,32 @@ def attribute_findings(network: Network, X: Any, states: Any) -> Attribution:
 
 
 def _due(
-    network: Network, row: LongArray, node: LongArray, keys: LongArray
+    network: Network, row: LongArray, node: LongArray, on: sp.csr_array
 ) -> tuple[sp.csr_array, FloatArray]:
-    """Return the shares of active nodes due to active parents, sparse (n, n_active), and leaks."""
-    begin, end = network.child_ptr[node], network.child_ptr[node + 1]
-    ends = np.cumsum(end - begin)
-    theta, active, counts = [], [], []
-    first = 0
-    while first < len(row):  # dense networks have far more edges than active ones
-        budget = (ends[first - 1] if first else 0) + _BLOCK_EDGES
-        last = max(first + 1, int(np.searchsorted(ends, budget, side="right")))
-        block = slice(first, last)
-        found = _active_edges(network, row[block], begin[block], end[block], keys)
-        theta.append(network.theta[network.param[found.edge]])
-        active.append(found.active)
-        counts.append(found.counts)
-        first = last
-    n_active = len(keys)
-    ptr = np.r_[0, np.cumsum(np.concatenate(counts))] if counts else np.zeros(1, np.int64)
-    parts = sp.csr_array(
-        (_joined(theta, np.float64), _joined(active, np.int64), ptr), shape=(len(row), n_active)
-    )
+    """Return the shares of active nodes due to active parents, sparse (n, n_active), and leaks.
+
+    ``on`` sparse (n_rows, n_hidden) numbers the active hidden nodes from 1.
+    """
+    theta, blocks = edge_matrix(network), []
+    # Dense networks have far more edges than active ones.
+    step = max(1, _BLOCK_EDGES // max(1, int(np.diff(network.child_ptr).max())))
+    for first in range(0, max(1, len(row)), step):
+        edges, active = theta[node[first : first + step]], on[row[first : first + step]]
+        found, number = edges * (active > 0), (edges > 0) * active
+        found.sort_indices()
+        number.sort_indices()
+        blocks.append(
+            sp.csr_array(
+                (found.data, number.data - 1, found.indptr), shape=(found.shape[0], on.nnz)
+            )
+        )
+    parts = sp.vstack(blocks, format="csr")
     leak = network.theta[network.leak_param[node]]
     whole = leak + np.asarray(parts.sum(axis=1)).ravel()
     # A node without any theta cannot be on; it is attributed to its leak.
     scale = np.divide(1.0, whole, out=np.zeros_like(whole), where=whole > 0)
     parts.data *= np.repeat(scale, np.diff(parts.indptr))
     return parts, np.where(whole > 0, leak * scale, 1.0)
-
-
-class _ActiveEdges(NamedTuple):
-    """Edges from active parents, node by node: edge, index of the active parent, and counts."""
-
-    edge: LongArray
-    active: LongArray
-    counts: LongArray
-
-
-def _active_edges(
-    network: Network, row: LongArray, begin: LongArray, end: LongArray, keys: LongArray
-) -> _ActiveEdges:
-    counts = end - begin
-    entry = np.repeat(np.arange(len(row)), counts)
-    edge = np.arange(counts.sum()) + np.repeat(begin - np.cumsum(counts) + counts, counts)
-    wanted = row[entry] * network.n_hidden + network.parent[edge]
-    index = np.searchsorted(keys, wanted)
-    found = np.zeros(len(wanted), dtype=np.bool_)
-    inside = index < len(keys)
-    found[inside] = keys[index[inside]] == wanted[inside]
-    return _ActiveEdges(edge[found], index[found], np.bincount(entry[found], minlength=len(row)))
 
 
 def _largest(shares: sp.csr_array, leak: FloatArray) -> LongArray:
@@ -244,7 +206,3 @@ def _largest(shares: sp.csr_array, leak: FloatArray) -> LongArray:
     best = best[shares.data[best] > leak[entry[best]]]
     result[entry[best]] = shares.indices[best]
     return result
-
-
-def _joined(parts: list[npt.NDArray[Any]], dtype: type) -> npt.NDArray[Any]:
-    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)

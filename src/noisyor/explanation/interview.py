@@ -45,17 +45,7 @@ _DENSE = 0.2  # share of edges above which a product of dense matrices is faster
 
 @dataclass(frozen=True)
 class LikelyFinding:
-    """An unknown finding, with its probability given the row and when nothing is known.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
-    >>> row = nor.Observations.from_evidence(2, present=[0])
-    >>> finding = nor.explanation.next_question(network, row).likely[0]
-    >>> finding.name, finding.probability > finding.base
-    ('column 1', True)
-    """
+    """An unknown finding, with its probability given the row and when nothing is known."""
 
     index: int
     name: str
@@ -73,15 +63,6 @@ class Question:
     gain : expected information about the causes in the answer, in bits.
     probability : that the finding is present.
     if_present, if_absent : the cause whose probability would change most, and that probability.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
-    >>> row = nor.Observations.from_evidence(2)
-    >>> question = nor.explanation.next_question(network, row).questions[0]
-    >>> question.name, question.if_present[0]
-    ('column 0', 'cause 0')
     """
 
     index: int
@@ -102,15 +83,6 @@ class NextQuestion:
     likely : unknown findings, the most probable first.
     questions : findings to ask for, the most informative first.
     visible : (n_visible,) probability of every finding; 0 or 1 for known ones.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
-    >>> row = nor.Observations.from_evidence(2, present=[0])
-    >>> found = nor.explanation.next_question(network, row)
-    >>> [cause.name for cause in found.ranking.causes], [one.name for one in found.likely]
-    (['cause 0'], ['column 1'])
     """
 
     ranking: CauseRanking

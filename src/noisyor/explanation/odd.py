@@ -30,12 +30,6 @@ class OddEntry:
     name : of the column.
     value : 0 or 1.
     probability : of this value, given all other observed entries of the row.
-
-    Examples
-    --------
-    >>> from noisyor.explanation import OddEntry
-    >>> OddEntry(3, "milk", 1, 0.02).name
-    'milk'
     """
 
     column: int
@@ -53,12 +47,6 @@ class OddRow:
     row : index of the row.
     log_p : log-probability of the row, in nats.
     entries : entries that surprise, the least likely first.
-
-    Examples
-    --------
-    >>> from noisyor.explanation import OddRow
-    >>> OddRow(7, -12.5, ()).row
-    7
     """
 
     row: int

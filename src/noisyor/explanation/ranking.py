@@ -8,7 +8,6 @@ unknown.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -74,17 +73,7 @@ _MIN_SHARE = 0.05  # smaller shares of a finding are not listed
 
 @dataclass(frozen=True)
 class ExplainedFinding:
-    """A present finding, and the share of it that is due to a cause when that cause is on.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
-    >>> row = nor.Observations.from_evidence(2, present=[0])
-    >>> cause = nor.explanation.rank_causes(network, row).causes[0]
-    >>> [(item.name, item.share > 0.9) for item in cause.explains]
-    [('column 0', True)]
-    """
+    """A present finding, and the share of it that is due to a cause when that cause is on."""
 
     index: int
     name: str
@@ -103,15 +92,6 @@ class Cause:
     base : probability when nothing is observed.
     in_best : whether the cause belongs to the most likely explanation.
     explains : present findings, the largest share first.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
-    >>> row = nor.Observations.from_evidence(2, present=[0])
-    >>> cause = nor.explanation.rank_causes(network, row).causes[0]
-    >>> cause.name, round(cause.base, 2), round(cause.probability, 2)
-    ('cause 0', 0.1, 0.91)
     """
 
     index: int
@@ -136,15 +116,6 @@ class CauseRanking:
     method : description of how the probabilities were computed.
     exact : whether the probabilities are exact.
     probability : (n_hidden,) posterior of every cause.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
-    >>> row = nor.Observations.from_evidence(2, present=[0])
-    >>> result = nor.explanation.rank_causes(network, row)
-    >>> result.best, result.method
-    ((0,), 'exact: all 2 combinations of 1 cause')
     """
 
     causes: tuple[Cause, ...]
@@ -217,22 +188,16 @@ def find_visible(network: Network, finding: str | int) -> int:
     """
     if not isinstance(finding, str):
         return network.visible_index(finding)
-    names = network.visible_names
-    if names is not None:
-        if finding in names:
-            return names.index(finding)
-        folded = [k for k, name in enumerate(names) if name.casefold() == finding.casefold()]
-        if len(folded) == 1:
-            return folded[0]
-    pixel = re.fullmatch(r"pixel (\d{1,9}),(\d{1,9})", finding)
-    if names is None and pixel and len(network.visible_shape) == 2:
-        row, column = int(pixel[1]), int(pixel[2])
-        if row < network.visible_shape[0] and column < network.visible_shape[1]:
-            return row * network.visible_shape[1] + column
+    names = [visible_label(network, i) for i in range(network.n_visible)]
+    if finding in names:
+        return names.index(finding)
+    folded = [i for i, name in enumerate(names) if name.casefold() == finding.casefold()]
+    if len(folded) == 1:
+        return folded[0]
     number = finding.removeprefix("column ")
     if number.isdecimal() and int(number) < network.n_visible:
         return int(number)
-    if names is None:
+    if network.visible_names is None:
         raise InvalidDataError(
             f"no finding {finding!r}: the columns of this model have no names, give their numbers "
             f"0 to {network.n_visible - 1}"

@@ -8,7 +8,6 @@ Structure learned from data is in `noisyor.model.layered`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ from noisyor.errors import InvalidNetworkError
 from noisyor.model.layout import BipartiteLayout, ConvolutionalLayout, Layout, check_positive
 from noisyor.model.network import Network, theta_from_failure, theta_from_probability
 
-__all__ = ["Given", "Wiring", "assemble", "bipartite", "convolutional", "from_edges", "renumbered"]
+__all__ = ["assemble", "bipartite", "convolutional", "from_edges", "renumbered"]
 
 NodeLabel = int | str
 Edges = Iterable[tuple[NodeLabel, NodeLabel]] | npt.NDArray[np.integer]
@@ -76,25 +75,17 @@ def bipartite(
     _check_sharing(prior, noise)
     failure = np.arange(n_hidden * n_visible).reshape(n_hidden, n_visible)
     return assemble(
-        Wiring(
-            n_visible,
-            n_hidden,
-            child_ptr=pointers(np.r_[np.full(n_visible, n_hidden), np.zeros(n_hidden, np.int64)]),
-            parent=np.tile(np.arange(n_hidden), n_visible),
-            failure=failure,
-            edge_failure=failure.T.ravel(),
-            hidden_prior=np.arange(n_hidden) * (prior != "shared"),
-            visible_noise=np.arange(n_visible) * (noise != "shared"),
-            layout=layout,
-        ),
-        Given(
-            failure_probability,
-            prior_probability,
-            noise_probability,
-            fixed,
-            visible_names,
-            hidden_names,
-        ),
+        (failure_probability, prior_probability, noise_probability),
+        child_ptr=pointers(np.r_[np.full(n_visible, n_hidden), np.zeros(n_hidden, np.int64)]),
+        parent=np.tile(np.arange(n_hidden), n_visible),
+        failure=failure,
+        edge_failure=failure.T.ravel(),
+        hidden_prior=np.arange(n_hidden) * (prior != "shared"),
+        visible_noise=np.arange(n_visible) * (noise != "shared"),
+        fixed=fixed,
+        visible_names=visible_names,
+        hidden_names=hidden_names,
+        layout=layout,
     )
 
 
@@ -129,12 +120,9 @@ def convolutional(
     border : let features hang over the border of the image (see `state_shape`).
     prior : ``"per_component"``: one prior for each component, shared over its positions;
         ``"shared"``: one for all.
-    noise : ``"shared"``: one noise probability for all pixels; ``"per_visible"``: one for each.
     failure_probability : scalar or broadcastable to (n_components, height, width) of the features.
     prior_probability : scalar or (n_components,); scalar or (1,) if shared.
-    noise_probability : scalar or (n_visible,), pixels row-major; scalar or (1,) if shared.
-    fixed : parameter groups that training must not change.
-    visible_names, hidden_names : optional names of the nodes.
+    noise, noise_probability, fixed, visible_names, hidden_names : as in `bipartite`.
 
     Returns
     -------
@@ -152,28 +140,20 @@ def convolutional(
     _check_sharing(prior, noise)
     edges = layout.edges()
     features = (n_components, *layout.feature_shape)
+    component = np.repeat(np.arange(n_components), layout.n_positions)
     return assemble(
-        Wiring(
-            layout.n_visible,
-            layout.n_hidden,
-            child_ptr=np.r_[edges.ptr, np.full(layout.n_hidden, edges.ptr[-1])],
-            parent=edges.parent,
-            failure=np.arange(np.prod(features)).reshape(features),
-            edge_failure=edges.entry,
-            hidden_prior=np.repeat(np.arange(n_components), layout.n_positions)
-            * (prior != "shared"),
-            visible_noise=np.arange(layout.n_visible) * (noise != "shared"),
-            visible_shape=layout.image_shape,
-            layout=layout,
-        ),
-        Given(
-            failure_probability,
-            prior_probability,
-            noise_probability,
-            fixed,
-            visible_names,
-            hidden_names,
-        ),
+        (failure_probability, prior_probability, noise_probability),
+        child_ptr=np.r_[edges.ptr, np.full(layout.n_hidden, edges.ptr[-1])],
+        parent=edges.parent,
+        failure=np.arange(np.prod(features)).reshape(features),
+        edge_failure=edges.entry,
+        hidden_prior=component * (prior != "shared"),
+        visible_noise=np.arange(layout.n_visible) * (noise != "shared"),
+        fixed=fixed,
+        visible_names=visible_names,
+        hidden_names=hidden_names,
+        visible_shape=layout.image_shape,
+        layout=layout,
     )
 
 
@@ -206,9 +186,7 @@ def from_edges(
         every edge has its own.
     leak_param : (n_visible + n_hidden,) integer labels, the same for the leaks, visible nodes
         first. A visible and a hidden node cannot share a leak.
-    fixed : parameter groups that training must not change: any of ``"failure"``, ``"prior"``,
-        ``"noise"``.
-    visible_names, hidden_names : optional names of the nodes.
+    fixed, visible_names, hidden_names : as in `bipartite`.
 
     Returns
     -------
@@ -247,25 +225,17 @@ def from_edges(
             "different groups; use different labels"
         )
     return assemble(
-        Wiring(
-            n_visible,
-            n_hidden,
-            child_ptr=pointers(np.bincount(child, minlength=n_visible + n_hidden)),
-            parent=parent[order],
-            failure=failure,
-            edge_failure=failure[order],
-            hidden_prior=renumbered(leak[n_visible:]),
-            visible_noise=renumbered(leak[:n_visible]),
-            per_node_groups=True,
-        ),
-        Given(
-            failure_probability,
-            prior_probability,
-            noise_probability,
-            fixed,
-            visible_names,
-            hidden_names,
-        ),
+        (failure_probability, prior_probability, noise_probability),
+        child_ptr=pointers(np.bincount(child, minlength=n_visible + n_hidden)),
+        parent=parent[order],
+        failure=failure,
+        edge_failure=failure[order],
+        hidden_prior=renumbered(leak[n_visible:]),
+        visible_noise=renumbered(leak[:n_visible]),
+        fixed=fixed,
+        visible_names=visible_names,
+        hidden_names=hidden_names,
+        per_node_groups=True,
     )
 
 
@@ -308,8 +278,8 @@ def _pairs(
                     f"{what}[{position}] is {pair!r}, expected a pair (parent, child)"
                 )
             where = f"{what}[{position}]"
-            result[position, 0] = _number(where, pair[0], "hidden", "parent", names)
-            result[position, 1] = _number(where, pair[1], child_kind, "child", names)
+            result[position, 0] = _number(where, pair[0], "hidden", names)
+            result[position, 1] = _number(where, pair[1], child_kind, names)
     for column, kind in enumerate(("hidden", child_kind)):
         bad = np.flatnonzero((result[:, column] < 0) | (result[:, column] >= sizes[kind]))
         if bad.size:
@@ -320,99 +290,76 @@ def _pairs(
     return result
 
 
-def _number(
-    where: str, label: object, kind: str, role: str, names: dict[str, dict[str, int]]
-) -> int:
+def _number(where: str, label: object, kind: str, names: dict[str, dict[str, int]]) -> int:
     """Return the index of the node with this name or number, without checking its range."""
     if isinstance(label, (int, np.integer)) and not isinstance(label, bool):
         return int(label)
     if not isinstance(label, str):
         raise InvalidNetworkError(f"{where}: a node is a number or a name, got {label!r}")
-    if label in names[kind]:
-        return names[kind][label]
-    other = "visible" if kind == "hidden" else "hidden"
-    if label not in names[other]:
-        reason = f"is not among the {kind}_names"
-    elif role == "parent":
-        reason = "is a visible node, and a visible node cannot be a parent"
-    else:
-        reason = f"is a {other} node; list its edges in {other}_edges"
-    raise InvalidNetworkError(f"{where}: {label!r} {reason}")
+    if label not in names[kind]:
+        raise InvalidNetworkError(
+            f"{where}: {label!r} is not among the {kind}_names; edges lead from a hidden node to "
+            "a visible one in visible_edges, to a hidden one in hidden_edges"
+        )
+    return names[kind][label]
 
 
 # ---- what builders share: from entries counted within a group to a network
 
 
-@dataclass(frozen=True)
-class Wiring:
-    """The graph of a builder, and which nodes and edges share a parameter.
+def assemble(
+    probabilities: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike],
+    *,
+    child_ptr: LongArray,
+    parent: npt.NDArray[np.integer],
+    failure: LongArray,
+    edge_failure: npt.NDArray[np.integer],
+    hidden_prior: LongArray,
+    visible_noise: LongArray,
+    fixed: str | Sequence[str] = (),
+    visible_names: Sequence[str] | None = None,
+    hidden_names: Sequence[str] | None = None,
+    visible_shape: tuple[int, ...] = (),
+    layout: Layout | None = None,
+    per_node_groups: bool = False,
+) -> Network:
+    """Build a network from its graph, with theta laid out as failures, then priors, then noise.
 
-    ``failure`` is the index array of that group; ``edge_failure``, ``hidden_prior`` and
-    ``visible_noise`` give the entry of each edge and node, all counted from 0 within their own
-    group. The groups ``"prior"`` and ``"noise"`` have one member per distinct entry, or per node
-    with ``per_node_groups``.
+    ``probabilities`` are those of failure, prior and noise. ``failure`` is the index array of that
+    group; ``edge_failure``, ``hidden_prior`` and ``visible_noise`` give the entry of each edge and
+    node, all counted from 0 within their own group. The groups ``"prior"`` and ``"noise"`` have one
+    member per distinct entry, or per node with ``per_node_groups``.
     """
-
-    n_visible: int
-    n_hidden: int
-    child_ptr: LongArray
-    parent: npt.NDArray[np.integer]
-    failure: LongArray
-    edge_failure: npt.NDArray[np.integer]
-    hidden_prior: LongArray
-    visible_noise: LongArray
-    visible_shape: tuple[int, ...] = ()
-    layout: Layout | None = None
-    per_node_groups: bool = False
-
-
-@dataclass(frozen=True)
-class Given:
-    """What the caller of a builder gives beside the graph: values, fixed groups and names."""
-
-    failure_probability: npt.ArrayLike
-    prior_probability: npt.ArrayLike
-    noise_probability: npt.ArrayLike
-    fixed: str | Sequence[str] = ()
-    visible_names: Sequence[str] | None = None
-    hidden_names: Sequence[str] | None = None
-
-
-def assemble(wiring: Wiring, given: Given) -> Network:
-    """Build the network, with theta laid out as failures, then priors, then noise."""
-    hidden_prior, visible_noise = wiring.hidden_prior, wiring.visible_noise
     prior, noise = hidden_prior, visible_noise
-    if not wiring.per_node_groups:
+    if not per_node_groups:
         prior = np.arange(int(hidden_prior.max()) + 1)
         noise = np.arange(int(visible_noise.max()) + 1)
     values = [
-        theta_from_failure(
-            _spread("failure_probability", given.failure_probability, wiring.failure)
-        ),
-        theta_from_probability(_spread("prior_probability", given.prior_probability, prior)),
-        theta_from_probability(_spread("noise_probability", given.noise_probability, noise)),
+        theta_from_failure(_spread("failure_probability", probabilities[0], failure)),
+        theta_from_probability(_spread("prior_probability", probabilities[1], prior)),
+        theta_from_probability(_spread("noise_probability", probabilities[2], noise)),
     ]
     first_prior, first_noise = len(values[0]), len(values[0]) + len(values[1])
-    groups = {"failure": wiring.failure, "prior": prior + first_prior, "noise": noise + first_noise}
+    groups = {"failure": failure, "prior": prior + first_prior, "noise": noise + first_noise}
     theta = np.concatenate(values)
     free = np.ones(len(theta), dtype=np.bool_)
-    for name in (given.fixed,) if isinstance(given.fixed, str) else tuple(given.fixed):
+    for name in (fixed,) if isinstance(fixed, str) else tuple(fixed):
         check_choice("fixed", name, tuple(groups))
         free[groups[name]] = False
     return Network(
-        n_visible=wiring.n_visible,
-        n_hidden=wiring.n_hidden,
-        child_ptr=wiring.child_ptr,
-        parent=wiring.parent.astype(np.int32),
-        param=wiring.edge_failure.astype(np.int32),
+        n_visible=len(visible_noise),
+        n_hidden=len(hidden_prior),
+        child_ptr=child_ptr,
+        parent=parent.astype(np.int32),
+        param=edge_failure.astype(np.int32),
         leak_param=np.r_[visible_noise + first_noise, hidden_prior + first_prior].astype(np.int32),
         theta=theta,
         free=free,
         groups={name: index.astype(np.int32) for name, index in groups.items()},
-        visible_names=None if given.visible_names is None else tuple(given.visible_names),
-        hidden_names=None if given.hidden_names is None else tuple(given.hidden_names),
-        visible_shape=wiring.visible_shape,
-        layout=wiring.layout,
+        visible_names=None if visible_names is None else tuple(visible_names),
+        hidden_names=None if hidden_names is None else tuple(hidden_names),
+        visible_shape=visible_shape,
+        layout=layout,
     )
 
 

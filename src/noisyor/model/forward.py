@@ -29,15 +29,7 @@ _BLOCK_CELLS = 4_000_000
 
 
 class Sample(NamedTuple):
-    """Sparse uint8 states: ``hidden`` (n_rows, n_hidden) and ``visible`` (n_rows, n_visible).
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> hidden, visible = nor.sample(nor.bipartite(3, 2), n_rows=4)
-    >>> visible.shape
-    (4, 3)
-    """
+    """Sparse uint8 states: ``hidden`` (n_rows, n_hidden) and ``visible`` (n_rows, n_visible)."""
 
     hidden: sp.csr_array
     visible: sp.csr_array
@@ -270,12 +262,7 @@ def boolean_convolution(
 
 
 def binary_array(name: str, values: npt.ArrayLike, ndim: int | None = None) -> BoolArray:
-    """Return ``values`` as a Boolean array; ``name`` is what errors call it.
-
-    >>> import noisyor as nor
-    >>> nor.model.binary_array("X", [[0, 1]], ndim=2).tolist()
-    [[False, True]]
-    """
+    """Return ``values`` as a Boolean array; ``name`` is what errors call it."""
     array = np.asarray(values)
     if ndim is not None and array.ndim != ndim:
         raise InvalidDataError(f"{name} has {ndim} axes, got an array of shape {array.shape}")

@@ -18,12 +18,12 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from noisyor._util.arrays import FloatArray, LongArray
-from noisyor._util.csr import csr_of, pointers
+from noisyor._util.csr import pointers
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.model.builders import Given, Wiring, assemble, renumbered
+from noisyor.model.builders import assemble, renumbered
 from noisyor.model.layout import LayeredLayout
 from noisyor.model.network import Network
 
@@ -64,8 +64,8 @@ def layered(
 
     Parameters
     ----------
-    X : binary data, shape (n_rows, n_visible): array, SciPy sparse matrix or ``Observations``,
-        whose rows may have weights. Use the training part only.
+    X : binary data (n_rows, n_visible) in any form that `Observations.of` takes. Missing values
+        count as 0. Use the training part only.
     n_layers : layers including the visible one, at least 2: the result has ``n_layers - 1``
         hidden layers. The paper uses 3 for 100 words (100/33/11) and 5 for 10,000
         (10,000/3,333/1,111/370/123).
@@ -74,9 +74,7 @@ def layered(
     failure_probability : scalar or (n_edges,).
     prior_probability : scalar or (n_hidden,).
     noise_probability : scalar or (n_visible,).
-    fixed : parameter groups that training must not change: any of ``"failure"``, ``"prior"``,
-        ``"noise"``.
-    visible_names : optional names of the visible nodes.
+    fixed, visible_names : as in `bipartite`.
     progress : show a progress bar.
 
     Returns
@@ -106,17 +104,14 @@ def layered(
             raise InvalidSettingError(
                 f"{name} is a whole number and at least {least}, got {value!r}"
             )
-    weights = None
-    if isinstance(X, Observations):
-        X, _ = X.unique_rows()
-        weights = X.weights
-    data = _binary_csr(X)
+    rows, _ = Observations.of(X).unique_rows()
+    data = rows.to_csr().astype(np.int32)  # wide enough to count rows in
     sizes = layer_sizes(data.shape[1], n_layers, shrink)
 
     counts: list[LongArray] = []
     parents: list[LongArray] = []
     with progress_bar(n_layers, "graph", "layers", bool(progress)) as bar:
-        distance, diagonal = cooccurrence_distance(data, weights), np.zeros(sizes[0])
+        distance, diagonal = cooccurrence_distance(data, rows.weights), np.zeros(sizes[0])
         bar.update()
         for n_below, n_clusters in itertools.pairwise(sizes):
             # Clustering copies its input, so the full matrix is made after it, in its place.
@@ -131,23 +126,21 @@ def layered(
         bar.refresh()
 
     first = np.cumsum([0, *sizes[1:]])  # number of the first hidden node of each layer
-    n_visible, n_hidden = sizes[0], int(first[-1])
+    n_hidden = int(first[-1])
     degree = np.concatenate([*counts, np.zeros(sizes[-1], dtype=np.int64)])
     parent = np.concatenate([p + start for p, start in zip(parents, first, strict=False)])
     edges = np.arange(len(parent))
     return assemble(
-        Wiring(
-            n_visible,
-            n_hidden,
-            child_ptr=pointers(degree),
-            parent=parent,
-            failure=edges,
-            edge_failure=edges,
-            hidden_prior=np.arange(n_hidden),
-            visible_noise=np.arange(n_visible),
-            layout=LayeredLayout(tuple(sizes)),
-        ),
-        Given(failure_probability, prior_probability, noise_probability, fixed, visible_names),
+        (failure_probability, prior_probability, noise_probability),
+        child_ptr=pointers(degree),
+        parent=parent,
+        failure=edges,
+        edge_failure=edges,
+        hidden_prior=np.arange(n_hidden),
+        visible_noise=np.arange(sizes[0]),
+        fixed=fixed,
+        visible_names=visible_names,
+        layout=LayeredLayout(tuple(sizes)),
     )
 
 
@@ -260,25 +253,3 @@ def _between_clusters(
 def _blocks(n_nodes: int) -> list[slice]:
     step = max(1, _BLOCK_ENTRIES // n_nodes)
     return [slice(start, min(start + step, n_nodes)) for start in range(0, n_nodes, step)]
-
-
-def _binary_csr(X: Any) -> sp.csr_array:
-    """Return the data as sparse rows in which every stored entry is a 1."""
-    source = X.to_csr() if hasattr(X, "to_csr") else X
-    if not sp.issparse(source):
-        source = np.asarray(source)
-        if source.ndim != 2:
-            raise InvalidDataError(f"X has shape {source.shape}, expected (n_rows, n_visible)")
-        if source.dtype.kind not in "buif":
-            raise InvalidDataError(f"X holds numbers 0 and 1, got dtype {source.dtype}")
-    data = csr_of(source).copy() if sp.issparse(source) else sp.csr_array(source)
-    data.eliminate_zeros()
-    if 0 in data.shape:
-        raise InvalidDataError(f"X has shape {data.shape}, there is nothing to learn from")
-    bad = data.data != 1
-    if bad.any():
-        raise InvalidDataError(
-            f"X holds only 0 and 1, got {data.data[bad][0].item()!r} ({int(bad.sum())} such values)"
-        )
-    data.data = np.ones(data.nnz, dtype=np.int32)  # wide enough to count rows in
-    return data

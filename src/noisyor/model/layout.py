@@ -41,14 +41,7 @@ class Edges(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """A component at a place: the image row and column of its top left pixel, perhaps negative.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.convolutional((4, 4), 2, (3, 3), border=True).layout.placement(0)
-    Placement(component=0, row=-2, column=-2)
-    """
+    """A component at a place: the image row and column of its top left pixel, perhaps negative."""
 
     component: int
     row: int
@@ -57,14 +50,7 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True)
 class BipartiteLayout:
-    """One layer of hidden nodes, each a parent of every visible node.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.bipartite(3, 2).layout
-    BipartiteLayout(n_visible=3, n_hidden=2)
-    """
+    """One layer of hidden nodes, each a parent of every visible node."""
 
     kind: ClassVar[str] = "bipartite"
 
@@ -185,13 +171,6 @@ class LayeredLayout:
     """Layers of nodes, the visible one first; edges lead from a layer to the one below.
 
     ``layers`` are the sizes; hidden nodes are numbered from the lowest layer up.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> layout = nor.model.LayeredLayout((100, 33, 11))
-    >>> layout.n_visible, layout.n_hidden
-    (100, 44)
     """
 
     kind: ClassVar[str] = "layered"

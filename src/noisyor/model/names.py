@@ -270,16 +270,6 @@ class Togetherness:
         not count for pairs with that word.
     n_visible : number of words that is expected, if any is.
     caution : standard deviations to subtract.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisyor.model.names import Togetherness
-    >>> X = np.repeat([[1, 1, 0], [0, 0, 1]], 50, axis=0)
-    >>> Togetherness(X, caution=0).of([0, 1, 2]).round(2)
-    array([[ 0.,  1., -1.],
-           [ 1.,  0., -1.],
-           [-1., -1.,  0.]])
     """
 
     def __init__(self, X: Any, n_visible: int | None = None, *, caution: float = 1.0) -> None:

@@ -501,15 +501,6 @@ class Subnetwork(NamedTuple):
 
     ``network`` and ``row`` are the part; its visible nodes are ``visible`` and its hidden nodes
     ``hidden`` of the whole, both as rising indices.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(2, 1, failure_probability=[[0.1, 0.5]])
-    >>> row = nor.Observations.from_evidence(2, present=[0])
-    >>> part = nor.model.relevant_subnetwork(network, row)
-    >>> part.network.n_visible, part.visible.tolist()
-    (1, [0])
     """
 
     network: Network
