@@ -42,7 +42,7 @@ _SCORED_ROWS, _MIN_RELATIVE_GAIN = 256, 5e-4
 _FACTOR, _MAX_CANDIDATES = 3, 512
 """Candidates for each cause of the second start, and their largest number."""
 
-_START_ROUNDS, _DROP_ROUNDS, _KEPT_SHARE, _RANKED_ROWS = 60, 20, 0.75, 1000
+_START_ROUNDS, _DROP_ROUNDS, _KEPT_SHARE, _RANKED_ROWS = 60, 40, 0.85, 1000
 """Rounds of each start before they are compared, rounds after candidates were dropped, the share of
 the candidates that is kept each time, and training rows that rank them."""
 
@@ -115,10 +115,7 @@ def _better_start(
             keep = max(n_components, int(_KEPT_SHARE * many.n_hidden))
             dropped = np.sort(np.argsort(gain, kind="stable")[: many.n_hidden - keep])
             many = drop_hidden(many, dropped)
-            last = many.n_hidden == n_components
-            many = _rounds(many, rows, smoothing, context).advance(
-                _START_ROUNDS if last else _DROP_ROUNDS
-            )
+            many = _rounds(many, rows, smoothing, context).advance(_DROP_ROUNDS)
     except TimeUpError:
         return few
     scored = _some(rows, _SCORED_ROWS, context.seed)
