@@ -1,5 +1,7 @@
 """What `noisyor fit` prints: the numbers of causes that were compared, with their errors."""
 
+import json
+
 import numpy as np
 
 import noisyor as nor
@@ -33,3 +35,32 @@ def test_unused_causes_are_counted_and_not_listed(tmp_path, capsys):
     assert text.split("likely causes")[1].count("\n  0.") == 3
     model = nor.BooleanMatrixFactorization.load(out)
     assert (model.n_components, model.settings_["n_unused"]) == (5, 2)
+
+
+def test_resamples_tell_which_causes_recur(tmp_path, capsys):
+    rows = np.kron(np.eye(3)[np.random.default_rng(0).integers(3, size=90)], np.ones(4))
+    np.save(tmp_path / "rows.npy", rows.astype(np.uint8))
+    data, out = str(tmp_path / "rows.npy"), str(tmp_path / "model.safetensors")
+    assert main(["fit", data, "--components", "4", "--resamples", "2", "--out", out]) == 0
+    text = capsys.readouterr().out
+    assert "3 of 4 causes, in most of 2 resamples" in text
+    record = nor.BooleanMatrixFactorization.load(out).provenance_["stability"]
+    assert sorted(record["recurrence"]) == [0.0, 1.0, 1.0, 1.0]
+    assert main(["fit", data, "--topics", "2", "--cluster", "local:1", "--resamples", "2"]) == 2
+    assert main(["fit", data, "--kind", "topics", "--resamples", "2"]) == 2
+
+
+def test_odd_rows_are_listed(tmp_path, capsys):
+    failure = [[0.1, 0.1, 1, 1], [1, 1, 0.1, 0.1]]
+    network = nor.bipartite(4, 2, failure_probability=failure, prior_probability=0.3)
+    model, data = str(tmp_path / "model.safetensors"), str(tmp_path / "rows.npy")
+    nor.save_network(model, network)
+    np.save(data, np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1]], np.uint8))
+    assert main(["explain", model, data, "--odd", "1"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("row 1: log p -4.80")
+    assert "0.047  column 2 present" in text
+    assert main(["explain", model, data, "--odd", "2", "--json"]) == 0
+    assert [odd["row"] for odd in json.loads(capsys.readouterr().out)["odd"]] == [1, 0]
+    assert main(["explain", model, data, "--odd", "2", "--rows", "0"]) == 2
+    assert main(["explain", model, "--observe", "0", "--odd", "2"]) == 2

@@ -52,6 +52,12 @@ _DRAWS = 1024
     metavar="NAME",
     help="Also show what changes if this finding were known otherwise. Repeatable.",
 )
+@click.option(
+    "--odd",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="List the N least likely rows of DATA and the entries that surprise most.",
+)
 @top_option(5, least=1)
 @click.option(
     "--method",
@@ -80,6 +86,7 @@ def explain(
     observe: tuple[str, ...],
     absent: tuple[str, ...],
     what_if: tuple[str, ...],
+    odd: int | None,
     top: int,
     method: str,
     samples: int,
@@ -102,6 +109,7 @@ def explain(
       noisyor explain zoo.safetensors zoo.csv --rows 0-2
       noisyor explain clinic.safetensors --observe fever,cough --absent rash
       noisyor explain clinic.safetensors --observe fever --what-if rash
+      noisyor explain zoo.safetensors zoo.csv --odd 10
     """
     if (data is None) == (not observe and not absent):
         raise InvalidSettingError(
@@ -116,6 +124,10 @@ def explain(
 
     saved = load_model(model)
     network = saved.network
+    if odd is not None:
+        if data is None or rows is not None or what_if:
+            raise InvalidSettingError("--odd needs DATA, and no --rows or --what-if")
+        return _print_odd(saved, model, data, odd, top, seed, threads, reading, as_json)
     supposed = [find_visible(network, name) for name in what_if]
     if data is None:
         labels, chosen, note = ["findings"], _evidence(network, observe, absent), ""
@@ -148,6 +160,55 @@ def explain(
     elif note:
         click.echo(note, err=True)
     return 0 if found else NOTHING_FOUND
+
+
+def _print_odd(
+    saved: SavedModel,
+    model: Path,
+    data: Path,
+    n: int,
+    top: int,
+    seed: int,
+    threads: int | None,
+    reading: dict[str, Any],
+    as_json: bool,
+) -> int:
+    """Print the least likely rows, each with the entries that surprise most."""
+    from dataclasses import asdict
+
+    from noisyor.explanation.odd import odd_rows
+
+    table = read_for(saved, data, reading)
+    found = odd_rows(
+        saved.network,
+        table.observations,
+        n,
+        n_entries=top,
+        seed=seed,
+        engine=engine_with(threads),
+    )
+    labels = [_label(table.row_names, odd.row) for odd in found]
+    if as_json:
+        records = [
+            {"label": label, **asdict(odd)} for label, odd in zip(labels, found, strict=True)
+        ]
+        print_json({"model": str(model), "odd": records})
+        return 0
+    lines = []
+    for label, odd in zip(labels, found, strict=True):
+        lines.append(f"{label}: log p {odd.log_p:.2f}")
+        for entry in odd.entries:
+            state = "present" if entry.value else "absent"
+            lines.append(f"  {entry.probability:6.3f}  {entry.name} {state}")
+        if not odd.entries:
+            lines.append("  no single entry surprises")
+    click.echo(printable("\n".join(lines)))
+    return 0
+
+
+def _label(names: tuple[str, ...] | None, row: int) -> str:
+    """Return the index of a row and its name, if rows have names."""
+    return f"row {row}" + (f" ({names[row]})" if names is not None else "")
 
 
 def _evidence(network: Network, observe: tuple[str, ...], absent: tuple[str, ...]) -> Observations:
@@ -185,7 +246,7 @@ def _rows(
     if rows is not None:
         numbers = row_numbers(rows, n_rows)
     names = table.row_names
-    labels = [f"row {k}" + (f" ({names[k]})" if names is not None else "") for k in numbers]
+    labels = [_label(names, k) for k in numbers]
     note = ""
     if rows is None and n_rows > _DEFAULT_ROWS:
         note = f"{n_rows - _DEFAULT_ROWS:,} more rows: choose with --rows"

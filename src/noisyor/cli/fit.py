@@ -23,6 +23,7 @@ import click
 from noisyor._util.options import OPTIONS
 from noisyor._util.validation import (
     BELOW_ONE,
+    COUNT_OR_ZERO,
     PATH,
     Rule,
     check_seed,
@@ -93,6 +94,13 @@ _CHUNK_ROWS = 10_000
     metavar="SHARE",
     help="Share of the rows to evaluate on.  [default: 0.1, or 0 below 20 rows]",
 )
+@click.option(
+    "--resamples",
+    type=click.IntRange(min=0, max=1000),
+    default=0,
+    metavar="N",
+    help="Learn again from N resamples of the rows, and tell how surely each cause recurs.",
+)
 @table_option("steps")
 @table_option("batch_size")
 @table_option("learning_rate")
@@ -122,6 +130,7 @@ def fit(
     kind: str | None,
     topics: int | None,
     held_out: float | None,
+    resamples: int,
     seed: int,
     threads: int | None,
     time_limit: float | None,
@@ -155,10 +164,14 @@ def fit(
     checkpoint = checkpoint or Path(f"{out}.checkpoint")
     given = {name: value for name, value in settings.items() if value is not None}
     kind = _chosen_kind(kind, topics, given)
-    if cluster is not None and not (held_out is threads is time_limit is None):
+    if cluster is not None and not (held_out is threads is time_limit is None and not resamples):
         raise InvalidSettingError(
-            "--held-out, --threads and --time-limit do not go together with --cluster"
+            "--held-out, --resamples, --threads and --time-limit do not go together with --cluster"
         )
+    if resamples and kind == "features":
+        raise InvalidSettingError("--resamples compares causes of columns, not features of images")
+    if resamples and kind == "topics" and "n_components" not in given:
+        raise InvalidSettingError("--resamples needs one layer of topics: --topics N")
     _check_paths(data, out, checkpoint, force)  # before locking: a lock is a file beside them
 
     from noisyor._util.files import locked
@@ -173,6 +186,7 @@ def fit(
         settings=given,
         held_out=held_out,
         seed=seed,
+        resamples=resamples,
     )
     progress = not (quiet or as_json)
     with locked(out, "noisyor fit"), locked(checkpoint, "noisyor fit"):
@@ -346,6 +360,7 @@ _PLAN_RULES = {
     "reading": _MAPPING,
     "settings": _MAPPING,
     "held_out": or_none(BELOW_ONE),
+    "resamples": COUNT_OR_ZERO,
 }
 
 
@@ -355,7 +370,8 @@ class Plan:
 
     ``data``, ``out`` and ``checkpoint`` are paths; ``reading`` is for `ReadOptions.from_json`;
     ``settings`` are names and values of the table of options. ``held_out`` is a share of the rows,
-    None for a tenth of them if there are twenty.
+    None for a tenth of them if there are twenty. ``resamples`` is how often to learn again to see
+    which causes recur.
     """
 
     data: str
@@ -366,6 +382,7 @@ class Plan:
     settings: dict[str, Any]
     held_out: float | None
     seed: int
+    resamples: int = 0
 
     def path(self) -> Path:
         """Return where the plan is kept: beside the checkpoint."""
@@ -519,6 +536,8 @@ def _fit_table(
         raise
     settings = {**plan.settings, **model.settings_, "held_out": plan.held_out}
     fitted = _evaluated(model, kind, table, train, held_out, threads, progress)
+    if plan.resamples:
+        model.stability(train, plan.resamples, seed=plan.seed)
     _save(fitted, plan.data, Path(plan.out), plan.reading, settings)
     plan.forget()
     return fitted
@@ -608,6 +627,8 @@ def _save(
         source=data,
     )
     metadata |= {"reading": dict(reading), "named": True, "documents": fitted.table.documents}
+    if "stability" in model.provenance_:
+        metadata["stability"] = model.provenance_["stability"]
     if fitted.kind == "topics" and model.network_.n_layers == 1:
         metadata[TOPIC_WORDS] = topic_words(model.network_, rows)
     model.provenance_ = metadata

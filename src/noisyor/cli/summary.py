@@ -63,6 +63,7 @@ def print_summary(fitted: Fitted, data: Path | None, out: Path, as_json: bool, q
                 "independent": scores.reference.mean,
                 "active_causes": scores.n_active,
                 "settings": fitted.model.settings_,
+                **_stability(fitted),
             }
         )
     elif not quiet:
@@ -130,12 +131,14 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
         f"model   {fitted.kind}, {_causes(network, settings)}: {out}",
         *_score_lines(scores, where),
         *_curve_lines(settings),
+        *_stability_lines(fitted),
     ]
     if fitted.kind != "features":
         prior, n_used = network.prior_probability, network.n_hidden - settings.get("n_unused", 0)
         lines.append("likely causes, each with its probability:")
         order = sorted(range(network.n_hidden), key=lambda k: -prior[k])[: min(_SHOWN, n_used)]
-        lines += [f"  {prior[k]:.3f}  {hidden_label(network, k)}" for k in order]
+        mark = _marks(fitted)
+        lines += [f"  {prior[k]:.3f}  {hidden_label(network, k)}{mark.get(k, '')}" for k in order]
         if n_used > _SHOWN:
             lines.append(f"  ... and {n_used - _SHOWN:,} more: noisyor info {out}")
     return lines
@@ -171,6 +174,34 @@ def _curve_lines(settings: Mapping[str, Any]) -> list[str]:
         mark = " <" if size == curve["chosen"] else ""
         lines.append(f"  {size:>5}  log p {log_p:.3f} ± {error:.3f}{mark}")
     return lines
+
+
+def _stability(fitted: Fitted) -> dict[str, Any]:
+    """Return how surely causes recur, if that was asked for."""
+    found = fitted.model.provenance_.get("stability")
+    return {} if found is None else {"stability": found}
+
+
+def _stability_lines(fitted: Fitted) -> list[str]:
+    """Say how many causes were found again in most resamples."""
+    found = fitted.model.provenance_.get("stability")
+    if found is None:
+        return []
+    recurs = [share > 0.5 for share in found["recurrence"]]
+    return [
+        f"recurs  {sum(recurs):,} of {len(recurs):,} causes, in most of {found['n_resamples']:,} "
+        "resamples of the rows"
+    ]
+
+
+def _marks(fitted: Fitted) -> dict[int, str]:
+    """Return a mark for each cause that was not found again in most resamples."""
+    found = fitted.model.provenance_.get("stability") or {"recurrence": []}
+    return {
+        k: f"  [recurs in {100 * share:.0f} % of the resamples]"
+        for k, share in enumerate(found["recurrence"])
+        if share <= 0.5
+    }
 
 
 def _causes(network: Network, settings: Mapping[str, Any]) -> str:
