@@ -51,7 +51,8 @@ from noisyor.cli import fit as cli_fit
 from noisyor.cli.main import main as noisyor
 from noisyor.engines.contract import FUNCTIONS
 from noisyor.io.model_file import load_model
-from noisyor.learning import checkpoint, train
+from noisyor.learning import state as checkpoint
+from noisyor.learning import train
 
 Way = Literal["interrupt", "kill", "limit", "none"]
 WAYS: tuple[Way, ...] = ("interrupt", "kill", "limit")

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import click
 
-from noisyor._util.files import write_atomically
-from noisyor._util.json import to_json
+from noisyor._util.files import to_json, write_atomically
 from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
 from noisyor.learning.initialize import Noise
 from reproduction import NAMES, experiment, runner

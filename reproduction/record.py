@@ -34,8 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 import noisyor
-from noisyor._util.files import take_lock, write_atomically
-from noisyor._util.json import plain
+from noisyor._util.files import plain, take_lock, write_atomically
 from noisyor._version import __version__
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from reproduction.protocol import MP_PHASE, Context, Outcome, RunSpec

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import noisyor._util.csr
+import noisyor._util.arrays
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs like this; the commands under test would inherit it and could
@@ -30,5 +30,5 @@ def data_dir() -> Path:
 @pytest.fixture(params=[1, 5, 1 << 20], ids=lambda size: f"block{size}")
 def block_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Blocks of one row, of a few, and of everything must agree."""
-    monkeypatch.setattr(noisyor._util.csr, "BLOCK", request.param)
+    monkeypatch.setattr(noisyor._util.arrays, "BLOCK", request.param)
     return int(request.param)

@@ -12,7 +12,7 @@ import pytest
 import noisyor as nor
 from noisyor.cli.main import main
 from noisyor.io.provenance import training_curve
-from noisyor.learning.checkpoint import Checkpoint, _read, save_checkpoint
+from noisyor.learning.state import Checkpoint, _read, save_checkpoint
 
 CURVES = {
     "both signs": {"step": [1, 2, 3], "elbo": [1e308, -1e308, 1e308]},

@@ -29,7 +29,7 @@ from noisyor.inference import enumerate_posterior
 from noisyor.inference.evaluate import evaluate
 from noisyor.inference.mean_field import MeanField
 from noisyor.io.model_file import load_model
-from noisyor.tables.read import read_table
+from noisyor.tables.table import read_table
 
 Random = np.random.Generator
 Kind = Callable[[Random, Path], str]

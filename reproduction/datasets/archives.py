@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from typing import IO
 
-from noisyor._util.compression import decompressed, existing, reading
+from noisyor._util.files import decompressed, existing, reading
 from noisyor.errors import InvalidDataError
 
 __all__ = ["members", "tar_members"]

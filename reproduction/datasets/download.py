@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from noisyor._util.compression import COMPRESSIONS, open_binary
-from noisyor._util.files import replacing, write_atomically
+from noisyor._util.files import COMPRESSIONS, open_binary, replacing, write_atomically
 from noisyor.errors import (
     DatasetNotFoundError,
     InvalidDataError,

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray, FloatArray, read_arrays
-from noisyor._util.compression import existing, reading
+from noisyor._util.files import existing, reading
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from reproduction.datasets.archives import members

@@ -20,7 +20,7 @@ from typing import IO
 
 import numpy as np
 
-from noisyor._util.compression import decompressed, open_binary, reading
+from noisyor._util.files import decompressed, open_binary, reading
 from noisyor._util.validation import check_seed, is_whole
 from noisyor.data.vocabulary import TextData, vectorize
 from noisyor.errors import InvalidDataError, InvalidSettingError
@@ -30,9 +30,9 @@ from noisyor.tables.documents import (
     iterate_texts,
     json_lines,
     load_documents,
-    text_lines,
     text_of,
 )
+from noisyor.tables.table import text_lines
 from reproduction.datasets.archives import members, tar_members
 from reproduction.datasets.download import fetch, find
 

@@ -43,4 +43,4 @@ from .model.builders import from_edges as from_edges
 from .model.forward import sample as sample
 from .model.layered import layered as layered
 from .model.network import Network as Network
-from .tables.read import read_table as read_table
+from .tables.table import read_table as read_table

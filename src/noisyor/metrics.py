@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
-from noisyor._util.csr import dense_of
+from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray, dense_of
 from noisyor.errors import InvalidDataError, InvalidNetworkError
 from noisyor.model.forward import binary_array, boolean_convolution, boolean_product
 from noisyor.model.layout import ConvolutionalLayout

@@ -8,7 +8,7 @@ import lzma
 
 import pytest
 
-from noisyor._util.compression import open_binary, reading
+from noisyor._util.files import open_binary, reading
 from noisyor.errors import InvalidDataError
 
 

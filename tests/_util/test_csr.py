@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from noisyor._util.csr import compressed_matrix, csr_of
+from noisyor._util.arrays import compressed_matrix, csr_of
 from noisyor.errors import InvalidDataError
 
 X = np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]], dtype=np.uint8)

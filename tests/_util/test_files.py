@@ -22,7 +22,7 @@ from noisyor._util.files import (
     write_text,
 )
 from noisyor.errors import InvalidSettingError
-from noisyor.tables.read import read_table
+from noisyor.tables.table import read_table
 
 
 def test_the_content_is_replaced(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from noisyor._util.json import plain, to_json
+from noisyor._util.files import plain, to_json
 
 
 @pytest.mark.parametrize(

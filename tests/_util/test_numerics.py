@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisyor._util.numerics import log_expm1, log_one_minus_exp, logistic_function
+from noisyor._util.arrays import log_expm1, log_one_minus_exp, logistic_function
 
 
 def test_values_at_both_ends():

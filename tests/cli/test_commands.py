@@ -16,7 +16,7 @@ import noisyor as nor
 from noisyor.cli.main import main
 from noisyor.io.model_file import read_metadata
 from noisyor.tables import ReadOptions
-from noisyor.tables.read import read_table
+from noisyor.tables.table import read_table
 
 COMMANDS = ("fit", "resume", "explain", "evaluate", "sample", "export", "info")
 pytestmark = pytest.mark.usefixtures("patients_folder")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from observation_checks import NAN, SAMPLE, SPARSE_FORMATS, active, assert_same, matrices
 
-import noisyor._util.csr
+import noisyor._util.arrays
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 
@@ -249,7 +249,7 @@ def test_sparse_input_is_never_dense(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.float64])
 def test_dense_input_is_read_in_blocks(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noisyor._util.csr, "BLOCK", 1 << 16)
+    monkeypatch.setattr(noisyor._util.arrays, "BLOCK", 1 << 16)
     X = np.zeros((2000, 5000), dtype=dtype)
     X[::10, ::100] = 1
     data, peak = peak_of(lambda: Observations.of(X))

@@ -20,7 +20,7 @@ from observation_checks import (
     unobserved,
 )
 
-import noisyor._util.csr
+import noisyor._util.arrays
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 
@@ -159,9 +159,9 @@ def test_all_forms_of_complete_data_agree(values: np.ndarray) -> None:
 
 
 def test_blocks_hold_as_many_rows_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noisyor._util.csr, "BLOCK", 10)
+    monkeypatch.setattr(noisyor._util.arrays, "BLOCK", 10)
     ptr = np.array([7, 11, 15, 17, 18, 40, 40, 40, 41])
-    blocks = list(noisyor._util.csr.row_blocks(ptr))
+    blocks = list(noisyor._util.arrays.row_blocks(ptr))
     assert blocks == [(0, 3), (3, 4), (4, 5), (5, 8)]
 
 

@@ -25,7 +25,7 @@ def test_names_that_others_rely_on():
     from noisyor.data.observations import Observations
     from noisyor.datasets import generate_bmf
     from noisyor.tables import FORMATS, ReadOptions, Table, load_documents
-    from noisyor.tables.read import read_table
+    from noisyor.tables.table import read_table
 
     names = (
         Observations,

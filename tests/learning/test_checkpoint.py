@@ -16,8 +16,7 @@ import pytest
 import noisyor as nor
 from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
-from noisyor.learning.checkpoint import load_checkpoint, save_checkpoint
-from noisyor.learning.state import Recorder
+from noisyor.learning.state import Recorder, load_checkpoint, save_checkpoint
 from noisyor.learning.train import Run
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor._util.options import OPTIONS
+from noisyor._util.validation import OPTIONS
 from noisyor.errors import InvalidSettingError
 from noisyor.learning import TrainOptions, recipes
-from noisyor.learning.options import choose_options
+from noisyor.learning.state import choose_options
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from noisyor._util.numerics import log_one_minus_exp
+from noisyor._util.arrays import log_one_minus_exp
 from noisyor.inference.exact import hidden_configurations, sum_of_nodes
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from random_networks import random_network, random_rows
 
 import noisyor as nor
-from noisyor._util.csr import pointers
+from noisyor._util.arrays import pointers
 from noisyor.engines.contract import (
     FUNCTIONS,
     AnnealingOptions,

@@ -1,4 +1,4 @@
-"""What every format of `noisyor.tables.formats` must do: the same rows, and one line for damage.
+"""What every format of `noisyor.tables.options` must do: the same rows, and one line for damage.
 
 A new format is entered in `EXAMPLES`; ``tests/tables/test_formats.py`` runs the checks on each.
 """
@@ -15,7 +15,7 @@ import scipy.io
 
 from noisyor.errors import NoisyOrError
 from noisyor.tables import FORMATS, ReadOptions
-from noisyor.tables.read import read_table
+from noisyor.tables.table import read_table
 
 WORDS = ("hair", "eggs", "milk", "legs")
 X = np.array([[1, 0, 1, 1], [1, 1, 0, 0], [0, 1, 0, 0]], dtype=np.uint8)

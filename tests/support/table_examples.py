@@ -8,7 +8,7 @@ import numpy as np
 
 from noisyor.data.observations import Observations
 from noisyor.tables import ReadOptions, Table
-from noisyor.tables.read import read_table
+from noisyor.tables.table import read_table
 
 COLUMNS = ("hair", "eggs", "milk", "legs, four")
 NAMES = ("bear", "bee", "carp")

@@ -180,14 +180,14 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
         ("1.png", "8 x 9", "8 x 8"),
     ),
     "JSON that is cut": (
-        lambda: Path("data.jsonl").write_text('{"a": 1}\n{"a": '),
+        lambda: Path("data.jsonl").write_text('["a"]\n["a"'),
         ["fit", "data.jsonl"],
         ("data.jsonl, line 2", "not JSON"),
     ),
-    "JSON with a two": (
+    "JSON without a text": (
         lambda: Path("data.jsonl").write_text('{"a": 1}\n{"a": 2}\n'),
         ["fit", "data.jsonl"],
-        ("data.jsonl, line 2, field 'a'",),
+        ("data.jsonl, line 1", "'a'"),
     ),
     # ---- options
     "negative steps": (nothing, [*FIT, "--steps", "-5"], ("--steps", "-5")),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import scipy.io
@@ -13,7 +11,7 @@ from noisyor.cli.options import as_flags
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables import ReadOptions
 from noisyor.tables.cells import cell_hint, parse_truth
-from noisyor.tables.read import read_table
+from noisyor.tables.table import read_table
 
 NAN = np.nan
 
@@ -55,9 +53,6 @@ def test_numbers_in_other_formats():
     np.save("d.npy", content)
     expected = [[1, 0, NAN], [0, NAN, 1]]
     assert np.array_equal(dense("d.npy", truth="1/0/-999"), expected, equal_nan=True)
-    lines = "\n".join(json.dumps({"a": a, "b": b}) for a, b in ((1, None), (None, "y"), (0, 1)))
-    found = dense(written("d.jsonl", lines), truth="1,y/0,")
-    assert found == [[1, 0], [0, 1], [0, 1]]
 
 
 @pytest.mark.parametrize("text", ["", "y", "/n", "y/n/?/x", "y,/n", "y/y", "a/b/a", "1/0/0"])

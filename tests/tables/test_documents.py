@@ -15,7 +15,7 @@ from table_examples import COLUMNS, DOCUMENTS, NAMES, X, rows_of, tags, written
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError
 from noisyor.tables import ReadOptions, load_documents
 from noisyor.tables.documents import iterate_texts, read_json_texts
-from noisyor.tables.read import read_table
+from noisyor.tables.table import read_table
 
 TEXTS = ["one", "two, with a comma", 'three "quoted"', "four\nlines", "été 漢\u2028字", ""]
 PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
@@ -260,28 +260,6 @@ def test_json_tags(named):
     assert found.row_names == (NAMES if named else None)
 
 
-def test_json_objects():
-    records = [dict(zip(COLUMNS, map(int, row), strict=True)) for row in X]
-    records[1]["milk"] = None
-    del records[2]["legs, four"]
-    found = rows_of(written("d.jsonl", "\n".join(map(json.dumps, records))))
-    expected = X.astype(float)
-    expected[1, 2] = expected[2, 3] = np.nan
-    np.testing.assert_array_equal(found.observations.to_dense(), expected)
-
-
-def test_json_objects_that_list_only_what_is_there():
-    found = rows_of(written("d.jsonl", '{"a": 1}\n{"b": true, "a": 1}\n{}\n'))
-    np.testing.assert_array_equal(found.observations.to_dense(), [[1, 0], [1, 1], [0, 0]])
-
-
-def test_null_is_missing_also_where_nothing_is_zero(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"a": 1, "b": null}\n{"b": 1}\n')
-    rows = read_table(path).observations
-    np.testing.assert_array_equal(rows.to_dense(), [[1, np.nan], [0, 1]])
-
-
 class TestAbstracts:
     """Records with a title, tags and one long text, as catalogues of papers have them."""
 
@@ -307,13 +285,7 @@ class TestAbstracts:
         assert table.observations.column_names == ("a", "b")
 
 
-def test_objects_in_one_array_are_rows():
-    found = rows_of(written("d.json", '[{"a": 1, "b": 0}, {"a": 0, "b": 1}]')).observations
-    np.testing.assert_array_equal(found.to_dense(), [[1, 0], [0, 1]])
-
-
-def test_all_fields_that_are_not_binary_are_named_at_once():
-    path = written("d.jsonl", '{"a": "x", "b": 1, "c": "y", "d": 7}\n{"b": 0}\n')
-    with pytest.raises(InvalidDataError, match=r"field 'a'.*drop=\('a', 'c', 'd'\)"):
+def test_objects_of_numbers_are_refused():
+    path = written("d.jsonl", '{"a": 1, "b": 0}\n')
+    with pytest.raises(InvalidDataError, match=r"line 1.*'a', 'b'.*CSV"):
         rows_of(path)
-    assert rows_of(path, drop=("a,c,d",)).observations.column_names == ("b",)

@@ -15,7 +15,7 @@ from table_examples import written
 
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables import FORMATS
-from noisyor.tables.formats import format_of
+from noisyor.tables.options import format_of
 
 
 def test_every_format_has_an_example():
@@ -72,6 +72,6 @@ def test_files_and_folders():
 
 
 def test_the_table_is_imported_at_once():
-    code = "import sys, noisyor.tables.formats; print('numpy' in sys.modules)"
+    code = "import sys, noisyor.tables.options; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

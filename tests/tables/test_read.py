@@ -11,7 +11,7 @@ from table_examples import X, table, written
 import noisyor as nor
 from noisyor.errors import InvalidDataError
 from noisyor.tables import ReadOptions
-from noisyor.tables.read import read_table
+from noisyor.tables.table import read_table
 
 NETWORK = nor.bipartite(2, 1, visible_names=["milk", "hair"])
 
@@ -48,7 +48,7 @@ def test_images_of_another_shape():
 
 
 def test_a_line_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("noisyor.tables.documents.MAX_LINE", 100)
+    monkeypatch.setattr("noisyor.tables.table.MAX_LINE", 100)
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n" + b"0" * 1000))
     with pytest.raises(InvalidDataError, match=r"a\.csv\.gz, line 2: longer"):

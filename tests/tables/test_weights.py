@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from table_examples import written
@@ -11,7 +9,7 @@ from table_examples import written
 import noisyor as nor
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables import ReadOptions
-from noisyor.tables.read import read_table
+from noisyor.tables.table import read_table
 
 NAMES, ROWS, COUNTS = ("a", "b", "c"), [(1, 0, 1), (0, 1, 1), (0, 0, 0)], (3, 0, 2.5)
 
@@ -23,14 +21,6 @@ def csv(counts=COUNTS, header=True):
         for k, (row, count) in enumerate(zip(ROWS, counts, strict=True))
     ]
     return "\n".join(lines) + "\n"
-
-
-def jsonl(counts=COUNTS):
-    lines = [
-        {"row": f"r{k}", "n": count, **dict(zip(NAMES, row, strict=True))}
-        for k, (row, count) in enumerate(zip(ROWS, counts, strict=True))
-    ]
-    return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 def parquet(name):
@@ -47,7 +37,6 @@ def parquet(name):
         (lambda: written("d.csv", csv()), {"weights": "n", "id_column": "row"}),
         (lambda: written("d.csv", csv(header=False)), {"weights": "2", "id_column": "0"}),
         (lambda: written("d.tsv", csv().replace(",", "\t")), {"weights": "n", "id_column": "row"}),
-        (lambda: written("d.jsonl", jsonl()), {"weights": "n", "id_column": "row"}),
         (lambda: parquet("d.parquet"), {"weights": "n", "id_column": "row"}),
     ],
 )
@@ -73,13 +62,6 @@ def test_a_weight_is_a_number_of_rows(count):
     with pytest.raises(InvalidDataError, match=message) as error:
         read_table(path, ReadOptions(weights="n", id_column="row"))
     assert len(str(error.value)) < 200
-
-
-@pytest.mark.parametrize("count", [None, True, [1], "3x"])
-def test_a_weight_in_json_is_a_number_of_rows(count):
-    path = written("d.jsonl", jsonl((3, count, 2)))
-    with pytest.raises(InvalidDataError, match=r"line 2: .*weight"):
-        read_table(path, ReadOptions(weights="n", id_column="row"))
 
 
 def test_files_without_weights():

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisyor._util.options import OPTIONS
 from noisyor._util.validation import (
     BELOW_ONE,
     COUNT_OR_ZERO,
+    OPTIONS,
     PATH,
     Rule,
     check_seed,
@@ -415,7 +415,7 @@ class Plan:
     def check_foreign(self) -> None:
         """Reject a checkpoint that no run of noisyor wrote."""
         from noisyor._util.files import check_target
-        from noisyor.learning.checkpoint import is_checkpoint
+        from noisyor.learning.state import is_checkpoint
 
         for path in (Path(self.checkpoint), self.search_path()):
             check_target(path, is_checkpoint, "a run of noisyor")
@@ -484,7 +484,7 @@ def _run(
 def _read(data: str | Path, reading: Mapping[str, Any], network: Any = None) -> Table:
     """Read a data file with options as a plan or a model file keeps them."""
     from noisyor.tables import ReadOptions
-    from noisyor.tables.read import read_table
+    from noisyor.tables.table import read_table
 
     return read_table(data, ReadOptions.from_json({**reading}), network)
 
@@ -604,8 +604,7 @@ def _save(
     fitted: Fitted, data: str, out: Path, reading: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> None:
     """Write the model with its origin: data, how they were read, settings and scores."""
-    from noisyor._util.files import real_path
-    from noisyor._util.json import plain
+    from noisyor._util.files import plain, real_path
     from noisyor.io.provenance import TOPIC_WORDS, provenance
     from noisyor.model.names import topic_words
 
@@ -736,7 +735,7 @@ def _fit_on_cluster(
 ) -> NoisyOrEstimator:
     """Fit on a Dask cluster and save; the same command continues a run that was stopped."""
     from noisyor.distributed.connection import connect
-    from noisyor.learning.checkpoint import check_place
+    from noisyor.learning.state import check_place
 
     if plan.kind == "features":
         raise InvalidSettingError("--cluster learns factors and topics, not features of images")
@@ -761,7 +760,7 @@ def _chunked_rows(data: Path, folder: Path, reading: Mapping[str, Any]) -> Itera
     """Give DATA in chunks: as it is if it has such, else a copy beside the model for a while."""
     from noisyor.data.chunks import open_rows, write_rows
     from noisyor.tables import ReadOptions
-    from noisyor.tables.read import read_table
+    from noisyor.tables.table import read_table
 
     inside = list(data.iterdir()) if data.is_dir() else [data]
     if not reading and any(f.name == "indptr.npy" or f.suffix == ".parquet" for f in inside):

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisyor._util.options import OPTIONS
+from noisyor._util.validation import OPTIONS
 from noisyor.errors import InvalidSettingError
-from noisyor.tables.formats import FORMATS
+from noisyor.tables.options import FORMATS
 
 if TYPE_CHECKING:
     from noisyor.engines.contract import Engine
@@ -203,7 +203,7 @@ _READING = (
     click.option(
         "--weights",
         metavar="NAME",
-        help="Column or JSON field that says how many rows each one stands for.",
+        help="Column that says how many rows each one stands for.",
     ),
     click.option(
         "--drop",
@@ -330,7 +330,7 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
 
 def print_json(value: Any) -> None:
     """Print one JSON document on standard output; NaN and infinity become null."""
-    from noisyor._util.json import to_json
+    from noisyor._util.files import to_json
 
     click.echo(to_json(value, indent=2, ascii_only=True))
 
@@ -367,7 +367,7 @@ def number_ranges(option: str, text: str) -> list[range]:
 def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
     """Read DATA in the columns of a model, by default as the model's own data were read."""
     from noisyor.tables.options import options_like
-    from noisyor.tables.read import read_table
+    from noisyor.tables.table import read_table
 
     table = read_table(data, options_like(saved.metadata, data, reading), saved.network)
     for note in table.notes:

@@ -17,9 +17,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from noisyor._util.arrays import AnyArray, LongArray, read_arrays
-from noisyor._util.compression import reading
-from noisyor._util.csr import Rows, compressed_matrix
+from noisyor._util.arrays import AnyArray, LongArray, Rows, compressed_matrix, read_arrays
+from noisyor._util.files import reading
 from noisyor.data.observations import Observations
 from noisyor.data.readers import check_size, checked_names
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError

@@ -1,6 +1,6 @@
 """Binary data in every accepted form, validated once and kept sparse.
 
-Only the ones and the unobserved entries are stored, row by row (`noisyor._util.csr`); the forms
+Only the ones and the unobserved entries are stored, row by row (`noisyor._util.arrays`); the forms
 that can be read are in `noisyor.data.readers`.
 """
 
@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import AnyArray, FloatArray, IntArray, LongArray
-from noisyor._util.csr import Rows, row_blocks
+from noisyor._util.arrays import AnyArray, FloatArray, IntArray, LongArray, Rows, row_blocks
 from noisyor.data.readers import (
     BlockReader,
     check_size,

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisyor._util.arrays import AnyArray, LongArray
-from noisyor._util.csr import Rows, csr_of, pointers, row_blocks
+from noisyor._util.arrays import AnyArray, LongArray, Rows, csr_of, pointers, row_blocks
 from noisyor.errors import InvalidDataError, UnsupportedDataError
 
 

@@ -16,7 +16,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.csr import Rows, pointers
+from noisyor._util.arrays import Rows, pointers
 from noisyor._util.validation import COUNT
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, UnsupportedDataError

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisyor._util.arrays import LongArray
-from noisyor._util.csr import pointers
+from noisyor._util.arrays import LongArray, pointers
 from noisyor.data.chunks import RowSource, open_rows
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, UnsupportedDataError

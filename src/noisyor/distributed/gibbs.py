@@ -28,7 +28,6 @@ from noisyor.engines.reduction import TreeSum
 from noisyor.engines.registry import Runner
 from noisyor.errors import ClusterError
 from noisyor.inference.max_product import MaxProduct
-from noisyor.learning.checkpoint import Checkpoint, read_checkpoint, save_checkpoint
 from noisyor.learning.gibbs_em import (
     ROWS_OF_SWEEP,
     GibbsRounds,
@@ -36,6 +35,7 @@ from noisyor.learning.gibbs_em import (
     column_weights,
     first_states,
 )
+from noisyor.learning.state import Checkpoint, read_checkpoint, save_checkpoint
 from noisyor.model.network import Network
 
 _MAX_FILES = 2048

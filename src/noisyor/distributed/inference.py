@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from noisyor._util.arrays import BinaryArray, FloatArray
-from noisyor._util.files import write_atomically
-from noisyor._util.json import plain
+from noisyor._util.files import plain, write_atomically
 from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
 from noisyor.distributed.session import ClusterSettings, Job, Session, open_session
@@ -33,7 +32,7 @@ from noisyor.inference.evaluate import (
 )
 from noisyor.inference.max_product import method_for
 from noisyor.inference.method import Bounds, Method, Posterior, concatenate
-from noisyor.learning.checkpoint import Checkpoint
+from noisyor.learning.state import Checkpoint
 from noisyor.model.network import Network
 
 PathLike = str | os.PathLike[str]

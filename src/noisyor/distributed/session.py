@@ -35,7 +35,7 @@ from noisyor.engines.reduction import ROWS_OF_BLOCK, TreeSum
 from noisyor.engines.registry import Runner, get_engine
 from noisyor.errors import ClusterError
 from noisyor.inference.method import Method
-from noisyor.learning.checkpoint import rows_identity
+from noisyor.learning.state import rows_identity
 from noisyor.model.builders import bipartite
 from noisyor.model.network import Network
 

@@ -17,8 +17,7 @@ from noisyor.distributed.session import ClusterSettings, Job, Session, open_sess
 from noisyor.engines.contract import EngineLike, GradientSum
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.method import BatchGradient, Method
-from noisyor.learning.options import TrainOptions, choose_options
-from noisyor.learning.state import TrainingResult, TrainingState
+from noisyor.learning.state import TrainingResult, TrainingState, TrainOptions, choose_options
 from noisyor.learning.train import Batches, HeldOut, default_method, order_of, train_on
 from noisyor.model.network import Network
 

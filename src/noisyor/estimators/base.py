@@ -20,13 +20,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from noisyor._util.csr import csr_of
-from noisyor._util.json import plain
-from noisyor._util.options import OPTIONS
+from noisyor._util.arrays import csr_of
+from noisyor._util.files import plain
 from noisyor._util.validation import (
     COUNT,
     FLAG,
     NUMBER,
+    OPTIONS,
     TEXT,
     WORKERS,
     Rule,
@@ -49,9 +49,8 @@ from noisyor.inference.method import Method, Posterior
 from noisyor.inference.sampling import log_probability, predict_visible
 from noisyor.io.model_file import load_model, save_network
 from noisyor.io.provenance import mapping_in, provenance, training_curve
-from noisyor.learning.options import TrainOptions
 from noisyor.learning.recipes import FitResult
-from noisyor.learning.state import Evaluation, History
+from noisyor.learning.state import Evaluation, History, TrainOptions
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream
 from noisyor.model.forward import edge_matrix, visible_probability
 from noisyor.model.names import Kind, hidden_names

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from noisyor._util.options import OPTIONS
-from noisyor._util.validation import COUNT, COUNT_OR_AUTO
+from noisyor._util.validation import COUNT, COUNT_OR_AUTO, OPTIONS
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.estimators.base import NoisyOrEstimator

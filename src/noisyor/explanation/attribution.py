@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from noisyor._util.arrays import BoolArray, FloatArray, LongArray
-from noisyor._util.csr import csr_of
+from noisyor._util.arrays import BoolArray, FloatArray, LongArray, csr_of
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 from noisyor.model.forward import edge_matrix

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from noisyor._util.arrays import BoolArray, FloatArray, LongArray
-from noisyor._util.numerics import entropy_bits
+from noisyor._util.arrays import BoolArray, FloatArray, LongArray, entropy_bits
 from noisyor._util.validation import check_count
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike

@@ -9,8 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import FloatArray
-from noisyor._util.numerics import standard_error_of_mean
+from noisyor._util.arrays import FloatArray, standard_error_of_mean
 from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import FREE, EngineLike

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import FloatArray
-from noisyor._util.numerics import log_one_minus_exp
+from noisyor._util.arrays import FloatArray, log_one_minus_exp
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.model.network import Network

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor._util.arrays import BinaryArray
-from noisyor._util.csr import dense_of
+from noisyor._util.arrays import BinaryArray, dense_of
 from noisyor._util.validation import (
     BELOW_ONE,
     COUNT,

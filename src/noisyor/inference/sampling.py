@@ -19,8 +19,14 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import logsumexp, softmax
 
-from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
-from noisyor._util.numerics import log_expm1, log_one_minus_exp
+from noisyor._util.arrays import (
+    BinaryArray,
+    BoolArray,
+    FloatArray,
+    LongArray,
+    log_expm1,
+    log_one_minus_exp,
+)
 from noisyor._util.validation import check_choice, check_count, check_seed
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import (

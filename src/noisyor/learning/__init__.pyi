@@ -1,5 +1,4 @@
 from .gibbs_em import learn_by_gibbs as learn_by_gibbs
-from .options import TrainOptions as TrainOptions
 from .phases import Phase as Phase
 from .phases import PhasedRun as PhasedRun
 from .phases import train_hybrid as train_hybrid
@@ -14,6 +13,7 @@ from .state import History as History
 from .state import StepInfo as StepInfo
 from .state import TrainingResult as TrainingResult
 from .state import TrainingState as TrainingState
+from .state import TrainOptions as TrainOptions
 from .stream import StreamState as StreamState
 from .stream import learn_chunk as learn_chunk
 from .train import BetaPrior as BetaPrior

@@ -16,9 +16,14 @@ from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
-from noisyor.learning.checkpoint import check_place
-from noisyor.learning.options import TrainOptions, choose_options
-from noisyor.learning.state import Callback, StepInfo, TrainingResult
+from noisyor.learning.state import (
+    Callback,
+    StepInfo,
+    TrainingResult,
+    TrainOptions,
+    check_place,
+    choose_options,
+)
 from noisyor.learning.train import train
 from noisyor.model.network import Network
 

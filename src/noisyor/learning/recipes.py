@@ -15,9 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from noisyor._util.options import OPTIONS
 from noisyor._util.progress import Progress
-from noisyor._util.validation import COUNT, COUNT_OR_AUTO, COUNT_OR_ZERO, check_choice
+from noisyor._util.validation import COUNT, COUNT_OR_AUTO, COUNT_OR_ZERO, OPTIONS, check_choice
 from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.engines.bounded import note_compilation
@@ -28,12 +27,17 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.learning.causes import learn_causes
-from noisyor.learning.checkpoint import check_place, open_store, search_identity
 from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.initialize import initialize
-from noisyor.learning.options import TrainOptions, choose_options
 from noisyor.learning.pruning import prune_hidden
-from noisyor.learning.state import History
+from noisyor.learning.state import (
+    History,
+    TrainOptions,
+    check_place,
+    choose_options,
+    open_store,
+    search_identity,
+)
 from noisyor.learning.train import default_method, train
 from noisyor.learning.validation import SizeCurve, choose_size, split_validation
 from noisyor.model.builders import bipartite, convolutional

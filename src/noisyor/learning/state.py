@@ -1,17 +1,38 @@
-"""What changes in training, what is recorded of it, and both as a checkpoint."""
+"""A training run: its options, its state and record, and both as a checkpoint.
+
+A checkpoint is one file, written atomically and bound to its run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+import difflib
+import hashlib
+import json
+import os
+import stat
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import load, save
 
 from noisyor._util.arrays import FloatArray
+from noisyor._util.files import check_folder, real_path, write_atomically
+from noisyor._util.progress import Progress
+from noisyor._util.validation import (
+    OPTIONS,
+    check_seed,
+    check_settings,
+)
+from noisyor.data.observations import Observations
+from noisyor.engines.context import CheckpointStore
 from noisyor.engines.contract import WarmState
-from noisyor.learning.checkpoint import Checkpoint
+from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.model.network import Network
 
 __all__ = [
@@ -21,13 +42,167 @@ __all__ = [
     "History",
     "Recorder",
     "StepInfo",
+    "TrainOptions",
     "TrainingResult",
     "TrainingState",
     "adam_update",
     "capture",
+    "choose_options",
     "restore",
     "start_adam",
 ]
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """How to train. The defaults are the paper's.
+
+    Functions that train also take single options by name: ``train(network, X, steps=100)``.
+
+    Parameters
+    ----------
+    steps : number of updates in total; None for as many as ``passes`` take.
+    passes : how often to go through all rows, if ``steps`` is None.
+    batch_size : rows per update; None for all rows, or for a whole chunk in `train_stream`.
+    block_rows : shuffle blocks of so many consecutive rows instead of single rows, if minibatches
+        are shuffled at all; for rows that are read in runs. None shuffles single rows, as in the
+        paper, and on a cluster blocks of 8,192; `train_stream` shuffles in a way of its own.
+    learning_rate : of Adam.
+    final_learning_rate : what the rate falls to, geometrically, at the last of the steps; None
+        keeps it constant, as in the paper. Resuming for more steps changes the course then.
+    parameterization : what Adam moves. ``"theta"``, as in the paper: all parameters move by the
+        rate, which is much for those of rare columns. ``"log"``: their logarithms, so that at a
+        rate of 0.01 each changes by one per cent, whether a column is on in half of the rows or in
+        one of a thousand. For starts of the right size, see `start_from_counts`.
+    smoothing : strength of a Beta prior on the parameters, in pseudo-rows, which prevents
+        overfitting on small data; see `smoothing_prior`. 0, as in the paper, for none.
+    seed : of the shuffling and of the perturbations.
+    evaluate_every : steps between two evaluations of held-out rows; 0 for one at the end only.
+    callbacks : called after every update with a `StepInfo`; returning True stops training.
+    checkpoint : file that the state is written to, atomically, every ``checkpoint_every`` seconds,
+        at the end, and on an interrupt.
+    resume : continue from the checkpoint if the file exists. It must come from the same data,
+        graph and settings; only ``steps``, ``passes`` and the engine's workers may differ.
+    time_limit : seconds after which to stop, with what was found by then; None for no limit. In
+        functions that search before they train it is the limit of both.
+    progress : show a progress bar with the running bound; None shows it on a terminal or in a
+        notebook only.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> TrainOptions = nor.learning.TrainOptions
+    >>> options = TrainOptions(steps=100, learning_rate=0.1, final_learning_rate=0.001)
+    >>> round(options.rate(50), 6)
+    0.01
+    >>> TrainOptions(batch_size=0)
+    Traceback (most recent call last):
+    noisyor.errors.InvalidSettingError: batch_size must be 1, 2, … or None, got 0
+    """
+
+    steps: int | None = None
+    passes: int = 1
+    batch_size: int | None = 20
+    block_rows: int | None = None
+    learning_rate: float = 1e-3
+    final_learning_rate: float | None = None
+    parameterization: Literal["theta", "log"] = "theta"
+    smoothing: float = 0.0
+    seed: int = 0
+    evaluate_every: int = 0
+    callbacks: Iterable[Callback] = ()
+    checkpoint: PathLike | None = None
+    checkpoint_every: float = 30.0
+    resume: bool = False
+    time_limit: float | None = None
+    progress: Progress = None
+
+    def __post_init__(self) -> None:
+        check_settings(self, {name: OPTIONS[name].rule for name in _NAMES})
+        check_seed(self.seed)
+        given = self.callbacks
+        calls = tuple(given) if isinstance(given, Iterable) else (None,)
+        if not all(map(callable, calls)):
+            raise InvalidSettingError(f"callbacks must be a list of functions, got {given!r}")
+        object.__setattr__(self, "callbacks", calls)
+        if self.resume and self.checkpoint is None:
+            raise InvalidSettingError("resume needs the checkpoint file to resume from")
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate after a number of steps."""
+        if self.final_learning_rate is None:
+            return self.learning_rate
+        if self.steps is None:
+            raise InvalidSettingError(
+                "final_learning_rate needs the number of steps at which it is reached: give steps"
+            )
+        decay = (self.final_learning_rate / self.learning_rate) ** (1.0 / max(self.steps, 1))
+        return float(self.learning_rate * decay**step)
+
+    def run_key(self) -> dict[str, object]:
+        """Return all that determines a run, step by step: what a resumed run must share."""
+        final = self.final_learning_rate
+        return {
+            "batch_size": None if self.batch_size is None else int(self.batch_size),
+            "learning_rate": float(self.learning_rate),
+            "final_learning_rate": None if final is None else float(final),
+            "parameterization": self.parameterization,
+            "smoothing": float(self.smoothing),
+            "seed": int(self.seed),
+            "evaluate_every": int(self.evaluate_every),
+            **({} if self.block_rows is None else {"block_rows": int(self.block_rows)}),
+        }
+
+    def record(self) -> dict[str, Any]:
+        """Return the options for a model file: the essential ones, and others if unusual."""
+        names = ["steps", "batch_size", "learning_rate", "seed"]
+        unusual = ("smoothing", "final_learning_rate", "parameterization")
+        names += [name for name in unusual if getattr(self, name) != getattr(_PAPER, name)]
+        return {name: getattr(self, name) for name in names}
+
+
+_NAMES = tuple(field.name for field in fields(TrainOptions))
+_PAPER = TrainOptions()
+
+
+def choose_options(
+    options: TrainOptions | None,
+    changes: Mapping[str, Any],
+    defaults: TrainOptions = _PAPER,
+    also: Iterable[str] = (),
+) -> TrainOptions:
+    """Return the options given, or the defaults, with some of them changed by name.
+
+    Parameters
+    ----------
+    options : taken as they are; None for ``defaults``.
+    changes : new values by name. A name that no option has is refused.
+    defaults : of the function that calls this.
+    also : further names that the function knows, for the suggestion in the error.
+
+    Examples
+    --------
+    >>> choose_options(None, {"steps": 5}).steps
+    5
+    >>> choose_options(None, {"setps": 5})
+    Traceback (most recent call last):
+    noisyor.errors.InvalidSettingError: there is no option 'setps'; did you mean 'steps'?
+    """
+    if not isinstance(options, TrainOptions | None):
+        raise InvalidSettingError(
+            f"options must be TrainOptions or None, got {type(options).__name__}"
+        )
+    for name in changes:
+        if name not in _NAMES:
+            known = (*_NAMES, *also)
+            alike = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {alike[0]!r}?" if alike else f"there are {', '.join(known)}"
+            raise InvalidSettingError(f"there is no option {name!r}; {hint}")
+    chosen = defaults if options is None else options
+    return replace(chosen, **changes) if changes else chosen
+
 
 _CURVE_POINTS = 400
 
@@ -282,3 +457,220 @@ def restore(saved: Checkpoint) -> tuple[TrainingState, History]:
     )
     history = History(arrays["elbo"], arrays["seconds"], evaluations)
     return TrainingState(saved.step, arrays["theta"], optimizer), history
+
+
+FORMAT = "noisyor-checkpoint-2"
+_MARK = b"noisyor-checkpoint-"  # in the header of any version
+
+_START = 2**20  # bytes that hold the header of any checkpoint
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """Everything needed to go on: the step reached, the arrays, and whose they are.
+
+    ``identity`` is a hash of the data, the graph, the starting parameters and the settings.
+    """
+
+    identity: str
+    step: int
+    arrays: dict[str, npt.NDArray[Any]]
+
+    @staticmethod
+    def identity_of(
+        network: Network,
+        rows: bytes,
+        held_out: bytes | None,
+        settings: dict[str, object],
+    ) -> str:
+        """Return a hash of all that determines a run; rows are given by `rows_identity`."""
+        digest = hashlib.sha256()
+        for array in (
+            network.child_ptr,
+            network.parent,
+            network.param,
+            network.leak_param,
+            network.theta,
+            network.free,
+        ):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        for data in (rows, held_out):
+            digest.update(b"none" if data is None else data)
+        digest.update(json.dumps(settings, sort_keys=True).encode())
+        return digest.hexdigest()
+
+
+def rows_identity(rows: Observations) -> bytes:
+    """Return what identifies rows: entries, weights, and the ids that key their noise."""
+    return rows.fingerprint().encode() + rows.row_ids.tobytes()
+
+
+def check_place(path: str | os.PathLike[str] | None) -> None:
+    """Reject a path where no checkpoint can be written, before the work starts.
+
+    Raises
+    ------
+    CheckpointError : the folder does not exist, cannot be written to or is full, or there is a file
+        that is no checkpoint.
+    """
+    if path is None:
+        return
+    try:
+        target = real_path(Path(path))
+        if not target.parent.is_dir():
+            raise CheckpointError(f"{_cannot(path)}: the folder {target.parent} does not exist")
+        check_folder(target.parent)
+        if not stat.S_ISREG(target.lstat().st_mode):
+            raise CheckpointError(f"{_cannot(path)}: it is not a regular file")
+        if target.stat().st_size and not is_checkpoint(target):
+            raise CheckpointError(f"{_cannot(path)}: the file there is no checkpoint")
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{_cannot(path)}: {_reason(error)}") from error
+
+
+def is_checkpoint(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is marked as a checkpoint, of any version and perhaps damaged."""
+    try:
+        with open(path, "rb") as stream:
+            return _MARK in stream.read(_START)
+    except (OSError, ValueError):
+        return False
+
+
+def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
+    """Write a checkpoint; a stop at any moment leaves the previous one or this one."""
+    description = {
+        "format": FORMAT,
+        "identity": checkpoint.identity,
+        "step": str(checkpoint.step),
+    }
+    content = save(
+        {name: np.ascontiguousarray(array) for name, array in checkpoint.arrays.items()},
+        metadata={**description, "sha256": _digest(description, checkpoint.arrays)},
+    )
+    try:
+        write_atomically(real_path(Path(path)), content)
+    except OSError as error:
+        raise CheckpointError(f"{_cannot(path)}: {_reason(error)}") from error
+
+
+def load_checkpoint(
+    path: str | os.PathLike[str], identity: str, n_params: int
+) -> Checkpoint | None:
+    """Read a checkpoint of the run with this identity; None if there is no such file."""
+    if not os.path.lexists(path):
+        return None
+    checkpoint = read_checkpoint(path, identity)
+    _check_arrays(path, checkpoint, n_params)
+    return checkpoint
+
+
+def open_store(path: str | os.PathLike[str], identity: str, *, resume: bool) -> CheckpointStore:
+    """Open the file that keeps what a search found, beside the checkpoint of the training.
+
+    A disk that is full by now costs the file, with a warning, and never the result.
+
+    Parameters
+    ----------
+    path : the file.
+    identity : hash of the data and of the settings that determine the search.
+    resume : read what is there; otherwise it is replaced.
+    """
+    check_place(path)
+
+    def write(arrays: dict[str, npt.NDArray[Any]]) -> None:
+        try:
+            save_checkpoint(path, Checkpoint(identity, 0, arrays))
+        except CheckpointError as error:
+            warnings.warn(f"{error}; the search is not stopped", RuntimeWarning, stacklevel=2)
+
+    found = read_checkpoint(path, identity).arrays if resume and os.path.lexists(path) else {}
+    return CheckpointStore(found, write)
+
+
+def search_identity(observations: Observations, settings: dict[str, object]) -> str:
+    """Return a hash of all that determines a search."""
+    digest = hashlib.sha256(observations.fingerprint().encode())
+    digest.update(observations.row_ids.tobytes())
+    digest.update(json.dumps(settings, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def read_checkpoint(path: str | os.PathLike[str], identity: str) -> Checkpoint:
+    """Read the checkpoint in a file, which must belong to the run with this identity."""
+    checkpoint = _read(Path(path))
+    if checkpoint.identity != identity:
+        raise CheckpointError(
+            f"the checkpoint {os.fspath(path)} belongs to another run: data, graph, starting "
+            "parameters or settings differ. Resume with the same ones, or choose another file."
+        )
+    return checkpoint
+
+
+def _read(path: Path) -> Checkpoint:
+    try:
+        if not path.is_file():
+            raise CheckpointError(f"cannot read the checkpoint {path}: it is not a regular file")
+        content = path.read_bytes()
+        length = int.from_bytes(content[:8], "little")
+        if length > _START:
+            raise CheckpointError(f"the checkpoint {path} is damaged: its header is too long")
+        metadata = dict(json.loads(content[8 : 8 + length])["__metadata__"])
+        if metadata.get("format") != FORMAT:
+            raise CheckpointError(f"{path} is not a checkpoint of this version")
+        arrays = load(content)
+        if metadata.pop("sha256") != _digest(metadata, arrays):
+            raise CheckpointError(f"the checkpoint {path} is damaged")
+        return Checkpoint(metadata["identity"], int(metadata["step"]), arrays)
+    except CheckpointError:
+        raise
+    except OSError as error:
+        raise CheckpointError(f"cannot read the checkpoint {path}: {_reason(error)}") from error
+    except Exception as error:  # parsers meet anything in a damaged file
+        raise CheckpointError(f"the checkpoint {path} is damaged: {_reason(error)}") from error
+
+
+def _check_arrays(path: str | os.PathLike[str], checkpoint: Checkpoint, n_params: int) -> None:
+    """Reject arrays that do not fit a network of ``n_params`` parameters."""
+    arrays, step = checkpoint.arrays, checkpoint.step
+    n_evaluations = arrays["evaluation_step"].size if "evaluation_step" in arrays else 0
+    expected = {
+        "theta": (np.float64, n_params),
+        "adam_first": (np.float64, n_params),
+        "adam_second": (np.float64, n_params),
+        "elbo": (np.float64, step),
+        "seconds": (np.float64, step),
+        "evaluation_step": (np.int64, n_evaluations),
+        "evaluation_elbo": (np.float64, n_evaluations),
+    }
+    found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    wanted = {name: (np.dtype(kind), (size,)) for name, (kind, size) in expected.items()}
+    if found != wanted or not all(
+        np.isfinite(arrays[name]).all() and arrays[name].min(initial=0.0) >= least
+        for name, least in (("theta", 0.0), ("adam_first", -np.inf), ("adam_second", 0.0))
+    ):
+        raise CheckpointError(f"the checkpoint {os.fspath(path)} is not one of this network")
+
+
+def _digest(description: dict[str, str], arrays: dict[str, npt.NDArray[Any]]) -> str:
+    """Return a checksum of the content of a checkpoint."""
+    digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _cannot(path: str | os.PathLike[str]) -> str:
+    return f"cannot write the checkpoint {os.fspath(path)}"
+
+
+def _reason(error: Exception) -> str:
+    """Return the text of an error on one line."""
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return " ".join(text.split()) or type(error).__name__

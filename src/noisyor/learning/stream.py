@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisyor._util.csr import pointers
+from noisyor._util.arrays import pointers
 from noisyor._util.progress import Job, TimeUpError, progress_bar
 from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
@@ -27,9 +27,15 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.method import Method
-from noisyor.learning.checkpoint import rows_identity
-from noisyor.learning.options import TrainOptions, choose_options
-from noisyor.learning.state import History, Recorder, TrainingResult, TrainingState
+from noisyor.learning.state import (
+    History,
+    Recorder,
+    TrainingResult,
+    TrainingState,
+    TrainOptions,
+    choose_options,
+    rows_identity,
+)
 from noisyor.learning.train import HeldOut, Run, gradient, init, step
 from noisyor.model.network import Network
 

@@ -26,24 +26,23 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.method import BatchGradient, Method
-from noisyor.learning.checkpoint import (
-    Checkpoint,
-    check_place,
-    load_checkpoint,
-    rows_identity,
-    save_checkpoint,
-)
-from noisyor.learning.options import TrainOptions, choose_options
 from noisyor.learning.state import (
+    Checkpoint,
     Evaluation,
     History,
     Recorder,
     StepInfo,
     TrainingResult,
     TrainingState,
+    TrainOptions,
     adam_update,
     capture,
+    check_place,
+    choose_options,
+    load_checkpoint,
     restore,
+    rows_identity,
+    save_checkpoint,
     start_adam,
 )
 from noisyor.model.network import THETA_MAX, THETA_MIN, Network

@@ -13,8 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import FloatArray, LongArray
-from noisyor._util.csr import pointers
+from noisyor._util.arrays import FloatArray, LongArray, pointers
 from noisyor._util.validation import check_choice
 from noisyor.errors import InvalidNetworkError
 from noisyor.model.layout import BipartiteLayout, ConvolutionalLayout, Layout, check_positive

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray
-from noisyor._util.csr import dense_of
+from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray, dense_of
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.model.network import Network, probability_from_theta
 

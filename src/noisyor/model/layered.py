@@ -17,8 +17,7 @@ import scipy.sparse as sp
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
-from noisyor._util.arrays import FloatArray, LongArray
-from noisyor._util.csr import pointers
+from noisyor._util.arrays import FloatArray, LongArray, pointers
 from noisyor._util.progress import progress_bar
 from noisyor._util.validation import is_whole
 from noisyor.data.observations import Observations

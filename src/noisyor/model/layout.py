@@ -15,8 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import IntArray, LongArray
-from noisyor._util.csr import pointers
+from noisyor._util.arrays import IntArray, LongArray, pointers
 from noisyor._util.validation import is_whole
 from noisyor.errors import InvalidNetworkError
 

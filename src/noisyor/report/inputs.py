@@ -18,9 +18,8 @@ from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.names import Kind, visible_label
 from noisyor.model.network import Network
 from noisyor.tables.documents import iterate_texts
-from noisyor.tables.formats import FORMATS, format_of
-from noisyor.tables.options import options_like
-from noisyor.tables.read import read_table
+from noisyor.tables.options import FORMATS, format_of, options_like
+from noisyor.tables.table import read_table
 
 __all__ = [
     "WORDS",

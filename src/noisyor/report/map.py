@@ -15,8 +15,7 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from noisyor._util.arrays import FloatArray, LongArray
-from noisyor._util.csr import csr_of
+from noisyor._util.arrays import FloatArray, LongArray, csr_of
 
 __all__ = ["Circles", "Region", "cause_map", "enclose", "group_similar", "lay_out", "similarity_of"]
 

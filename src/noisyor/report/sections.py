@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor._util.arrays import FloatArray, LongArray
-from noisyor._util.csr import csr_of
+from noisyor._util.arrays import FloatArray, LongArray, csr_of
 from noisyor.errors import InvalidDataError
 from noisyor.explanation.attribution import Chains
 from noisyor.model.forward import prior_marginals

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from noisyor._util.json import plain
+from noisyor._util.files import plain
 from noisyor._version import __version__
 from noisyor.errors import NoisyOrError
 from noisyor.report.templating import asset

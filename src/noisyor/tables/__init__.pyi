@@ -1,4 +1,4 @@
 from .documents import load_documents as load_documents
-from .formats import FORMATS as FORMATS
+from .options import FORMATS as FORMATS
 from .options import ReadOptions as ReadOptions
 from .table import Table as Table

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from noisyor._util.arrays import AnyArray
-from noisyor._util.compression import reading
+from noisyor._util.files import reading
 from noisyor._util.progress import progress_bar
 from noisyor.data.chunks import open_parquet, other_columns, reading_parquet, sparse_block
 from noisyor.errors import InvalidDataError, MissingExtraError

@@ -143,10 +143,10 @@ def _drop_option(*names: str) -> str:
     return f"ReadOptions(drop={names!r})"
 
 
-def role_hint(name: str, what: str = "column") -> str:
-    """Return what to do with a column or field that does not hold 0 and 1."""
+def role_hint(name: str) -> str:
+    """Return what to do with a column that does not hold 0 and 1."""
     return (
-        f"if this {what} names the rows, give ReadOptions(id_column={name!r}); "
+        f"if this column names the rows, give ReadOptions(id_column={name!r}); "
         f"if it does not matter, {_drop_option(name)}"
     )
 
@@ -163,7 +163,7 @@ def number_hint(value: float, columns: Sequence[str] = ()) -> str:
     return columns_hint(dict.fromkeys(columns, hint)) if columns else hint
 
 
-def columns_hint(hints: Mapping[str, str], what: str = "column") -> str:
+def columns_hint(hints: Mapping[str, str]) -> str:
     """Combine the hints of all columns that do not hold 0 and 1, given by name, into one text.
 
     Columns with the same remedy share it. All others are listed in one option to paste.
@@ -178,13 +178,13 @@ def columns_hint(hints: Mapping[str, str], what: str = "column") -> str:
     parts = [hints[own[0]]] if own else []
     for hint, names in list(shared.items())[:3]:
         few = ", ".join(map(repr, names[:3])) + " ..." * (len(names) > 3)
-        parts.append(f"for {len(names)} {what}{'s' * (len(names) > 1)} ({few}): {hint}")
+        parts.append(f"for {len(names)} column{'s' * (len(names) > 1)} ({few}): {hint}")
     # Words for 0 and 1 turn these columns into data, so that nothing is to be left out.
     rest = own if own or any("truth=" in hint for hint in shared) else list(hints)
     if len(rest) > 1:
         first = f"the first {_MAX_LISTED} of " if len(rest) > _MAX_LISTED else ""
         option = _drop_option(*rest[:_MAX_LISTED])
-        parts.append(f"{first}{len(rest)} {what}s do not hold 0 and 1, {option} leaves them out")
+        parts.append(f"{first}{len(rest)} columns do not hold 0 and 1, {option} leaves them out")
     return "; ".join(parts)
 
 

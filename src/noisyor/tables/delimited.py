@@ -14,23 +14,23 @@ import numpy as np
 
 from noisyor._util.files import FORMULA_STARTS
 from noisyor._util.progress import progress_bar
-from noisyor.errors import InvalidDataError
+from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables.cells import Cells, cell_hint, columns_hint
 from noisyor.tables.documents import (
     TEXT_FIELD,
     TITLE_FIELD,
-    Lines,
     Texts,
-    file_lines,
     rows_of_texts,
 )
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import (
+    Lines,
     RowBuilder,
     Table,
     as_index,
     column_index,
     distinct_names,
+    file_lines,
     find_roles,
     id_index,
     rows_of_items,
@@ -291,10 +291,11 @@ def read_baskets(path: Path, options: ReadOptions, columns: Sequence[str] | None
 def read_pairs(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
     """Read a row and one of its items per line, from the first two columns.
 
-    ``id_column`` and ``text_field`` name other columns. With ``above`` the third column, or the
-    only further one that is not dropped, is a number, and a pair counts if it is larger. Rows come
-    in the order in which they are first named.
+    ``id_column`` and ``text_field`` name other columns. Rows come in the order in which they are
+    first named.
     """
+    if options.above is not None:
+        raise InvalidSettingError(f"{path}: pairs have no threshold; remove such lines beforehand")
     lines = list(equally_wide(_file_fields(path, options), path))
     if not lines:
         raise InvalidDataError(f"{path} is empty")
@@ -312,29 +313,10 @@ def read_pairs(path: Path, options: ReadOptions, columns: Sequence[str] | None =
     names = top if header else None
     row = column_index(options.id_column or "0", names, width, f"{path}: id column")
     item = column_index(options.text_field or "1", names, width, f"{path}: text field")
-    value = None
-    if options.above is not None:
-        dropped = {column_index(name, names, width, f"{path}: drop") for name in options.drop}
-        left = [k for k in range(width) if k not in {row, item, *dropped}]
-        if len(left) != 1:
-            raise InvalidDataError(
-                f"{path}: with a threshold there is one more column, of numbers, got {len(left)}; "
-                "drop the others"
-            )
-        value = left[0]
     baskets: dict[str, list[str]] = {}
-    for line_number, cells in itertools.islice(lines, int(header), None):
+    for _, cells in itertools.islice(lines, int(header), None):
         items = baskets.setdefault(cells[row].strip(), [])
         text = cells[item].strip()
-        if text and (value is None or _is_above(cells[value], options.above, path, line_number)):
+        if text:
             items.append(text)
     return rows_of_items(baskets.items(), path, options, columns)
-
-
-def _is_above(cell: str, above: float | None, path: Path, line_number: int) -> bool:
-    try:
-        return above is None or float(cell) > above
-    except ValueError:
-        raise InvalidDataError(
-            f"{path}, line {line_number}: expected a number, got {cell.strip()[:40]!r}"
-        ) from None

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from noisyor._util.arrays import LongArray
-from noisyor._util.compression import open_binary, uncompressed_name
+from noisyor._util.files import uncompressed_name
 from noisyor.data.columns import select_columns
 from noisyor.data.observations import Observations
 from noisyor.data.vocabulary import PADDING, UNKNOWN, encode_documents, vectorize, words_of
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.tables.cells import MISSING, Cells, columns_hint, role_hint
-from noisyor.tables.formats import FORMATS, format_of
-from noisyor.tables.options import ReadOptions
-from noisyor.tables.table import Table, rows_of_items, weight_of, weighted_table
+from noisyor.tables.options import FORMATS, ReadOptions, format_of
+from noisyor.tables.table import Lines, Table, file_lines, rows_of_items
 
 __all__ = [
     "TEXT_FIELD",
     "TITLE_FIELD",
-    "Lines",
     "Texts",
     "field_of",
-    "file_lines",
     "iterate_texts",
     "json_lines",
     "load_documents",
@@ -39,7 +33,6 @@ __all__ = [
     "read_json_texts",
     "read_texts",
     "rows_of_texts",
-    "text_lines",
     "text_of",
 ]
 
@@ -48,9 +41,6 @@ TEXT_FIELD = "text"
 
 TITLE_FIELD = "title"
 """Column or JSON field that names a document, unless another one is given."""
-
-MAX_LINE = 32 * 2**20
-"""Bytes. A compressed file without line ends would be unpacked into memory as a whole."""
 
 _DEFAULT_VOCABULARY = 1000
 _LONG_TEXT = 30
@@ -63,54 +53,9 @@ _CONTRACTIONS = (
     "whats whos lets itll"
 )
 
-Lines = Iterable[tuple[int, str]]
 Texts = Iterator[tuple[str | None, str]]
 Records = Iterable[tuple[str, Any]]
 """Where each record stands, such as ``"rows.jsonl, line 3"``, and the record."""
-
-
-# ---- lines
-
-
-def file_lines(path: Path, options: ReadOptions) -> Iterator[tuple[int, str]]:
-    """Iterate over lines of a file, perhaps compressed: number from 1, and text with its end."""
-    with open_binary(path) as stream:
-        yield from text_lines(stream, path, options.encoding, options.encoding_errors)
-
-
-def text_lines(
-    stream: IO[bytes], where: object, encoding: str = "utf-8", errors: str = "strict"
-) -> Iterator[tuple[int, str]]:
-    """Iterate over the lines of a stream of bytes: number from 1, and text with its end.
-
-    A byte order mark of UTF-8 is left out. Errors name the line in ``where``.
-    """
-    for line_number in itertools.count(1):
-        raw = stream.readline(MAX_LINE + 1)
-        if not raw:
-            return
-        if len(raw) > MAX_LINE:
-            raise InvalidDataError(
-                f"{where}, line {line_number}: longer than {MAX_LINE // 2**20} MB, "
-                "this is no file of lines"
-            )
-        if line_number == 1:
-            if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-                raise InvalidDataError(f"{where} is written in UTF-16; save it as UTF-8")
-            raw = raw.removeprefix(b"\xef\xbb\xbf")
-        if b"\0" in raw:
-            raise InvalidDataError(
-                f"{where}, line {line_number}: a zero byte; this is not a text file"
-            )
-        try:
-            yield line_number, raw.decode(encoding, errors)
-        except UnicodeDecodeError as error:
-            raise InvalidDataError(
-                f"{where}, line {line_number}: byte 0x{raw[error.start]:02x} at position "
-                f"{error.start + 1} is not {encoding}; if the file is older or from Windows, give "
-                'ReadOptions(encoding="latin-1") or "cp1252"; '
-                'ReadOptions(encoding_errors="replace") reads on'
-            ) from error
 
 
 # ---- documents
@@ -162,7 +107,7 @@ def iterate_texts(path: Path, options: ReadOptions | None = None) -> Iterator[st
 
     Parameters
     ----------
-    path : a file or folder of a format with ``texts`` in `noisyor.tables.formats`.
+    path : a file or folder of a format with ``texts`` in `noisyor.tables.options`.
     options : ``format``, ``text_field``, ``header`` and the encoding are used.
     """
     options = ReadOptions() if options is None else options
@@ -261,26 +206,24 @@ def _with_vocabulary(texts: Iterator[str], where: object, options: ReadOptions) 
 
 
 def read_json(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
-    """Read objects of 0/1 fields, lists of tags, or documents; the first line shows which.
+    """Read lists of tags or documents; the first line shows which.
 
-    ``columns`` are the fields, tags or words that are wanted; all if None.
+    ``columns`` are the tags or words that are wanted; all if None.
     """
     records = json_lines(file_lines(path, options), path)
     first = next(records, None)
     if first is None:
         raise InvalidDataError(f"{path} is empty")
-    everything = itertools.chain([first], records)
     where, record = first
-    if isinstance(record, list) and record and all(isinstance(one, dict) for one in record):
-        # All objects in one array, as some programs write them.
-        objects = ((f"{path}, object {index}", one) for index, one in enumerate(record))
-        everything = itertools.chain(objects, records)
-        record = record[0]
     field = options.text_field
     if isinstance(record, dict):
         field = _main_field(record) if field is None else field
         if field is None:
-            return _rows_of_objects(everything, path, options, columns)
+            raise InvalidDataError(
+                f"{where}: none of the fields {', '.join(map(repr, list(record)[:12]))} is a text "
+                "or a list of tags; ReadOptions(text_field=...) names one; for a table of 0/1 "
+                "fields save the file as CSV"
+            )
         record = field_of(record, field, where)
     elif isinstance(record, list | str):
         field = None  # the whole line
@@ -288,6 +231,7 @@ def read_json(path: Path, options: ReadOptions, columns: Sequence[str] | None = 
         raise InvalidDataError(
             f"{where}: a JSON object or list is expected, got {type(record).__name__}"
         )
+    everything = itertools.chain([first], records)
     if isinstance(record, list):
         return rows_of_items(_tags(everything, field, options), path, options, columns)
     return rows_of_texts(_json_texts(everything, field, options), path, options, columns)
@@ -394,71 +338,3 @@ def _tags(
         ):
             raise InvalidDataError(f"{where}: expected a list of tags (texts)")
         yield _name(record, options, where), [str(tag) for tag in tags]
-
-
-def _rows_of_objects(
-    records: Records, path: Path, options: ReadOptions, columns: Sequence[str] | None
-) -> Table:
-    """Read objects whose fields are 0 or 1; null is missing.
-
-    A field that a line does not have is missing too, unless the file has no 0 at all: then only
-    ones were written down, and the rest is 0. A null is missing in either case.
-    """
-    column_of: dict[str, int] = {}
-    rows: list[tuple[list[int], ...]] = []  # columns of each row that are 0, 1 and missing
-    names: list[str] = []
-    weights: list[float] = []
-    cells = Cells(options.above, options.truth)
-    wanted = None if columns is None else frozenset(columns)
-    dropped = (part.strip() for entry in options.drop for part in entry.split(","))
-    skip = {*options.drop, *dropped, options.id_column, options.weights}
-    for where, record in records:
-        if not isinstance(record, dict):
-            raise InvalidDataError(
-                f"{where}: a JSON object is expected, got {type(record).__name__}"
-            )
-        name = _name(record, options, where)
-        if name is not None:
-            names.append(name)
-        if options.weights is not None and (options.weights_required or options.weights in record):
-            weights.append(weight_of(field_of(record, options.weights, where), where))
-        used = [key for key in record if key not in skip and (wanted is None or key in wanted)]
-        codes = [_code(record[key], cells) for key in used]
-        known = [code for code in codes if code is not None]
-        if len(known) < len(codes):
-            bad = [key for key, code in zip(used, codes, strict=True) if code is None]
-            hint = columns_hint({key: role_hint(key, "field") for key in bad}, "field")
-            raise InvalidDataError(
-                f"{where}, field {bad[0]!r}: expected 0, 1 or null, "
-                f"got {json.dumps(record[bad[0]])[:40]}; {hint}"
-            )
-        rows.append(([], [], []))
-        for key, code in zip(used, known, strict=True):
-            rows[-1][code].append(column_of.setdefault(key, len(column_of)))
-    if not column_of:
-        raise InvalidDataError(f"{path}: no line has a field of 0 or 1")
-    missing: Iterable[Any] = (row[MISSING] for row in rows)
-    if any(row[0] for row in rows):
-        missing = (_complement(row[0] + row[1], len(column_of)) for row in rows)
-    data = Observations.from_indices(
-        (row[1] for row in rows), len(column_of), missing, column_names=list(column_of)
-    )
-    return weighted_table(path, data, names, weights)
-
-
-def _complement(columns: list[int], n_columns: int) -> LongArray:
-    """Return the indices of all other columns."""
-    others = np.ones(n_columns, dtype=np.bool_)
-    others[columns] = False
-    return np.flatnonzero(others)
-
-
-def _code(value: Any, cells: Cells) -> int | None:
-    """Return the code of a JSON value; None if it is not 0, 1 or missing."""
-    if isinstance(value, list | dict):
-        return None
-    is_missing = value is None or (isinstance(value, float) and math.isnan(value))
-    try:
-        return cells["" if is_missing else str(value)]
-    except ValueError:
-        return None

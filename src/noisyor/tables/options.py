@@ -1,14 +1,20 @@
-"""Options of reading: what the name and content of a file do not show."""
+"""The formats of users' files, and options of reading for what a file does not show.
+
+A new reader is entered in ``FORMATS``; ``docs/developer/add_a_reader.md`` shows a complete one.
+The command line imports this module at once, so it imports no array library.
+"""
 
 from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from noisyor._util.files import open_binary, uncompressed_name
 from noisyor._util.validation import (
     COUNT,
     FLAG,
@@ -19,11 +25,153 @@ from noisyor._util.validation import (
     is_finite,
     or_none,
 )
-from noisyor.errors import InvalidSettingError, ModelFileError
-from noisyor.tables.cells import parse_truth
-from noisyor.tables.formats import FORMATS, ending_of
+from noisyor.errors import (
+    DatasetNotFoundError,
+    InvalidDataError,
+    InvalidSettingError,
+    ModelFileError,
+)
 
-__all__ = ["ReadOptions", "options_like"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "ReadOptions",
+    "ending_of",
+    "format_of",
+    "options_like",
+]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format.
+
+    Attributes
+    ----------
+    description : what a file holds, in a few words.
+    reader : ``"module:function"``, imported on first use, with a module of this package or a full
+        name; the function is ``read(path, options, columns=None) -> Table``.
+    endings : endings of file names, in lower case; compressed files have one more.
+    magic : first bytes of a file; a format without any is a text format.
+    texts : ``"module:function"`` of ``read_texts(path, options)``, an iterator of (name or None,
+        text), if the format can hold documents.
+    members : ending of the files in a folder of this format; "" if the format is that of a file.
+    """
+
+    description: str
+    reader: str
+    endings: tuple[str, ...] = ()
+    magic: tuple[bytes, ...] = ()
+    texts: str = ""
+    members: str = ""
+
+    def load(self, what: str = "reader") -> Callable[..., Any]:
+        """Import the function that reads a table (``"reader"``) or documents (``"texts"``)."""
+        module, _, function = getattr(self, what).partition(":")
+        module = module if "." in module else f"noisyor.tables.{module}"
+        found: Callable[..., Any] = getattr(import_module(module), function)
+        return found
+
+
+FORMATS: dict[str, Format] = {
+    "csv": Format(
+        "0/1 columns separated by commas, semicolons or bars",
+        "delimited:read",
+        (".csv",),
+        texts="delimited:read_texts",
+    ),
+    "tsv": Format(
+        "0/1 columns separated by tabs",
+        "delimited:read",
+        (".tsv", ".tab"),
+        texts="delimited:read_texts",
+    ),
+    "baskets": Format(
+        "a line per row that lists its items", "delimited:read_baskets", (".basket", ".baskets")
+    ),
+    "pairs": Format(
+        "a line per row and item, such as user,item", "delimited:read_pairs", (".pairs",)
+    ),
+    "jsonl": Format(
+        "a list of tags or a document per line, as JSON",
+        "documents:read_json",
+        (".jsonl", ".ndjson", ".json"),
+        texts="documents:read_json_texts",
+    ),
+    "parquet": Format(
+        "0/1 columns in a Parquet file", "arrays:read_parquet", (".parquet", ".pq"), (b"PAR1",)
+    ),
+    "npy": Format(
+        "a NumPy matrix or stack of images", "arrays:read_npy", (".npy",), (b"\x93NUMPY",)
+    ),
+    "npz": Format(
+        "NumPy arrays, or a SciPy sparse matrix", "arrays:read_npz", (".npz",), (b"PK\x03\x04",)
+    ),
+    "mat": Format(
+        "a MATLAB file, version 5 to 7", "arrays:read_matlab", (".mat",), (b"MATLAB ", b"\x89HDF")
+    ),
+    "text": Format(
+        "a document per line", "documents:read", (".txt", ".text"), texts="documents:read_texts"
+    ),
+    "images": Format("a folder of .png files of one size", "arrays:read_images", members=".png"),
+    "folder": Format(
+        "a folder of .txt files, a document each",
+        "documents:read",
+        texts="documents:read_texts",
+        members=".txt",
+    ),
+}
+"""Every format by its name."""
+
+
+def format_of(path: Path, asked: str | None = None) -> str:
+    """Return the format that is asked for, or find it by the first bytes, then by the name."""
+    if not path.exists():
+        raise DatasetNotFoundError(f"{path} does not exist")
+    is_folder = path.is_dir()
+    if not is_folder and not path.is_file():
+        raise InvalidDataError(f"{path} is not a regular file")
+    if asked is not None and bool(FORMATS[asked].members) != is_folder:
+        here, there = ("folder", "file") if is_folder else ("file", "folder")
+        raise InvalidSettingError(f"{path} is a {here}, the format {asked} is that of a {there}")
+    if is_folder:
+        return asked or _folder_format(path)
+    with open_binary(path) as stream:
+        start = stream.read(16)
+    if not start:
+        raise InvalidDataError(f"{path} is empty")
+    if start.startswith(b"\x89PNG"):
+        raise InvalidDataError(f"{path} is a single image; give the folder that holds the images")
+    found = next((name for name, it in FORMATS.items() if start.startswith(it.magic)), None)
+    if asked is None and found is not None:
+        return found
+    ending = ending_of(path)
+    name = asked or next((name for name, it in FORMATS.items() if ending in it.endings), None)
+    if name is None:
+        raise InvalidSettingError(
+            f"the name of {path} does not show its format; give the format, such as "
+            f"ReadOptions(format='csv') for columns between commas, or "
+            f"{', '.join(list(FORMATS)[1:])}"
+        )
+    if (FORMATS[name].magic or found is not None) and name != found:
+        actual = "a text or damaged file" if found is None else f"of the format {found}"
+        raise InvalidDataError(f"{path} is not of the format {name}: it is {actual}")
+    return name
+
+
+def _folder_format(path: Path) -> str:
+    of_ending = {it.members: name for name, it in FORMATS.items() if it.members}
+    endings = {ending_of(file) for file in path.rglob("*")}
+    for ending, name in of_ending.items():
+        if ending in endings:
+            return name
+    raise InvalidDataError(f"{path} is a folder without {' or '.join(of_ending)} files")
+
+
+def ending_of(path: Path) -> str:
+    """Return the ending of a file's name, without that of a compression."""
+    return Path(uncompressed_name(path)).suffix
+
 
 _RULES = {
     "header": or_none(FLAG),
@@ -67,10 +215,10 @@ class ReadOptions:
         U+FFFD.
     id_column : name or number (from 0) of the column or JSON field that names the rows.
     id_required : whether a file without that column is an error.
-    weights : name or number of the column, or name of the JSON field, that says how many rows each
-        one stands for, as in an aggregated table. Rows of weight 0 are left out.
+    weights : name or number of the column that says how many rows each one stands for, as in an
+        aggregated table. Rows of weight 0 are left out.
     weights_required : whether a file without that column is an error.
-    drop : columns, JSON fields or items to leave out; a text may list several columns between
+    drop : columns or items to leave out; a text may list several columns between
         commas.
     above : numbers larger than this are 1, all others 0; without it only 0 and 1 are accepted.
     truth : words for 1 and for 0, and perhaps further ones for missing, between slashes:
@@ -122,6 +270,8 @@ class ReadOptions:
         or_none(choice(*FORMATS)).check("format", self.format)  # readers may be added at run time
         check_settings(self, _RULES)
         if self.truth is not None:
+            from noisyor.tables.cells import parse_truth  # needs NumPy, the command line does not
+
             parse_truth(self.truth)
             if self.above is not None:
                 raise InvalidSettingError("above and truth exclude each other")
@@ -164,9 +314,6 @@ class ReadOptions:
 _LAYOUT = ("format", "header", "delimiter", "variable", "transpose")
 """Options of the layout of a file. A file of another kind has a layout of its own."""
 
-_ROLES = ("id_column", "weights", "text_field", "drop")
-"""Columns by name or index. Indices hold for the same layout only."""
-
 
 def options_like(
     metadata: Mapping[str, Any],
@@ -182,20 +329,19 @@ def options_like(
     ----------
     metadata : of the model; ``reading`` is what `ReadOptions.to_json` wrote, ``data.source`` the
         name of the file that was read.
-    path : the file to read. If the ending of its name is that of another kind of file, the options
-        of layout and column indices do not carry over.
+    path : the file to read. If its name ends otherwise than that of the model's own data, or
+        another format is given, the options of layout do not carry over.
     given : options by name that replace those of the model. A column of ids or weights that only
         the model asks for may be absent.
     """
     given = dict(given or {})
     stored = metadata.get("reading")
     stored = dict(stored) if isinstance(stored, Mapping) else {}
-    if not _same_kind(metadata, stored, Path(path), given):
-        stored = {
-            name: value
-            for name, value in stored.items()
-            if name not in _LAYOUT and not (name in _ROLES and _has_index(value))
-        }
+    data = metadata.get("data")
+    source = data.get("source") if isinstance(data, Mapping) else None
+    other_kind = isinstance(source, str) and ending_of(Path(source)) != ending_of(Path(path))
+    if other_kind or given.get("format", stored.get("format")) != stored.get("format"):
+        stored = {name: value for name, value in stored.items() if name not in _LAYOUT}
     required = {"id_required": "id_column" in given, "weights_required": "weights" in given}
     ReadOptions.from_json(given)  # a mistake of the caller is not reported as one of the model
     try:
@@ -204,24 +350,3 @@ def options_like(
         raise ModelFileError(
             f"how the data of the model were read makes no sense ({error})"
         ) from error
-
-
-def _same_kind(
-    metadata: Mapping[str, Any], stored: Mapping[str, Any], path: Path, given: Mapping[str, Any]
-) -> bool:
-    """Tell whether a file is of the kind of the one that the model was learned from."""
-    ending = ending_of(path)
-    usual = next((name for name, it in FORMATS.items() if ending in it.endings), None)
-    if "format" in given:
-        return bool(given["format"] == (stored.get("format") or usual))
-    data = metadata.get("data")
-    source = data.get("source") if isinstance(data, Mapping) else None
-    if not isinstance(source, str) or (usual is None and not path.is_dir()):
-        return True
-    return ending == ending_of(Path(source))
-
-
-def _has_index(value: Any) -> bool:
-    """Tell whether a role is given by the index of a column."""
-    names = value if isinstance(value, list | tuple) else [value]
-    return any(isinstance(name, str) and name.lstrip("-").isdecimal() for name in names)

@@ -1,35 +1,46 @@
-"""The content of a file, how it is built block by block, and the roles of its columns."""
+"""`read_table`, the one call for every file, and what readers share.
+
+Readers share lines of text, the roles of columns, and tables that are built block by block.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 import reprlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from noisyor._util.arrays import BinaryArray
-from noisyor._util.csr import Rows
-from noisyor.data.columns import require
+from noisyor._util.arrays import BinaryArray, Rows
+from noisyor._util.files import open_binary
+from noisyor.data.columns import align, require, suggest
 from noisyor.data.observations import Observations
 from noisyor.data.readers import read, reader_for
-from noisyor.errors import InvalidDataError
+from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.model.network import Network
 from noisyor.tables.cells import MISSING, Cells, number_hint
-from noisyor.tables.options import ReadOptions
+from noisyor.tables.options import FORMATS, ReadOptions, format_of
 
 __all__ = [
+    "Lines",
     "Roles",
     "RowBuilder",
     "Table",
     "as_index",
     "column_index",
     "distinct_names",
+    "file_lines",
     "find_roles",
     "id_index",
+    "read_table",
     "rows_of_items",
+    "text_lines",
     "weight_of",
     "weighted_table",
 ]
@@ -64,6 +75,55 @@ class Table:
     documents: bool = False
     ignored: int = 0
     notes: tuple[str, ...] = ()
+
+
+# ---- lines of text files
+
+MAX_LINE = 32 * 2**20
+"""Bytes. A compressed file without line ends would be unpacked into memory as a whole."""
+
+Lines = Iterable[tuple[int, str]]
+
+
+def file_lines(path: Path, options: ReadOptions) -> Iterator[tuple[int, str]]:
+    """Iterate over lines of a file, perhaps compressed: number from 1, and text with its end."""
+    with open_binary(path) as stream:
+        yield from text_lines(stream, path, options.encoding, options.encoding_errors)
+
+
+def text_lines(
+    stream: IO[bytes], where: object, encoding: str = "utf-8", errors: str = "strict"
+) -> Iterator[tuple[int, str]]:
+    """Iterate over the lines of a stream of bytes: number from 1, and text with its end.
+
+    A byte order mark of UTF-8 is left out. Errors name the line in ``where``.
+    """
+    for line_number in itertools.count(1):
+        raw = stream.readline(MAX_LINE + 1)
+        if not raw:
+            return
+        if len(raw) > MAX_LINE:
+            raise InvalidDataError(
+                f"{where}, line {line_number}: longer than {MAX_LINE // 2**20} MB, "
+                "this is no file of lines"
+            )
+        if line_number == 1:
+            if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise InvalidDataError(f"{where} is written in UTF-16; save it as UTF-8")
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+        if b"\0" in raw:
+            raise InvalidDataError(
+                f"{where}, line {line_number}: a zero byte; this is not a text file"
+            )
+        try:
+            yield line_number, raw.decode(encoding, errors)
+        except UnicodeDecodeError as error:
+            raise InvalidDataError(
+                f"{where}, line {line_number}: byte 0x{raw[error.start]:02x} at position "
+                f"{error.start + 1} is not {encoding}; if the file is older or from Windows, give "
+                'ReadOptions(encoding="latin-1") or "cp1252"; '
+                'ReadOptions(encoding_errors="replace") reads on'
+            ) from error
 
 
 # ---- roles of columns
@@ -348,3 +408,65 @@ class RowBuilder:
         self._missing.append(missing)
         self._width = width
         self.n_rows += ones.n_rows
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    options: ReadOptions | None = None,
+    network: Network | None = None,
+    **settings: Any,
+) -> Table:
+    """Read binary data from a user's file or folder.
+
+    Parameters
+    ----------
+    path : a file or folder of one of ``FORMATS``; text files may be compressed (gzip, xz, bzip2).
+    options : what the name and content of the file do not show.
+    network : a model whose columns are wanted. Columns with names are found by name; words and
+        items that the model does not know are ignored.
+    settings : single options by name, such as ``above=0``; they replace those in ``options``.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> with open("rows.csv", "w") as file:
+    ...     _ = file.write("fever,cough\\n3,1\\n0,1\\n")
+    >>> table = nor.read_table("rows.csv", above=0)
+    >>> table.observations.column_names, table.observations.n_rows
+    (('fever', 'cough'), 2)
+    """
+    known = [field.name for field in fields(ReadOptions)]
+    for setting in settings:
+        if setting not in known:
+            hint = suggest(setting, known)
+            raise InvalidSettingError(f"read_table has no option {setting!r}{hint}")
+    if isinstance(settings.get("drop"), str):
+        settings["drop"] = (settings["drop"],)
+    options = replace(options or ReadOptions(), **settings)
+    path = Path(path)
+    name = format_of(path, options.format)
+    columns = None if network is None else network.visible_names
+    found: Table = FORMATS[name].load()(path, replace(options, format=name), columns)
+    table = replace(found, format=name)
+    data = table.observations
+    n_observed = data.n_rows * data.n_visible - data.n_missing
+    if options.weights is not None and options.weights_required and data.weights is None:
+        raise InvalidSettingError(
+            f"{path}: there are no weights in a file of this kind ({name}); CSV, TSV and "
+            "Parquet files can have a column of weights"
+        )
+    if not n_observed:
+        raise InvalidDataError(f"{path}: every entry is missing")
+    if network is not None:
+        if table.documents and columns is None:
+            raise InvalidDataError(f"{path} holds documents, but the model does not know any words")
+        aligned, extra = align(data, columns, network.n_visible, network.visible_shape, path)
+        return replace(table, observations=aligned, ignored=table.ignored + extra)
+    # A model of a table without any 0 could only learn that all entries are 1.
+    is_unclear = options.truth is None and options.above is None
+    if data.n_missing and data.n_active == n_observed and is_unclear:
+        raise InvalidDataError(
+            f"{path}: every entry is 1 or missing, none is 0; ReadOptions(truth='1/') says that a "
+            "blank is 0, ReadOptions(truth='1/0') that it is missing"
+        )
+    return table

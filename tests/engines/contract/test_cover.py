@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noisyor._util.csr import pointers
+from noisyor._util.arrays import pointers
 from noisyor.engines.contract import Factors
 
 NEEDS = ("cover_memberships",)

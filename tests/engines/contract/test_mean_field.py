@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from random_networks import build, random_network, random_rows
 
 from noisyor import Observations, bipartite, convolutional, initialize, layered
-from noisyor._util.numerics import log_one_minus_exp
+from noisyor._util.arrays import log_one_minus_exp
 from noisyor.engines.contract import Evidence, WarmState
 from noisyor.engines.registry import get_engine
 from noisyor.inference.exact import enumerate_posterior, hidden_configurations, log_joint_table

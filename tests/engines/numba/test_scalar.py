@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from noisyor._util import numerics
+from noisyor._util import arrays as numerics
 from noisyor.engines.numba.graph import log_expm1
 from noisyor.engines.numba.scalar import log_expm1 as scalar_log_expm1
 

@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 
-from noisyor._util.compression import reading
+from noisyor._util.files import reading
 from noisyor.errors import DatasetNotFoundError, InvalidDataError
 from reproduction.datasets.archives import members
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from noisyor._util.json import to_json
+from noisyor._util.files import to_json
 from noisyor.errors import InvalidSettingError, NoisyOrError
 from noisyor_hpo import __version__
 from noisyor_hpo.model import DiseaseModel

@@ -17,8 +17,7 @@ import polars
 from pheval.post_processing.post_processing import SortOrder, generate_disease_result
 from pheval.runners.runner import PhEvalRunner
 
-from noisyor._util.files import write_atomically
-from noisyor._util.json import to_json
+from noisyor._util.files import to_json, write_atomically
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor_hpo import DiseaseModel, rank_diseases, read_phenopackets
 from noisyor_hpo.model_file import prepare_model

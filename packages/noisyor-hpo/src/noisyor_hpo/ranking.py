@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.numerics import entropy_bits
+from noisyor._util.arrays import entropy_bits
 from noisyor.data.columns import suggest
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor_hpo.annotations import Annotations

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from noisyor._util.arrays import BinaryArray, FloatArray
-from noisyor._util.numerics import logistic_function
+from noisyor._util.arrays import BinaryArray, FloatArray, logistic_function
 from noisyor.engines.contract import AnnealingOptions, AnnealingResult, Evidence, NoiseKey
 from noisyor.engines.noise import KeyArray, combine, uniform
 from noisyor.engines.numpy.gibbs import ChainState, RowModel

@@ -16,8 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, IntArray, LongArray
-from noisyor._util.numerics import log_expm1, logistic_function
+from noisyor._util.arrays import (
+    BinaryArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    LongArray,
+    log_expm1,
+    logistic_function,
+)
 from noisyor.engines.contract import FREE, Evidence, GibbsResult, NoiseKey
 from noisyor.engines.noise import combine, uniform
 from noisyor.engines.numpy.rows import Prepared, Row, rows_of, sums_at

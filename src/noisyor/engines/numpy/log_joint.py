@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray
-from noisyor._util.numerics import log_one_minus_exp
+from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, log_one_minus_exp
 from noisyor.engines.contract import FREE, Evidence, GradientSum, PolishOptions
 from noisyor.engines.numpy.rows import Prepared, Row, rows_of, sums_at, taking_part
 from noisyor.engines.reduction import ROWS_OF_BLOCK, tree_sum_of_blocks

@@ -20,8 +20,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from noisyor._util.arrays import FloatArray
-from noisyor._util.numerics import log_expm1, log_one_minus_exp
+from noisyor._util.arrays import FloatArray, log_expm1, log_one_minus_exp
 from noisyor.engines.contract import (
     FREE,
     NEVER,

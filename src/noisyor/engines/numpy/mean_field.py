@@ -20,9 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisyor._util.arrays import BoolArray, FloatArray
-from noisyor._util.csr import pointers
-from noisyor._util.numerics import log_expm1, logistic_function
+from noisyor._util.arrays import BoolArray, FloatArray, log_expm1, logistic_function, pointers
 from noisyor.engines.contract import (
     FREE,
     Evidence,

@@ -12,8 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import AnyArray, BinaryArray, FloatArray, LongArray
-from noisyor._util.csr import pointers
+from noisyor._util.arrays import AnyArray, BinaryArray, FloatArray, LongArray, pointers
 from noisyor.engines.contract import FREE, Evidence
 from noisyor.model.network import Network
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from noisyor._util.arrays import AnyArray, FloatArray, LongArray
-from noisyor._util.csr import Rows as Ragged
-from noisyor._util.numerics import log_expm1
+from noisyor._util.arrays import AnyArray, FloatArray, LongArray, log_expm1
+from noisyor._util.arrays import Rows as Ragged
 from noisyor.engines.contract import Evidence
 from noisyor.engines.warp.device import structure, to_device
 from noisyor.engines.warp.structures import Graph, Rows

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from noisyor._util.arrays import BinaryArray, FloatArray
-from noisyor._util.csr import pointers
+from noisyor._util.arrays import BinaryArray, FloatArray, pointers
 from noisyor.engines.contract import Evidence, GradientSum
 from noisyor.engines.reduction import ROWS_OF_BLOCK, TreeSum, tree_sum_of_blocks
 from noisyor.engines.warp.device import Cleared, by_offset, launch, structure, to_device

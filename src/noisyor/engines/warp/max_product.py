@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisyor._util.arrays import IntArray, LongArray
-from noisyor._util.csr import pointers
+from noisyor._util.arrays import IntArray, LongArray, pointers
 from noisyor.engines.contract import Evidence, MaxProductOptions, MaxProductResult, NoiseKey
 from noisyor.engines.noise import combine
 from noisyor.engines.warp.collapsed import infer
