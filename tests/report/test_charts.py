@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from noisyor.report.charts import Curve, Layer, _ticks, line_chart, pixel_image, shaded_image
+from noisyor.report.charts import Curve, _ticks, line_chart, pixel_image, shaded_image
 
 
 def painted(path: str, shape: tuple[int, int]) -> np.ndarray:
@@ -23,7 +23,7 @@ def painted(path: str, shape: tuple[int, int]) -> np.ndarray:
 
 @given(hnp.arrays(np.bool_, st.tuples(st.integers(1, 6), st.integers(1, 6))))
 def test_a_pixel_image_paints_its_mask_once(mask):
-    picture = ElementTree.fromstring(pixel_image([Layer("ink", mask)], "a <label> & more"))
+    picture = ElementTree.fromstring(pixel_image({"ink": mask}, "a <label> & more"))
     assert picture.get("role") == "img"
     assert picture.get("aria-label") == "a <label> & more"
     assert picture.get("viewBox") == f"0 0 {mask.shape[1]} {mask.shape[0]}"
@@ -33,10 +33,8 @@ def test_a_pixel_image_paints_its_mask_once(mask):
 
 def test_layers_keep_their_order_and_empty_ones_vanish():
     on, off = np.ones((2, 2)), np.zeros((2, 2))
-    picture = ElementTree.fromstring(
-        pixel_image([Layer("ink", on), Layer("missed", off), Layer("extra", on)], "x", grid=True)
-    )
-    assert [element.get("class") for element in picture] == ["paper", "ink", "extra", "grid"]
+    picture = ElementTree.fromstring(pixel_image({"ink": on, "missed": off, "extra": on}, "x"))
+    assert [element.get("class") for element in picture] == ["paper", "ink", "extra"]
 
 
 def test_grey_levels():
@@ -66,13 +64,6 @@ class TestChart:
     def test_higher_values_are_higher_up(self):
         heights = [float(dot.get("cy")) for dot in self.chart([1.0, 3.0, 2.0]).iter("circle")]
         assert heights[1] < heights[2] < heights[0]
-
-    def test_values_below_the_floor_become_arrows(self):
-        chart = self.chart([-1000.0, -50.0, -40.0], floor=-60.0)
-        assert len(list(chart.iter("circle"))) == 2
-        arrows = [path for path in chart.iter("path") if path.get("class") == "held-out"]
-        assert len(arrows) == 1
-        assert "−1000" not in [text.text for text in chart.iter("text")]
 
 
 @given(low=st.floats(-1e6, 1e6), span=st.floats(1e-6, 1e6))

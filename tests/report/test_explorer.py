@@ -8,7 +8,8 @@ import pytest
 import noisyor as nor
 from noisyor.explanation.attribution import attribute_findings
 from noisyor.model.names import hidden_names
-from noisyor.report.explorer import Caps, cause_names, explorer_data, reach_of
+from noisyor.report import explorer as module
+from noisyor.report.explorer import cause_names, explorer_data, reach_of
 from noisyor.report.fit_quality import explain_rows
 from noisyor.report.inputs import Words
 
@@ -20,19 +21,18 @@ def data(topics) -> dict:
     return explorer(topics)
 
 
-def explorer(example, **caps) -> dict:
+def explorer(example) -> dict:
     network = example.network
     rows = explain_rows(network, example.observations, 1000)
     return explorer_data(
         network,
         WORDS,
-        cause_names(network, "topics", False, reach_of(network)),
+        cause_names(network, "topics", False),
         reach_of(network),
         nor.model.prior_marginals(network),
         rows,
         attribute_findings(network, rows.observations, rows.states).chains(),
         None,
-        Caps(**caps),
     )
 
 
@@ -76,15 +76,15 @@ class TestNames:
         assert data["far"].keys() == {"4", "5"}
 
     def test_names_made_by_us_are_split_and_others_left_alone(self, factors):
-        network, reach = factors.network, reach_of(factors.network)
+        network = factors.network
         made = replace(network, hidden_names=hidden_names(network, "factors"))
-        names, said = cause_names(network, "factors", False, reach)
-        assert cause_names(made, "factors", True, reach) == (names, said)
+        names, said = cause_names(network, "factors", False)
+        assert cause_names(made, "factors", True) == (names, said)
         assert names == [f"cause {k}" for k in range(5)]
         assert said[0] == "column-0, column-1, column-2"
-        assert said[3].count("column-") == 3  # all its effects are faint
+        assert said[3] == ""  # all its effects are faint
         own = replace(network, hidden_names=["flu: type A", "b", "c", "d", "e"])
-        assert cause_names(own, "factors", False, reach) == (list(own.hidden_names), [""] * 5)
+        assert cause_names(own, "factors", False) == (list(own.hidden_names), [""] * 5)
 
 
 def test_documents_are_those_with_most_explained(topics, data):
@@ -102,9 +102,12 @@ def test_documents_are_those_with_most_explained(topics, data):
             assert document["on"] == active.tolist()
 
 
-def test_caps_keep_every_word_findable(factors):
-    small = explorer(factors, edges=5, parents_kept=1)
+def test_limits_keep_every_word_findable(factors, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_EDGES", 5)
+    monkeypatch.setattr(module, "_PARENTS_KEPT", 1)
+    small = explorer(factors)
     assert small["cut"] > 0
     assert len(small["child"]) + small["cut"] == factors.network.n_edges
     assert set(small["child"]) == set(range(9))
-    assert len(explorer(factors, documents=2, per_cause=1)["documents"]) <= 2
+    monkeypatch.setattr(module, "_MAX_DOCUMENTS", 2)
+    assert len(explorer(factors)["documents"]) <= 2

@@ -5,7 +5,7 @@ import pytest
 
 import noisyor as nor
 from noisyor.data.observations import Observations
-from noisyor.report.fit_quality import calibrate, explain_rows, nothing_elbo
+from noisyor.report.fit_quality import calibrate, explain_rows
 from noisyor.report.residuals import (
     EXTRA,
     MISSED,
@@ -18,18 +18,6 @@ from noisyor.report.residuals import (
 
 
 class TestBounds:
-    def test_explaining_nothing_is_log_p_with_all_causes_off(self, topics):
-        off = dict.fromkeys(range(topics.network.n_hidden), 0)
-        expected = nor.explain(topics.network, topics.observations, hidden=off).log_joint.mean()
-        assert nothing_elbo(topics.network, topics.observations) == pytest.approx(expected)
-
-    def test_unobserved_entries_do_not_count(self, topics):
-        X = topics.observations.to_dense()
-        X[:, 4] = np.nan
-        off = dict.fromkeys(range(topics.network.n_hidden), 0)
-        expected = nor.explain(topics.network, X, hidden=off).log_joint.mean()
-        assert nothing_elbo(topics.network, Observations.of(X)) == pytest.approx(expected)
-
     def test_rows_are_spread_over_the_data(self, topics):
         some = explain_rows(topics.network, topics.observations, 10)
         assert some.number[0] == 0

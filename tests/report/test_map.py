@@ -16,7 +16,6 @@ from noisyor.report.map import (
     Circles,
     Region,
     cause_map,
-    enclose,
     group_similar,
     lay_out,
     similarity_of,
@@ -44,24 +43,6 @@ def test_area_is_how_often():
         assert found["cause-0"][2] / found["cause-1"][2] == pytest.approx(2.0, rel=0.01)
         assert "cause-2" not in found  # never on
     assert drawn["left_out"] == 0
-
-
-def test_layers_are_nested():
-    regions = [
-        region(0, 0.1, above=2),
-        region(1, 0.2, above=2),
-        region(2, 0.05),
-        region(3, 0.1, above=4),
-        region(4, 0.05),
-    ]
-    found = circles(cause_map(regions, alike, "map")["wide"])
-    x, y, r = found["cause-2"]
-    for inner in ("cause-0", "cause-1"):
-        cx, cy, radius = found[inner]
-        assert np.hypot(cx - x, cy - y) + radius <= r + 0.2
-    assert "cause-4" not in found  # a frame around a single one says nothing
-    assert "cause-3" in found
-    assert regions[3].above == 4  # the list that was given is left alone
 
 
 def test_the_rarest_are_left_out():
@@ -176,13 +157,6 @@ def test_the_map_has_the_shape_of_the_screen():
     wide = lay_out(np.ones(20), np.zeros((20, 20)), 2.0).box
     narrow = lay_out(np.ones(20), np.zeros((20, 20)), 0.7).box
     assert wide[2] / wide[3] > 1.3 > 1.0 > narrow[2] / narrow[3]
-
-
-def test_a_circle_holds_others():
-    parts = lay_out(np.array([1.0, 2.0, 0.5]), np.zeros((3, 3)), 1.0)
-    centered, radius = enclose(parts)
-    assert (np.hypot(centered.x, centered.y) + centered.radius <= radius + 1e-9).all()
-    assert radius < 4.5
 
 
 def test_group_similar():

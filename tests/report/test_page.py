@@ -154,14 +154,6 @@ class TestPage:
         assert html.count('class="stamp ') > 20
         assert residual / (24 * 81) < 0.05
 
-    def test_noise_far_above_the_data_is_named(self, topics):
-        theta = topics.network.theta.copy()
-        theta[topics.network.leak_param[1]] = 1.5
-        model = read_model(topics.model)._replace(network=topics.network.with_theta(theta))
-        page = model_page(model, rows_for(model, topics.data))
-        assert page.summary["noise_above_frequency"] == 1
-        assert re.search(r"Doubtful:</strong> 1 word\s.*team \(77.7 % noise", page.html, re.DOTALL)
-
     def test_the_same_input_gives_the_same_page(self, factors):
         assert page_of(factors).html == page_of(factors).html
 

@@ -105,6 +105,4 @@ def _text(result: dict[str, Any]) -> str:
         )
     lines.append(f"dead        {len(result['dead'])} causes")
     lines.append(f"duplicates  {len(result['duplicates'])} groups")
-    if result["noise_above_frequency"]:
-        lines.append(f"doubtful    noise of {result['noise_above_frequency']} columns")
     return "\n".join(lines)

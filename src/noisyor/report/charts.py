@@ -7,7 +7,7 @@ into dark mode. Every picture carries a label for screen readers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -19,22 +19,12 @@ from noisyor._util.arrays import FloatArray
 __all__ = [
     "N_COLORS",
     "Curve",
-    "Interval",
-    "Layer",
-    "Stamp",
     "calibration_chart",
     "line_chart",
     "pixel_image",
     "shaded_image",
     "stamped_image",
 ]
-
-
-class Layer(NamedTuple):
-    """Pixels of one color: class name in the style sheet, and a mask (height, width)."""
-
-    style: str
-    mask: npt.NDArray[Any]
 
 
 class Curve(NamedTuple):
@@ -46,36 +36,17 @@ class Curve(NamedTuple):
     dots: bool = False
 
 
-class Stamp(NamedTuple):
-    """A feature placed on an image: its number, and the pixels (height, width) it covers there."""
-
-    feature: int
-    mask: npt.NDArray[Any]
-
-
-class Interval(NamedTuple):
-    """A point of a calibration chart: x, y, the ends of its interval, and what it is in words."""
-
-    x: float
-    y: float
-    least: float
-    most: float
-    text: str
-
-
 N_COLORS = 8
 """Features beyond this number repeat the colors of earlier ones; their numbers differ."""
 
 
-def pixel_image(layers: Sequence[Layer], label: str, grid: bool = False) -> str:
-    """Draw a binary image from masks of one shape, later layers on top."""
-    height, width = layers[0].mask.shape
+def pixel_image(layers: Mapping[str, npt.NDArray[Any]], label: str) -> str:
+    """Draw a binary image from masks (height, width) by their class names, later ones on top."""
+    height, width = next(iter(layers.values())).shape
     paths = [
-        f'<path class="{layer.style}" d="{_runs(layer.mask)}"/>'
-        for layer in layers
-        if layer.mask.any()
+        f'<path class="{style}" d="{_runs(mask)}"/>' for style, mask in layers.items() if mask.any()
     ]
-    return _picture(height, width, label, "".join(paths), grid)
+    return _picture(height, width, label, "".join(paths))
 
 
 def shaded_image(values: npt.ArrayLike, label: str, grid: bool = False) -> str:
@@ -90,42 +61,48 @@ def shaded_image(values: npt.ArrayLike, label: str, grid: bool = False) -> str:
     return _picture(height, width, label, "".join(cells), grid)
 
 
-def stamped_image(image: npt.NDArray[Any], stamps: Sequence[Stamp], label: str) -> str:
+def stamped_image(
+    image: npt.NDArray[Any], stamps: Sequence[tuple[int, npt.NDArray[Any]]], label: str
+) -> str:
     """Draw a binary image in pale ink with numbered outlines of the features that explain it.
 
-    Every stamp is a group ``<g class="stamp cN" data-feature="N">``.
+    A stamp is the number of a feature and the pixels (height, width) that it covers. It becomes a
+    group ``<g class="stamp cN" data-feature="N">``.
     """
     height, width = image.shape
     parts = [f'<path class="faint" d="{_runs(image)}"/>'] if image.any() else []
-    for stamp in stamps:
-        if not stamp.mask.any():
+    for feature, mask in stamps:
+        if not mask.any():
             continue
-        y, x = (float(axis.mean()) + 0.5 for axis in np.nonzero(stamp.mask))
+        y, x = (float(axis.mean()) + 0.5 for axis in np.nonzero(mask))
         size = max(2.0, min(height, width) / 6)
         parts.append(
-            f'<g class="stamp c{stamp.feature % N_COLORS}" data-feature="{stamp.feature}">'
-            f'<path class="tint" d="{_runs(stamp.mask)}"/>'
-            f'<path class="outline" d="{_outline(stamp.mask)}"/>'
+            f'<g class="stamp c{feature % N_COLORS}" data-feature="{feature}">'
+            f'<path class="tint" d="{_runs(mask)}"/>'
+            f'<path class="outline" d="{_outline(mask)}"/>'
             f'<text x="{x:.1f}" y="{y + 0.35 * size:.1f}" font-size="{size:.1f}">'
-            f"{stamp.feature}</text></g>"
+            f"{feature}</text></g>"
         )
-    return _picture(height, width, label, "".join(parts), grid=False)
+    return _picture(height, width, label, "".join(parts))
 
 
-def calibration_chart(points: Sequence[Interval], label: str, *, x_title: str, y_title: str) -> str:
-    """Draw points with intervals between 0 and 1 on both axes, and the diagonal."""
+def calibration_chart(points: Sequence[tuple[float, float, float, float, str]], label: str) -> str:
+    """Draw observed against predicted frequencies, and the diagonal.
+
+    A point is the prediction, the observation, the ends of its interval, and what it is in words.
+    """
     plot = _Plot((440, 420), 52, (0.0, 1.0), (0.0, 1.0))
     ticks = [0, 0.2, 0.4, 0.6, 0.8, 1]
-    parts = plot.axes(ticks, ticks, x_title, y_title)
+    parts = plot.axes(ticks, ticks, "predicted probability", "observed frequency")
     parts.append(
         f'<path class="reference" d="M{plot.left} {plot.bottom}L{plot.right} {plot.top}"/>'
     )
-    for point in points:
-        x = plot.across(point.x)
+    for predicted, observed, least, most, text in points:
+        x = plot.across(predicted)
         parts.append(
-            f'<g><title>{escape(point.text)}</title><path class="interval" '
-            f'd="M{x:.1f} {plot.down(point.least):.1f}V{plot.down(point.most):.1f}"/>'
-            f'<circle class="held-out" cx="{x:.1f}" cy="{plot.down(point.y):.1f}" r="5"/></g>'
+            f'<g><title>{escape(text)}</title><path class="interval" '
+            f'd="M{x:.1f} {plot.down(least):.1f}V{plot.down(most):.1f}"/>'
+            f'<circle class="held-out" cx="{x:.1f}" cy="{plot.down(observed):.1f}" r="5"/></g>'
         )
     return plot.svg(parts, label)
 
@@ -137,8 +114,6 @@ def line_chart(
     x_title: str,
     y_title: str,
     reference: tuple[float, str] | None = None,
-    floor: float = -math.inf,
-    size: tuple[int, int] = (640, 340),
 ) -> str:
     """Draw curves over a common axis.
 
@@ -148,14 +123,12 @@ def line_chart(
     label : what the chart shows, for screen readers.
     x_title, y_title : titles of the axes.
     reference : height and name of a dashed line across the chart.
-    floor : lower end of the axis if values lie below it; they become arrows at the bottom.
-    size : (width, height) of the coordinate system; the page scales the picture.
 
     The attributes ``data-box`` (left, right, top, bottom of the plot) and ``data-range`` (values of
     x and y at its ends) let a script turn positions into values.
     """
     xs = np.concatenate([curve.x for curve in curves])
-    ys = np.maximum(np.concatenate([curve.y for curve in curves]), floor)
+    ys = np.concatenate([curve.y for curve in curves])
     if reference is not None:
         ys = np.r_[ys, reference[0]]
     y_ticks = _ticks(float(ys.min()), float(ys.max()))
@@ -163,7 +136,7 @@ def line_chart(
     y_range = (min(y_ticks[0], float(ys.min())), max(y_ticks[-1], float(ys.max())))
     if y_range[0] == y_range[1]:  # a single value is drawn in the middle
         y_range = (y_range[0] - 0.5, y_range[1] + 0.5)
-    plot = _Plot(size, 62, x_range, y_range)
+    plot = _Plot((640, 340), 62, x_range, y_range)
     parts = plot.axes(_ticks(*x_range), y_ticks, x_title, y_title)
     if reference is not None:
         y = plot.down(reference[0])
@@ -172,19 +145,13 @@ def line_chart(
             f'<text x="{plot.right}" y="{y - 6:.1f}" class="end">{escape(reference[1])}</text>'
         )
     for curve in curves:
-        inside = curve.y >= y_range[0]
         points = [
             (f"{plot.across(x):.1f}", f"{plot.down(y):.1f}")
-            for x, y in zip(curve.x[inside], curve.y[inside], strict=True)
+            for x, y in zip(curve.x, curve.y, strict=True)
         ]
         if curve.dots:
             parts += [
                 f'<circle class="{curve.style}" cx="{x}" cy="{y}" r="4.5"/>' for x, y in points
-            ]
-            parts += [
-                f'<path class="{curve.style}" '
-                f'd="M{plot.across(x):.1f} {plot.bottom - 1}l-5 -8h10z"/>'
-                for x in curve.x[~inside]
             ]
         elif points:
             line = "L".join(f"{x} {y}" for x, y in points)
@@ -242,7 +209,7 @@ class _Plot:
         )
 
 
-def _picture(height: int, width: int, label: str, content: str, grid: bool) -> str:
+def _picture(height: int, width: int, label: str, content: str, grid: bool = False) -> str:
     lines = ""
     if grid:
         rows = "".join(f"M0 {y}H{width}" for y in range(1, height))

@@ -6,7 +6,7 @@ strings that reach the page as text only. What would make the page too large is 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,53 +21,30 @@ from noisyor.report.fit_quality import ExplainedRows
 from noisyor.report.health import rank_within, success_matrix
 from noisyor.report.inputs import Words, is_drawn, shorten, visible_names
 
-__all__ = ["Caps", "cause_names", "explorer_data", "label_of", "reach_of"]
+__all__ = ["cause_names", "explorer_data", "label_of", "reach_of"]
 
 _FAR_WORDS = 30
 _NEGLIGIBLE = 0.01  # success probability below which a link is the first to be left out
 
 
-class Caps(NamedTuple):
-    """How much of a model enters the page.
+_MAX_EDGES, _PARENTS_KEPT = 250_000, 3
+"""Edges that enter the page, and parents of every visible in any case, so that each is found."""
 
-    ``edges`` in all; ``parents_kept`` of every visible in any case, so that each can be found;
-    ``documents`` that may be shown in all; ``per_cause`` of them for one cause; ``row_length``
-    active columns listed of one document.
-    """
-
-    edges: int = 250_000
-    parents_kept: int = 3
-    documents: int = 3_000
-    per_cause: int = 5
-    row_length: int = 60
+_MAX_DOCUMENTS, _PER_CAUSE, _ROW_LENGTH = 3_000, 5, 60
+"""Documents that enter the page, in all and for one cause, and active columns listed of each."""
 
 
-def cause_names(
-    network: Network, kind: Kind, generated: bool, reach: Any
-) -> tuple[list[str], list[str]]:
+def cause_names(network: Network, kind: Kind, generated: bool) -> tuple[list[str], list[str]]:
     """Return a short name of each cause, and the visibles that characterize it ("" if named).
 
     ``generated``: the names in the network were made by `noisyor.model.names.hidden_names`; a
-    network without names gets the same ones. Causes whose effects are too faint for a name are
-    labeled by what they reach at all (`reach_of`).
+    network without names gets the same ones.
     """
     names = network.hidden_names
     if names is not None and not generated:
         return [shorten(name) for name in names], [""] * network.n_hidden
     parts = [name.partition(": ") for name in names or hidden_names(network, kind)]
-    visible = visible_names(network)
-    labels = [
-        label or ", ".join(visible[i] for i in _surest(reach, k))
-        for k, (_, _, label) in enumerate(parts)
-    ]
-    return [shorten(short) for short, _, _ in parts], [shorten(label) for label in labels]
-
-
-def _surest(reach: Any, cause: int) -> list[int]:
-    """Return the three visibles that a cause reaches most surely, none below one in a thousand."""
-    part = slice(reach.indptr[cause], reach.indptr[cause + 1])
-    best = np.argsort(-reach.data[part], kind="stable")[:3]
-    return [int(reach.indices[part][i]) for i in best if reach.data[part][i] >= 1e-3]
+    return [shorten(short) for short, _, _ in parts], [shorten(label) for _, _, label in parts]
 
 
 def label_of(name: str, label: str) -> str:
@@ -120,7 +97,6 @@ def explorer_data(
     explained: ExplainedRows | None,
     chains: Chains | None,
     row_names: tuple[str, ...] | None,
-    caps: Caps,
 ) -> dict[str, Any]:
     """Return everything that the explorer shows as plain JSON; ``names`` see `cause_names`.
 
@@ -128,7 +104,7 @@ def explorer_data(
     probabilities are in thousandths.
     """
     success = success_matrix(network)
-    child_ptr, child, thousandths, n_cut = _kept_edges(network, success, caps)
+    child_ptr, child, thousandths, n_cut = _kept_edges(network, success)
     uses = None
     if explained is not None:
         uses = np.asarray(explained.states.sum(axis=0)).ravel().astype(int).tolist()
@@ -151,10 +127,8 @@ def explorer_data(
         "usual": _usual(network, explained),
         "shape": list(network.visible_shape) if is_drawn(network) else None,
     }
-    if data["shape"]:  # images are drawn whole
-        caps = caps._replace(row_length=network.n_visible)
     if explained is not None and chains is not None:
-        data["documents"], data["best"] = _documents(network, explained, chains, row_names, caps)
+        data["documents"], data["best"] = _documents(network, explained, chains, row_names)
     return data
 
 
@@ -168,19 +142,19 @@ def _usual(network: Network, explained: ExplainedRows | None) -> list[float]:
 
 
 def _kept_edges(
-    network: Network, success: Any, caps: Caps
+    network: Network, success: Any
 ) -> tuple[LongArray, npt.NDArray[Any], npt.NDArray[Any], int]:
     """Return the strongest edges of each cause, and the strongest of each visible."""
     parent = np.repeat(np.arange(network.n_hidden), np.diff(success.indptr))
     child, p = success.indices, success.data
     visible = child < network.n_visible
     keep = np.ones(len(p), dtype=np.bool_)
-    if len(p) > caps.edges:
-        each = max(1, caps.edges // network.n_hidden)
+    if len(p) > _MAX_EDGES:
+        each = max(1, _MAX_EDGES // network.n_hidden)
         keep = p >= _NEGLIGIBLE
         candidate = np.flatnonzero(keep & visible)
         ranked = (rank_within(parent[candidate], p[candidate]) < each) | (
-            rank_within(child[candidate], p[candidate]) < caps.parents_kept
+            rank_within(child[candidate], p[candidate]) < _PARENTS_KEPT
         )
         keep[candidate] = ranked
     parent, child, p = parent[keep], child[keep], p[keep]
@@ -221,7 +195,6 @@ def _documents(
     explained: ExplainedRows,
     chains: Chains,
     row_names: tuple[str, ...] | None,
-    caps: Caps,
 ) -> tuple[list[dict[str, Any]], list[list[Any]]]:
     """Return the rows shown, and for each cause the rows where it explains most."""
     key = chains.hidden * np.int64(len(explained.number)) + chains.row
@@ -232,16 +205,17 @@ def _documents(
     # Most of all explained; of equals the row of which that is the larger part.
     best = np.lexsort((-count / length[row], -count, cause))
     rank = np.arange(len(best)) - np.repeat(*_first_of_each(cause[best]))
-    each = max(1, min(caps.per_cause, caps.documents // max(1, network.n_hidden)))
+    each = max(1, min(_PER_CAUSE, _MAX_DOCUMENTS // max(1, network.n_hidden)))
     chosen = best[rank < each]
     ones = explained.observations.to_csr()
+    row_length = network.n_visible if is_drawn(network) else _ROW_LENGTH  # images are drawn whole
     number_of: dict[int, int] = {}
     documents: list[dict[str, Any]] = []
     result: list[list[Any]] = [[] for _ in range(network.n_hidden)]
     for k in chosen.tolist():
         r = int(row[k])
         if r not in number_of:
-            if len(documents) >= caps.documents:
+            if len(documents) >= _MAX_DOCUMENTS:
                 continue
             number_of[r] = len(documents)
             active = ones.indices[ones.indptr[r] : ones.indptr[r + 1]]
@@ -250,12 +224,12 @@ def _documents(
                 {
                     "row": number,
                     "name": None if row_names is None else shorten(row_names[number]),
-                    "on": active[: caps.row_length].tolist(),
-                    "more": max(0, len(active) - caps.row_length),
+                    "on": active[:row_length].tolist(),
+                    "more": max(0, len(active) - row_length),
                 }
             )
         words = chains.visible[order[start[k] : start[k] + count[k]]]
-        result[int(cause[k])].append([number_of[r], *words[: caps.row_length].tolist()])
+        result[int(cause[k])].append([number_of[r], *words[:row_length].tolist()])
     return documents, result
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import binomtest
 
 from noisyor._util.arrays import BoolArray, FloatArray, LongArray
 from noisyor.baselines import independent_columns
@@ -16,8 +17,8 @@ from noisyor.inference.max_product import method_for
 from noisyor.inference.sampling import LogProbability, log_probability
 from noisyor.io.provenance import metrics_of, training_curve
 from noisyor.model.forward import visible_probability
-from noisyor.model.network import THETA_MIN, Network
-from noisyor.report.charts import Curve, Interval, calibration_chart, line_chart
+from noisyor.model.network import Network
+from noisyor.report.charts import Curve, calibration_chart, line_chart
 from noisyor.report.inputs import Model, Words, same_data, visible_names
 from noisyor.search.cover import draw_rows
 
@@ -28,7 +29,6 @@ __all__ = [
     "explain_rows",
     "fit_section",
     "noise_section",
-    "nothing_elbo",
 ]
 
 # A report takes seconds, not minutes: these bound the rows, ones, cells and edges of each part.
@@ -126,18 +126,6 @@ def explain_rows(
     return ExplainedRows(chosen, number, n_rows, posterior.states, posterior.log_joint, independent)
 
 
-def nothing_elbo(network: Network, observations: Observations) -> float:
-    """Return the mean ``log p(h, x)`` with every cause off, where noise has to explain all ones."""
-    theta = np.maximum(network.theta[network.leak_param], THETA_MIN)
-    noise = theta[: network.n_visible]
-    on, off = np.log(-np.expm1(-noise)), -noise
-    weight, total = observations.row_weights, observations.total_weight
-    seen = total - weight @ observations.missing_csr()
-    ones = weight @ observations.to_csr()
-    all_off = -theta[network.n_visible :].sum()
-    return float(all_off + (ones @ on + (seen - ones) @ off) / total)
-
-
 def calibrate(
     network: Network, rows: ExplainedRows, seed: int = 0, engine: EngineLike = "auto"
 ) -> Calibration | None:
@@ -187,20 +175,11 @@ def _bins(predicted: FloatArray, truth: BoolArray) -> list[Bin]:
     for k in np.unique(index).tolist():
         inside = index == k
         entries, ones = int(inside.sum()), int(truth[inside].sum())
-        least, most = _wilson(ones, entries)
+        interval = binomtest(ones, entries).proportion_ci(method="wilson")
         low, high = float(_BIN_EDGES[k]), float(_BIN_EDGES[k + 1])
         mean = float(predicted[inside].mean())
-        bins.append(Bin(low, high, entries, mean, ones / entries, least, most))
+        bins.append(Bin(low, high, entries, mean, ones / entries, *interval))
     return bins
-
-
-def _wilson(ones: int, entries: int, z: float = 1.96) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share, which also holds for few or no ones."""
-    share = ones / entries
-    scale = 1 + z**2 / entries
-    center = (share + z**2 / (2 * entries)) / scale
-    half = z * np.sqrt(share * (1 - share) / entries + z**2 / (4 * entries**2)) / scale
-    return max(0.0, float(center - half)), min(1.0, float(center + half))
 
 
 def fit_section(
@@ -230,30 +209,17 @@ def fit_section(
     }
 
 
-def noise_section(network: Network, observations: Observations | None) -> dict[str, Any]:
-    """Return the noise of the visibles: one number if they share it, else the largest.
-
-    ``doubtful`` lists visibles whose noise is far above their frequency in the data: noise alone
-    would switch them on too often, so training has not converged for them.
-    """
+def noise_section(network: Network) -> dict[str, Any]:
+    """Return the noise of the visibles: one number if they share it, else the largest."""
     noise = network.noise_probability
-    names = visible_names(network)
-    doubtful: list[tuple[str, float, float]] = []
-    if observations is not None:
-        weight = observations.row_weights
-        seen = observations.total_weight - weight @ observations.missing_csr()
-        share = weight @ observations.to_csr() / np.maximum(seen, 1)
-        wrong = np.flatnonzero((noise > 2 * share + 0.01) & (seen > 0))
-        worst = wrong[np.argsort(-noise[wrong], kind="stable")]
-        doubtful = [(names[i], float(noise[i]), float(share[i])) for i in worst.tolist()]
     if noise.min() == noise.max():
-        return {"shared": float(noise[0]), "doubtful": doubtful}
+        return {"shared": float(noise[0])}
+    names = visible_names(network)
     order = np.argsort(-noise, kind="stable")[:_LISTED]
     return {
         "shared": None,
         "median": float(np.median(noise)),
         "largest": [(names[i], float(noise[i])) for i in order.tolist()],
-        "doubtful": doubtful,
     }
 
 
@@ -291,10 +257,8 @@ def _score_lines(
             how = "exact" if log_p.exact else "estimated"
             add(f"log p under this model, {how}, on {which}", log_p.mean, _error(log_p), True)
         add("Elbo of one explanation (paper): a bound on log p", elbo.mean, _error(elbo), True)
-        nothing = nothing_elbo(model.network, explained.observations)
         independent = f"Independent {words.visibles}, fitted to the same data"
         add(independent, explained.independent, None, False)
-        add("Explaining nothing: all ones left to noise", nothing, None, False)
     for name, title in _METRIC_TITLES.items():
         if name in metrics:
             add(title, metrics[name], None, name not in _REFERENCES)
@@ -319,19 +283,17 @@ def _curve(model: Model, words: Words, metrics: dict[str, float]) -> dict[str, A
     label = f"Bound over {n_updates} updates, ends at {float(values[-1]):.2f}"
     if reference is not None:
         label += f"; the reference is {reference:.2f}"
-    # The first steps fall far below everything of interest.
+    # The first steps lie far below everything of interest and are left out.
     best = float(values.max())
-    floor = best - 3.0 * (best - float(np.quantile(values, 0.25))) - 1e-6
-    if reference is not None:
-        floor = min(floor, reference - 0.1 * abs(reference))
+    floor = best - 3.0 * (best - float(np.quantile(values, 0.25)))
+    shown = [c._replace(x=c.x[c.y >= floor], y=c.y[c.y >= floor]) for c in curves]
     return {
         "svg": line_chart(
-            [curve for curve in curves if len(curve.x)],
+            [curve for curve in shown if len(curve.x)],
             label,
             x_title="updates",
             y_title=f"bound, nats per {words.row}",
             reference=None if reference is None else (reference, "independent columns"),
-            floor=floor,
         ),
         "has_held_out": bool(len(record.held_out_step)),
         "has_train": bool(len(record.step)),
@@ -349,7 +311,7 @@ def _smooth(step: FloatArray, elbo: FloatArray) -> tuple[FloatArray, FloatArray]
 
 def _calibration(calibration: Calibration) -> dict[str, Any]:
     points = [
-        Interval(
+        (
             b.predicted,
             b.observed,
             b.least,
@@ -362,5 +324,4 @@ def _calibration(calibration: Calibration) -> dict[str, Any]:
         f"Observed against predicted frequency in {len(points)} bins, mean distance "
         f"{calibration.gap:.1%}; the table beside holds the numbers"
     )
-    axes = {"x_title": "predicted probability", "y_title": "observed frequency"}
-    return {"svg": calibration_chart(points, label, **axes), **calibration._asdict()}
+    return {"svg": calibration_chart(points, label), **calibration._asdict()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +15,8 @@ from noisyor.model.forward import edge_matrix
 from noisyor.model.network import Network
 
 __all__ = [
-    "Fault",
     "find_dead",
     "find_duplicates",
-    "groups_of",
     "rank_within",
     "similar_features",
     "success_matrix",
@@ -32,15 +31,7 @@ RARE = 1e-3
 ALIKE = 0.97
 """Two causes whose edges have this cosine similarity count as one."""
 
-_MAX_PAIRS = 200
 _COMPARED = 100
-
-
-class Fault(NamedTuple):
-    """A cause (or feature) by number, and what is wrong with it in words."""
-
-    cause: int
-    reason: str
 
 
 def find_dead(
@@ -49,8 +40,8 @@ def find_dead(
     uses: npt.NDArray[Any] | None,
     n_rows: int | None,
     rows: str,
-) -> list[Fault]:
-    """Return the causes that switch nothing on, or are never on themselves.
+) -> dict[int, str]:
+    """Return the causes that switch nothing on, or are never on themselves, each with the reason.
 
     Parameters
     ----------
@@ -60,7 +51,7 @@ def find_dead(
     n_rows : number of rows that were explained, or None without data.
     rows : what rows are called.
     """
-    faults = []
+    faults: dict[int, str] = {}
     for number, (strong, often) in enumerate(zip(strength, rate, strict=True)):
         if strong < WEAK:
             reason = f"switches nothing on: its strongest effect succeeds in {_percent(strong)}"
@@ -70,7 +61,7 @@ def find_dead(
             reason = f"almost never on: expected in {_percent(often)} of {rows}"
         else:
             continue
-        faults.append(Fault(number, reason))
+        faults[number] = reason
     return faults
 
 
@@ -78,8 +69,8 @@ def _percent(share: float) -> str:
     return "under 0.01 %" if share < 1e-4 else f"{100 * share:.3g} %"
 
 
-def find_duplicates(success: Any, skip: set[int]) -> list[tuple[int, int, float]]:
-    """Return pairs of causes with nearly the same effects, the most similar first, 200 at most.
+def find_duplicates(success: Any, skip: Iterable[int]) -> list[list[int]]:
+    """Return groups of causes with nearly the same effects.
 
     The hundred strongest effects of each cause are compared.
 
@@ -98,20 +89,13 @@ def find_duplicates(success: Any, skip: set[int]) -> list[tuple[int, int, float]
     scale = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0)
     scale[list(skip)] = 0.0
     unit = sp.diags_array(scale) @ matrix
-    found: list[tuple[int, int, float]] = []
-    block = max(1, 2_000_000 // max(1, matrix.shape[0]))
-    for start in range(0, matrix.shape[0], block):
-        similar = sp.coo_array(unit[start : start + block] @ unit.T)
-        first, second = similar.row + start, similar.col
-        alike = (similar.data >= ALIKE) & (first < second)
-        found += zip(
-            first[alike].tolist(), second[alike].tolist(), similar.data[alike].tolist(), strict=True
-        )
-    return sorted(found, key=lambda pair: -pair[2])[:_MAX_PAIRS]
+    block = max(1, 2_000_000 // matrix.shape[0])
+    starts = range(0, matrix.shape[0], block)
+    return _groups(sp.vstack([unit[k : k + block] @ unit.T >= ALIKE for k in starts]))
 
 
-def similar_features(success: FloatArray, skip: set[int]) -> list[tuple[int, int, float]]:
-    """Return pairs of similar features (n, height, width), also if shifted in their windows."""
+def similar_features(success: FloatArray, skip: Iterable[int]) -> list[list[int]]:
+    """Return groups of similar features (n, height, width), also if shifted in their windows."""
     n, height, width = success.shape
     norm = np.sqrt((success**2).sum(axis=(1, 2)))
     best = np.zeros((n, n))
@@ -121,26 +105,16 @@ def similar_features(success: FloatArray, skip: set[int]) -> list[tuple[int, int
         for x in range(2 * width - 1):
             window = padded[:, y : y + height, x : x + width].reshape(n, -1)
             best = np.maximum(best, flat @ window.T)
-    best /= np.maximum(np.outer(norm, norm), 1e-12)
-    return [
-        (a, b, float(best[a, b]))
-        for a in range(n)
-        for b in range(a + 1, n)
-        if best[a, b] >= ALIKE and not {a, b} & skip
-    ]
+    alike = best >= ALIKE * np.maximum(np.outer(norm, norm), 1e-12)
+    alike[list(skip)] = alike[:, list(skip)] = False
+    return _groups(alike)
 
 
-def groups_of(pairs: list[tuple[int, int, float]], n: int) -> list[list[int]]:
-    """Return connected groups of causes from pairs."""
-    if not pairs:
-        return []
-    rows, columns = zip(*((a, b) for a, b, _ in pairs), strict=True)
-    graph = sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
-    _, label = connected_components(graph, directed=False)
-    members: dict[int, list[int]] = {}
-    for cause in sorted({*rows, *columns}):
-        members.setdefault(int(label[cause]), []).append(int(cause))
-    return list(members.values())
+def _groups(alike: Any) -> list[list[int]]:
+    """Return the connected groups of two causes or more, from which are alike (n, n)."""
+    _, label = connected_components(alike, directed=False)
+    groups = [np.flatnonzero(label == k).tolist() for k in np.flatnonzero(np.bincount(label) > 1)]
+    return sorted(groups)
 
 
 def success_matrix(network: Network) -> Any:

@@ -1,7 +1,6 @@
 """Draw a map of the causes: a circle for each, its area by how often the cause is on.
 
-Similar causes lie near each other; causes of a lower layer lie inside the cause that switches them
-on most surely.
+Similar causes lie near each other.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from scipy.spatial.distance import squareform
 
 from noisyor._util.arrays import FloatArray, LongArray, csr_of
 
-__all__ = ["Circles", "Region", "cause_map", "enclose", "group_similar", "lay_out", "similarity_of"]
+__all__ = ["Circles", "Region", "cause_map", "group_similar", "lay_out", "similarity_of"]
 
 MOST_CIRCLES = 60
 _GROUPS = 8
@@ -46,15 +45,14 @@ class Region(NamedTuple):
     """A circle of the map.
 
     ``target`` of its link; ``words`` to write into it; ``note`` to show beside it; ``weight`` how
-    often it is on; ``above`` the region around it, -1 for none; ``color`` index of a color, None
-    for the color of its group of similar regions; ``picture`` an SVG to show in place of words.
+    often it is on; ``color`` index of a color, None for the color of its group of similar regions;
+    ``picture`` an SVG to show in place of words.
     """
 
     target: str
     words: tuple[str, ...]
     note: str
     weight: float
-    above: int = -1
     color: int | None = None
     picture: str = ""
 
@@ -88,117 +86,27 @@ def cause_map(
     most frequent regions are drawn; ``left_out`` counts the others. ``is_grouped`` says whether
     similar regions share colors, because there are more regions than colors.
     """
-    used = sum(region.weight > 0 for region in regions)
-    number = _without_frames(regions, _shown(regions))
-    if not number:
+    used = [k for k, region in enumerate(regions) if region.weight > 0]
+    if not used:
         return None
-    shown = _renumbered(regions, number)
-    similarity = alike(number)
-    colors = _colors(shown, similarity)
+    number = sorted(used, key=lambda k: -regions[k].weight)[:MOST_CIRCLES]
+    shown, similarity = [regions[k] for k in number], alike(number)
+    groups = group_similar(similarity, min(_GROUPS, len(shown))).tolist()
+    colors = [
+        group if region.color is None else region.color
+        for region, group in zip(shown, groups, strict=True)
+    ]
+    weight = np.array([region.weight for region in shown])
+    radius = np.sqrt(np.maximum(weight, 0.002 * weight.max()))
     drawings = {
-        name: _drawing(shown, _nested(shown, similarity, aspect), colors, label, name)
+        name: _drawing(shown, lay_out(radius, similarity, aspect), colors, label, name)
         for name, aspect in (("wide", _WIDE), ("narrow", _NARROW))
     }
     return {
         **drawings,
-        "left_out": used - sum(region.weight > 0 for region in shown),
-        "is_grouped": sum(region.above < 0 for region in shown) > _GROUPS,
+        "left_out": len(used) - len(shown),
+        "is_grouped": len(shown) > _GROUPS,
     }
-
-
-def _shown(regions: list[Region]) -> list[int]:
-    """Return the most frequent regions and those above them, upper ones first."""
-    order = sorted(range(len(regions)), key=lambda k: (-regions[k].weight, k))
-    chosen: set[int] = set()
-    for k in order:
-        if regions[k].weight <= 0:
-            break
-        path, top = {k}, regions[k].above
-        while top >= 0:
-            path.add(top)
-            top = regions[top].above
-        if len(chosen | path) > MOST_CIRCLES:
-            continue
-        chosen |= path
-    return sorted(chosen, key=lambda k: (_depth(regions, k), -regions[k].weight, k))
-
-
-def _without_frames(regions: list[Region], shown: list[int]) -> list[int]:
-    """Drop regions around a single other one, which say nothing."""
-    above = {k: regions[k].above for k in shown}
-    for k in reversed(shown):  # lower ones first
-        inner = [j for j, holder in above.items() if holder == k]
-        if len(inner) == 1:
-            above[inner[0]] = above.pop(k)
-    return [k for k in shown if k in above]
-
-
-def _renumbered(regions: list[Region], number: list[int]) -> list[Region]:
-    """Return some of the regions, with ``above`` as an index into them."""
-    index = {k: n for n, k in enumerate(number)}
-    found = []
-    for k in number:
-        above = regions[k].above
-        while above >= 0 and above not in index:
-            above = regions[above].above
-        found.append(regions[k]._replace(above=index.get(above, -1)))
-    return found
-
-
-def _depth(regions: list[Region], k: int) -> int:
-    depth = 0
-    while regions[k].above >= 0:
-        k, depth = regions[k].above, depth + 1
-    return depth
-
-
-def _colors(regions: list[Region], similarity: FloatArray) -> list[int]:
-    roots = [k for k, region in enumerate(regions) if region.above < 0]
-    groups = group_similar(similarity[np.ix_(roots, roots)], min(_GROUPS, len(roots)))
-    result = [0] * len(regions)
-    for k, group in zip(roots, groups.tolist(), strict=True):
-        result[k] = group % _GROUPS
-    for k, region in enumerate(regions):  # upper ones first
-        if region.above >= 0:
-            result[k] = result[region.above]
-    return [
-        shared if region.color is None else region.color
-        for region, shared in zip(regions, result, strict=True)
-    ]
-
-
-def _nested(regions: list[Region], similarity: FloatArray, aspect: float) -> Circles:
-    """Return circles of all regions; those below a region lie inside it."""
-    below: dict[int, list[int]] = {-1: []}
-    for k, region in enumerate(regions):
-        below.setdefault(region.above, []).append(k)
-    weight = np.array([region.weight for region in regions])
-    own = np.sqrt(np.maximum(weight, 0.002 * weight.max()))
-
-    def pack(parts: list[int], ratio: float) -> tuple[Circles, dict[int, Any]]:
-        inner: dict[int, Any] = {}
-        radius = own[parts]
-        for index, k in enumerate(parts):
-            if k in below:
-                content, deeper = pack(below[k], 1.0)
-                content, size = enclose(content)
-                inner[k] = (below[k], content, deeper)
-                radius[index] = max(own[k], 1.17 * size)  # room for its words along the edge
-        return lay_out(radius, similarity[np.ix_(parts, parts)], ratio), inner
-
-    found = np.zeros((3, len(regions)))
-
-    def move(parts: list[int], circles: Circles, inner: dict[int, Any], at: FloatArray) -> None:
-        for index, k in enumerate(parts):
-            center = at + np.array([circles.x[index], circles.y[index]])
-            found[:, k] = [*center, circles.radius[index]]
-            if k in inner:
-                lower, content, deeper = inner[k]
-                move(lower, content, deeper, center)
-
-    top, inner = pack(below[-1], aspect)
-    move(below[-1], top, inner, np.zeros(2))
-    return Circles(*found)
 
 
 def _drawing(
@@ -210,18 +118,13 @@ def _drawing(
     scale = min(frame / width, frame / aspect / height)
     left -= (frame / scale - width) / 2
     smallest = {"wide": 10.0, "narrow": 9.5}[name]
-    holders = {region.above for region in regions}
     parts = []
     for k, region in enumerate(regions):
         x, y = (circles.x[k] - left) * scale, (circles.y[k] - top) * scale
         radius = circles.radius[k] * scale
-        kind = "region holder" if k in holders else "region"
-        if k in holders:
-            words = _around(region, f"{name}-{region.target}", x, y, radius, smallest)
-        else:
-            words = _words(region, x, y, radius, smallest)
+        words = _words(region, x, y, radius, smallest)
         parts.append(
-            f'<a class="{kind} c{colors[k]}" href="#{region.target}" '
+            f'<a class="region c{colors[k]}" href="#{region.target}" '
             f'aria-label="{escape(region.note)}"><title>{escape(region.note)}</title>'
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>{words}</a>'
         )
@@ -229,21 +132,6 @@ def _drawing(
         f'<svg class="map {name}" viewBox="-4 -4 {frame + 8:.0f} '
         f'{height * scale + 8:.0f}" role="group" aria-label="{escape(label)}">'
         f"{''.join(parts)}</svg>"
-    )
-
-
-def _around(region: Region, key: str, x: float, y: float, radius: float, smallest: float) -> str:
-    """Draw the words of a region that holds others along its upper edge."""
-    text = ", ".join(region.words)
-    size = min(15.0, 0.13 * radius, 0.9 * np.pi * radius / (_LETTER * max(len(text), 1)))
-    if size < 0.8 * smallest:
-        return ""
-    along = radius - 1.25 * size
-    return (
-        f'<path id="arc-{key}" class="arc" '
-        f'd="M{x - along:.1f} {y:.1f}A{along:.1f} {along:.1f} 0 0 1 {x + along:.1f} {y:.1f}"/>'
-        f'<text font-size="{size:.1f}"><textPath href="#arc-{key}" startOffset="50%">'
-        f"{escape(text)}</textPath></text>"
     )
 
 
@@ -361,19 +249,6 @@ def lay_out(radius: FloatArray, similarity: FloatArray, aspect: float) -> Circle
     return Circles(position[:, 0], position[:, 1], radius)
 
 
-def enclose(parts: Circles) -> tuple[Circles, float]:
-    """Return the circles moved around the origin, and the radius of a circle that holds them."""
-    x, y, radius = parts
-    center = np.array([(x * radius**2).sum(), (y * radius**2).sum()]) / (radius**2).sum()
-    for _ in range(200):  # towards the farthest until all are about as far
-        far = np.hypot(x - center[0], y - center[1]) + radius
-        k = int(np.argmax(far))
-        step = np.array([x[k], y[k]]) - center
-        center = center + 0.05 * step
-    far = np.hypot(x - center[0], y - center[1]) + radius
-    return Circles(x - center[0], y - center[1], radius), float(far.max())
-
-
 def _plane(similarity: FloatArray) -> FloatArray:
     """Return positions (n, 2) in [-1, 1] with distances of about one minus the similarity."""
     n = len(similarity)
@@ -387,12 +262,8 @@ def _plane(similarity: FloatArray) -> FloatArray:
     position = position * np.where(signs == 0, 1.0, signs)
     # Items that share nothing would lie in one point.
     angle = 2.399963 * np.arange(n)
-    position = (
-        position
-        + 0.05
-        * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        * (np.sqrt(np.arange(n) + 0.5) / np.sqrt(n))[:, None]
-    )
+    outward = 0.05 * np.sqrt((np.arange(n) + 0.5) / n)
+    position = position + np.stack([outward * np.cos(angle), outward * np.sin(angle)], axis=1)
     return np.asarray(position / max(1e-9, float(np.abs(position).max())))
 
 

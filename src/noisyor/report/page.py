@@ -15,7 +15,6 @@ from noisyor.explanation.attribution import attribute_findings
 from noisyor.io.provenance import metrics_of
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.report.baseline import MIN_ROWS, baseline_section, compare_with_mixture
-from noisyor.report.explorer import Caps
 from noisyor.report.fit_quality import calibrate, explain_rows, fit_section, noise_section
 from noisyor.report.inputs import (
     Model,
@@ -140,14 +139,12 @@ def model_page(
     scores: bool = True,
     engine: EngineLike = "auto",
     progress: bool | None = False,
-    caps: Caps | None = None,
 ) -> Page:
     """Return the report as HTML; see `write_report`.
 
     ``texts`` returns the beginning of the texts of some rows by their indices; ``labels`` are the
     name of a column and its value in each row.
     """
-    caps = Caps() if caps is None else caps
     network, words = model.network, words_of(model)
     layout = network.layout
     is_image = model.kind == "features" and isinstance(layout, ConvolutionalLayout)
@@ -173,10 +170,8 @@ def model_page(
     if is_image and isinstance(layout, ConvolutionalLayout):
         section = feature_section(model, layout, explained, share)
     else:
-        section = cause_section(
-            model, words, rows, explained, left, links, share, counted, texts, caps
-        )
-    noise = noise_section(network, None if rows is None else rows.observations)
+        section = cause_section(model, words, rows, explained, left, links, share, counted, texts)
+    noise = noise_section(network)
     log_p = fit["log_p"]
     summary = {
         "kind": model.kind,
@@ -192,7 +187,6 @@ def model_page(
         "headline": section["headline"],
         "wrong_entries": None if left is None else left.wrong,
         "calibration_gap": None if calibration is None else calibration.gap,
-        "noise_above_frequency": len(noise["doubtful"]),
         "mixture": None
         if baseline is None
         else {**baseline._asdict(), "verdict": baseline.verdict},

@@ -11,7 +11,7 @@ from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.model.forward import visible_probability
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.network import Network
-from noisyor.report.charts import N_COLORS, Layer, Stamp, pixel_image, shaded_image, stamped_image
+from noisyor.report.charts import N_COLORS, pixel_image, shaded_image, stamped_image
 from noisyor.report.fit_quality import ExplainedRows
 from noisyor.report.health import success_matrix
 from noisyor.report.inputs import visible_names
@@ -189,21 +189,21 @@ def image_entries(
         stamps = _stamps(explained.states[[row]].indices, layout, shapes, (height, width))
         missed, extra = int((code == MISSED).sum()), int((code == EXTRA).sum())
         number = int(explained.number[row])
-        placed = ", ".join(str(stamp.feature) for stamp in stamps) or "none"
+        placed = ", ".join(str(feature) for feature, _ in stamps) or "none"
         entries.append(
             {
                 "number": number,
                 "causes": len(stamps),
                 "missed": missed,
                 "extra": extra,
-                "features": sorted({stamp.feature for stamp in stamps}),
+                "features": sorted({feature for feature, _ in stamps}),
                 "placed": stamped_image(
                     (code == RECONSTRUCTED) | (code == MISSED),
                     stamps,
                     f"image {number} with the features placed on it: {placed}",
                 ),
                 "residual": pixel_image(
-                    [Layer(style, code == value) for style, value in styles.items()],
+                    {style: code == value for style, value in styles.items()},
                     f"residuals of image {number}: {missed} pixels missed, {extra} extra",
                 ),
             }
@@ -216,7 +216,7 @@ def _stamps(
     layout: ConvolutionalLayout,
     shapes: npt.NDArray[np.bool_],
     image_shape: tuple[int, int],
-) -> list[Stamp]:
+) -> list[tuple[int, npt.NDArray[np.bool_]]]:
     height, width = shapes.shape[1:]
     stamps = []
     for hidden in active.tolist():
@@ -225,5 +225,5 @@ def _stamps(
         canvas = np.zeros((image_shape[0] + 2 * height, image_shape[1] + 2 * width), np.bool_)
         top, left = row + height, column + width
         canvas[top : top + height, left : left + width] = shapes[feature]
-        stamps.append(Stamp(feature, canvas[height:-height, width:-width]))
+        stamps.append((feature, canvas[height:-height, width:-width]))
     return stamps

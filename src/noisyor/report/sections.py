@@ -18,12 +18,11 @@ from noisyor.model.forward import prior_marginals
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.network import Network
 from noisyor.report.charts import N_COLORS, shaded_image
-from noisyor.report.explorer import Caps, cause_names, explorer_data, label_of, reach_of
+from noisyor.report.explorer import cause_names, explorer_data, label_of, reach_of
 from noisyor.report.fit_quality import ExplainedRows
 from noisyor.report.health import (
     find_dead,
     find_duplicates,
-    groups_of,
     similar_features,
     success_matrix,
 )
@@ -53,6 +52,20 @@ _MIN_LIFT = 1.05
 """Smallest over-representation of a label that is shown: below it rounds to ×1.0."""
 
 _LISTED = 15
+
+_ABSENT: dict[str, Any] = {
+    "labels": None,
+    "has_explorer": False,
+    "has_names": False,
+    "matrix_shape": None,
+    "is_layered": False,
+    "features": None,
+    "images": None,
+    "worst": None,
+    "per_image": False,
+    "n_cut": 0,
+}
+"""Parts of the page that only some kinds of models have."""
 
 
 class Share(NamedTuple):
@@ -116,20 +129,19 @@ def cause_section(
     share: Share | None,
     labels: Labels | None,
     texts: Texts | None,
-    caps: Caps,
 ) -> dict[str, Any]:
     """Return the parts of the page for tables and documents."""
     network = model.network
     names = rows.names if rows is not None else None
     reach, rate = reach_of(network), prior_marginals(network)
-    called = cause_names(network, model.kind, model.metadata.get("named") is True, reach)
+    called = cause_names(network, model.kind, model.metadata.get("named") is True)
     if is_drawn(network):  # a picture says more than the names of three pixels
         called = called[0], [""] * network.n_hidden
     n_rows = uses = None
     if explained is not None:
         n_rows = len(explained.number)
         uses = np.asarray(explained.states.sum(axis=0)).ravel()
-    explorer = explorer_data(network, words, called, reach, rate, explained, links, names, caps)
+    explorer = explorer_data(network, words, called, reach, rate, explained, links, names)
     _add_texts(explorer.get("documents"), texts)
     data: dict[str, Any] = {"explorer": explorer}
     # No topic makes a word more likely on than off: a matrix would show nothing but misses.
@@ -140,16 +152,16 @@ def cause_section(
     success = success_matrix(network)
     strength = success.max(axis=1).toarray().ravel()  # 0 for a cause without edges
     dead = find_dead(strength, rate, uses, n_rows, words.rows)
-    pairs = find_duplicates(success, {fault.cause for fault in dead})
+    duplicates = find_duplicates(success, dead)
     found = None if uses is None or not n_rows else uses / n_rows
     often = np.asarray(rate if found is None else found, dtype=np.float64)
     order = np.argsort(-often, kind="stable")[:_LISTED]
     verb = "on" if n_rows else "expected"
-    regions = _cause_regions(model, words, called, often, verb, explorer["home"], labels)
+    regions = _cause_regions(model, words, called, often, verb, labels)
     n_working = network.n_hidden - len(dead)
     states = None if explained is None else explained.states
     matrix = data.get("matrix")
-    return {
+    return _ABSENT | {
         "data": data,
         "headline": headline(words, n_working, network.n_hidden, network.n_layers, n_rows, share),
         "lede": _most_common(
@@ -165,14 +177,11 @@ def cause_section(
         "has_names": any(called[1]),
         "matrix_shape": None if matrix is None else (len(matrix["rows"]), len(matrix["columns"])),
         "is_layered": network.n_layers > 1,
-        "features": None,
-        "images": None,
         "worst": worst_columns(network, left) if left is not None and matrix is not None else None,
         "rates": _rates(titles, rate, found, order[often[order] > 0]),
         "n_rates": network.n_hidden,
-        "per_image": False,
         "n_cut": explorer["cut"],
-        "health": _health(titles, dead, pairs),
+        "health": _health(titles, dead, duplicates),
     }
 
 
@@ -187,7 +196,7 @@ def feature_section(
         n_images, uses = len(explained.number), feature_uses(explained, layout)
     titles = [f"feature {number}" for number in range(layout.n_components)]
     dead = find_dead(success.max(axis=(1, 2)), rate, uses, n_images, "images")
-    pairs = similar_features(success, {fault.cause for fault in dead})
+    duplicates = similar_features(success, dead)
     entries = feature_entries(network, layout, uses)
     found = None if uses is None or not n_images else uses / n_images
     often = rate if found is None else found
@@ -204,24 +213,17 @@ def feature_section(
     ]
     alike = partial(similarity_of, sp.csr_array(success.reshape(len(success), -1)), None)
     n_working = layout.n_components - len(dead)
-    return {
+    return _ABSENT | {
         "data": {},
         "headline": headline(words, n_working, layout.n_components, 1, n_images, share),
         "lede": _most_common(regions, lambda most: f"occurs {most.weight:.2g} times per image"),
         "map": cause_map(regions, alike, "Map of the features: area by how often each occurs"),
-        "labels": None,
-        "has_explorer": False,
-        "has_names": False,
-        "matrix_shape": None,
-        "is_layered": False,
         "features": entries,
         "images": None if explained is None else image_entries(network, layout, explained),
-        "worst": None,
         "rates": _rates(titles, rate, found, np.arange(min(layout.n_components, MAX_FEATURES))),
         "n_rates": layout.n_components,
         "per_image": True,
-        "n_cut": 0,
-        "health": _health(titles, dead, pairs),
+        "health": _health(titles, dead, duplicates),
     }
 
 
@@ -240,7 +242,6 @@ def _cause_regions(
     called: tuple[list[str], list[str]],
     often: FloatArray,
     verb: str,
-    home: list[int],
     labels: Labels | None,
 ) -> list[Region]:
     """Return the causes as circles of the map."""
@@ -255,7 +256,7 @@ def _cause_regions(
                 note += f", {most} of them {labels.names[leader]}"
         lines = tuple(label.split(", ")) if label else _lines(name)
         picture = _picture(model.network, k)
-        regions.append(Region(f"cause-{k}", lines, note, float(often[k]), home[k], color, picture))
+        regions.append(Region(f"cause-{k}", lines, note, float(often[k]), color, picture))
     return regions
 
 
@@ -286,15 +287,11 @@ def _rates(
     ]
 
 
-def _health(
-    titles: list[str], dead: list[Any], pairs: list[tuple[int, int, float]]
-) -> dict[str, Any]:
+def _health(titles: list[str], dead: dict[int, str], duplicates: list[list[int]]) -> dict[str, Any]:
     return {
         "n_causes": len(titles),
-        "dead": [(titles[fault.cause], fault.reason) for fault in dead],
-        "duplicates": [
-            [titles[cause] for cause in group] for group in groups_of(pairs, len(titles))
-        ],
+        "dead": [(titles[cause], reason) for cause, reason in dead.items()],
+        "duplicates": [[titles[cause] for cause in group] for group in duplicates],
     }
 
 
