@@ -17,7 +17,16 @@ def problems(n=12, **options):
         yield network, x, nor.inference.enumerate_posterior(network, x).marginals
 
 
-def test_the_default_is_the_best_estimator_and_close():
+def test_few_causes_are_enumerated():
+    for network, x, exact in problems():
+        found = nor.marginals(network, x)
+        assert found.method == "exact"
+        np.testing.assert_allclose(found.probability, exact, atol=1e-9)
+        assert not found.error.any()
+    assert nor.marginals(nor.bipartite(3, 30), np.eye(3)).method == "chains"
+
+
+def test_chains_are_the_best_estimator_and_close():
     errors = {
         method: np.concatenate(
             [
@@ -26,19 +35,17 @@ def test_the_default_is_the_best_estimator_and_close():
             ]
         )
         for method in METHODS
+        if method not in ("auto", "exact")
     }
     rms = {method: np.sqrt((error**2).mean()) for method, error in errors.items()}
     assert min(rms, key=rms.get) == "chains"
     assert rms["chains"] < 0.01
-    network, x, exact = next(problems())
-    assert nor.marginals(network, x).method == "chains"
-    np.testing.assert_allclose(nor.marginals(network, x).probability, exact, atol=0.02)
 
 
-def test_errors_of_the_default_are_calibrated():
+def test_errors_of_chains_are_calibrated():
     scores = []
     for network, x, exact in problems(40):
-        result = nor.marginals(network, x, n_samples=6)
+        result = nor.marginals(network, x, "chains", n_samples=6)
         certain = result.error < 1e-9
         np.testing.assert_allclose(result.probability[certain], exact[certain], atol=1e-6)
         scores.append(((result.probability - exact) / np.where(certain, 1, result.error))[~certain])
@@ -92,9 +99,9 @@ def test_explaining_away():
 def test_threads_and_order_of_rows_do_not_matter():
     network, x, _ = next(problems())
     rows = nor.Observations.of(x)
-    one = nor.marginals(network, rows, n_samples=4, engine=get_engine(n_threads=1))
+    one = nor.marginals(network, rows, "chains", n_samples=4, engine=get_engine(n_threads=1))
     other = nor.marginals(
-        network, rows.take([3, 1, 0, 2]), n_samples=4, engine=get_engine(n_threads=2)
+        network, rows.take([3, 1, 0, 2]), "chains", n_samples=4, engine=get_engine(n_threads=2)
     )
     assert (one.probability[[3, 1, 0, 2]] == other.probability).all()
     assert (one.error[[3, 1, 0, 2]] == other.error).all()

@@ -426,3 +426,11 @@ def test_every_name_is_there_and_is_no_module(name):
     assert not modules & set(package.__all__)
     for public in package.__all__:
         assert not isinstance(getattr(package, public), ModuleType), public
+
+
+def test_a_method_is_a_value_and_not_a_name():
+    network, X = nor.bipartite(n_visible=2, n_hidden=1), np.eye(2)
+    with pytest.raises(InvalidSettingError, match=r"'mean-field'"):
+        nor.train(network, X, "mean-field", steps=1, progress=False)
+    with pytest.raises(InvalidSettingError, match=r"'mean-field'"):
+        nor.explain(network, X, "mean-field")

@@ -222,6 +222,16 @@ class TestKinds:
 
 
 class TestFiles:
+    def test_a_fitted_estimator_has_a_report(self, tmp_path):
+        X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 10, axis=0)
+        model = nor.BooleanMatrixFactorization(2).fit(X)
+        result = write_report(model, tmp_path / "page.html", X, scores=False)
+        assert (result["hidden"], result["kind"], result["rows_explained"]) == (2, "factors", 20)
+        result = write_report(model.network_, tmp_path / "page.html")
+        assert result["hidden"] == 2
+        with pytest.raises(InvalidSettingError, match=r"page\.html"):
+            write_report(model, X, tmp_path / "page.html")
+
     def test_a_report_is_replaced_but_nothing_else(self, factors, tmp_path):
         out = tmp_path / "new" / "report.html"
         result = write_report(factors.model, out, factors.data)

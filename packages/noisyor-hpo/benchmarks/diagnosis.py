@@ -122,7 +122,7 @@ def against_exact(network: Network) -> dict[str, Any]:
     for number in range(EXACT_PATIENTS):
         part, row = sub_network(network, patients, number)
         exact = nor.inference.enumerate_posterior(part, row).marginals[0]
-        ours.append(nor.marginals(part, row, n_samples=CHAINS).probability[0] - exact)
+        ours.append(nor.marginals(part, row, "chains", n_samples=CHAINS).probability[0] - exact)
         by_agrum = pyagrum_marginals(part, row)
         if by_agrum is not None:
             agrum.append(np.abs(by_agrum - exact).max())

@@ -66,6 +66,10 @@ def explain(
     """
     network = network_of(network)
     method = method_for(network) if method is None else method
+    if not hasattr(method, "posterior"):
+        raise InvalidSettingError(
+            f"method is a value such as nor.MaxProduct() or nor.MeanField(), not {method!r}"
+        )
     observations = Observations.of(X, n_visible=network.n_visible)
     return method.posterior(
         network,

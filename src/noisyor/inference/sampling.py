@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -48,8 +48,8 @@ from noisyor.model.forward import total_parameter
 from noisyor.model.network import Network
 
 Clamp = npt.NDArray[np.uint8] | None
-MarginalMethod = Literal["chains", "set", "weighted", "samples", "mean-field"]
-METHODS: tuple[MarginalMethod, ...] = ("chains", "set", "weighted", "samples", "mean-field")
+MarginalMethod = Literal["auto", "exact", "chains", "set", "weighted", "samples", "mean-field"]
+METHODS: tuple[MarginalMethod, ...] = get_args(MarginalMethod)
 PredictionMethod = Literal["auto", "exact", "samples"]
 
 _MAX_CONFIGURATIONS = 2**14
@@ -454,7 +454,7 @@ class Marginals:
 def marginals(
     network: Network,
     X: Any,
-    method: MarginalMethod = "chains",
+    method: MarginalMethod = "auto",
     *,
     n_samples: int = 64,
     hidden: Any = None,
@@ -463,17 +463,19 @@ def marginals(
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> Marginals:
-    """Estimate the posterior probability of each cause of every row.
+    """Compute the posterior probability of each cause of every row: exactly, or an estimate.
 
     Parameters
     ----------
     network : the network.
     X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
-    method : ``"chains"``: exact weights on a set of likely configurations, and chains of annealed
-        importance sampling for what lies outside; the most accurate, with calibrated errors.
-        ``"set"``: the set alone; fast, no errors. ``"samples"``: share of perturb-and-max-product
-        samples with the cause on; biased. ``"weighted"``: the distinct ones of those samples,
-        weighted by ``p(h, x)``. ``"mean-field"``: q, fast, over-confident.
+    method : ``"auto"``: exact if there are few hidden states, else ``"chains"``. ``"exact"``: all
+        hidden states are enumerated. ``"chains"``: exact weights on a set of likely configurations,
+        and chains of annealed importance sampling for what lies outside; the most accurate
+        estimate, with calibrated errors. ``"set"``: the set alone; fast, no errors. ``"samples"``:
+        share of perturb-and-max-product samples with the cause on; biased. ``"weighted"``: the
+        distinct ones of those samples, weighted by ``p(h, x)``. ``"mean-field"``: q, fast,
+        over-confident.
     n_samples : chains, samples, and for ``"chains"`` and ``"set"`` also the number of members
         whose single flips are added.
     hidden, engine, progress : as in `explain`.
@@ -495,6 +497,22 @@ def marginals(
     check_count("n_samples", n_samples, 2)
     observations = Observations.of(X, n_visible=network.n_visible)
     common: dict[str, Any] = {"seed": seed, "engine": engine, "progress": progress}
+    if method == "auto":
+        method = "exact" if few_configurations(network) and starts is None else "chains"
+    if method == "exact":
+        parts = weighted_states(
+            _possible(network, True),
+            observations,
+            hidden_evidence(network, hidden, observations.n_rows),
+            n_chains=1,
+            n_sweeps=1,
+            enumerate_all=True,
+            seed=check_seed(seed),
+            engine=engine,
+            progress=progress,
+        )
+        exact = np.concatenate([found.mass @ found.states.astype(np.float64) for found in parts])
+        return Marginals(exact, np.zeros_like(exact), method)
     if method == "samples":
         drawn = None if starts is None else starts.samples
         if drawn is None:

@@ -201,6 +201,10 @@ def train_on(
     settings: dict[str, object] | None = None,
 ) -> TrainingResult:
     """Run the loop of `train`, wherever the rows are; ``settings`` as in `Run`."""
+    if method is not None and not hasattr(method, "posterior"):
+        raise InvalidSettingError(
+            f"method is a value such as nor.MaxProduct() or nor.MeanField(), not {method!r}"
+        )
     size = min(options.batch_size or rows.n_rows, rows.n_rows)
     n_batches = -(-rows.n_rows // size)
     steps = options.passes * n_batches if options.steps is None else options.steps

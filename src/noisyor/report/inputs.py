@@ -16,7 +16,7 @@ from noisyor.io.model_file import load_model
 from noisyor.io.provenance import mapping_in
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.names import Kind, visible_label
-from noisyor.model.network import Network
+from noisyor.model.network import Network, network_of
 from noisyor.tables.documents import iterate_texts
 from noisyor.tables.options import FORMATS, format_of, options_like
 from noisyor.tables.table import read_table
@@ -31,6 +31,7 @@ __all__ = [
     "excerpts",
     "is_drawn",
     "kind_of",
+    "model_of",
     "provenance_rows",
     "read_labels",
     "read_model",
@@ -95,6 +96,16 @@ def read_model(path: Path) -> Model:
         if metadata.get("kind") == known != "features":
             kind = known
     return Model(network, metadata, kind, Path(path).name)
+
+
+def model_of(model: Any) -> Model:
+    """Return what a page shows of a network or of a fitted estimator."""
+    network = network_of(model)
+    kind = kind_of(network)
+    if kind != "features":
+        kind = getattr(model, "_kind", kind)
+    metadata = dict(getattr(model, "provenance_", {}))
+    return Model(network, metadata, kind, type(model).__name__)
 
 
 def kind_of(network: Network) -> Kind:

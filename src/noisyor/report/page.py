@@ -21,6 +21,7 @@ from noisyor.report.inputs import (
     Rows,
     describe,
     excerpts,
+    model_of,
     provenance_rows,
     read_labels,
     read_model,
@@ -57,7 +58,7 @@ class Page(NamedTuple):
 
 
 def write_report(
-    model_path: str | Path,
+    model: Any,
     out: str | Path,
     data: Any = None,
     *,
@@ -69,11 +70,11 @@ def write_report(
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> dict[str, Any]:
-    """Write the report of a model file to an HTML file.
+    """Write the report of a model to an HTML file.
 
     Parameters
     ----------
-    model_path : file that `noisyor.save_network` wrote.
+    model : path of a file that `noisyor.save_network` wrote, a network, or a fitted estimator.
     out : the page. An earlier report is replaced, any other file only with ``force``.
     data : file of rows to explain, or rows in any form that `Observations.of` takes; without data
         the page shows the model alone.
@@ -104,21 +105,26 @@ def write_report(
     require_templates()
     if max_rows < 1:
         raise InvalidSettingError(f"max_rows must be at least 1, got {max_rows}")
+    if not isinstance(out, (str, Path)):
+        raise InvalidSettingError(
+            f"out is the path of the page, not {type(out).__name__}: "
+            'write_report(model, "page.html", X)'
+        )
     target = Path(out)
-    inputs = [Path(model_path), *([Path(data)] if isinstance(data, (str, Path)) else [])]
+    inputs = [Path(one) for one in (model, data) if isinstance(one, (str, Path))]
     if real_path(target) in [real_path(path) for path in inputs]:
         raise InvalidSettingError(f"{target} is an input and cannot be written as well")
     check_target(target, (lambda _: True) if force else is_report, "a report")
     check_folder(target.parent)
-    model = read_model(Path(model_path))
-    rows = None if data is None else rows_for(model, data, reading)
+    shown = read_model(Path(model)) if isinstance(model, (str, Path)) else model_of(model)
+    rows = None if data is None else rows_for(shown, data, reading)
     if labels is not None and rows is None:
         raise InvalidSettingError("labels are a column of the data, but there are no data")
     page = model_page(
-        model,
+        shown,
         rows,
-        texts=partial(excerpts, model, data, reading),
-        labels=None if labels is None else (labels, read_labels(model, data, reading, labels)),
+        texts=partial(excerpts, shown, data, reading),
+        labels=None if labels is None else (labels, read_labels(shown, data, reading, labels)),
         max_rows=max_rows,
         scores=scores,
         engine=engine,
