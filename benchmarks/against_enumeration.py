@@ -442,9 +442,9 @@ def check_modes(problem: Problem, truth: Enumeration, engine: Any, checks: Check
     best = truth.table.max(axis=1)
     variants = {
         "mode": nor.MaxProduct(),
-        "polished mode": nor.MaxProduct(polish=1000),
+        "mode after ICM": nor.MaxProduct(icm=1000),
         "two-stage mode": nor.MaxProduct(schedule="two-stage"),
-        "mode of ancestors": nor.MaxProduct(ancestors_only=True, polish=3),
+        "mode of ancestors": nor.MaxProduct(ancestors_only=True, icm=3),
         "mode with missing values": nor.MaxProduct(unobserved="maximize"),
         "samples": nor.MaxProduct(temperature=1.0, n_samples=3),
     }
@@ -455,11 +455,11 @@ def check_modes(problem: Problem, truth: Enumeration, engine: Any, checks: Check
         index = truth.index(found[what].states.toarray()).reshape(reached.shape)
         checks.near(what, reached, np.take_along_axis(truth.table, index, axis=1))
         checks.at_most(what, reached, np.broadcast_to(best[:, None], reached.shape))
-    mode, polished = found["mode"].log_joint, found["polished mode"].log_joint
-    checks.at_most("polishing never lowers log p", mode, polished)
+    mode, refined = found["mode"].log_joint, found["mode after ICM"].log_joint
+    checks.at_most("ICM never lowers log p", mode, refined)
     for k in range(network.n_hidden):
-        flipped = truth.index(found["polished mode"].states.toarray()) ^ (1 << k)
-        checks.at_most("single flips", truth.table[np.arange(len(flipped)), flipped], polished)
+        flipped = truth.index(found["mode after ICM"].states.toarray()) ^ (1 << k)
+        checks.at_most("single flips", truth.table[np.arange(len(flipped)), flipped], refined)
     checks.at_most("Elbo^MP", nor.inference.elbo_mp(found["samples"]), truth.log_p)
 
 
@@ -685,8 +685,8 @@ def check_agreement(
         sweeps.append(engine.gibbs_sweep(prepared, evidence, states, NoiseKey(1, 2)))
         means.append(engine.mean_field_gradient(prepared, evidence, options)[0])
     checks.near("states of a Gibbs sweep", sweeps[1].states, sweeps[0].states)
-    checks.near("expected successes", sweeps[1].credit, sweeps[0].credit, atol=EXACT * weight)
-    checks.near("expected trials", sweeps[1].chance, sweeps[0].chance, atol=EXACT * weight)
+    checks.near("expected successes", sweeps[1].successes, sweeps[0].successes, atol=EXACT * weight)
+    checks.near("expected trials", sweeps[1].trials, sweeps[0].trials, atol=EXACT * weight)
     checks.near("mean-field bound by engine", means[1].value, means[0].value, atol=EXACT * weight)
 
 

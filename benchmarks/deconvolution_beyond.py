@@ -31,7 +31,7 @@ from reproduction.one_layer import DECONVOLUTION_PROTOCOL, FEATURE_SHAPE, N_FEAT
 
 
 def scores(network: Network, rows: Observations, true: Any) -> dict[str, float]:
-    """The paper's measures: mode by max-product at temperature zero, no polish."""
+    """The paper's measures: mode by max-product at temperature zero, no icm."""
     posterior = nor.explain(network, rows, nor.MaxProduct())
     images = rows.to_dense().astype(int).reshape(-1, *rows.shape)
     bounds = nor.evaluate(network, rows)

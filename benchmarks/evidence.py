@@ -6,7 +6,7 @@ Elbo^MP and Elbo^VI are the paper's bounds; ``set`` is `nor.evidence_bound`, ``e
 `nor.estimate_evidence` with the standard error of its mean. Where all configurations can be
 enumerated the exact value is given. All are means over rows, in nats.
 
-Training: the same network, data and seed, with one mode or one sample per row (polished or not),
+Training: the same network, data and seed, with one mode or one sample per row (with ICM or not),
 with eight samples, or with eight times the steps. Scored on held-out rows by both of the paper's
 bounds and by the set's. The rows "weighted set" in the results are of commit 13ec29d; see
 docs/evidence.md for why that method is gone.
@@ -94,9 +94,9 @@ def training(data: Path | None) -> Iterator[dict[str, Any]]:
         sample = nor.MaxProduct(temperature=1.0)
         for method_name, method, times in [
             ("mode", nor.MaxProduct(), 1),
-            ("polished mode", nor.MaxProduct(polish=20), 1),
+            ("polished mode", nor.MaxProduct(icm=20), 1),
             ("sample", sample, 1),
-            ("polished sample", replace(sample, polish=20), 1),
+            ("polished sample", replace(sample, icm=20), 1),
             ("8 samples", replace(sample, n_samples=8), 1),
             ("sample, 8 times the steps", sample, 8),
         ]:

@@ -124,7 +124,7 @@ def trained(network: nor.Network, train: Bits) -> nor.Network:
     return nor.learn_network(
         network,
         train,
-        method=nor.MaxProduct(polish=5),
+        method=nor.MaxProduct(icm=5),
         steps=200,
         learning_rate=2e-3,
         final_learning_rate=1e-4,

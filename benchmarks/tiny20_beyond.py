@@ -112,7 +112,7 @@ def learned(arm: Arm, rows: Observations, threads: int) -> Network:
         network = start_by_sampling(network, rows, sampler, engine=engine, progress=False)
     else:
         network = initialize(network, arm.init, noise="uniform" if arm.noise else "none")
-    phases = ((MaxProduct(polish=3), arm.mp_steps), (MeanField(tolerance=1e-4), arm.steps))
+    phases = ((MaxProduct(icm=3), arm.mp_steps), (MeanField(tolerance=1e-4), arm.steps))
     for method, steps in phases:
         network = train(
             network,

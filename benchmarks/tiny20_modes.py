@@ -4,7 +4,7 @@
 
 Every network of tiny20 in the record that was trained by the paper's protocol, on its
 own test rows: log p(h, x) at ``q >= 0.5`` of full mean field, at what max-product finds in both
-orders of messages, and at the default of `explain`, polished. Run files keep parameters with two
+orders of messages, and at the default of `explain`, with ICM. Run files keep parameters with two
 bytes each: the bound of mean field shows what that changes. Networks that the JSON file already
 holds are not looked at again.
 """
@@ -28,7 +28,7 @@ from reproduction.record import FOLDER, Record
 WAYS = {
     "collapsed": nor.MaxProduct(),
     "two-stage": nor.MaxProduct(schedule="two-stage"),
-    "polished": nor.MaxProduct(polish=20),
+    "polished": nor.MaxProduct(icm=20),
 }
 
 

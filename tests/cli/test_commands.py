@@ -215,7 +215,7 @@ class TestEvaluate:
         record = json.loads(out)
         network = nor.load_network("patients.safetensors")
         data = read_table("patients.csv", ReadOptions(id_column="patient")).observations
-        expected = nor.evaluate(network, data, nor.MaxProduct(polish=20)).elbo_mp
+        expected = nor.evaluate(network, data, nor.MaxProduct(icm=20)).elbo_mp
         assert record["elbo_mp"]["mean"] == pytest.approx(expected.mean)
         assert record["elbo_mp"]["standard_error"] == pytest.approx(expected.standard_error)
         assert record["elbo_vi"]["mean"] > record["independent"]["mean"]

@@ -65,9 +65,9 @@ def test_what_stands_in_has_the_threads_of_the_engine():
     class Threaded(Partial):
         n_threads: int | None = None
 
-    assert get_engine(Threaded(n_threads=3), "polish").workers == 3
-    assert get_engine(Threaded(n_threads=3), "polish", n_threads=1).workers == 1
-    assert Runner(Threaded(n_threads=3), nor.bipartite(3, 2)).on("polish")[0].workers == 3
+    assert get_engine(Threaded(n_threads=3), "icm").workers == 3
+    assert get_engine(Threaded(n_threads=3), "icm", n_threads=1).workers == 1
+    assert Runner(Threaded(n_threads=3), nor.bipartite(3, 2)).on("icm")[0].workers == 3
 
 
 def test_and_to_numpy_where_numba_lacks_it_too(monkeypatch):
@@ -75,7 +75,7 @@ def test_and_to_numpy_where_numba_lacks_it_too(monkeypatch):
     monkeypatch.setattr("noisyor.engines.numba.engine.NumbaEngine.supports", supports)
     assert get_engine("auto", "mean_field").name == "numpy"
     assert get_engine(Partial(), "mean_field").name == "numpy"
-    assert get_engine(Partial(), "polish").name == "numba"
+    assert get_engine(Partial(), "icm").name == "numba"
 
 
 def test_a_runner_prepares_a_network_once_for_each_engine():
@@ -84,7 +84,7 @@ def test_a_runner_prepares_a_network_once_for_each_engine():
     engine, prepared = runner.on("log_joint")
     assert engine.name == "partial"
     assert runner.on("max_product")[1] is prepared
-    other, elsewhere = runner.on("polish")
+    other, elsewhere = runner.on("icm")
     assert other.name == "numba"
     assert elsewhere is not prepared
     assert runner.on("mean_field")[1] is elsewhere

@@ -151,7 +151,7 @@ def test_grid_search_on_the_zoo_follows_log_p_not_one_explanation(data_dir):
     assert search.best_estimator_.transform(zoo).shape == (101, 4)
 
     def elbo(fitted, X, y=None):
-        return nor.evaluate(fitted[-1].network_, X, nor.MaxProduct(polish=20)).elbo_mp.mean
+        return nor.evaluate(fitted[-1].network_, X, nor.MaxProduct(icm=20)).elbo_mp.mean
 
     by_bound = GridSearchCV(pipeline, grid, cv=3, scoring=elbo, refit=False).fit(zoo)
     assert by_bound.cv_results_["mean_test_score"].argmax() == 0

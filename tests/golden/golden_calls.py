@@ -159,7 +159,7 @@ def train_with_options() -> dict[str, Any]:
         progress=False,
     )
     X = table()
-    method = nor.MaxProduct(temperature=0.0, polish=3, tolerance=0.0, max_iterations=20)
+    method = nor.MaxProduct(temperature=0.0, icm=3, tolerance=0.0, max_iterations=20)
     result = nor.train(flat_network(), X[:64], method, options, held_out=X[64:])
     evaluations = [(one.step, one.elbo) for one in result.history.evaluations]
     return {**trained(result), "evaluations": np.array(evaluations)}
@@ -382,7 +382,7 @@ def sample() -> dict[str, Any]:
 
 @call
 def explain_collapsed() -> dict[str, Any]:
-    method = nor.MaxProduct(temperature=0.0, polish=2, keep_beliefs=True)
+    method = nor.MaxProduct(temperature=0.0, icm=2, keep_beliefs=True)
     posterior = nor.explain(sharp_network(), with_gaps(table()), method)
     return {**explained(posterior), "beliefs": posterior.beliefs}
 
@@ -396,7 +396,7 @@ def explain_two_stage() -> dict[str, Any]:
 
 @call
 def explain_layered() -> dict[str, Any]:
-    method = nor.MaxProduct(temperature=0.0, ancestors_only=True, polish=2)
+    method = nor.MaxProduct(temperature=0.0, ancestors_only=True, icm=2)
     return explained(nor.explain(deep_network(), table(120, 18, 5), method))
 
 
@@ -437,7 +437,7 @@ def train_by_numpy() -> dict[str, Any]:
 
 @call
 def evaluate() -> dict[str, Any]:
-    methods = [nor.MaxProduct(temperature=0.0, polish=2), nor.MeanField()]
+    methods = [nor.MaxProduct(temperature=0.0, icm=2), nor.MeanField()]
     score = nor.evaluate(sharp_network(), table(), methods)
     assert score.elbo_vi is not None
     return {

@@ -21,7 +21,7 @@ def test_settings_reach_the_engine(name):
         damping=0.2,
         tolerance=0.1,
         ancestors_only=True,
-        polish=2,
+        icm=2,
         unobserved="maximize",
         n_samples=2,
         keep_beliefs=True,
@@ -36,7 +36,7 @@ def test_settings_reach_the_engine(name):
         x,
         hidden=known,
         seed=5,
-        polish=2,
+        icm=2,
         temperature=0.7,
         max_iterations=9,
         step=0.8,
@@ -56,7 +56,7 @@ def test_settings_reach_the_engine(name):
 
 def test_a_clamp_by_name_holds_for_all_rows():
     network = nor.bipartite(4, 3, hidden_names=("flu", "cold", "hay fever"))
-    posterior = nor.explain(network, np.eye(4), nor.MaxProduct(polish=5), hidden={"flu": 1, 2: 0})
+    posterior = nor.explain(network, np.eye(4), nor.MaxProduct(icm=5), hidden={"flu": 1, 2: 0})
     assert (posterior.states.toarray()[:, 0] == 1).all()
     assert (posterior.states.toarray()[:, 2] == 0).all()
 
@@ -81,7 +81,7 @@ def test_blocks_of_rows_do_not_change_anything(monkeypatch):
         ({"max_iterations": 2.5}, "max_iterations"),
         ({"damping": 1.0}, r"damping must be in \[0, 1\)"),
         ({"tolerance": -1e-3}, "tolerance"),
-        ({"polish": -1}, "polish"),
+        ({"icm": -1}, "icm"),
         ({"n_samples": 0}, "n_samples"),
         ({"unobserved": "drop"}, "unobserved must be 'marginalize' or 'maximize'"),
     ],

@@ -36,7 +36,7 @@ def test_it_stays_sparse_and_says_what_it_is(posterior):
 @pytest.mark.parametrize(
     ("method", "n_inferred"),
     [
-        (nor.MaxProduct(polish=5, keep_beliefs=True), 4),
+        (nor.MaxProduct(icm=5, keep_beliefs=True), 4),
         (nor.MeanField(), 4),
         (nor.MaxProduct(temperature=1.0, n_samples=2), 9),
     ],

@@ -41,7 +41,7 @@ def test_held_out_rows_are_scored_against_independent_columns():
     failure = np.where(np.repeat(np.eye(2), 3, axis=1), 0.01, 1.0)
     network = nor.bipartite(6, 2, failure_probability=failure, prior_probability=0.4)
     found = validate(network, train, held)
-    expected = nor.evaluate(network, held, nor.MaxProduct(polish=20)).elbo_mp
+    expected = nor.evaluate(network, held, nor.MaxProduct(icm=20)).elbo_mp
     assert found.score.mean == pytest.approx(expected.mean)
     assert found.reference.mean == pytest.approx(
         independent_columns(train).log_probability(held).mean()

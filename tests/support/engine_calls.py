@@ -8,10 +8,10 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import (
     FREE,
     Evidence,
+    IcmOptions,
     MaxProductOptions,
     MeanFieldOptions,
     NoiseKey,
-    PolishOptions,
 )
 
 MAX_PRODUCT = MaxProductOptions(
@@ -57,7 +57,7 @@ def evidence_of(network, rows, hidden=None, weights=None):
     return Evidence.of(network, observations, clamp)
 
 
-def explained(engine, network, rows, *, hidden=None, seed=0, train_step=0, polish=0, **options):
+def explained(engine, network, rows, *, hidden=None, seed=0, train_step=0, icm=0, **options):
     """Max-product, then flips if wanted, and the log-probability of what was found."""
     evidence = evidence_of(network, rows, hidden)
     prepared, options = engine.prepare(network), MAX_PRODUCT._replace(**options)
@@ -65,9 +65,9 @@ def explained(engine, network, rows, *, hidden=None, seed=0, train_step=0, polis
         prepared, evidence, options, NoiseKey(seed, train_step), with_beliefs=True
     )
     states = found.states
-    if polish:
-        how = PolishOptions(polish, options.ancestors_only, options.maximize_missing)
-        states = engine.polish(prepared, evidence, states, how)
+    if icm:
+        how = IcmOptions(icm, options.ancestors_only, options.maximize_missing)
+        states = engine.icm(prepared, evidence, states, how)
     value = engine.log_joint(prepared, evidence, states)
     return Explained(states, found.beliefs, found.iterations, found.residual, value)
 

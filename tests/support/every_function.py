@@ -12,13 +12,13 @@ from noisyor.engines.contract import (
     AnnealingOptions,
     Evidence,
     Factors,
+    IcmOptions,
     ImproveOptions,
     JointOptions,
     JointUnaries,
     MaxProductOptions,
     MeanFieldOptions,
     NoiseKey,
-    PolishOptions,
 )
 from noisyor.model.network import Network
 
@@ -132,10 +132,10 @@ def per_row(engine, network, evidence, states, only=FUNCTIONS):
     """Results by row of the engine's functions: name -> arrays, lines of a row together."""
     prepared = engine.prepare(network)
     free = evidence._replace(clamp=evidence.clamp[:0])
-    polish, chains = PolishOptions(3, False, False), AnnealingOptions(3, 2, 3, 2)
+    icm, chains = IcmOptions(3, False, False), AnnealingOptions(3, 2, 3, 2)
     calls = {
         "max_product": lambda do: do(prepared, evidence, MAX_PRODUCT, KEY, with_beliefs=True),
-        "polish": lambda do: (do(prepared, evidence, states, polish),),
+        "icm": lambda do: (do(prepared, evidence, states, icm),),
         "log_joint": lambda do: (do(prepared, evidence, states),),
         "mean_field": lambda do: do(prepared, evidence, MEAN_FIELD, with_q=True),
         "gibbs_sweep": lambda do: (do(prepared, free, states[::2], KEY).states,),

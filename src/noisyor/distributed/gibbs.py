@@ -159,7 +159,7 @@ def sweep_rows(
             states = np.unpackbits(bits, axis=1, count=network.n_hidden)
         evidence = Evidence.of(network, rows)
         swept = sampler.gibbs_sweep(prepared, evidence, states, NoiseKey(job.seed, index))
-        total.add([swept.credit, swept.chance])
+        total.add([swept.successes, swept.trials])
         after.append(np.packbits(swept.states, axis=1))
         n_done += rows.n_rows
     _save_states(Path(f"{start}-{index}.npy"), np.concatenate(after))

@@ -27,8 +27,8 @@ from noisyor.errors import ClusterError, InvalidSettingError, MissingExtraError
 from noisyor.inference.evaluate import (
     EvaluationResult,
     chosen_methods,
+    clamp_of,
     evaluation_of,
-    hidden_evidence,
 )
 from noisyor.inference.max_product import method_for
 from noisyor.inference.method import Bounds, Method, Posterior, concatenate
@@ -195,7 +195,7 @@ def _clamp(network: Network, hidden: Any) -> BinaryArray | None:
             "on a cluster, hidden must be a mapping from name or index to 0 or 1, the same for all "
             f"rows, got {type(hidden).__name__}"
         )
-    return hidden_evidence(network, hidden, 0)
+    return clamp_of(network, hidden, 0)
 
 
 # ---- what workers compute

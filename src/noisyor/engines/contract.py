@@ -165,8 +165,8 @@ class MaxProductResult(NamedTuple):
     residual: SingleArray
 
 
-class PolishOptions(NamedTuple):
-    """Sweeps of single flips, and which nodes take part, as in `MaxProductOptions`."""
+class IcmOptions(NamedTuple):
+    """Sweeps of iterated conditional modes, and which nodes take part; see `MaxProductOptions`."""
 
     sweeps: int
     ancestors_only: bool
@@ -209,13 +209,13 @@ class MeanFieldResult(NamedTuple):
 class GibbsResult(NamedTuple):
     """States (n_rows, n_hidden) after a sweep, and sums over rows for the parameters (n_params,).
 
-    ``credit``: how often each parameter is expected to have switched its node on; ``chance``: how
-    often it might have, its parent being on and its child observed.
+    ``successes``: how often each parameter is expected to have switched its node on; ``trials``:
+    how often it might have, its parent being on and its child observed.
     """
 
     states: BinaryArray
-    credit: FloatArray
-    chance: FloatArray
+    successes: FloatArray
+    trials: FloatArray
 
 
 class AnnealingOptions(NamedTuple):
@@ -381,10 +381,12 @@ class Engine(Protocol):
         """Pass messages and decode the states of every row."""
         ...
 
-    def polish(
-        self, prepared: Any, evidence: Evidence, states: BinaryArray, options: PolishOptions
+    def icm(
+        self, prepared: Any, evidence: Evidence, states: BinaryArray, options: IcmOptions
     ) -> BinaryArray:
-        """Flip single nodes of states (lines, n_hidden) while log p(h, x) rises; clamps stay."""
+        """Run iterated conditional modes: flip single nodes of states (lines, n_hidden) while
+        log p(h, x) rises; clamps stay.
+        """
         ...
 
     def log_joint(self, prepared: Any, evidence: Evidence, states: BinaryArray) -> FloatArray:
@@ -450,7 +452,8 @@ class Engine(Protocol):
     ) -> JointResult:
         """Infer states and features together, or the states alone if the features are given.
 
-        ``progress`` is told of finished iterations, or of finished images if features are given.
+        ``progress`` is called with the number of iterations just finished, or of images if features
+        are given.
         """
         ...
 
@@ -495,7 +498,7 @@ EngineLike = str | Engine
 FUNCTIONS = frozenset(
     {
         "max_product",
-        "polish",
+        "icm",
         "log_joint",
         "log_joint_gradient",
         "mean_field",

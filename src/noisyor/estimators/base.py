@@ -43,7 +43,7 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
 from noisyor.estimators.stability import Stability, assess_stability
 from noisyor.inference.evaluate import explain
-from noisyor.inference.max_product import POLISH, MaxProduct, method_for
+from noisyor.inference.max_product import ICM_SWEEPS, MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method, Posterior
 from noisyor.inference.sampling import log_probability, predict_visible
@@ -344,6 +344,8 @@ def method_of(settings: Any) -> Method:
     name = settings.get("method") if isinstance(settings, Mapping) else None
     if isinstance(name, str) and name in _METHODS:
         options = {key: value for key, value in settings.items() if key != "method"}
+        if "polish" in options:  # its name in files of version 0.1
+            options["icm"] = options.pop("polish")
         try:
             return _METHODS[name](**options)
         except TypeError:
@@ -514,11 +516,11 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return explain(self.network_, rows, method, engine=self._engine(), progress=self.progress)
 
     def _mode(self) -> Method:
-        """Return the method for most likely causes: that of training, polished, without noise."""
+        """Return the method for most likely causes: that of training, no noise, with ICM."""
         if self.method is None:
             return method_for(self.network_)
         if isinstance(self.method, MaxProduct):
-            return replace(self.method.at_test_time(), polish=max(self.method.polish, POLISH))
+            return replace(self.method.at_test_time(), icm=max(self.method.icm, ICM_SWEEPS))
         return self.method
 
     def _probabilities(self, rows: Observations) -> sp.csr_array:

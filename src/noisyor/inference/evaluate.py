@@ -38,8 +38,9 @@ def explain(
     ----------
     network : a `Network` or a fitted estimator.
     X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
-    method : how to infer; default the mode by max-product, polished. In networks of several layers
-        only the ancestors of visibles that are on take part, all other causes are off.
+    method : how to infer; default the mode by max-product, refined by iterated conditional modes.
+        In networks of several layers only the ancestors of visibles that are on take part, all
+        other causes are off.
     hidden : evidence on hidden nodes: a mapping from name or index to 0 or 1 that holds for all
         rows, or an array (n_rows, n_hidden) of 0, 1 and NaN for not observed.
     seed : key of the noise when the temperature is positive. The noise of a row depends on
@@ -75,13 +76,13 @@ def explain(
         network,
         observations,
         seed=check_seed(seed),
-        clamp=hidden_evidence(network, hidden, observations.n_rows),
+        clamp=clamp_of(network, hidden, observations.n_rows),
         engine=engine,
         progress=progress,
     )
 
 
-def hidden_evidence(network: Network, hidden: Any, n_rows: int) -> npt.NDArray[np.uint8] | None:
+def clamp_of(network: Network, hidden: Any, n_rows: int) -> npt.NDArray[np.uint8] | None:
     """Return evidence on hidden nodes as 0, 1 or ``FREE``, (n_rows or 1, n_hidden), or None."""
     if hidden is None:
         return None
@@ -101,7 +102,7 @@ def hidden_evidence(network: Network, hidden: Any, n_rows: int) -> npt.NDArray[n
     unknown = np.isnan(values)
     bad = ~(unknown | (values == 0) | (values == 1))
     if bad.any():
-        row, column = (int(place[0]) for place in np.nonzero(bad))
+        row, column = np.argwhere(bad)[0].tolist()
         raise InvalidDataError(
             f"evidence on hidden nodes, row {row}, node {column}: expected 0, 1 or NaN, "
             f"got {values[row, column]}"

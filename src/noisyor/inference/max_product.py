@@ -25,9 +25,9 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import (
     EngineLike,
     Evidence,
+    IcmOptions,
     MaxProductOptions,
     NoiseKey,
-    PolishOptions,
     WarmState,
 )
 from noisyor.engines.registry import Runner
@@ -43,8 +43,8 @@ from noisyor.inference.method import (
 )
 from noisyor.model.network import Network
 
-POLISH = 20
-"""Sweeps of single flips after max-product; far fewer are enough for most rows."""
+ICM_SWEEPS = 20
+"""Sweeps of iterated conditional modes after max-product; most rows need far fewer."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +60,15 @@ class MaxProduct:
     tolerance : a row stops once no message asks for a larger change; 0 forces all rounds.
     ancestors_only : restrict each row to the ancestors of its active visibles, all other causes
         off. Far less work for sparse data in deep networks.
-    polish : sweeps of single flips on the exact ``log p(h, x)`` after decoding, at most; 0 for
-        none. Never lowers it.
+    icm : sweeps of iterated conditional modes (ICM) after decoding, at most; 0 for none. ICM flips
+        one node at a time while the exact ``log p(h, x)`` rises, so it never lowers it.
     unobserved : ``"marginalize"`` sums unobserved visibles out exactly, ``"maximize"`` infers the
         jointly most likely values of causes and unobserved visibles.
     n_samples : explanations per row; more than one makes sense with a temperature.
     keep_beliefs : also return the log-odds of every hidden node.
     schedule : order of the messages. ``"collapsed"`` computes those inside a noisy-OR factor from
         one another. ``"two-stage"`` stores and damps each of them as the authors' software does:
-        slower, and with loops it often settles elsewhere.
+        slower, and with loops it often converges elsewhere.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class MaxProduct:
     damping: float = 0.5
     tolerance: float = 1e-3
     ancestors_only: bool = False
-    polish: int = 0
+    icm: int = 0
     unobserved: Literal["marginalize", "maximize"] = "marginalize"
     n_samples: int = 1
     keep_beliefs: bool = False
@@ -97,7 +97,7 @@ class MaxProduct:
             "max_iterations": COUNT,
             "damping": BELOW_ONE,
             "tolerance": NOT_NEGATIVE,
-            "polish": COUNT_OR_ZERO,
+            "icm": COUNT_OR_ZERO,
             "n_samples": COUNT,
             "unobserved": choice("marginalize", "maximize"),
             "schedule": choice("collapsed", "two-stage"),
@@ -163,7 +163,7 @@ class MaxProduct:
         runner = Runner(engine, network)
         messenger, prepared = runner.on("max_product")
         states = messenger.max_product(prepared, evidence, self._options(), key).states
-        states = self._polished(runner, evidence, states)
+        states = self._refined(runner, evidence, states)
         evaluator, prepared = runner.on("log_joint_gradient")
         return BatchGradient(evaluator.log_joint_gradient(prepared, evidence, states))
 
@@ -192,7 +192,7 @@ class MaxProduct:
         result = messenger.max_product(
             prepared, evidence, self._options(), key, with_beliefs=self.keep_beliefs
         )
-        states = self._polished(runner, evidence, result.states)
+        states = self._refined(runner, evidence, result.states)
         evaluator, prepared = runner.on("log_joint")
         return Posterior(
             states=sp.csr_array(states),
@@ -204,14 +204,14 @@ class MaxProduct:
             beliefs=result.beliefs if self.keep_beliefs else None,
         )
 
-    def _polished(self, runner: Runner, evidence: Evidence, states: BinaryArray) -> BinaryArray:
-        if not self.polish:
+    def _refined(self, runner: Runner, evidence: Evidence, states: BinaryArray) -> BinaryArray:
+        if not self.icm:
             return states
-        engine, prepared = runner.on("polish")
-        options = PolishOptions(
-            int(self.polish), bool(self.ancestors_only), self.unobserved == "maximize"
+        engine, prepared = runner.on("icm")
+        options = IcmOptions(
+            int(self.icm), bool(self.ancestors_only), self.unobserved == "maximize"
         )
-        return engine.polish(prepared, evidence, states, options)
+        return engine.icm(prepared, evidence, states, options)
 
     def _options(self) -> MaxProductOptions:
         return MaxProductOptions(
@@ -227,12 +227,12 @@ class MaxProduct:
 
 
 def method_for(network: Network) -> MaxProduct:
-    """Return the default method of a network: the polished mode.
+    """Return the default method of a network: the mode, refined by ICM.
 
     In networks of several layers only the ancestors of visibles that are on take part: all others
     are off, which is far less work for sparse rows.
     """
-    return MaxProduct(polish=POLISH, ancestors_only=network.n_layers > 1)
+    return MaxProduct(icm=ICM_SWEEPS, ancestors_only=network.n_layers > 1)
 
 
 # ---- the bound that training climbs, and its gradient

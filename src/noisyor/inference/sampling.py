@@ -39,9 +39,9 @@ from noisyor.engines.contract import (
 from noisyor.engines.noise import combine, mix, uniform
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.evaluate import Score, explain, hidden_evidence
+from noisyor.inference.evaluate import Score, clamp_of, explain
 from noisyor.inference.exact import hidden_configurations, log_joint_table
-from noisyor.inference.max_product import POLISH, MaxProduct
+from noisyor.inference.max_product import ICM_SWEEPS, MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Posterior, row_blocks
 from noisyor.model.forward import total_parameter
@@ -94,7 +94,7 @@ _BLOCK_CELLS = 2**21
 
 
 class Starts(NamedTuple):
-    """Where exploring starts: the polished mode of every row, and posterior samples or None."""
+    """Where exploring starts: the mode of every row after ICM, and posterior samples or None."""
 
     mode: Posterior
     samples: Posterior | None
@@ -118,12 +118,12 @@ def find_starts(
     seed: int = 0,
     engine: EngineLike = "auto",
 ) -> Starts:
-    """Find the polished mode and posterior samples of every row by max-product.
+    """Find the mode, refined by ICM, and posterior samples of every row by max-product.
 
     ``clamp`` is evidence on hidden nodes as in `MaxProduct.posterior`.
     """
     method = MaxProduct() if method is None else method
-    mode = replace(method.at_test_time(), polish=max(method.polish, POLISH))
+    mode = replace(method.at_test_time(), icm=max(method.icm, ICM_SWEEPS))
     found = mode.posterior(network, observations, clamp=clamp, engine=engine)
     if not n_samples:
         return Starts(found, None)
@@ -160,7 +160,7 @@ def explore_configurations(
     if n_chains != 0:
         check_count("n_chains", n_chains, 2)
     key = NoiseKey(check_seed(seed))
-    clamp = hidden_evidence(network, hidden, observations.n_rows)
+    clamp = clamp_of(network, hidden, observations.n_rows)
     runner = Runner(engine, network)
     annealer, prepared = runner.on("anneal")
     options = AnnealingOptions(int(n_expansions), int(n_chains), int(n_steps), int(n_stay))
@@ -248,7 +248,7 @@ def evidence_bound(
 ) -> EvidenceBound:
     """Bound the log-likelihood of every row from below by ``log sum_{h in S} p(h, x)``.
 
-    S holds the polished mode, samples of perturb-and-max-product, and all single flips of the
+    S holds the mode refined by ICM, samples of perturb-and-max-product, and all single flips of the
     ``n_expansions`` most likely members found so far. The bound is at least Elbo^MP at the same
     mode, never falls as ``n_expansions`` grows, and is exact once S holds everything.
 
@@ -687,8 +687,8 @@ class _Sampler:
         mass = self._masses(rows, clamp, found, found_row)
 
         first = uniform(combine(combine(self.seed, rows.row_ids), n_chains))
-        place = row_of + (first[row_of] + chain) / n_chains  # systematic, n_chains of each row
-        chosen = np.searchsorted(np.cumsum(mass), place)
+        quantile = row_of + (first[row_of] + chain) / n_chains  # systematic, n_chains of each row
+        chosen = np.searchsorted(np.cumsum(mass), quantile)
         states = found[np.minimum(chosen, len(found) - 1)]
         drawn = []
         for step in range(_SETTLE + self.n_sweeps):
@@ -846,7 +846,7 @@ def predict_visible(
         raise InvalidSettingError('one_hot needs observed="kept"')
     observations = Observations.of(X, n_visible=network.n_visible)
     exact = method == "exact" or (method == "auto" and few_configurations(network))
-    clamp = hidden_evidence(network, hidden, observations.n_rows)
+    clamp = clamp_of(network, hidden, observations.n_rows)
     rows, numbers = observations, np.arange(observations.n_rows)
     if clamp is None or len(clamp) == 1:
         rows, numbers = observations.unique_rows()
@@ -970,7 +970,7 @@ def _open(found: WeightedStates, group: LongArray) -> tuple[BoolArray, BoolArray
     return np.asarray(np.isnan(given)), np.asarray((given == 1).any(axis=1))
 
 
-def _blocks(places: LongArray, width: int) -> Iterator[LongArray]:
+def _blocks(indices: LongArray, width: int) -> Iterator[LongArray]:
     step = max(1, _BLOCK_CELLS // width)
-    for begin in range(0, len(places), step):
-        yield places[begin : begin + step]
+    for begin in range(0, len(indices), step):
+        yield indices[begin : begin + step]

@@ -4,7 +4,7 @@ The samples of perturbed max-product are not quite those of the posterior, and w
 them inherits that: an edge that rarely fails ends with a failure probability far too small. A Gibbs
 sampler that keeps its state from round to round draws from the posterior itself. Given the causes,
 a round of expectation-maximization has a closed form: the parents that could have switched a node
-on share the credit. There is no rate to choose.
+on share the success. There is no rate to choose.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Chains(Protocol):
     """The chains of the sampler, one or more for each row, in memory or on a cluster."""
 
     def sweep(self, network: Network, key: NoiseKey) -> tuple[FloatArray, FloatArray]:
-        """Draw every hidden node once: credit and chance of every parameter, (n_params,) each."""
+        """Draw every hidden node once: successes and trials of parameters, (n_params,) each."""
         ...
 
     def column_weights(self) -> tuple[FloatArray, FloatArray]:
@@ -145,11 +145,11 @@ class ChainsInMemory:
             piece = slice(begin, begin + self._piece)
             evidence = Evidence.of(network, self._rows.take(piece))
             swept = sampler.gibbs_sweep(prepared, evidence, self._states[piece], key)
-            total.add([swept.credit, swept.chance])
+            total.add([swept.successes, swept.trials])
             after.append(swept.states)
         self._states = after[0] if len(after) == 1 else np.concatenate(after)
-        credit, chance = total.result()
-        return credit, chance
+        successes, trials = total.result()
+        return successes, trials
 
     def column_weights(self) -> tuple[FloatArray, FloatArray]:
         """See `Chains`."""
@@ -180,7 +180,7 @@ class GibbsRounds:
     """Rounds of expectation-maximization that can be stopped, looked at and continued.
 
     ``network`` is the network after the rounds so far; ``number`` counts them; ``counts`` are
-    credit and chance, (2, n_params), None before the first round.
+    successes and trials, (2, n_params), None before the first round.
     """
 
     def __init__(
@@ -228,9 +228,9 @@ class GibbsRounds:
         key = NoiseKey(self._seed, self.number)
         successes, trials = self._chains.sweep(self.network, key)
         self.number += 1
-        credit = successes + self._smoothing * self._success
-        chance = trials + self._smoothing
-        self.network = self.with_probability(credit / np.where(chance > 0, chance, 1.0))
+        successes = successes + self._smoothing * self._success
+        trials = trials + self._smoothing
+        self.network = self.with_probability(successes / np.where(trials > 0, trials, 1.0))
         return probability_from_theta(self.network.theta)
 
     def with_probability(self, probability: FloatArray) -> Network:

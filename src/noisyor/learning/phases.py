@@ -159,18 +159,18 @@ def _options_of(options: TrainOptions, phase: Phase, earlier_steps: int) -> Trai
     path = options.checkpoint
     if path is not None:
         path = os.fspath(path) + (f".{phase.name}" if phase.suffix is None else phase.suffix)
-    calls = _told_of_earlier_steps(options.callbacks, earlier_steps)
+    calls = _with_earlier_steps(options.callbacks, earlier_steps)
     return replace(options, steps=phase.steps, checkpoint=path, callbacks=calls)
 
 
-def _told_of_earlier_steps(callbacks: Iterable[Callback], earlier_steps: int) -> list[Callback]:
-    def told(callback: Callback) -> Callback:
+def _with_earlier_steps(callbacks: Iterable[Callback], earlier_steps: int) -> list[Callback]:
+    def wrapped(callback: Callback) -> Callback:
         def call(info: StepInfo) -> bool | None:
             return callback(info._replace(earlier_steps=earlier_steps))
 
         return call
 
-    return [told(callback) for callback in callbacks]
+    return [wrapped(callback) for callback in callbacks]
 
 
 def _one_phase(

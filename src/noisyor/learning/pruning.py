@@ -23,7 +23,7 @@ from noisyor.search.cover import sample_rows
 
 __all__ = ["drop_hidden", "leave_one_out_gain", "prune_hidden"]
 
-_METHOD = MaxProduct(polish=5)
+_METHOD = MaxProduct(icm=5)
 """Messages alone cannot choose between two hidden nodes that are alike."""
 
 _MAX_ENTRIES = 2**17

@@ -300,7 +300,7 @@ def learn_factors(
     rows = Observations.of(X)
     _check_number(n_components, rows, init)
     COUNT_OR_ZERO.check("n_candidates", n_candidates)
-    course: dict[str, object] = {
+    run_key: dict[str, object] = {
         "recipe": "factors",
         "n_components": n_components if isinstance(n_components, str) else int(n_components),
         "objective": objective,
@@ -309,7 +309,7 @@ def learn_factors(
         "n_candidates": n_candidates,
     }
     phases = _FACTOR_PHASES[objective] if init == "data" else ("train",)
-    with _working(chosen, engine, phases, rows, course) as (context, chosen):
+    with _working(chosen, engine, phases, rows, run_key) as (context, chosen):
         if init == "data":
             search = _FactorSearch(rows, n_components, noise, n_restarts, n_candidates, context)
             start = search.start(objective)
@@ -764,9 +764,9 @@ def _flat(
     chosen = choose_options(options, changes, defaults, ("n_components", *_OWN_KEYWORDS))
     check_place(chosen.checkpoint)
     observations = Observations.of(X)
-    course: dict[str, object] = {"recipe": "topics", "n_components": int(n_components)}
+    run_key: dict[str, object] = {"recipe": "topics", "n_components": int(n_components)}
     phases = ("gibbs", "gibbs", "train")
-    with _working(chosen, engine, phases, observations, course) as (context, chosen):
+    with _working(chosen, engine, phases, observations, run_key) as (context, chosen):
         graph = bipartite(
             observations.n_visible, n_components, prior="per_component", noise="per_visible"
         )
@@ -895,7 +895,7 @@ def learn_features(
         the network then has at most `n_components` features, those supported by the images (MDL).
         Or the name of one of the paper's starts, see `initialize`, with `n_components` features.
     n_restarts : of the search, at most.
-    method : how hidden states are inferred; default ``MaxProduct(polish=5)`` after a search, else
+    method : how hidden states are inferred; default ``MaxProduct(icm=5)`` after a search, else
         ``MaxProduct(temperature=1.0)``.
     options, changes : how to train; the seed is also that of the start. Defaults depend on `init`.
     held_out, engine : see `train`.
@@ -932,7 +932,7 @@ def learn_features(
             f"n_components is {n_components:,}, but images of {shape[0]} x {shape[1]} pixels have "
             f"{observations.n_visible:,} features at most"
         )
-    course: dict[str, object] = {
+    run_key: dict[str, object] = {
         "recipe": "features",
         "n_components": int(n_components),
         "feature_shape": [int(size) for size in feature_shape],
@@ -940,7 +940,7 @@ def learn_features(
         "n_restarts": n_restarts,
     }
     phases = ("search", "train") if searched else ("train",)
-    with _working(chosen, engine, phases, observations, course) as (context, chosen):
+    with _working(chosen, engine, phases, observations, run_key) as (context, chosen):
         if searched:
             with context.job.until(_SHARE_OF_FEATURE_SEARCH):
                 found = search_features(
@@ -961,7 +961,7 @@ def learn_features(
             network = convolutional(shape, n_components, feature_shape, border=border)
             network = initialize(network, init, noise="uniform", seed=chosen.seed)
         if method is None:
-            method = MaxProduct(polish=5) if searched else MaxProduct(temperature=1.0)
+            method = MaxProduct(icm=5) if searched else MaxProduct(temperature=1.0)
         fitted = learn_network(
             network,
             observations,

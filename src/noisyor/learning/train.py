@@ -119,7 +119,7 @@ def default_method(network: Network) -> MaxProduct:
     >>> default_method(nor.bipartite(n_visible=2, n_hidden=1)).temperature
     1.0
     """
-    return replace(method_for(network), temperature=1.0, polish=0)
+    return replace(method_for(network), temperature=1.0, icm=0)
 
 
 Batches = Callable[[int, TrainingState], BatchGradient]

@@ -166,11 +166,11 @@ def _numbers(network: Network, kind: Kind) -> Iterable[str]:
     if network.n_layers == 1:
         return (f"topic {k}" for k in range(network.n_hidden))
     layer = network.n_layers - network.hidden_levels
-    place = np.zeros(network.n_hidden, dtype=np.int64)
+    index = np.zeros(network.n_hidden, dtype=np.int64)
     for number in range(1, network.n_layers + 1):
         members = np.flatnonzero(layer == number)
-        place[members] = np.arange(len(members))
-    return (f"layer{layer[k]}-{place[k]}" for k in range(network.n_hidden))
+        index[members] = np.arange(len(members))
+    return (f"layer{layer[k]}-{index[k]}" for k in range(network.n_hidden))
 
 
 def _placements(network: Network) -> Iterable[str]:

@@ -379,19 +379,19 @@ def prune(
     >>> prune(matrix, twice, max_components=2).n_components
     1
     """
-    settled = False
+    is_refined = False
     while cover.n_components:
         gain = cover.leave_one_out_gain(matrix)
         order = np.argsort(gain, kind="stable")
         excess = cover.n_components - max_components
         if excess <= 0 and gain[order[0]] > 0:
-            if settled:
+            if is_refined:
                 break
-            cover, settled = refine(matrix, cover, engine=engine), True
+            cover, is_refined = refine(matrix, cover, engine=engine), True
             continue
         leave = _dissimilar(cover.factors, order, max(1, excess // 8))
         cover = refine(matrix, cover.without(matrix, leave), rounds=2, engine=engine)
-        settled = False
+        is_refined = False
     return cover
 
 
@@ -659,5 +659,5 @@ def draw_rows(
     order = generator.permutation(len(weights))
     ends = np.cumsum(weights[order])
     points = (generator.random() + np.arange(count)) * (ends[-1] / count)
-    places = np.searchsorted(ends, points, side="right")
-    return np.sort(order[np.minimum(places, len(order) - 1)])
+    index = np.searchsorted(ends, points, side="right")
+    return np.sort(order[np.minimum(index, len(order) - 1)])

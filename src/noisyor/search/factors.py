@@ -207,9 +207,9 @@ def _repetitions(
     ``searched`` are distinct rows, ``numbers`` those of all rows, as from
     `Observations.unique_rows`.
     """
-    place = np.full(numbers.max() + 1, -1, dtype=np.int64)
-    place[searched] = np.arange(len(searched))
-    line = place[numbers]
+    index = np.full(numbers.max() + 1, -1, dtype=np.int64)
+    index[searched] = np.arange(len(searched))
+    line = index[numbers]
     rows = np.flatnonzero(line >= 0)
     return rows, line[rows]
 

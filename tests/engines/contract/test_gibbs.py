@@ -21,7 +21,7 @@ def exact_counts(network, rows):
     states = hidden_configurations(network.n_hidden)
     table = log_joint_table(network, states, rows)
     weight = np.exp(table - logsumexp(table, axis=1, keepdims=True))
-    credit, chance = np.zeros(network.n_params), np.zeros(network.n_params)
+    successes, trials = np.zeros(network.n_params), np.zeros(network.n_params)
     success = probability_from_theta(network.theta)
     for row, of_row in zip(rows, weight, strict=True):
         for state, w in zip(states[of_row > 0], of_row[of_row > 0], strict=True):
@@ -34,10 +34,10 @@ def exact_counts(network, rows):
                 acting += [network.param[e] for e in edges if state[network.parent[e]]]
                 total = network.theta[acting].sum()
                 for parameter in acting:
-                    chance[parameter] += w
+                    trials[parameter] += w
                     if nodes[node]:
-                        credit[parameter] += w * success[parameter] / -np.expm1(-total)
-    return credit, chance
+                        successes[parameter] += w * success[parameter] / -np.expm1(-total)
+    return successes, trials
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -59,7 +59,7 @@ def test_credits_and_chances_are_those_of_the_posterior(engine, seed, missing):
 
 
 def test_one_cause_needs_no_samples(engine):
-    """With one hidden node its probability is exact, and so is all but the credit of the noise."""
+    """With one hidden node its probability is exact, and so are all successes but of noise."""
     network = nor.bipartite(3, 1, failure_probability=[[0.2, 0.6, 0.9]], prior_probability=0.3)
     rows = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [np.nan, 1, 0]], dtype=np.float64)
     states = np.zeros((4, 1), dtype=np.uint8)
@@ -96,8 +96,8 @@ def test_matrices_and_lists_of_edges_agree(dense):
             )
             got = engine.gibbs_sweep(prepared, evidence, states, NoiseKey(seed, step))
             np.testing.assert_array_equal(got.states, want.states)
-            np.testing.assert_allclose(got.credit, want.credit, rtol=1e-9, atol=1e-9)
-            np.testing.assert_allclose(got.chance, want.chance, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(got.successes, want.successes, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(got.trials, want.trials, rtol=1e-9, atol=1e-9)
             states = got.states
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from random_networks import random_network, random_rows
 
 import noisyor as nor
-from noisyor.engines.contract import PolishOptions
+from noisyor.engines.contract import IcmOptions
 from noisyor.engines.registry import get_engine
 from noisyor.inference.exact import (
     enumerate_posterior,
@@ -16,9 +16,9 @@ from noisyor.inference.exact import (
     log_joint_table,
 )
 
-NEEDS = ("max_product", "log_joint", "log_joint_gradient", "polish")
+NEEDS = ("max_product", "log_joint", "log_joint_gradient", "icm")
 
-FLIPS = PolishOptions(sweeps=100, ancestors_only=False, maximize_missing=False)
+FLIPS = IcmOptions(sweeps=100, ancestors_only=False, maximize_missing=False)
 
 
 def value(engine, network, rows, states):
@@ -98,16 +98,16 @@ def test_the_gradient_of_many_rows_is_the_sum_of_the_rows(engine):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_polish_climbs_to_a_single_flip_optimum(engine, seed):
+def test_icm_climbs_to_a_single_flip_optimum(engine, seed):
     network = random_network(seed, max_hidden=9, max_visible=10, tied=seed % 2 == 0)
     x = random_rows(network, seed, n_rows=3, missing=0.2 if seed % 3 == 0 else 0.0)
     plain = explained(engine, network, x)
-    polished = explained(engine, network, x, polish=100)
-    assert (polished.log_joint >= plain.log_joint - 1e-12).all()
+    refined = explained(engine, network, x, icm=100)
+    assert (refined.log_joint >= plain.log_joint - 1e-12).all()
     for k in range(network.n_hidden):
-        flipped = polished.states.copy()
+        flipped = refined.states.copy()
         flipped[:, k] ^= 1
-        assert (value(engine, network, x, flipped) <= polished.log_joint + 1e-8).all()
+        assert (value(engine, network, x, flipped) <= refined.log_joint + 1e-8).all()
 
 
 @settings(
@@ -116,7 +116,7 @@ def test_polish_climbs_to_a_single_flip_optimum(engine, seed):
 @given(
     seed=st.integers(0, 10**6), sweeps=st.integers(0, 3), scale=st.sampled_from([0.05, 1.0, 8.0])
 )
-def test_polish_never_lowers_wherever_it_starts(engine, seed, sweeps, scale):
+def test_icm_never_lowers_wherever_it_starts(engine, seed, sweeps, scale):
     network = random_network(seed, max_hidden=8, scale=scale)
     x = random_rows(network, seed, 3, missing=0.2)
     generator = np.random.default_rng(seed)
@@ -124,41 +124,41 @@ def test_polish_never_lowers_wherever_it_starts(engine, seed, sweeps, scale):
     hidden = np.where(generator.random((3, network.n_hidden)) < 0.3, 0.0, np.nan)
     states[np.repeat(hidden == 0, 2, axis=0)] = 0
     prepared, evidence = engine.prepare(network), evidence_of(network, x, hidden)
-    polished = engine.polish(prepared, evidence, states, FLIPS._replace(sweeps=sweeps))
+    refined = engine.icm(prepared, evidence, states, FLIPS._replace(sweeps=sweeps))
     before = engine.log_joint(prepared, evidence, states)
-    after = engine.log_joint(prepared, evidence, polished)
+    after = engine.log_joint(prepared, evidence, refined)
     assert (after >= before - 1e-9).all()
-    assert not polished[np.repeat(hidden == 0, 2, axis=0)].any()
+    assert not refined[np.repeat(hidden == 0, 2, axis=0)].any()
     if sweeps == 0:
-        np.testing.assert_array_equal(polished, states)
+        np.testing.assert_array_equal(refined, states)
 
 
-def test_polish_leaves_clamped_nodes_alone(engine):
+def test_icm_leaves_clamped_nodes_alone(engine):
     network = nor.bipartite(6, 2, failure_probability=0.05, prior_probability=0.4)
-    found = explained(engine, network, np.ones((1, 6)), hidden=np.zeros((1, 2)), polish=10)
+    found = explained(engine, network, np.ones((1, 6)), hidden=np.zeros((1, 2)), icm=10)
     assert not found.states.any()
-    free = explained(engine, network, np.ones((1, 6)), polish=10)
+    free = explained(engine, network, np.ones((1, 6)), icm=10)
     assert free.states.any()
 
 
-def test_polish_may_be_kept_to_the_ancestors(engine):
+def test_icm_may_be_kept_to_the_ancestors(engine):
     edges = [(0, 0), (1, 1)]
     network = nor.from_edges(2, 2, edges, failure_probability=0.9, prior_probability=0.9)
     prepared, evidence = engine.prepare(network), evidence_of(network, np.array([[1.0, 0.0]]))
     nothing = np.zeros((1, 2), dtype=np.uint8)
-    everywhere = engine.polish(prepared, evidence, nothing, FLIPS)
-    above = engine.polish(prepared, evidence, nothing, FLIPS._replace(ancestors_only=True))
+    everywhere = engine.icm(prepared, evidence, nothing, FLIPS)
+    above = engine.icm(prepared, evidence, nothing, FLIPS._replace(ancestors_only=True))
     np.testing.assert_array_equal(everywhere, [[1, 1]])
     np.testing.assert_array_equal(above, [[1, 0]])
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_polish_makes_the_flips_of_the_reference(engine, seed):
+def test_icm_makes_the_flips_of_the_reference(engine, seed):
     network = random_network(seed, max_hidden=9, max_visible=8)
     x = random_rows(network, seed, n_rows=3, missing=0.2)
     states = np.random.default_rng(seed).integers(0, 2, (6, network.n_hidden)).astype(np.uint8)
     evidence, reference = evidence_of(network, x), get_engine("numpy")
     np.testing.assert_array_equal(
-        engine.polish(engine.prepare(network), evidence, states, FLIPS),
-        reference.polish(reference.prepare(network), evidence, states, FLIPS),
+        engine.icm(engine.prepare(network), evidence, states, FLIPS),
+        reference.icm(reference.prepare(network), evidence, states, FLIPS),
     )

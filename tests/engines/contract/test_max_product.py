@@ -17,7 +17,7 @@ from noisyor.engines.noise import combine, logistic
 from noisyor.engines.registry import get_engine
 from noisyor.inference.exact import hidden_configurations
 
-NEEDS = ("max_product", "polish", "log_joint")
+NEEDS = ("max_product", "icm", "log_joint")
 
 TO_THE_END = {"tolerance": 1e-6, "max_iterations": 200}
 
@@ -157,9 +157,9 @@ def test_clamped_hidden_nodes_are_evidence(engine, seed):
 def test_one_clamp_for_all_rows_is_the_same_clamp_for_each(engine, two_stage):
     network = random_network(7, max_hidden=9, max_visible=9)
     x, one = random_rows(network, 7, n_rows=4), random_clamps(network, 7, 1)
-    once = explained(engine, network, x, hidden=one, two_stage=two_stage, polish=3)
+    once = explained(engine, network, x, hidden=one, two_stage=two_stage, icm=3)
     each = explained(
-        engine, network, x, hidden=np.repeat(one, 4, axis=0), two_stage=two_stage, polish=3
+        engine, network, x, hidden=np.repeat(one, 4, axis=0), two_stage=two_stage, icm=3
     )
     for mine, theirs in zip(once, each, strict=True):
         np.testing.assert_array_equal(mine, theirs)
@@ -197,7 +197,7 @@ def test_ancestors_only_is_the_full_graph_with_the_others_off(engine, seed):
 def test_empty_rows_are_legal(engine, ancestors_only):
     network = random_network(5, max_hidden=6, max_visible=6)
     x = np.zeros((2, network.n_visible))
-    found = explained(engine, network, x, ancestors_only=ancestors_only, polish=2)
+    found = explained(engine, network, x, ancestors_only=ancestors_only, icm=2)
     assert np.isfinite(found.log_joint).all()
     if ancestors_only:
         assert not found.states.any()
@@ -225,7 +225,7 @@ def test_an_exact_tie_is_off(engine, two_stage):
 def test_states_do_not_depend_on_grouping_order_or_threads(engine, seed, order_seed, threads):
     network = random_network(seed, max_hidden=12, max_visible=12)
     data = nor.Observations.of(random_rows(network, seed, n_rows=12, missing=0.1))
-    how = {"temperature": 1.0, "n_samples": 2, "polish": 2, "seed": seed}
+    how = {"temperature": 1.0, "n_samples": 2, "icm": 2, "seed": seed}
     whole = explained(engine, network, data, **how)
     order = np.random.default_rng(order_seed).permutation(12)
     cut = order_seed % 11 + 1
@@ -287,7 +287,7 @@ def test_extreme_parameters_give_no_nan(engine, seed):
     generator = np.random.default_rng(seed)
     theta = generator.choice([1e-5, 1e-3, 0.1, 1.0, 10.0, 50.0], network.n_params)
     x = random_rows(network, seed, missing=0.1)
-    found = explained(engine, network.with_theta(theta), x, temperature=1.0, polish=3)
+    found = explained(engine, network.with_theta(theta), x, temperature=1.0, icm=3)
     assert np.isfinite(found.beliefs).all()
     assert np.isfinite(found.log_joint).all()
     assert np.isfinite(found.residual).all()

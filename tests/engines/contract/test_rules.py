@@ -148,8 +148,8 @@ def test_sums_over_whole_blocks_add_up_to_the_bits_of_the_whole(engine, rest):
     one, other = in_two_parts(given, first)
     assert_equal_sums(gradient(one).plus(gradient(other)), gradient(given))
     whole, left, right = credits(given), credits(one), credits(other)
-    np.testing.assert_array_equal(left.credit + right.credit, whole.credit)
-    np.testing.assert_array_equal(left.chance + right.chance, whole.chance)
+    np.testing.assert_array_equal(left.successes + right.successes, whole.successes)
+    np.testing.assert_array_equal(left.trials + right.trials, whole.trials)
 
 
 @pytest.mark.parametrize("rest", [5, 70, 300])

@@ -17,7 +17,7 @@ METHODS = st.builds(
     schedule=st.sampled_from(["collapsed", "two-stage"]),
     ancestors_only=st.booleans(),
     unobserved=st.sampled_from(["marginalize", "maximize"]),
-    polish=st.sampled_from([0, 2]),
+    icm=st.sampled_from([0, 2]),
     damping=st.sampled_from([0.0, 0.5]),
     max_iterations=st.just(20),
 )

@@ -93,12 +93,12 @@ def test_a_graph_is_laid_out_once(problem):
 
 
 def test_training_and_inference_fall_back_where_they_must():
-    """Mean-field and polishing are done by numba, all within one call."""
+    """Mean-field and ICM are done by numba, all within one call."""
     network = nor.initialize(nor.bipartite(12, 3), "paper-3", noise="uniform", seed=0)
     X = (np.random.default_rng(0).random((30, 12)) < 0.3).astype(float)
     how = {"steps": 3, "batch_size": 10, "seed": 0, "progress": False}
     ours, theirs = (
-        nor.train(network, X, nor.MaxProduct(polish=2), engine=engine, **how).network
+        nor.train(network, X, nor.MaxProduct(icm=2), engine=engine, **how).network
         for engine in ("warp", "numba")
     )
     np.testing.assert_allclose(ours.theta, theirs.theta, rtol=1e-9)

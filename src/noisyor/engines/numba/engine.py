@@ -21,6 +21,7 @@ from noisyor.engines.contract import (
     Factors,
     GibbsResult,
     GradientSum,
+    IcmOptions,
     ImprovedCover,
     ImproveOptions,
     JointOptions,
@@ -31,7 +32,6 @@ from noisyor.engines.contract import (
     MeanFieldOptions,
     MeanFieldResult,
     NoiseKey,
-    PolishOptions,
     WarmState,
 )
 from noisyor.engines.numba import (
@@ -187,10 +187,10 @@ class NumbaEngine:
         self._share(block, evidence.n_rows)
         return result
 
-    def polish(
-        self, prepared: Prepared, evidence: Evidence, states: BinaryArray, options: PolishOptions
+    def icm(
+        self, prepared: Prepared, evidence: Evidence, states: BinaryArray, options: IcmOptions
     ) -> BinaryArray:
-        """See `noisyor.engines.contract.Engine.polish`."""
+        """See `noisyor.engines.contract.Engine.icm`."""
         graph, parameters, rows = prepared.graph, prepared.parameters, rows_of(evidence)
         states = np.array(states, dtype=np.uint8, order="C")
         n_samples = len(states) // max(rows.n_rows, 1)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.engines.contract import FREE, PolishOptions
+from noisyor.engines.contract import FREE, IcmOptions
 from noisyor.engines.numba.active_set import Work, select
 from noisyor.engines.numba.arguments import advance, unpack
 from noisyor.engines.numba.cache import inner, njit
@@ -192,7 +192,7 @@ class Ascent(NamedTuple):
     """A call of `icm_rows`: states (n_rows * n_samples, n_hidden), changed in place."""
 
     rows: Rows
-    options: PolishOptions
+    options: IcmOptions
     n_samples: int
     states: npt.NDArray[np.uint8]
 

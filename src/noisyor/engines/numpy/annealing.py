@@ -23,7 +23,8 @@ from noisyor.engines.numpy.rows import Prepared, rows_of
 _SMOOTHING = 0.5
 """Chains start with every node on and off with at least this probability over the number of nodes.
 
-So half a node is off its place at the start: more would be lost in weights, fewer not be explored.
+So half a node is in its unlikely state at the start: with more, weights would vary too much; with
+fewer, chains would explore too little.
 """
 
 _SWAPS, _MOST_SWAPS = 4, 32
@@ -219,10 +220,10 @@ def _swap(chain: ChainState, start: _Start, heat: float, key: KeyArray) -> None:
     on = np.flatnonzero((chain.state == 1) & free)
     for attempt in range(min(_SWAPS * len(on), _MOST_SWAPS)):
         attempt_key = combine(key, attempt + _AFTER_NODES)
-        place = min(int(uniform(attempt_key) * len(on)), len(on) - 1)
+        index = min(int(uniform(attempt_key) * len(on)), len(on) - 1)
         wanted = uniform(combine(attempt_key, 0)) * up_to[-1]
         new = min(int(np.searchsorted(up_to, wanted, "right")) - 1, len(free) - 1)
-        old = int(on[place])
+        old = int(on[index])
         if chain.state[new] or not free[new]:
             continue
         change = -heat * chain.gain(old)
@@ -232,7 +233,7 @@ def _swap(chain: ChainState, start: _Start, heat: float, key: KeyArray) -> None:
         back = math.log((up_to[old + 1] - up_to[old]) / (up_to[new + 1] - up_to[new]))
         if math.log(uniform(combine(attempt_key, 1))) < change + back:
             chain.flip(new)
-            on[place] = new
+            on[index] = new
         else:
             chain.flip(old)
 

@@ -71,8 +71,8 @@ def improve_cover(
         n_sweeps = 0
         if step:
             n_sweeps = _below(step_key, 1, options.sweeps + 1)
-            for place, k in enumerate(_dropped(step_key, members, patterns)):
-                seed_key = combine(combine(step_key, 3), place)
+            for index, k in enumerate(_dropped(step_key, members, patterns)):
+                seed_key = combine(combine(step_key, 3), index)
                 members[:, k], patterns[k] = _new_factor(ones, gains, members, patterns, seed_key)
         for sweep in range(n_sweeps + _CLIMB):
             heat = options.temperature if sweep < n_sweeps else 0.0
@@ -99,9 +99,9 @@ def _dropped(key: KeyArray, members: BoolArray, patterns: BoolArray) -> list[int
     """Choose the factors to replace and empty them; return their indices."""
     order = list(range(len(patterns)))
     count = min(1 + _below(key, 0, max(2, len(order) // 4)), len(order))
-    for place in range(count):
-        other = place + _below(combine(key, 2), place, len(order) - place)
-        order[place], order[other] = order[other], order[place]
+    for index in range(count):
+        other = index + _below(combine(key, 2), index, len(order) - index)
+        order[index], order[other] = order[other], order[index]
     members[:, order[:count]] = False
     patterns[order[:count]] = False
     return order[:count]
@@ -117,12 +117,12 @@ def _new_factor(
     """
     free = ~(members @ patterns)
     uncovered, gains = ones & free, np.where(free, gains, 0.0)
-    places = np.argwhere(uncovered)
+    cells = np.argwhere(uncovered)
     best = np.zeros(len(ones), dtype=bool), np.zeros(ones.shape[1], dtype=bool)
     best_gain = 0.0
-    for number in range(1 << _below(key, 0, _DOUBLINGS) if len(places) else 0):
+    for number in range(1 << _below(key, 0, _DOUBLINGS) if len(cells) else 0):
         seed = combine(key, 1 + number)
-        row, column = places[_below(seed, 0, len(places))]
+        row, column = cells[_below(seed, 0, len(cells))]
         kind = _below(seed, 1, 3)
         pattern = uncovered[row] if kind else np.arange(ones.shape[1]) == column
         if kind == 2:
@@ -141,7 +141,7 @@ def _new_factor(
 def _sweep(
     gains: FloatArray, bits: BoolArray, patterns: BoolArray, temperature: float, key: KeyArray
 ) -> int:
-    """Draw ``bits`` (lines, factors), in place, given the others; returns how many changed.
+    """Draw ``bits`` (lines, factors), in index, given the others; returns how many changed.
 
     Lines do not influence each other, so a factor is drawn for all of them at once.
     """

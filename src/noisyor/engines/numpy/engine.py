@@ -14,7 +14,7 @@ from noisyor.engines.numpy.annealing import anneal
 from noisyor.engines.numpy.cover import cover_memberships, improve_cover
 from noisyor.engines.numpy.gibbs import gibbs_sweep
 from noisyor.engines.numpy.joint_max_product import joint_max_product
-from noisyor.engines.numpy.log_joint import log_joint, log_joint_gradient, polish
+from noisyor.engines.numpy.log_joint import icm, log_joint, log_joint_gradient
 from noisyor.engines.numpy.max_product import max_product
 from noisyor.engines.numpy.mean_field import mean_field, mean_field_gradient
 from noisyor.engines.numpy.rows import Prepared
@@ -58,7 +58,7 @@ class NumpyEngine:
 
     # Every function of the contract is one of this package; none needs the engine.
     max_product = staticmethod(max_product)
-    polish = staticmethod(polish)
+    icm = staticmethod(icm)
     log_joint = staticmethod(log_joint)
     log_joint_gradient = staticmethod(log_joint_gradient)
     mean_field = staticmethod(mean_field)

@@ -1,4 +1,4 @@
-"""Gibbs sweeps over the hidden nodes of rows, and the credit that each parameter earns on the way.
+"""Gibbs sweeps over the hidden nodes of rows, with expected successes and trials of parameters.
 
 A hidden node without parents, without hidden children and without active visible children is
 *isolated*: given the row it is independent of all others, so it is summed out in closed form. A
@@ -164,32 +164,32 @@ def gibbs_sweep(
     new_states, n_params = states.copy(), prepared.network.n_params
 
     def block(number: int) -> list[FloatArray]:
-        credit, chance = np.zeros((2, n_params))
+        successes, trials = np.zeros((2, n_params))
         begin, end = number * ROWS_OF_BLOCK, min((number + 1) * ROWS_OF_BLOCK, evidence.n_rows)
         for row in rows_of(prepared, evidence, begin, end):
             keys = combine(combine(key.seed, row.id), key.step)
             draws = uniform(combine(keys, np.arange(prepared.network.n_hidden)))
             of_row = _sweep(prepared, row, new_states[row.number], draws)
-            credit += row.weight * of_row[0]
-            chance += row.weight * of_row[1]
-        return [credit, chance]
+            successes += row.weight * of_row[0]
+            trials += row.weight * of_row[1]
+        return [successes, trials]
 
     n_blocks = max(1, -(-evidence.n_rows // ROWS_OF_BLOCK))
-    credit, chance = tree_sum_of_blocks(block, n_blocks, 1)
-    return GibbsResult(new_states, credit, chance)
+    successes, trials = tree_sum_of_blocks(block, n_blocks, 1)
+    return GibbsResult(new_states, successes, trials)
 
 
 def _sweep(
     prepared: Prepared, row: Row, state: BinaryArray, draws: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Draw ``state`` (n_hidden,) anew, in place; return credit and chance of the row."""
+    """Draw ``state`` (n_hidden,) anew, in place; return successes and trials of the row."""
     network, n_visible = prepared.network, prepared.network.n_visible
-    model, credit = RowModel.of(prepared, row), np.zeros(network.n_params)
+    model, successes = RowModel.of(prepared, row), np.zeros(network.n_params)
     state[row.hidden != FREE] = row.hidden[row.hidden != FREE]
     alone = ~np.isnan(model.isolated)
     probability = logistic_function(model.isolated)  # of the others: below
     state[alone] = draws[alone] < probability[alone]
-    np.add.at(credit, network.leak_param[n_visible:][alone], probability[alone])
+    np.add.at(successes, network.leak_param[n_visible:][alone], probability[alone])
 
     chain = ChainState(model, state[model.hidden])
     for j, k in enumerate(model.hidden.tolist()):
@@ -198,20 +198,20 @@ def _sweep(
             p = float(model.clamp[j])
         probability[k], node = p, n_visible + k
         own = _share(prepared.leak[node], chain.sums[node])
-        credit[network.leak_param[node]] += p * float(own)
+        successes[network.leak_param[node]] += p * float(own)
         _, edges, _, with_it = chain.children(j)
-        np.add.at(credit, network.param[edges], p * _share(prepared.theta[edges], with_it))
+        np.add.at(successes, network.param[edges], p * _share(prepared.theta[edges], with_it))
         if (draws[k] < p) != chain.state[j]:
             chain.flip(j)
     state[model.hidden] = chain.state
     noise = _share(prepared.leak[row.ones], chain.sums[row.ones])
-    np.add.at(credit, network.leak_param[row.ones], noise)
+    np.add.at(successes, network.leak_param[row.ones], noise)
 
     seen = np.concatenate([row.visible != FREE, np.ones(network.n_hidden, dtype=np.bool_)])
     of_edge = seen[network.edge_child] * probability[network.parent]
-    chance = sums_at(network.leak_param, seen, network.n_params)
-    chance += sums_at(network.param, of_edge, network.n_params)
-    return credit, chance
+    trials = sums_at(network.leak_param, seen, network.n_params)
+    trials += sums_at(network.param, of_edge, network.n_params)
+    return successes, trials
 
 
 def _share(theta: npt.ArrayLike, total: npt.ArrayLike) -> FloatArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, log_one_minus_exp
-from noisyor.engines.contract import FREE, Evidence, GradientSum, PolishOptions
+from noisyor.engines.contract import FREE, Evidence, GradientSum, IcmOptions
 from noisyor.engines.numpy.rows import Prepared, Row, rows_of, sums_at, taking_part
 from noisyor.engines.reduction import ROWS_OF_BLOCK, tree_sum_of_blocks
 
@@ -55,10 +55,13 @@ def log_joint_gradient(prepared: Prepared, evidence: Evidence, states: BinaryArr
     return GradientSum(float(value[0]), gradient, evidence.total_weight)
 
 
-def polish(
-    prepared: Prepared, evidence: Evidence, states: BinaryArray, options: PolishOptions
+def icm(
+    prepared: Prepared, evidence: Evidence, states: BinaryArray, options: IcmOptions
 ) -> BinaryArray:
-    """Flip single nodes of states (lines, n_hidden) while ``log p(h, x)`` rises; clamps stay."""
+    """Run iterated conditional modes on states (lines, n_hidden); clamps stay.
+
+    Single nodes flip while ``log p(h, x)`` rises.
+    """
     result, samples = states.copy(), _samples(evidence, states)
     for row in rows_of(prepared, evidence):
         active = taking_part(prepared, row, options.ancestors_only, options.maximize_missing)

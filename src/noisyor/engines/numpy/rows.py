@@ -121,9 +121,9 @@ def taking_part(
     return np.array(queue, dtype=np.int64)
 
 
-def sums_at(places: AnyArray, values: AnyArray, size: int) -> FloatArray:
+def sums_at(index: AnyArray, values: AnyArray, size: int) -> FloatArray:
     """Sum the values that have the same index, (size,)."""
-    return np.asarray(np.bincount(places, values, size), dtype=np.float64)
+    return np.asarray(np.bincount(index, values, size), dtype=np.float64)
 
 
 class Segments:
