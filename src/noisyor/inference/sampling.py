@@ -503,7 +503,7 @@ def marginals(
         parts = weighted_states(
             _possible(network, True),
             observations,
-            hidden_evidence(network, hidden, observations.n_rows),
+            clamp_of(network, hidden, observations.n_rows),
             n_chains=1,
             n_sweeps=1,
             enumerate_all=True,
