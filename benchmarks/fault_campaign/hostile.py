@@ -124,8 +124,6 @@ def _commands(folder: Path) -> list[list[str]]:
         *(["export", model, "--to", to, *out] for to in ("graphml", "json", "bif", "csv")),
         ["report", model, *out],
         ["report", model, rows, "--max-rows", "5", *out],
-        ["resume", model, "--steps", "1", *out],
-        ["resume", model, "--steps", "1", "--data", rows, *out],
     ]
 
 

@@ -62,9 +62,6 @@ def test_metadata_of_any_kind(capsys, metadata):
     refused_or_done(capsys, "info", "m", "--json")
     refused_or_done(capsys, "evaluate", "m", "rows.csv", "--quick")
     refused_or_done(capsys, "report", "m", "--out", "r.html", "--quiet")
-    refused_or_done(capsys, "resume", "m", "--steps", "1", "--data", "rows.csv", "--quiet")
-    nor.save_network("m", network, metadata=metadata)
-    refused_or_done(capsys, "resume", "m", "--steps", "1", "--quiet")
     nor.save_network("m", network, metadata={"kind": "factors", **metadata})
     try:
         model = nor.BooleanMatrixFactorization.load("m")

@@ -9,14 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from patients_table import FIT, run
 
 import noisyor as nor
 from noisyor._util.files import locked
 from noisyor.cli.main import main
-from noisyor.io.model_file import read_metadata
 
 pytestmark = pytest.mark.usefixtures("patients_folder")
 
@@ -127,30 +125,6 @@ class TestStops:
         assert "belongs to no run" in capsys.readouterr().err
         assert Path("m.safetensors.checkpoint.search").read_text() == "precious"
 
-    def test_a_finished_model_is_trained_further(self, capsys):
-        before = nor.load_network("patients.safetensors")
-        text = run(capsys, "resume", "patients.safetensors", "--steps", "20", "--out", "n")
-        assert "12 held-out rows" in text
-        after = nor.load_network("n")
-        assert after.visible_names == before.visible_names
-        assert not np.array_equal(after.theta, before.theta)
-        told = read_metadata("n")["settings"]
-        assert (told["steps"], told["earlier"]["steps"]) == (20, 300)
-        Path("patients.csv").rename("moved.csv")
-        run(capsys, "resume", "n", "--steps", "5", "--data", "moved.csv", "--quiet")
-        assert read_metadata("n")["settings"]["steps"] == 5
-
-    def test_a_topic_model_goes_on_with_steps_of_its_own_kind(self, capsys):
-        Path("notes.txt").write_text("cough fever cold\nrash itch spots\npain\nhead\n" * 30)
-        options = ("--kind", "topics", "--layers", "2", "--steps", "3", "--quiet")
-        run(capsys, "fit", "notes.txt", *options, "--out", "t")
-        before = read_metadata("t")["settings"]
-        run(capsys, "resume", "t", "--steps", "2", "--quiet")
-        after = read_metadata("t")["settings"]
-        assert before["parameterization"] == after["parameterization"] == "log"
-        assert before["smoothing"] == after["smoothing"] > 0
-        assert before["final_learning_rate"] == after["learning_rate"] < before["learning_rate"]
-
 
 class TestTwoAtOnce:
     def test_the_second_fit_names_the_first(self, capsys):
@@ -161,9 +135,6 @@ class TestTwoAtOnce:
             error = capsys.readouterr().err
             assert f"{name} is in use: process {os.getpid()} (noisyor fit) works on it" in error
             assert error.count("\n") == 1
-        with locked(Path("patients.safetensors"), "noisyor fit"):
-            assert main(["resume", "patients.safetensors", "--steps", "1", "--quiet"]) == 2
-        assert "in use" in capsys.readouterr().err
         assert Path("patients.safetensors").read_bytes() == before
 
     def test_a_run_that_goes_on_is_not_called_stopped(self, capsys):

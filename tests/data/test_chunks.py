@@ -37,13 +37,6 @@ class TestMapped:
         with pytest.raises(InvalidDataError, match=r"shape\.npy"):
             open_rows(tmp_path / "rows")
 
-    def test_values_that_are_not_binary(self, tmp_path):
-        write_rows(tmp_path / "rows", [X])
-        np.save(tmp_path / "rows" / "data.npy", np.array([1, 2, 1]))
-        message = r"rows, rows 0 to 2: row 0, column 2: .* got 2"
-        with pytest.raises(InvalidDataError, match=message):
-            open_rows(tmp_path / "rows").read(0)
-
     @pytest.mark.parametrize(
         ("name", "values"),
         [
@@ -57,7 +50,6 @@ class TestMapped:
             ("missing_indptr", np.array([0, 1, 1])),
             ("shape", np.array([2.0, np.nan])),
             ("shape", np.array([2, -3])),
-            ("data", np.array(["a", "b", "c"])),
         ],
     )
     def test_arrays_that_are_wrong(self, tmp_path, name, values):

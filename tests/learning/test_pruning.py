@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import noisyor as nor
 from noisyor.datasets.synthetic import generate_bmf
 from noisyor.inference.exact import hidden_configurations, log_joint_table
-from noisyor.learning.pruning import leave_one_out_gain, prune_hidden
+from noisyor.learning.validation import leave_one_out_gain, prune_hidden
 from noisyor.search.factors import search_factors
 from noisyor.search.starts import is_determined_by_counts, start_from_factors
 

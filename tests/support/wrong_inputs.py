@@ -297,15 +297,10 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
         ["export", "clinic.safetensors", "--to", "pdf", "--out", "x"],
         ("pdf",),
     ),
-    "nothing to resume": (nothing, ["resume", "gone.safetensors"], ("neither a model",)),
+    "nothing to resume": (nothing, ["resume", "gone.safetensors"], ("gone.safetensors", "no run")),
     "a strange plan": (
         stopped_run,
         ["resume", "data.safetensors"],
         ("data.safetensors.checkpoint.json", "damaged"),
-    ),
-    "a model without its data": (
-        nothing,
-        ["resume", "clinic.safetensors"],
-        ("not found", "--data"),
     ),
 }

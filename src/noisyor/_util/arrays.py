@@ -237,9 +237,6 @@ def standard_error_of_mean(values: FloatArray, weights: FloatArray | None = None
 
     ``weights`` (n,) say how many rows each value stands for, None for one each: a row of weight w
     counts as w rows with the same value.
-
-    >>> standard_error_of_mean(np.array([1.0, 3.0]))
-    1.0
     """
     weight = np.ones(len(values)) if weights is None else weights
     n_rows = weight.sum()

@@ -36,12 +36,6 @@ class Job:
         is not shown; it only checks the time limit.
     show : True, False, or None for a terminal or notebook only.
     time_limit : seconds from now; None for no limit.
-
-    >>> job = Job(["search", "train"], show=False, time_limit=60.0)
-    >>> with progress_bar(3, "train", "steps", job) as bar:
-    ...     bar.update()
-    >>> job.n_begun, job.is_over
-    (2, False)
     """
 
     def __init__(
@@ -55,15 +49,7 @@ class Job:
         self._deadline = float("inf") if time_limit is None else self._began + time_limit
 
     def expect(self, phases: Sequence[str]) -> None:
-        """Replace the phases still to come, once results show what is left to do.
-
-        >>> job = Job(["look", "search", "train"], show=False)
-        >>> with progress_bar(1, "look", "starts", job):
-        ...     job.expect(["gibbs"])
-        >>> with progress_bar(1, "gibbs", "sweeps", job):
-        ...     job.n_begun
-        2
-        """
+        """Replace the phases still to come, once results show what is left to do."""
         self._phases = [*self._phases[: self.n_begun], *phases]
 
     @classmethod

@@ -47,7 +47,7 @@ from noisyor.cli.options import (
     time_limit_option,
 )
 from noisyor.cli.summary import Fitted, print_cluster_summary, print_summary
-from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError, ModelFileError
+from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
 
 if TYPE_CHECKING:
     from noisyor.estimators.base import NoisyOrEstimator
@@ -204,7 +204,7 @@ def fit(
 
 @click.command()
 @click.argument("model", type=PATH_TYPE, metavar="MODEL_OR_CHECKPOINT")
-@table_option("steps", help="Finished model: further updates. Stopped run: updates in total.")
+@table_option("steps", help="Updates in total.")
 @click.option("--data", type=PATH_TYPE, metavar="DATA", help="The data, if they have moved.")
 @out_option("Where to write the model.  [default: in its place]", metavar="MODEL")
 @force_option("Replace the file of --out if it exists.")
@@ -223,42 +223,34 @@ def resume(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Continue a run that was stopped, or train a finished model further.
+    """Continue a run that was stopped.
 
-    A stopped run ends as if it had never been stopped, to the last bit.
+    It ends as if it had never been stopped, to the last bit.
 
     \b
-    Examples:
+    Example:
       noisyor resume zoo.safetensors
-      noisyor resume zoo.safetensors --steps 5000 --out better.safetensors
     """
     from noisyor._util.files import locked
 
     progress, kept = not (quiet or as_json), _plan_file(model)
-    if kept is not None:
-        plan = read_plan(kept)
-        plan = replace(plan, out=str(_model_of(plan, kept, model, out, force)))
-        plan.check_foreign()
-        if data is not None:
-            plan = replace(plan, data=str(data))
-        if steps is not None:
-            plan = replace(plan, settings={**plan.settings, "steps": steps})
-        with (
-            locked(Path(plan.out), "noisyor resume"),
-            locked(Path(plan.checkpoint), "noisyor resume"),
-        ):
-            if not kept.exists():
-                raise InvalidSettingError(f"{kept}: the run has ended in the meantime")
-            fitted = _run(plan, threads, time_limit, progress, resuming=True)
-        return print_summary(fitted, Path(plan.data), Path(plan.out), as_json, quiet)
-    if not model.exists():
-        raise InvalidSettingError(f"{model}: neither a model nor the checkpoint of a stopped run")
-    if out is not None:
-        check_output(out, force=force, inputs=[model] + ([data] if data else []))
-    out = out or model
-    with locked(out, "noisyor resume"):
-        fitted = _train_further(model, out, data, steps, threads, time_limit, progress)
-    return print_summary(fitted, data, out, as_json, quiet)
+    if kept is None:
+        raise InvalidSettingError(f"{model}: there is no run that was stopped")
+    plan = read_plan(kept)
+    plan = replace(plan, out=str(_model_of(plan, kept, model, out, force)))
+    plan.check_foreign()
+    if data is not None:
+        plan = replace(plan, data=str(data))
+    if steps is not None:
+        plan = replace(plan, settings={**plan.settings, "steps": steps})
+    with (
+        locked(Path(plan.out), "noisyor resume"),
+        locked(Path(plan.checkpoint), "noisyor resume"),
+    ):
+        if not kept.exists():
+            raise InvalidSettingError(f"{kept}: the run has ended in the meantime")
+        fitted = _run(plan, threads, time_limit, progress, resuming=True)
+    return print_summary(fitted, Path(plan.data), Path(plan.out), as_json, quiet)
 
 
 def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) -> str | None:
@@ -481,12 +473,12 @@ def _run(
         raise
 
 
-def _read(data: str | Path, reading: Mapping[str, Any], network: Any = None) -> Table:
-    """Read a data file with options as a plan or a model file keeps them."""
+def _read(data: str, reading: Mapping[str, Any]) -> Table:
+    """Read a data file with options as a plan keeps them."""
     from noisyor.tables import ReadOptions
     from noisyor.tables.table import read_table
 
-    return read_table(data, ReadOptions.from_json({**reading}), network)
+    return read_table(data, ReadOptions.from_json(reading))
 
 
 def _left(time_limit: float | None, began: float) -> float | None:
@@ -593,8 +585,7 @@ def _evaluated(
     from noisyor.learning.validation import validate
     from noisyor.model.names import named_after
 
-    if kind != "network":
-        model._describe(named_after(model.network_, table.observations, kind))
+    model._describe(named_after(model.network_, table.observations, kind))
     with note_compilation(Job(["evaluate"], progress).note):
         scores = validate(model.network_, train, held_out, engine=engine_with(threads))
     return Fitted(model, kind, table, scores)
@@ -633,98 +624,6 @@ def _save(
     model.provenance_ = metadata
     model.set_params(options=None)
     model.save(real_path(out))
-
-
-def _train_further(
-    model: Path,
-    out: Path,
-    data: Path | None,
-    steps: int | None,
-    threads: int | None,
-    time_limit: float | None,
-    progress: bool,
-) -> Fitted:
-    """Train a finished model further on its own data, or on others of the same columns."""
-    from noisyor.estimators.models import NoisyOrNetwork
-    from noisyor.io.model_file import load_model
-    from noisyor.io.provenance import kind_of, mapping_in
-    from noisyor.learning.validation import hold_out
-    from noisyor.tables.options import options_like
-
-    began = time.monotonic()
-    network, metadata = load_model(model)
-    source = _source(model, metadata) if data is None else data
-    earlier = mapping_in(metadata, "settings")
-    seed, share = earlier.get("seed", 0), earlier.get("held_out")
-    try:
-        reading = dict(mapping_in(metadata, "reading"))
-        if data is not None:
-            reading = options_like(metadata, data).to_json()
-        estimator = NoisyOrNetwork(
-            network,
-            steps=earlier.get("steps", 1000) if steps is None else steps,
-            batch_size=earlier.get("batch_size", 100) or "all",
-            learning_rate=_last_rate(earlier),
-            method=_method(mapping_in(earlier, "method")),
-            random_state=check_seed(seed),
-            n_jobs=threads,
-            progress=progress,
-            options={k: earlier[k] for k in ("parameterization", "smoothing") if k in earlier},
-        )
-        estimator._check_params()
-        or_none(BELOW_ONE).check("held_out", share)
-        for name, value in (estimator.options or {}).items():
-            OPTIONS[name].rule.check(name, value)
-    except InvalidSettingError as error:
-        raise ModelFileError(
-            f"{model}: how it was learned makes no sense ({error}); it cannot be trained further"
-        ) from error
-    table = _read(source, reading, network)
-    train, held_out = hold_out(table.observations, share, seed)
-    estimator.set_params(time_limit=_left(time_limit, began))
-    estimator.options = {**(estimator.options or {}), "held_out": held_out}
-    estimator.fit(train)
-    kind = kind_of(metadata)
-    named = kind in ("factors", "topics") and metadata.get("named") is True
-    fitted = _evaluated(
-        estimator, kind if named else "network", table, train, held_out, threads, progress
-    )
-    before = {"steps": earlier.get("steps"), "earlier": earlier.get("earlier")}
-    settings = {**estimator.settings_, "held_out": share, "seed": seed, "earlier": before}
-    _save(fitted._replace(kind=kind), str(source), out, reading, settings)
-    return fitted._replace(kind=kind)
-
-
-def _last_rate(settings: Mapping[str, Any]) -> Any:
-    """Return the rate at which training ended: starting over with large steps would undo it."""
-    rate = settings.get("final_learning_rate")
-    return settings.get("learning_rate", 0.01) if rate is None else rate
-
-
-def _source(model: Path, metadata: dict[str, Any]) -> Path:
-    """Return the data that a model was learned from, wherever the two have moved together."""
-    from noisyor.io.provenance import mapping_in
-
-    named = mapping_in(metadata, "data").get("source")
-    if isinstance(named, str) and PATH.valid(named):
-        for path in (Path(named), model.parent / named, model.parent / Path(named).name):
-            if path.exists():
-                return path
-    raise InvalidDataError(
-        f"the data that {model} was learned from ({reprlib.repr(named)}) are not found; "
-        "give them with --data"
-    )
-
-
-def _method(settings: Mapping[str, Any]) -> Any:
-    """Return the method that a model was trained with; only max-product continues from a file."""
-    from noisyor.estimators.base import method_of
-    from noisyor.inference.max_product import MaxProduct
-
-    method = method_of({"method": "max-product", **settings})
-    if not isinstance(method, MaxProduct):
-        raise InvalidSettingError("only max-product goes on from here, not mean-field")
-    return method
 
 
 # ---- on a cluster

@@ -19,8 +19,7 @@ import numpy as np
 
 from noisyor._util.arrays import AnyArray, LongArray, Rows, compressed_matrix, read_arrays
 from noisyor._util.files import reading
-from noisyor.data.observations import Observations
-from noisyor.data.readers import check_size, checked_names
+from noisyor.data.observations import Observations, check_size, checked_names
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
 
 __all__ = [
@@ -96,8 +95,8 @@ def open_rows(path: PathLike, chunk_rows: int = 10_000) -> RowSource:
 
         * a folder with ``indptr.npy``, ``indices.npy`` and ``shape.npy``, the arrays of a CSR
           matrix of ones (`write_rows` makes it, or ``np.save`` of a SciPy matrix): mapped into
-          memory. There may be ``data.npy`` with the values 0, 1 and NaN; ``missing_indptr.npy``
-          and ``missing_indices.npy`` with the unobserved entries; ``columns.json`` with the names;
+          memory. There may be ``missing_indptr.npy`` and ``missing_indices.npy`` with the
+          unobserved entries, and ``columns.json`` with the names;
         * a folder of ``.npz`` files, each a matrix that SciPy's ``save_npz`` wrote and a chunk;
         * a ``.parquet`` file, or a folder of them, with a column for each visible: every row group
           is a chunk, nulls are unobserved. Needs pyarrow.
@@ -225,7 +224,7 @@ class _MappedRows(RowSource):
 
     def __init__(self, folder: Path, chunk_rows: int) -> None:
         self.folder, self.chunk_rows = folder, chunk_rows
-        shape = self._array("shape", "iu")
+        shape = self._array("shape")
         if shape is None or shape.shape != (2,):
             raise InvalidDataError(
                 f"{folder}: shape.npy does not hold the number of rows and of columns; it was not "
@@ -235,7 +234,6 @@ class _MappedRows(RowSource):
         if n_rows < 1:
             raise InvalidDataError(f"no rows in {folder}")
         check_size(n_rows, self.n_visible)
-        self.data = self._array("data", "biuf")
         self.ones = self._rows("", n_rows)
         self.missing = None
         if (folder / "missing_indptr.npy").exists() or (folder / "missing_indices.npy").exists():
@@ -250,13 +248,13 @@ class _MappedRows(RowSource):
     def read(self, index: int) -> Observations:
         begin, size = self.begins[index], self.sizes[index]
         where = f"{self.folder}, rows {begin} to {begin + size}"
-        ones = self._csr(self.ones, begin, size, self.data, where)
+        ones = self._csr(self.ones, begin, size, where)
         missing = None
         if self.missing is not None:
-            missing = self._csr(self.missing, begin, size, None, where).astype(np.bool_)
+            missing = self._csr(self.missing, begin, size, where).astype(np.bool_)
         return _observations(ones, where, self.column_names, missing)
 
-    def _csr(self, rows: Rows, begin: int, size: int, data: AnyArray | None, where: str) -> Any:
+    def _csr(self, rows: Rows, begin: int, size: int, where: str) -> Any:
         ptr = _read_part(rows.ptr, slice(begin, begin + size + 1))
         if not 0 <= int(ptr[0]) <= int(ptr[-1]) <= len(rows.columns):
             raise InvalidDataError(
@@ -265,14 +263,13 @@ class _MappedRows(RowSource):
             )
         part = slice(int(ptr[0]), int(ptr[-1]))
         columns = _read_part(rows.columns, part)
-        values = np.ones(len(columns), np.uint8) if data is None else _read_part(data, part)
-        parts = (values, columns, ptr - ptr[0])
+        parts = (np.ones(len(columns), np.uint8), columns, ptr - ptr[0])
         return compressed_matrix("csr", parts, (size, self.n_visible), where)
 
     def _rows(self, prefix: str, n_rows: int) -> Rows:
         """Return the mapped arrays of the ones or unobserved entries; no entry is checked yet."""
-        ptr = self._array(f"{prefix}indptr", "iu")
-        columns = self._array(f"{prefix}indices", "iu")
+        ptr = self._array(f"{prefix}indptr")
+        columns = self._array(f"{prefix}indices")
         if ptr is None or columns is None:
             raise InvalidDataError(
                 f"{self.folder} lacks one of {prefix}indptr.npy and {prefix}indices.npy: it was "
@@ -284,15 +281,15 @@ class _MappedRows(RowSource):
             )
         return Rows(ptr, columns)
 
-    def _array(self, name: str, kinds: str) -> AnyArray | None:
+    def _array(self, name: str) -> AnyArray | None:
         path = self.folder / f"{name}.npy"
         if not path.exists():
             return None
         with reading(path, Exception):
             array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
-        if array.ndim != 1 or array.dtype.kind not in kinds:
+        if array.ndim != 1 or array.dtype.kind not in "iu":
             raise InvalidDataError(
-                f"{path}: expected one axis of numbers, got {array.dtype} of shape {array.shape}"
+                f"{path}: expected one axis of integers, got {array.dtype} of shape {array.shape}"
             )
         return array
 
@@ -398,9 +395,6 @@ class BlockOrder:
     n_rows : number of rows.
     block_rows : rows of a block; they stay together, in their order.
     seed : of the permutation; None leaves the rows as they are.
-
-    >>> BlockOrder(7, 2, seed=3).pieces(1, 7)
-    [(5, 6), (2, 4), (0, 2), (6, 7)]
     """
 
     def __init__(self, n_rows: int, block_rows: int, seed: int | None) -> None:

@@ -114,12 +114,6 @@ def matched_cosines(network: Network, other: Network, frequency: FloatArray) -> 
     ----------
     network, other : bipartite networks over the same columns.
     frequency : (n_visible,) how often each column is on.
-
-    >>> import noisyor as nor
-    >>> one = nor.bipartite(2, 2, failure_probability=[[0.1, 1.0], [1.0, 0.1]])
-    >>> other = nor.bipartite(2, 1, failure_probability=[[1.0, 0.1]])
-    >>> matched_cosines(one, other, np.full(2, 0.1)).round(2)
-    array([0., 1.])
     """
     cosine = _profiles(network, frequency) @ _profiles(other, frequency).T
     rows, columns = linear_sum_assignment(-cosine)

@@ -3,8 +3,6 @@ from .phases import Phase as Phase
 from .phases import PhasedRun as PhasedRun
 from .phases import train_hybrid as train_hybrid
 from .phases import train_phases as train_phases
-from .pruning import leave_one_out_gain as leave_one_out_gain
-from .pruning import prune_hidden as prune_hidden
 from .recipes import FitResult as FitResult
 from .recipes import start_by_sampling as start_by_sampling
 from .recipes import start_by_search as start_by_search
@@ -22,3 +20,5 @@ from .train import init as init
 from .train import smoothing_prior as smoothing_prior
 from .train import step as step
 from .train import update as update
+from .validation import leave_one_out_gain as leave_one_out_gain
+from .validation import prune_hidden as prune_hidden

@@ -20,8 +20,7 @@ from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.engines.context import Context
 from noisyor.learning.gibbs_em import ChainsInMemory, GibbsRounds
-from noisyor.learning.pruning import drop_hidden, leave_one_out_gain
-from noisyor.learning.validation import estimate_log_p
+from noisyor.learning.validation import drop_hidden, estimate_log_p, leave_one_out_gain
 from noisyor.model.network import Network
 from noisyor.search.starts import start_from_mixture
 
@@ -188,9 +187,6 @@ def sample_by_ones(rows: Observations, max_ones: int, seed: int) -> Observations
 
     The cost of a round of Gibbs sampling is the number of ones times the number of causes, however
     many columns there are.
-
-    >>> sample_by_ones(Observations.of(np.eye(8)), max_ones=4, seed=0).n_rows
-    4
     """
     if rows.n_active <= max_ones:
         return rows

@@ -29,7 +29,6 @@ from noisyor.inference.method import Method
 from noisyor.learning.causes import learn_causes
 from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.initialize import initialize
-from noisyor.learning.pruning import prune_hidden
 from noisyor.learning.state import (
     History,
     TrainOptions,
@@ -39,7 +38,7 @@ from noisyor.learning.state import (
     search_identity,
 )
 from noisyor.learning.train import default_method, train
-from noisyor.learning.validation import SizeCurve, choose_size, split_validation
+from noisyor.learning.validation import SizeCurve, choose_size, prune_hidden, split_validation
 from noisyor.model.builders import bipartite, convolutional
 from noisyor.model.layered import layered
 from noisyor.model.network import Network

@@ -181,14 +181,6 @@ def choose_options(
     changes : new values by name. A name that no option has is refused.
     defaults : of the function that calls this.
     also : further names that the function knows, for the suggestion in the error.
-
-    Examples
-    --------
-    >>> choose_options(None, {"steps": 5}).steps
-    5
-    >>> choose_options(None, {"setps": 5})
-    Traceback (most recent call last):
-    noisyor.errors.InvalidSettingError: there is no option 'setps'; did you mean 'steps'?
     """
     if not isinstance(options, TrainOptions | None):
         raise InvalidSettingError(
@@ -219,11 +211,7 @@ class AdamState(NamedTuple):
 
 
 def start_adam(n_params: int) -> AdamState:
-    """Return the optimizer state before the first update.
-
-    >>> start_adam(3).updates
-    0
-    """
+    """Return the optimizer state before the first update."""
     return AdamState(0, np.zeros(n_params), np.zeros(n_params))
 
 
@@ -233,10 +221,6 @@ def adam_update(
     """Return the new state of Adam (Kingma and Ba, 2015) and the step to add, (n_params,).
 
     The first step is the rate in the direction of the gradient.
-
-    >>> state, step = adam_update(start_adam(2), np.array([0.3, -5.0]), 0.1)
-    >>> step.round(6)
-    array([ 0.1, -0.1])
     """
     updates = state.updates + 1
     first = _BETA_1 * state.first + (1 - _BETA_1) * gradient
@@ -385,13 +369,7 @@ Callback = Callable[[StepInfo], bool | None]
 
 
 class Recorder:
-    """Collects the history without copying it at every step.
-
-    >>> recorder = Recorder(History())
-    >>> recorder.add(elbo=-3.0, seconds=0.1)
-    >>> recorder.history(steps=1).elbo
-    array([-3.])
-    """
+    """Collects the history without copying it at every step."""
 
     def __init__(self, history: History) -> None:
         self.elbo = history.elbo.tolist()
@@ -421,11 +399,7 @@ class Recorder:
 
 
 def capture(state: TrainingState, history: History, identity: str) -> Checkpoint:
-    """Return the state and record of a run as a checkpoint of the run ``identity``.
-
-    >>> capture(TrainingState(3, np.ones(2), start_adam(2)), History(), identity="run").step
-    3
-    """
+    """Return the state and record of a run as a checkpoint of the run ``identity``."""
     return Checkpoint(
         identity=identity,
         step=state.step,
@@ -442,13 +416,7 @@ def capture(state: TrainingState, history: History, identity: str) -> Checkpoint
 
 
 def restore(saved: Checkpoint) -> tuple[TrainingState, History]:
-    """Return the state and record of a run from its checkpoint.
-
-    >>> state = TrainingState(3, np.ones(2), start_adam(2))
-    >>> again, history = restore(capture(state, History(), identity="run"))
-    >>> again.step, again.theta.tolist()
-    (3, [1.0, 1.0])
-    """
+    """Return the state and record of a run from its checkpoint."""
     arrays = saved.arrays
     optimizer = AdamState(saved.step, arrays["adam_first"], arrays["adam_second"])
     evaluations = tuple(

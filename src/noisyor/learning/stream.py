@@ -62,12 +62,7 @@ class StreamState(NamedTuple):
 
 
 def start_stream(network: Network) -> StreamState:
-    """Return the state before the first chunk.
-
-    >>> import noisyor as nor
-    >>> start_stream(nor.bipartite(n_visible=2, n_hidden=1)).n_chunks
-    0
-    """
+    """Return the state before the first chunk."""
     return StreamState(init(network), 0, 0)
 
 

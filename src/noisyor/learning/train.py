@@ -114,10 +114,6 @@ def default_method(network: Network) -> MaxProduct:
     """Return the method that training uses by default: perturbed max-product, as in the paper.
 
     In deep networks only the ancestors of visible nodes that are on are inferred, see `method_for`.
-
-    >>> import noisyor as nor
-    >>> default_method(nor.bipartite(n_visible=2, n_hidden=1)).temperature
-    1.0
     """
     return replace(method_for(network), temperature=1.0, icm=0)
 

@@ -185,10 +185,6 @@ def wrong_entries(matrix: Matrix, counts: IntArray) -> float:
     """Count the observed entries that are covered but 0, or 1 but not covered.
 
     ``counts`` (n_rows, n_columns): how many factors cover each entry.
-
-    >>> matrix = Matrix(np.array([[1, 1, 0]]) > 0, np.array([[1, 1, 1]]) > 0)
-    >>> wrong_entries(matrix, np.array([[1, 0, 2]]))
-    2
     """
     return matrix.n_entries(((counts > 0) != matrix.ones) & matrix.observed)
 
@@ -197,10 +193,6 @@ def error_rates(matrix: Matrix, counts: IntArray) -> ErrorRates:
     """Return the error rates if ``counts`` (n_rows, n_columns) factors cover each entry.
 
     A pseudo-entry of each kind is added, so that no rate is 0.
-
-    >>> matrix = Matrix(np.array([[1] * 8 + [0] * 8]) > 0, np.ones((1, 16)) > 0)
-    >>> error_rates(matrix, np.array([[1] * 8 + [0] * 8]))
-    ErrorRates(false_negative=0.1, false_positive=0.1)
     """
     covered = (counts > 0) & matrix.observed
     uncovered = (counts == 0) & matrix.observed
@@ -218,11 +210,7 @@ def coverage_gain(matrix: Matrix, rates: ErrorRates) -> SingleArray:
 
 
 def bit_cost(states: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-    """Return the log-odds against a membership, by factor, at least 0; rows have ``weight``.
-
-    >>> bit_cost(np.array([[0, 1], [0, 1], [0, 1], [0, 0]])).round(3)
-    array([1.609, 0.   ])
-    """
+    """Return the log-odds against a membership, by factor, at least 0; rows have ``weight``."""
     on, n = _ones_and_rows(states, weight)
     share = (on + 1) / (n + 2)
     share = np.clip(share, _SMALLEST_RATE, 0.5)
@@ -235,11 +223,6 @@ class Cover:
 
     ``states`` uint8 (n_rows, n_components); ``factors`` uint8 (n_components, n_columns); ``counts``
     (n_rows, n_columns): how many factors cover each entry; ``rates`` of errors.
-
-    >>> matrix = Matrix(np.array([[1, 1, 0], [0, 0, 0]]) > 0, np.ones((2, 3)) > 0)
-    >>> cover = Cover.of(matrix, states=[[1], [0]], factors=[[1, 1, 0]])
-    >>> cover.n_components, cover.errors(matrix)
-    (1, 0)
     """
 
     states: BinaryArray
@@ -340,11 +323,6 @@ def refine(
     rounds : at most.
     factors : False leaves the factors and the rates as they are.
     engine : as in `explain`.
-
-    >>> matrix = Matrix(np.array([[1, 1, 0]] * 9 + [[0, 0, 1]]) > 0, np.ones((10, 3)) > 0)
-    >>> start = Cover.of(matrix, states=[[0]] + [[1]] * 9, factors=[[1, 1, 0]])
-    >>> refine(matrix, start).states.T  # the first row belongs to the factor, the last does not
-    array([[1, 1, 1, 1, 1, 1, 1, 1, 1, 0]], dtype=uint8)
     """
     states, drawn, counts, rates = cover.states, cover.factors, cover.counts, cover.rates
     objective = cover.objective
@@ -398,14 +376,7 @@ def prune(
 def combine(
     matrix: Matrix, first: Cover, second: Cover, max_components: int, *, engine: EngineLike = "auto"
 ) -> Cover:
-    """Combine two covers into one of their best factors, ``max_components`` at most.
-
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
-    >>> matrix = Matrix(X > 0, np.ones(X.shape) > 0)
-    >>> left, right = Cover.of(matrix, X[:, :1], X[:1]), Cover.of(matrix, X[:, 2:3], X[10:11])
-    >>> left.errors(matrix), combine(matrix, left, right, max_components=2).errors(matrix)
-    (40, 0)
-    """
+    """Combine two covers into one of their best factors, ``max_components`` at most."""
     both = first.with_bits(
         matrix,
         np.hstack([first.states, second.states]),
@@ -415,14 +386,7 @@ def combine(
 
 
 def merge(matrix: Matrix, cover: Cover, *, engine: EngineLike = "auto") -> Cover:
-    """Make one factor of two that share most of their rows or columns, where the score rises.
-
-    >>> X = np.repeat([[1, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0]], 20, axis=0)
-    >>> matrix = Matrix(X > 0, np.ones(X.shape) > 0)
-    >>> halves = Cover.of(matrix, X[:, :2], factors=[[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0]])
-    >>> merge(matrix, halves).factors
-    array([[1, 1, 1, 1, 0, 0]], dtype=uint8)
-    """
+    """Make one factor of two that share most of their rows or columns, where the score rises."""
     while True:
         score, better = cover.score(matrix), None
         for first, second in _similar_pairs(matrix, cover):
@@ -449,12 +413,6 @@ def reduce_errors(
 
     The result has no more wrong entries than ``cover``, and at most ``max_components`` factors,
     that is at least as many as ``cover`` has. ``key`` is that of the noise.
-
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
-    >>> matrix = Matrix(X > 0, np.ones(X.shape) > 0)
-    >>> poor = Cover.of(matrix, X[:, 1:3], factors=[[1, 1, 0, 0], [0, 1, 1, 0]])
-    >>> reduce_errors(matrix, poor, 2, NoiseKey(0)).errors(matrix)
-    0
     """
     spare = max_components - cover.n_components
     words = sum(n * -(-m // 64) for n, m in (matrix.ones.shape, matrix.ones.shape[::-1]))
@@ -591,12 +549,7 @@ def _greedy_states(weights: SingleArray, factors: BinaryArray) -> BinaryArray:
 
 
 class Restarts:
-    """Scores of the best result after each restart, and whether further restarts are worthwhile.
-
-    >>> restarts = Restarts(patience=2)
-    >>> [restarts.add(score) for score in (1.0, 3.0, 3.0, 3.0)]
-    [True, True, True, False]
-    """
+    """Scores of the best result after each restart, and whether further restarts are worthwhile."""
 
     def __init__(self, patience: int, scores: Sequence[float] = ()) -> None:
         """``scores`` are those of restarts that were made before."""
@@ -624,11 +577,6 @@ def sample_rows(
     """Return the indices of rows to use, and those rows: all, or a sample of large data.
 
     Rows with weights are drawn by these; what is drawn more than once has a weight in the sample.
-
-    >>> import noisyor as nor
-    >>> numbers, rows = sample_rows(nor.Observations.of(np.eye(8)), max_entries=16, seed=0)
-    >>> len(numbers), rows.n_rows
-    (2, 2)
     """
     rows = np.arange(observations.n_rows, dtype=np.int64)
     count = max(1, max_entries // observations.n_visible)
@@ -652,9 +600,6 @@ def draw_rows(
     weights : (n_rows,), positive.
     count : of draws; if whole weights sum to it, a row is drawn exactly as often as it weighs.
     generator : of the draws.
-
-    >>> draw_rows(np.array([1.0, 3.0]), 4, np.random.default_rng(0))
-    array([0, 1, 1, 1])
     """
     order = generator.permutation(len(weights))
     ends = np.cumsum(weights[order])

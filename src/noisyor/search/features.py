@@ -342,16 +342,6 @@ class ImageProblem(NamedTuple):
     ``matrix`` the pixels, (n_images, n_pixels); ``image``, ``window`` (height, width); ``border``
     whether patches may hang over the border. Placements are always numbered as if they might; those
     that are not allowed are never on.
-
-    >>> pixels = np.array([[[1, 1, 0], [0, 0, 0]]]) > 0
-    >>> matrix = Matrix(pixels.reshape(1, 6), np.ones((1, 6)) > 0)
-    >>> problem = ImageProblem(matrix, image=(2, 3), window=(1, 2), border=True, engine="auto")
-    >>> problem.positions
-    (2, 4)
-    >>> placements = np.zeros((1, 1, 2, 4), dtype=np.uint8)
-    >>> placements[0, 0, 0, 1] = 1
-    >>> problem.cover(np.ones((1, 1, 2), dtype=np.uint8), placements).errors()
-    0
     """
 
     matrix: Matrix

@@ -188,14 +188,7 @@ def _noise_from_counts(found: FoundFactors) -> FloatArray:
 
 
 def edge_counts(found: FoundFactors) -> tuple[FloatArray, FloatArray]:
-    """Count rows in which an edge alone decides: those with a 0, and all.
-
-    >>> import noisyor as nor
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
-    >>> zeros, total = edge_counts(nor.search.search_factors(X, 2, n_restarts=1))
-    >>> total[0]  # the other factor covers the last columns, and is on in ten of the twenty rows
-    array([20., 20., 10., 10.])
-    """
+    """Count rows in which an edge alone decides: those with a 0, and all."""
     covered = found.states.astype(np.float32) @ found.factors.astype(np.float32)
     alone = (covered == 1) & found.matrix.observed
     states = found.matrix.weighted(found.states).T
@@ -213,13 +206,6 @@ def equivalent_sample_size(counts: FloatArray, total: FloatArray, pooled: float)
     ----------
     counts, total : (n,) events and trials of each rate.
     pooled : mean rate.
-
-    Examples
-    --------
-    >>> equivalent_sample_size(np.array([10.0, 10.0]), np.array([100.0, 100.0]), 0.1)
-    1024.0
-    >>> equivalent_sample_size(np.array([0.0, 20.0]), np.array([100.0, 100.0]), 0.1) < 10
-    True
     """
     if not len(total):
         return PRIOR_ROWS
@@ -505,12 +491,6 @@ def two_class_mixture(lists: list[LongArray], own: Any, weights: FloatArray) -> 
     lists : rows in which each child is on.
     own : (n_children,) True for children that this node is the nearest parent of.
     weights : (n_rows,) of all rows.
-
-    Examples
-    --------
-    >>> lists = [np.r_[0:5, 9], np.r_[0:5, 12], np.r_[0:5, 15]]
-    >>> two_class_mixture(lists, np.array([True, True, True]), weights=np.ones(40))
-    array([0, 1, 2, 3, 4])
     """
     child = np.repeat(np.arange(len(lists)), [len(rows) for rows in lists])
     some, row = np.unique(np.concatenate(lists), return_inverse=True)

@@ -20,8 +20,7 @@ import numpy as np
 from noisyor._util.arrays import BinaryArray, Rows
 from noisyor._util.files import open_binary
 from noisyor.data.columns import align, require, suggest
-from noisyor.data.observations import Observations
-from noisyor.data.readers import read, reader_for
+from noisyor.data.observations import Observations, read, reader_for
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.model.network import Network
 from noisyor.tables.cells import MISSING, Cells, number_hint
