@@ -64,10 +64,9 @@ def test_shares_of_samples_have_binomial_errors():
     np.testing.assert_allclose(result.error, np.sqrt(p * (1 - p) / 50))
 
 
-@pytest.mark.parametrize("method", ["set", "weighted", "mean-field"])
-def test_methods_without_error_bars_say_so(method):
+def test_a_method_without_error_bars_says_so():
     network, x, _ = next(problems())
-    assert np.isnan(nor.marginals(network, x, method).error).all()
+    assert np.isnan(nor.marginals(network, x, "set").error).all()
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -93,7 +92,6 @@ def test_explaining_away():
     assert with_rash[1] > alone[1]
     exact = nor.inference.enumerate_posterior(network, np.array([[1, 1]])).marginals[0]
     np.testing.assert_allclose(with_rash, exact, atol=1e-12)
-    assert nor.marginals(network, np.array([[1, 1]])).ranked(0).tolist() == [1, 0]
 
 
 def test_threads_and_order_of_rows_do_not_matter():

@@ -581,7 +581,7 @@ def _evaluated(
 ) -> Fitted:
     """Name the causes of a fitted model and score it."""
     from noisyor._util.progress import Job
-    from noisyor.engines.bounded import note_compilation
+    from noisyor.engines.context import note_compilation
     from noisyor.learning.validation import validate
     from noisyor.model.names import named_after
 

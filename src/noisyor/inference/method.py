@@ -217,11 +217,6 @@ class Posterior:
         )
         return sp.csr_array(average @ self.states.astype(np.float64))
 
-    def best(self) -> sp.csr_array:
-        """Return the sample of every row with the largest log p, sparse (n_rows, n_hidden)."""
-        choice = self.log_joint.reshape(self.n_rows, self.n_samples).argmax(axis=1)
-        return self.states[np.arange(self.n_rows) * self.n_samples + choice]
-
     def active(self, row: int, sample: int = 0) -> npt.NDArray[np.int32]:
         """Return the indices of the causes that are on in one explanation."""
         line = row * self.n_samples + sample

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -42,13 +42,12 @@ from noisyor.errors import InvalidSettingError
 from noisyor.inference.evaluate import Score, clamp_of, explain
 from noisyor.inference.exact import hidden_configurations, log_joint_table
 from noisyor.inference.max_product import ICM_SWEEPS, MaxProduct
-from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Posterior, row_blocks
 from noisyor.model.forward import total_parameter
 from noisyor.model.network import Network
 
 Clamp = npt.NDArray[np.uint8] | None
-MarginalMethod = Literal["auto", "exact", "chains", "set", "weighted", "samples", "mean-field"]
+MarginalMethod = Literal["auto", "exact", "chains", "set", "samples"]
 METHODS: tuple[MarginalMethod, ...] = get_args(MarginalMethod)
 PredictionMethod = Literal["auto", "exact", "samples"]
 
@@ -113,7 +112,6 @@ def find_starts(
     observations: Observations,
     n_samples: int,
     *,
-    method: MaxProduct | None = None,
     clamp: Clamp = None,
     seed: int = 0,
     engine: EngineLike = "auto",
@@ -122,12 +120,11 @@ def find_starts(
 
     ``clamp`` is evidence on hidden nodes as in `MaxProduct.posterior`.
     """
-    method = MaxProduct() if method is None else method
-    mode = replace(method.at_test_time(), icm=max(method.icm, ICM_SWEEPS))
+    mode = MaxProduct(icm=ICM_SWEEPS)
     found = mode.posterior(network, observations, clamp=clamp, engine=engine)
     if not n_samples:
         return Starts(found, None)
-    sampler = replace(method, temperature=1.0, n_samples=n_samples, keep_beliefs=False)
+    sampler = MaxProduct(temperature=1.0, n_samples=n_samples)
     drawn = sampler.posterior(network, observations, seed=seed, clamp=clamp, engine=engine)
     return Starts(found, drawn)
 
@@ -141,7 +138,6 @@ def explore_configurations(
     n_chains: int = 0,
     n_steps: int = 1,
     n_stay: int = 1,
-    method: MaxProduct | None = None,
     hidden: Any = None,
     with_probability: bool = False,
     starts: Starts | None = None,
@@ -151,8 +147,8 @@ def explore_configurations(
 ) -> AnnealingResult:
     """Collect likely configurations of every row, and run chains for what they leave out.
 
-    ``starts`` are those of `find_starts` for all rows, if they are at hand; ``n_samples`` and
-    ``method`` then have no effect.
+    ``starts`` are those of `find_starts` for all rows, if they are at hand; ``n_samples`` then has
+    no effect.
     """
     check_count("n_samples", n_samples, 0)
     check_count("n_expansions", n_expansions, 0)
@@ -172,10 +168,9 @@ def explore_configurations(
         observations, clamp, row_bytes, progress, task="explore", max_rows=_BLOCK_ROWS
     ):
         if given is None:
-            found = find_starts(
-                network, rows, n_samples, method=method, clamp=fixed, seed=key.seed, engine=engine
-            )
-            states = found.states()
+            states = find_starts(
+                network, rows, n_samples, clamp=fixed, seed=key.seed, engine=engine
+            ).states()
         else:
             states = given[done : done + rows.n_rows].reshape(-1, network.n_hidden)
         done += rows.n_rows
@@ -240,7 +235,6 @@ def evidence_bound(
     *,
     n_samples: int = 16,
     n_expansions: int = 32,
-    method: MaxProduct | None = None,
     hidden: Any = None,
     seed: int = 0,
     engine: EngineLike = "auto",
@@ -258,7 +252,6 @@ def evidence_bound(
     X : observations in any form that `Observations.of` takes; unobserved visibles are summed out.
     n_samples : posterior samples in S.
     n_expansions : members whose single flips are added to S.
-    method : settings of max-product; temperature and number of samples are not used.
     hidden : evidence on hidden nodes as in `explain`; the bound is then on ``log p(x, hidden)``.
     seed : key of the samples.
     engine, progress : as in `explain`.
@@ -278,7 +271,7 @@ def evidence_bound(
     observations = Observations.of(X, n_visible=network.n_visible)
     run: dict[str, Any] = {"hidden": hidden, "seed": seed, "engine": engine, "progress": progress}
     size: dict[str, Any] = {"n_samples": n_samples, "n_expansions": n_expansions}
-    found = explore_configurations(network, observations, method=method, **size, **run)
+    found = explore_configurations(network, observations, **size, **run)
     return EvidenceBound(found.log_sum, found.size, weights=observations.weights)
 
 
@@ -432,8 +425,8 @@ class Marginals:
     --------
     >>> import numpy as np
     >>> from noisyor.inference import Marginals
-    >>> Marginals(np.array([[0.2, 0.9]]), np.zeros((1, 2)), "set").ranked()
-    array([1, 0])
+    >>> Marginals(np.array([[0.2, 0.9]]), np.zeros((1, 2)), "set").n_rows
+    1
     """
 
     probability: FloatArray
@@ -444,11 +437,6 @@ class Marginals:
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.probability)
-
-    def ranked(self, row: int = 0, n: int | None = None) -> npt.NDArray[np.int64]:
-        """Return the ``n`` most probable causes of a row, or all, by falling probability."""
-        order = np.argsort(-self.probability[row], kind="stable")
-        return order[:n]
 
 
 def marginals(
@@ -473,9 +461,7 @@ def marginals(
         hidden states are enumerated. ``"chains"``: exact weights on a set of likely configurations,
         and chains of annealed importance sampling for what lies outside; the most accurate
         estimate, with calibrated errors. ``"set"``: the set alone; fast, no errors. ``"samples"``:
-        share of perturb-and-max-product samples with the cause on; biased. ``"weighted"``: the
-        distinct ones of those samples, weighted by ``p(h, x)``. ``"mean-field"``: q, fast,
-        over-confident.
+        share of perturb-and-max-product samples with the cause on; biased.
     n_samples : chains, samples, and for ``"chains"`` and ``"set"`` also the number of members
         whose single flips are added.
     hidden, engine, progress : as in `explain`.
@@ -520,14 +506,9 @@ def marginals(
             drawn = explain(network, observations, sampler, hidden=hidden, **common)
         probability, n_samples = drawn.marginals().toarray(), drawn.n_samples
         return Marginals(probability, np.sqrt(probability * (1 - probability) / n_samples), method)
-    if method == "mean-field":
-        q = explain(network, observations, MeanField(), hidden=hidden, **common).q
-        assert q is not None
-        return Marginals(q, np.full_like(q, np.nan), method)
     settings: dict[str, Any] = {
         "chains": {"n_expansions": n_samples, "n_chains": n_samples, "n_steps": 16, "n_stay": 8},
         "set": {"n_expansions": n_samples},
-        "weighted": {"n_expansions": 0, "n_samples": n_samples},
     }[method]
     found = explore_configurations(
         network,

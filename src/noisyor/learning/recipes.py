@@ -19,8 +19,7 @@ from noisyor._util.progress import Progress
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, COUNT_OR_ZERO, OPTIONS, check_choice
 from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
-from noisyor.engines.bounded import note_compilation
-from noisyor.engines.context import CheckpointStore, Context
+from noisyor.engines.context import CheckpointStore, Context, note_compilation
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,28 +18,22 @@ _BY_HIDDEN = ("belief", "incoming", "unary", "to_child", "known", "hidden", "tot
 """Arrays of `Work` with an entry for each hidden node of a line."""
 
 
-class _Sizes(NamedTuple):
-    """Rows in the order in which they are taken, largest first, and what each of them needs.
+def _sizes(
+    prepared: Prepared, evidence: Evidence, maximize_missing: bool
+) -> tuple[LongArray, LongArray, LongArray]:
+    """Order rows by size, largest first: neighboring threads of a GPU wait for each other.
 
-    ``order`` (n_rows,) numbers of rows; ``children`` and ``edges`` (n_rows,), in that order: how
-    many may send messages.
+    Returns the indices of rows in this order, and how many children and edges of each may send
+    messages, (n_rows,) each.
     """
-
-    order: LongArray
-    children: LongArray
-    edges: LongArray
-
-    @staticmethod
-    def of(prepared: Prepared, evidence: Evidence, maximize_missing: bool) -> _Sizes:
-        """Order rows by size: threads of a GPU wait for each other, so neighbors should match."""
-        of_hidden = prepared.n_parents[prepared.network.n_visible :]
-        children = np.diff(evidence.ptr) + np.count_nonzero(of_hidden)
-        edges = _edges(prepared, evidence.ptr, evidence.columns) + of_hidden.sum()
-        if maximize_missing:
-            children = children + np.diff(evidence.missing_ptr)
-            edges = edges + _edges(prepared, evidence.missing_ptr, evidence.missing_columns)
-        order = np.lexsort((-edges, -children))
-        return _Sizes(order, children[order], edges[order])
+    of_hidden = prepared.n_parents[prepared.network.n_visible :]
+    children = np.diff(evidence.ptr) + np.count_nonzero(of_hidden)
+    edges = _edges(prepared, evidence.ptr, evidence.columns) + of_hidden.sum()
+    if maximize_missing:
+        children = children + np.diff(evidence.missing_ptr)
+        edges = edges + _edges(prepared, evidence.missing_ptr, evidence.missing_columns)
+    order = np.lexsort((-edges, -children))
+    return order, children[order], edges[order]
 
 
 def _edges(prepared: Prepared, ptr: LongArray, columns: IntArray) -> LongArray:
@@ -49,7 +43,7 @@ def _edges(prepared: Prepared, ptr: LongArray, columns: IntArray) -> LongArray:
 
 
 class Batch:
-    """A call of max-product: `run` does some of its lines, in the order of `_Sizes`.
+    """A call of max-product: `run` does some of its lines, in the order of `_sizes`.
 
     Line ``l`` of that order is sample ``l % n_samples`` of its row ``l // n_samples``.
     """
@@ -71,19 +65,20 @@ class Batch:
             np.empty(lines, dtype=np.int32),
             np.empty(lines, dtype=np.float32),
         )
-        self.sizes = _Sizes.of(prepared, evidence, options.maximize_missing)
+        sizes = _sizes(prepared, evidence, options.maximize_missing)
+        self.order, self.n_children, self.n_edges = sizes
         self.settings = _settings(options, key)
 
     @property
     def bytes_of_line(self) -> int:
         """Memory on the device that the largest line needs."""
-        edges, children = (int(of.max(initial=1)) for of in self.sizes[1:])
+        edges, children = (int(n.max(initial=1)) for n in (self.n_edges, self.n_children))
         # as in `_work` and `_output`
         return 8 * edges + 4 * children + 56 * self.prepared.network.n_hidden
 
     def run(self, begin: int, end: int) -> None:
         """Infer lines ``begin`` to ``end`` in one launch."""
-        samples, order, lines = self.options.n_samples, self.sizes.order, end - begin
+        samples, order, lines = self.options.n_samples, self.order, end - begin
         first, last = begin // samples, (end - 1) // samples + 1
         rows = rows_on_device(self.prepared, self.evidence, order[first:last])
         work, output = self._work(first, last, lines), self._output(lines)
@@ -106,8 +101,8 @@ class Batch:
 
     def _work(self, first: int, last: int, lines: int) -> Any:
         by_hidden = lines * self.prepared.network.n_hidden
-        children = int(self.sizes.children[first:last].max())
-        edges = int(self.sizes.edges[first:last].max())
+        children = int(self.n_children[first:last].max())
+        edges = int(self.n_edges[first:last].max())
         return structure(
             Work,
             self.prepared.device,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor.engines.bounded import bounded, note_compilation
+from noisyor.engines.context import bounded, note_compilation
 from noisyor.engines.contract import Engine
 from noisyor.engines.registry import get_engine
 
