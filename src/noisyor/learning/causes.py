@@ -20,8 +20,14 @@ from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.engines.context import Context
 from noisyor.learning.gibbs_em import ChainsInMemory, GibbsRounds
-from noisyor.learning.validation import drop_hidden, estimate_log_p, leave_one_out_gain
+from noisyor.learning.validation import (
+    drop_hidden,
+    estimate_log_p,
+    hold_out,
+    leave_one_out_gain,
+)
 from noisyor.model.network import Network
+from noisyor.search.cover import draw_rows
 from noisyor.search.starts import start_from_mixture
 
 __all__ = ["choose_smoothing", "learn_causes", "sample_by_ones"]
@@ -35,15 +41,18 @@ _FIRST_STAGE, _MAX_ROUNDS, _MIN_ROUNDS = 100, 400, 60
 _ONES_TIMES_ROUNDS = 5e8
 """Between the bounds, tables with many ones get fewer rounds: their first rounds gain most."""
 
-_SCORED_ROWS, _MIN_RELATIVE_GAIN = 256, 5e-4
+_SCORED_ROWS, _MIN_RELATIVE_GAIN = 512, 5e-4
 """Training rows whose log p is compared between stages, and its smallest gain that counts."""
 
 _FACTOR, _MAX_CANDIDATES = 3, 512
 """Candidates for each cause of the second start, and their largest number."""
 
-_START_ROUNDS, _DROP_ROUNDS, _KEPT_SHARE, _RANKED_ROWS = 60, 40, 0.85, 1000
-"""Rounds of each start before they are compared, rounds after candidates were dropped, the share of
-the candidates that is kept each time, and training rows that rank them."""
+_FIRST_ROUNDS, _SECOND_ROUNDS, _DROP_ROUNDS = 160, 60, 40
+"""Rounds of the first start before the two are compared; of the second start before candidates are
+dropped, and each time after some were dropped."""
+
+_KEPT_SHARE, _RANKED_ROWS = 0.85, 1000
+"""Share of the candidates that is kept each time, and training rows that rank them."""
 
 _SMOOTHING = 0.5
 """Pseudo-rows of every parameter, where the rows say much about each."""
@@ -104,10 +113,10 @@ def _better_start(
     n_candidates = min(_FACTOR * n_components, _MAX_CANDIDATES, rows.n_rows)
     if n_components == 1 or n_candidates <= n_components:
         return network
-    few = _rounds(network, rows, smoothing, context).advance(_START_ROUNDS)
+    few = _rounds(network, rows, smoothing, context).advance(_FIRST_ROUNDS)
     try:
         many = _start(rows, n_candidates, context, noise)
-        many = _rounds(many, rows, smoothing, context).advance(_START_ROUNDS)
+        many = _rounds(many, rows, smoothing, context).advance(_SECOND_ROUNDS)
         ranked = _some(rows, _RANKED_ROWS, context.seed)
         while many.n_hidden > n_components:
             gain = leave_one_out_gain(many, ranked, engine=context.engine)
@@ -161,11 +170,13 @@ def choose_smoothing(
     rows, n_components, context, noise : see `learn_causes`.
     """
     n_edges = n_components * rows.n_visible
-    n_validation = int(_VALIDATION_SHARE * rows.n_rows)
-    if rows.n_active >= _ONES_PER_EDGE * n_edges or n_validation < _MIN_VALIDATION_ROWS:
+    n_ones = float(rows.row_weights @ np.diff(rows.ptr))
+    few_rows = _VALIDATION_SHARE * rows.total_weight < _MIN_VALIDATION_ROWS
+    if n_ones >= _ONES_PER_EDGE * n_edges or few_rows:
         return _SMOOTHING
-    training, validation = rows.split(1.0 - _VALIDATION_SHARE, context.seed)
-    validation = validation.take(np.arange(min(validation.n_rows, _MAX_VALIDATION_ROWS)))
+    training, unseen = hold_out(rows, _VALIDATION_SHARE, context.seed)
+    assert unseen is not None
+    validation = _some(unseen, _MAX_VALIDATION_ROWS, context.seed)
     best, best_score = _SMOOTHING, -np.inf
     try:
         start = _start(training, n_components, context, noise)
@@ -208,9 +219,12 @@ def _start(
 
 
 def _some(rows: Observations, count: int, seed: int) -> Observations:
-    """Return a random subset of the rows."""
-    order = np.random.default_rng([seed, 5]).permutation(rows.n_rows)
-    return rows.take(np.sort(order[:count]))
+    """Return a random sample of the rows, drawn by their weights."""
+    if rows.n_rows <= count:
+        return rows
+    generator = np.random.default_rng([seed, 5])
+    index, times = np.unique(draw_rows(rows.row_weights, count, generator), return_counts=True)
+    return rows.take(index).with_weights(times)
 
 
 def _score(network: Network, rows: Observations, context: Context) -> float:
