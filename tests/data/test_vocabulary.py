@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyor.data import encode_documents, vectorize
+from noisyor.data.vocabulary import encode_documents, vectorize
 from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
 
 DELETED = "!\"#$%&()*+,-./:;<=>?@[\\]^_{|}~'`"

@@ -151,7 +151,8 @@ class TestNumber:
     def test_sizes_follow_one_ranking(self):
         rows = Observations.of(faint_causes(400))
         training, validation = split_validation(rows, 0)
-        network, _ = nor.learning.start_by_search(training, 4, n_restarts=1, progress=False)
+        options = {"objective": "mdl", "n_restarts": 1, "n_candidates": 0, "steps": 0}
+        network = nor.learn_factors(training, 4, progress=False, **options).network
         gain = nor.learning.leave_one_out_gain(network, training)
         best = network.failure_probability[np.argmax(gain)]
         seen = []

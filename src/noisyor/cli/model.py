@@ -333,9 +333,10 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
         f"mean noise {record['mean_noise']:.4f}",
     ]
     if is_whole(data.get("rows")) and is_whole(data.get("columns")):
+        hashed = f", SHA-256 {str(data['sha256'])[:12]}" if "sha256" in data else ""
         lines.append(
             f"data      {data['rows']:,} rows of {data['columns']:,} columns from "
-            f"{data.get('source') or 'an unnamed source'}, SHA-256 {str(data.get('sha256'))[:12]}"
+            f"{data.get('source') or 'an unnamed source'}{hashed}"
         )
     if isinstance(metadata.get("created"), str):
         version = mapping_in(metadata, "versions").get("noisyor", "?")

@@ -2,9 +2,6 @@ from .chunks import RowSource as RowSource
 from .chunks import open_rows as open_rows
 from .chunks import write_rows as write_rows
 from .columns import OneHot as OneHot
-from .columns import align as align
 from .columns import find_one_hot as find_one_hot
-from .columns import select_columns as select_columns
 from .vocabulary import TextData as TextData
-from .vocabulary import encode_documents as encode_documents
 from .vocabulary import vectorize as vectorize

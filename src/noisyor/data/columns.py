@@ -22,15 +22,7 @@ __all__ = ["OneHot", "align", "find_one_hot", "require", "select_columns", "sugg
 
 
 def select_columns(data: Observations, columns: npt.ArrayLike | range) -> Observations:
-    """Return some columns, in the order given; rows keep their ids.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> rows = nor.Observations.of(np.array([[1, 0, 1]]), column_names=["a", "b", "c"])
-    >>> nor.data.select_columns(rows, [2, 1]).column_names
-    ('c', 'b')
-    """
+    """Return some columns, in the order given; rows keep their ids."""
     chosen = np.asarray(columns, dtype=np.int64)
     names = data.column_names
     missing = data.missing_csr()[:, chosen].astype(np.bool_) if data.n_missing else None
@@ -52,14 +44,6 @@ def align(
     """Bring data into the columns of a model, by name where both have names, else by position.
 
     Returns the rows in the model's columns, and how many columns of the data it does not have.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> rows = nor.Observations.of(np.array([[1, 0, 1]]), column_names=["a", "b", "c"])
-    >>> aligned, extra = nor.data.align(rows, ["c", "a"], 2, (2,), "rows.csv")
-    >>> aligned.column_names, extra
-    (('c', 'a'), 1)
     """
     if names is None or data.column_names is None:
         if data.n_visible != n_columns:

@@ -130,13 +130,6 @@ def encode_documents(
     texts : any iterable, consumed once.
     vocabulary : (n_visible,) as in `TextData`: the words begin at column 2.
     max_tokens : only the first tokens of a document count.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> rows = nor.data.encode_documents(["A cat sat."], ["", "[UNK]", "the", "cat", "sat"])
-    >>> rows.columns
-    array([3, 4], dtype=int32)
     """
     COUNT.check("max_tokens", max_tokens)
     if tuple(vocabulary[:2]) != (PADDING, UNKNOWN):

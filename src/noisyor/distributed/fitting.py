@@ -1,4 +1,4 @@
-"""Fit estimators on a cluster: a sample of the rows, restarts of a search, counts of all rows.
+"""Fit estimators on a cluster: a sample of the rows, and restarts of a search.
 
 Training on all rows is `noisyor.distributed.train`. `NoisyOrEstimator.fit` puts the steps together.
 """
@@ -49,23 +49,18 @@ def fetch_sample(
         return joined([parts[index] for index in range(len(groups))])
 
 
-def count_chunks(
+def count_rows(
     client: Any, rows: Any, *, exact: bool = True, timeout: float = 60.0
-) -> dict[int, tuple[int, int, int, str]]:
-    """Count the rows, ones and missing entries of each chunk that has rows; with a fingerprint."""
+) -> tuple[int, int]:
+    """Return the number of rows and of chunks."""
     with open_session(client, None, rows, ClusterSettings("auto", exact, timeout)) as session:
-        return dict(enumerate(session.map(count_rows)))
+        return session.rows.n_rows, len(session.rows.reader.sizes)
 
 
 def read_rows(task: TaskRows, job: Job) -> Observations:
     """Task: return rows of a sample."""
     job.check_fingerprint()
     return joined(list(job.reader.batches(task, ROWS_AT_ONCE)))
-
-
-def count_rows(rows: Observations, job: Job) -> tuple[int, int, int, str]:
-    """Task: numbers of rows, ones and missing entries of a chunk, and its fingerprint."""
-    return rows.n_rows, rows.n_active, rows.n_missing, rows.fingerprint()
 
 
 # ---- the search for factors

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import narwhals as nw
 import narwhals.selectors as ncs
@@ -61,7 +59,6 @@ __all__ = [
     "NoisyOrEstimator",
     "PredictMixin",
     "PreparedSource",
-    "Tally",
     "history_of",
     "method_of",
     "read_model",
@@ -200,67 +197,9 @@ def _above(X: Any, threshold: float) -> Any:
     return np.where(np.isnan(X), np.nan, above) if X.dtype.kind == "f" else above
 
 
-class _Counted(NamedTuple):
-    """What is known of some chunks: numbers of rows, ones, missing entries and chunks."""
-
-    rows: int
-    ones: int
-    missing: int
-    sha256: str
-    chunks: int = 1
-
-    def with_next(self, later: _Counted) -> _Counted:
-        """Return the sum of these chunks and later ones."""
-        return _Counted(
-            self.rows + later.rows,
-            self.ones + later.ones,
-            self.missing + later.missing,
-            hashlib.sha256(f"{self.sha256}{later.sha256}".encode()).hexdigest(),
-            self.chunks + later.chunks,
-        )
-
-
-@dataclass
-class Tally:
-    """Size and fingerprint of rows that came in chunks and were not kept."""
-
-    columns: int = 0
-    chunks: dict[int, _Counted] = field(default_factory=dict)
-
-    @classmethod
-    def after(cls, origin: Mapping[str, Any]) -> Tally:
-        """Return a tally that continues from the data of a model, if they are known."""
-        tally, data = cls(), origin.get("data")
-        if isinstance(data, Mapping):
-            found: list[Any] = [data.get(name) for name in ("rows", "ones", "missing")]
-            rows, ones, missing = (int(size) if is_whole(size) else 0 for size in found)
-            tally.chunks[-1] = _Counted(rows, ones, missing, str(data.get("sha256", "")))
-        return tally
-
-    def add(self, number: int, rows: Observations) -> None:
-        """Count a chunk; one that was counted before is not counted again."""
-        self.columns = rows.n_visible
-        if number not in self.chunks:
-            self.chunks[number] = _Counted(
-                rows.n_rows, rows.n_active, rows.n_missing, rows.fingerprint()
-            )
-
-    def add_counted(self, found: Mapping[int, tuple[int, int, int, str]], columns: int) -> None:
-        """Count chunks that others have read: rows, ones, missing entries and fingerprint."""
-        self.columns = columns
-        self.chunks |= {number: _Counted(*counted) for number, counted in found.items()}
-
-    def fold(self) -> None:
-        """Keep one entry for all chunks so far: for those that never come again."""
-        self.chunks = {-1: self._total()}
-
-    def _total(self) -> _Counted:
-        in_order = (self.chunks[number] for number in sorted(self.chunks))
-        return reduce(_Counted.with_next, in_order)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the ``data`` of a model file, see `noisyor.io.provenance`."""
-        return {**self._total()._asdict(), "columns": self.columns, "source": None}
+def _described(n_rows: int, n_columns: int, n_chunks: int) -> dict[str, Any]:
+    """Return the ``data`` of a model file for rows that came in chunks and were not kept."""
+    return {"rows": n_rows, "columns": n_columns, "chunks": n_chunks, "source": None}
 
 
 class BinarizedSource(RowSource):
@@ -280,18 +219,16 @@ class BinarizedSource(RowSource):
 
 
 class PreparedSource(RowSource):
-    """The chunks of another source as an estimator reads them, counted on the way."""
+    """The chunks of another source as an estimator reads them."""
 
     def __init__(self, source: RowSource, prepare: Callable[[Any], Observations]) -> None:
-        self.source, self.prepare, self.tally = source, prepare, Tally()
+        self.source, self.prepare = source, prepare
         self.n_visible, self.sizes = source.n_visible, source.sizes
         self.column_names = source.column_names
 
     def read(self, number: int) -> Observations:
         """Return one chunk."""
-        rows = self.prepare(self.source.read(number))
-        self.tally.add(number, rows)
-        return rows
+        return self.prepare(self.source.read(number))
 
 
 PathLike = str | os.PathLike[str]
@@ -685,16 +622,17 @@ class NoisyOrEstimator(PredictMixin, ABC):
             self._start(rows)
         if not hasattr(self, "_stream"):
             self._stream = start_stream(self.network_)
-            self._tally = Tally() if new else Tally.after(self.provenance_)
-        self._tally.add(self._stream.n_chunks, rows)
+        earlier = {} if new else mapping_in(self.provenance_, "data")
+        before = [earlier.get("rows"), earlier.get("chunks", int(not new))]
+        n_rows, n_chunks = (size if is_whole(size) else 0 for size in before)
+        data = _described(n_rows + rows.n_rows, rows.n_visible, n_chunks + 1)
         method, options = self._stream_settings()
         self._stream, history = learn_chunk(
             self._stream, self.network_, rows, method, options, engine=self._engine()
         )
         network = self.network_.with_theta(self._stream.training.theta)
-        self._tally.fold()
         history = self.history_.followed_by(history).recent(_KEPT_UPDATES)
-        return self._keep_streamed(network, history, rows, self._tally)
+        return self._keep_streamed(network, history, rows, data)
 
     def _fit_source(self, source: RowSource) -> Self:
         first = self._rows(source.read(0), reset=True)
@@ -706,10 +644,11 @@ class NoisyOrEstimator(PredictMixin, ABC):
             options, steps=self.steps, progress=self.progress, **self._run_options(), **given
         )
         result = train_stream(self.network_, prepared, method, options, engine=self._engine())
-        return self._keep_streamed(result.network, result.history, first, prepared.tally)
+        data = _described(source.n_rows, first.n_visible, len(source))
+        return self._keep_streamed(result.network, result.history, first, data)
 
     def _fit_cluster(self, client: Any, X: Any) -> Self:
-        from noisyor.distributed.fitting import count_chunks, fetch_sample
+        from noisyor.distributed.fitting import count_rows, fetch_sample
         from noisyor.distributed.training import train
 
         if isinstance(X, str | os.PathLike):
@@ -732,17 +671,17 @@ class NoisyOrEstimator(PredictMixin, ABC):
         )
         result = train(client, self.network_, X, method, options)
         self.settings_.update(options.record())
-        tally = Tally()
-        tally.add_counted(count_chunks(client, X), first.n_visible)
-        return self._keep_streamed(result.network, result.history, first, tally)
+        n_rows, n_chunks = count_rows(client, X)
+        data = _described(n_rows, first.n_visible, n_chunks)
+        return self._keep_streamed(result.network, result.history, first, data)
 
     def _keep_streamed(
-        self, network: Network, history: History, rows: Observations, tally: Tally
+        self, network: Network, history: History, rows: Observations, data: dict[str, Any]
     ) -> Self:
         """Store what was learned from chunks, of which ``rows`` is one."""
         settings = self.settings_ | {"steps": history.n_steps}
         self._keep(FitResult(network, history, settings), rows)
-        self.provenance_["data"] = tally.describe()
+        self.provenance_["data"] = data
         return self
 
     def _start(self, rows: Observations) -> None:

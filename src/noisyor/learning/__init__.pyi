@@ -5,15 +5,12 @@ from .phases import train_hybrid as train_hybrid
 from .phases import train_phases as train_phases
 from .recipes import FitResult as FitResult
 from .recipes import start_by_sampling as start_by_sampling
-from .recipes import start_by_search as start_by_search
 from .state import Evaluation as Evaluation
 from .state import History as History
 from .state import StepInfo as StepInfo
 from .state import TrainingResult as TrainingResult
 from .state import TrainingState as TrainingState
 from .state import TrainOptions as TrainOptions
-from .stream import StreamState as StreamState
-from .stream import learn_chunk as learn_chunk
 from .train import BetaPrior as BetaPrior
 from .train import gradient as gradient
 from .train import init as init

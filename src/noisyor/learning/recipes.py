@@ -16,10 +16,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from noisyor._util.progress import Progress
-from noisyor._util.validation import COUNT, COUNT_OR_AUTO, COUNT_OR_ZERO, OPTIONS, check_choice
+from noisyor._util.validation import COUNT, COUNT_OR_AUTO, COUNT_OR_ZERO, OPTIONS
 from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
-from noisyor.engines.context import CheckpointStore, Context, note_compilation
+from noisyor.engines.context import Context, note_compilation
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
@@ -63,7 +63,6 @@ __all__ = [
     "learn_network",
     "learn_topics",
     "start_by_sampling",
-    "start_by_search",
 ]
 
 DEFAULTS = TrainOptions(steps=1000, batch_size=100, learning_rate=0.01)
@@ -586,54 +585,6 @@ def _recounted(found: FoundFactors, rows: Observations, context: Context) -> Fou
         rows=numbers,
         matrix=matrix,
     )
-
-
-def start_by_search(
-    X: Any,
-    n_components: int | Literal["auto"],
-    *,
-    noise: Literal["shared", "per_visible"] = "per_visible",
-    n_restarts: int = 12,
-    n_candidates: int = 16,
-    objective: Literal["mdl", "hamming"] = "mdl",
-    seed: int = 0,
-    engine: EngineLike = "auto",
-    progress: Progress = None,
-    time_limit: float | None = None,
-    store: CheckpointStore | None = None,
-) -> tuple[Network, bool]:
-    """Return a bipartite network of the factors that a search finds in the data.
-
-    Where counts do not determine the parameters, Gibbs sampling follows; with a thousand rows or
-    more, hidden nodes that are not supported by the data are dropped.
-
-    Parameters
-    ----------
-    X : binary data (n_rows, n_visible).
-    n_components, noise, n_restarts, n_candidates : see `learn_factors`; here `n_components` is the
-        largest number of hidden nodes.
-    objective, seed, engine, progress, time_limit, store : see `search_factors`. Factors with the
-        fewest errors are taken as they are.
-
-    Returns
-    -------
-    The network, and whether nothing is left to train.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
-    >>> network, is_converged = nor.learning.start_by_search(X, 2, n_restarts=1, progress=False)
-    >>> network.n_hidden, is_converged
-    (2, True)
-    """
-    COUNT_OR_AUTO.check("n_components", n_components)
-    COUNT_OR_ZERO.check("n_candidates", n_candidates)
-    check_choice("objective", objective, ("mdl", "hamming"))
-    context = Context.of(engine, seed, progress, ["search", "gibbs", "gibbs"], time_limit, store)
-    rows = Observations.of(X)
-    search = _FactorSearch(rows, n_components, noise, n_restarts, n_candidates, context)
-    return search._by_search(rows, objective)
 
 
 # ---- topics

@@ -46,15 +46,7 @@ _OF_A_CHUNK = ("batch_size", "learning_rate", "parameterization", "seed", "progr
 
 
 class StreamState(NamedTuple):
-    """Where a stream stands: the state of training, and the rows and chunks seen so far.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> start = nor.learning.init(nor.bipartite(n_visible=2, n_hidden=1))
-    >>> nor.learning.StreamState(start, n_rows=0, n_chunks=0).training.step
-    0
-    """
+    """Where a stream stands: the state of training, and the rows and chunks seen so far."""
 
     training: TrainingState
     n_rows: int
@@ -88,16 +80,6 @@ def learn_chunk(
     method, engine : see `train_stream`.
     options, changes : ``batch_size``, ``learning_rate``, ``parameterization`` and ``seed``; the
         others of `TrainOptions` belong to a whole run and are rejected.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> state = nor.learning.StreamState(nor.learning.init(network), n_rows=0, n_chunks=0)
-    >>> for chunk in (np.eye(2), np.ones((1, 2))):
-    ...     state, history = nor.learning.learn_chunk(state, network, chunk, batch_size=1)
-    >>> state.n_rows, state.training.step
-    (3, 3)
     """
     options = choose_options(options, changes, _DEFAULTS)
     for name, value in vars(options).items():
