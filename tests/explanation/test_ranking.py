@@ -49,14 +49,12 @@ class TestProbabilities:
         assert found.log_joint == pytest.approx(best.map_log_joint[0])
         assert [cause.name for cause in found.causes if cause.in_best] == ["flu"]
 
-    @pytest.mark.parametrize("method", ["chains", "samples"])
-    def test_sampling_comes_close_and_says_so(self, clinic, method):
+    def test_sampling_comes_close_and_says_so(self, clinic):
         exact = rank_causes(clinic, row([0, 1], [4]))
-        found = rank_causes(clinic, row([0, 1], [4]), method=method, n_samples=400)
+        found = rank_causes(clinic, row([0, 1], [4]), method="chains", n_samples=400)
         assert not found.exact
         assert found.method.startswith("estimated: 400")
-        tolerance = 0.02 if method == "chains" else 0.15
-        np.testing.assert_allclose(found.probability, exact.probability, atol=tolerance)
+        np.testing.assert_allclose(found.probability, exact.probability, atol=0.02)
 
     def test_too_many_causes_to_enumerate(self):
         wide = nor.bipartite(3, 30, failure_probability=0.5)
@@ -118,9 +116,7 @@ class TestWork:
         rank_causes(network, row([0, 1], [4]), engine=Counting(), **options)
         return len(calls)
 
-    @pytest.mark.parametrize(
-        ("method", "expected"), [("auto", 0), ("exact", 0), ("chains", 2), ("samples", 2)]
-    )
+    @pytest.mark.parametrize(("method", "expected"), [("auto", 0), ("exact", 0), ("chains", 2)])
     def test_max_product_runs(self, clinic, method, expected):
         assert self.counted(clinic, method=method) == expected
 

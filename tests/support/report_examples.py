@@ -37,7 +37,7 @@ def save(folder: Path, kind: str, network: Network, rows: Observations, data: Pa
         kind,
         rows,
         settings={"steps": 120, "method": {"method": "max-product"}, "note": NASTY},
-        metrics={"held_out_elbo": -21.0, "independent_elbo": -25.0},
+        metrics={"held_out_elbo": -21.0, "held_out_independent": -25.0},
         curve=history().curve(),
         source=data.name,
     )

@@ -61,11 +61,11 @@ _DRAWS = 1024
 @top_option(5, least=1)
 @click.option(
     "--method",
-    type=click.Choice(["auto", "exact", "chains", "samples"]),
+    type=click.Choice(["auto", "exact", "chains"]),
     default="auto",
     show_default=True,
-    help="exact: enumerate; chains: sampling with error bars; samples: perturb-and-max-product; "
-    "auto: exact if few causes are involved, otherwise chains.",
+    help="exact: enumerate; chains: sampling with error bars; auto: exact if few causes are "
+    "involved, otherwise chains.",
 )
 @click.option(
     "--samples",
@@ -73,7 +73,7 @@ _DRAWS = 1024
     default=64,
     show_default=True,
     metavar="N",
-    help="Chains or samples.",
+    help="Number of chains.",
 )
 @seed_option
 @threads_option()
@@ -134,7 +134,6 @@ def explain(
     else:
         labels, chosen, note = _rows(saved, data, rows, reading)
     options: dict[str, Any] = {
-        "top": top,
         "method": method,
         "n_samples": samples,
         "seed": seed,
@@ -143,7 +142,7 @@ def explain(
     records, found = [], False
     for number, label in enumerate(labels):
         row = chosen.take([number])
-        result = rank_causes(network, row, **options)
+        result = rank_causes(network, row, top=top, **options)
         others = _others(network, row, top, seed, options["engine"])
         changes = [
             change

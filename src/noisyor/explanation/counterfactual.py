@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +63,6 @@ def what_if(
     *,
     before: CauseRanking | None = None,
     max_causes: int = 8,
-    top: int = 10,
     method: RankingMethod = "auto",
     n_samples: int = 64,
     seed: int = 0,
@@ -78,7 +78,7 @@ def what_if(
     finding : name or index of a visible node.
     before : ranking of the row, if it is already known.
     max_causes : number of causes to list.
-    top, method, n_samples, seed, engine : as in `rank_causes`.
+    method, n_samples, seed, engine : as in `rank_causes`.
 
     Examples
     --------
@@ -91,17 +91,9 @@ def what_if(
     [('cause 1', ''), ('cause 0', 'cause 1')]
     """
 
-    def ranked(evidence: Observations) -> CauseRanking:
-        return rank_causes(
-            network,
-            evidence,
-            top=top,
-            method=method,
-            n_samples=n_samples,
-            seed=seed,
-            engine=engine,
-        )
-
+    ranked = partial(
+        rank_causes, network, method=method, n_samples=n_samples, seed=seed, engine=engine
+    )
     if before is None:
         before = ranked(row)
     index = find_visible(network, finding)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor._util.arrays import BinaryArray, FloatArray, LongArray
+from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.validation import check_choice, check_count, check_seed
 from noisyor.data.columns import suggest
 from noisyor.data.observations import Observations
@@ -54,12 +54,7 @@ __all__ = [
 ]
 
 FindingState = Literal["present", "absent", "unknown"]
-RankingMethod = Literal["auto", "exact", "chains", "samples", "sweeps"]
-_METHODS: tuple[RankingMethod, ...] = ("auto", "exact", "chains", "samples", "sweeps")
-_METHOD_NAMES = {
-    "chains": "sampling chains, with standard errors",
-    "samples": "perturb-and-max-product samples",
-}
+RankingMethod = Literal["auto", "exact", "chains", "sweeps"]
 
 _MAX_ENUMERATED_CAUSES = 14
 _MAX_TABLE_CELLS = 4_000_000
@@ -144,10 +139,10 @@ def rank_causes(
     network : the network.
     row : one row, for example of `named_evidence`; unobserved visible nodes are summed out.
     top : number of causes to describe.
-    method : ``"exact"`` enumerates the causes above what was observed; ``"chains"`` and
-        ``"samples"`` are the methods of `marginals`; ``"sweeps"`` are Gibbs sweeps, the fastest and
-        least accurate; ``"auto"`` enumerates where that is cheap and runs chains elsewhere.
-    n_samples : number of chains or samples.
+    method : ``"exact"`` enumerates the causes above what was observed; ``"chains"`` runs those of
+        `marginals`; ``"sweeps"`` are Gibbs sweeps, the fastest and least accurate; ``"auto"``
+        enumerates where that is cheap and runs chains elsewhere.
+    n_samples : number of chains.
     seed, engine : as in `explain`.
 
     Examples
@@ -290,12 +285,12 @@ def cause_posterior(
     part: Subnetwork, method: RankingMethod, n_samples: int, seed: int, engine: EngineLike
 ) -> CausePosterior:
     """Compute the posterior of the hidden nodes of a subnetwork; see `rank_causes` for methods."""
-    check_choice("method", method, _METHODS)
+    check_choice("method", method, get_args(RankingMethod))
     if is_enumerable(part) if method == "auto" else method == "exact":
         return _enumerate(part)
     if method == "sweeps":
         return _sweep(part, n_samples, seed, engine)
-    return _sample(part, method, n_samples, seed, engine)
+    return _run_chains(part, n_samples, seed, engine)
 
 
 def is_enumerable(part: Subnetwork, max_cells: int = _MAX_TABLE_CELLS) -> bool:
@@ -331,24 +326,14 @@ def _enumerate(part: Subnetwork) -> CausePosterior:
     )
 
 
-def _sample(
-    part: Subnetwork, method: RankingMethod, n_samples: int, seed: int, engine: EngineLike
-) -> CausePosterior:
-    """Estimate probabilities, and draw perturb-and-max-product samples of equal weight.
+def _run_chains(part: Subnetwork, n_chains: int, seed: int, engine: EngineLike) -> CausePosterior:
+    """Estimate probabilities by chains, and draw perturb-and-max-product samples of equal weight.
 
     Max-product runs twice, for the mode and for the samples. Chains start from both.
     """
-    by_samples = method == "samples"
-    n_drawn = n_samples if by_samples else _N_STARTS
-    starts = find_starts(part.network, part.row, n_drawn, seed=seed, engine=engine)
+    starts = find_starts(part.network, part.row, _N_STARTS, seed=seed, engine=engine)
     found = marginals(
-        part.network,
-        part.row,
-        "samples" if by_samples else "chains",
-        n_samples=n_samples,
-        starts=starts,
-        seed=seed,
-        engine=engine,
+        part.network, part.row, n_samples=n_chains, starts=starts, seed=seed, engine=engine
     )
     states = starts.states()
     return CausePosterior(
@@ -357,8 +342,8 @@ def _sample(
         best=states[0],
         log_joint=float(starts.mode.log_joint[0]),
         states=states[1:],
-        weights=np.full(n_drawn, 1.0 / n_drawn),
-        method=f"estimated: {n_samples} {_METHOD_NAMES[found.method]}",
+        weights=np.full(_N_STARTS, 1.0 / _N_STARTS),
+        method=f"estimated: {n_chains} sampling chains, with standard errors",
         exact=False,
     )
 
@@ -405,69 +390,56 @@ def describe_causes(
     network: Network, part: Subnetwork, posterior: CausePosterior, *, top: int = 10
 ) -> CauseRanking:
     """Rank the causes of a subnetwork by their posterior, with names and explained findings."""
-    shares = _average_shares(part, posterior)
+    shares, leak = _average_shares(part, posterior)
+    present = part.visible[present_findings(part.row)].tolist()
+    names = [visible_label(network, i) for i in present]
     best = part.hidden[np.flatnonzero(posterior.best)].tolist()
     base = prior_marginals(network)
-    causes = tuple(
-        Cause(
-            index=int(part.hidden[k]),
-            name=hidden_label(network, int(part.hidden[k])),
-            probability=float(posterior.probability[k]),
-            error=None if np.isnan(posterior.error[k]) else float(posterior.error[k]),
-            base=float(base[part.hidden[k]]),
-            in_best=int(part.hidden[k]) in best,
-            explains=_explained(network, shares, int(k)),
+    causes = []
+    for k in np.argsort(-posterior.probability, kind="stable")[:top].tolist():
+        index, own = int(part.hidden[k]), shares[[k]].toarray()[0]
+        order = np.argsort(-own, kind="stable")
+        causes.append(
+            Cause(
+                index=index,
+                name=hidden_label(network, index),
+                probability=float(posterior.probability[k]),
+                error=None if np.isnan(posterior.error[k]) else float(posterior.error[k]),
+                base=float(base[index]),
+                in_best=index in best,
+                explains=tuple(
+                    ExplainedFinding(present[i], names[i], float(own[i]))
+                    for i in order.tolist()
+                    if own[i] >= _MIN_SHARE
+                ),
+            )
         )
-        for k in np.argsort(-posterior.probability, kind="stable")[:top]
-    )
     return CauseRanking(
-        causes=causes,
+        causes=tuple(causes),
         best=tuple(best),
         log_joint=posterior.log_joint,
-        unexplained=tuple(
-            visible_label(network, i)
-            for i, share in zip(shares.visible.tolist(), shares.leak, strict=True)
-            if share > 0.5
-        ),
+        unexplained=tuple(name for name, share in zip(names, leak, strict=True) if share > 0.5),
         method=posterior.method,
         exact=posterior.exact,
         probability=prior_marginals(network, part.hidden, posterior.probability),
     )
 
 
-class _Shares(NamedTuple):
-    """Shares of the present findings, averaged over the configurations of a posterior.
+def _average_shares(part: Subnetwork, posterior: CausePosterior) -> tuple[sp.csr_array, FloatArray]:
+    """Return the shares of the present findings, averaged over the configurations of a posterior.
 
-    ``visible`` (n_present,) of the whole network; ``of_hidden`` sparse (n_hidden, n_present) due to
-    each hidden node of the subnetwork when it is on; ``leak`` (n_present,) due to noise.
+    Sparse (n_hidden, n_present), due to each hidden node when it is on; and (n_present,), due to
+    noise.
     """
-
-    visible: LongArray
-    of_hidden: sp.csr_array
-    leak: FloatArray
-
-
-def _average_shares(part: Subnetwork, posterior: CausePosterior) -> _Shares:
     states = np.concatenate([posterior.states, posterior.best[None]])
     weights = np.append(posterior.weights, _WEIGHT_OF_BEST)
     found = attribute_findings(part.network, part.row.take([0] * len(states)), states)
-    present = present_findings(part.row)
-    finding = np.tile(np.arange(len(present)), len(states))  # of each cell, row by row
+    n_present = len(present_findings(part.row))
+    finding = np.tile(np.arange(n_present), len(states))  # of each cell, row by row
     average = sp.csr_array(
-        (weights[found.row], (finding, np.arange(len(finding)))),
-        shape=(len(present), len(finding)),
+        (weights[found.row], (finding, np.arange(len(finding)))), shape=(n_present, len(finding))
     )
     total = (average @ found.shares()).T.tocsr()
     on = np.maximum(weights @ states, np.finfo(np.float64).tiny)  # weights may underflow to 0
     total.data /= np.repeat(on, np.diff(total.indptr))
-    return _Shares(part.visible[present], total, average @ found.leak / weights.sum())
-
-
-def _explained(network: Network, shares: _Shares, hidden: int) -> tuple[ExplainedFinding, ...]:
-    part = slice(*shares.of_hidden.indptr[hidden : hidden + 2])
-    visible, share = shares.visible[shares.of_hidden.indices[part]], shares.of_hidden.data[part]
-    return tuple(
-        ExplainedFinding(int(visible[i]), visible_label(network, int(visible[i])), float(share[i]))
-        for i in np.lexsort((visible, -share))
-        if share[i] >= _MIN_SHARE
-    )
+    return total, average @ found.leak / weights.sum()

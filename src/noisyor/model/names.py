@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.validation import NOT_NEGATIVE, check_count
+from noisyor._util.validation import check_count
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
 from noisyor.model.forward import edge_matrix
@@ -269,13 +269,11 @@ class Togetherness:
     X : binary documents (n_documents, n_words); where a word is unknown in one of them, it does
         not count for pairs with that word.
     n_visible : number of words that is expected, if any is.
-    caution : standard deviations to subtract.
     """
 
-    def __init__(self, X: Any, n_visible: int | None = None, *, caution: float = 1.0) -> None:
-        NOT_NEGATIVE.check("caution", caution)
+    def __init__(self, X: Any, n_visible: int | None = None) -> None:
         rows = Observations.of(X, n_visible=n_visible)
-        self._caution, self._total = caution, rows.total_weight
+        self._total = rows.total_weight
         weight = sp.diags_array(np.sqrt(rows.row_weights))
         self._ones = sp.csc_array(weight @ rows.to_csr().astype(np.float64))
         self._missing = sp.csc_array(weight @ rows.missing_csr().astype(np.float64))
@@ -287,7 +285,7 @@ class Togetherness:
         absent = (missing.T @ missing).toarray()
         seen = self._total - np.diag(absent)[:, None] - np.diag(absent)[None, :] + absent
         share = np.diag(both) / np.maximum(np.diag(seen), 1e-300)
-        sure = np.maximum(both - self._caution * np.sqrt(both), 0.0) / np.maximum(seen, 1e-300)
+        sure = np.maximum(both - np.sqrt(both), 0.0) / np.maximum(seen, 1e-300)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = np.log(sure / np.outer(share, share)) / -np.log(sure)
         found = np.where(sure > 0, np.where(sure < 1, found, 0.0), -1.0)

@@ -338,7 +338,8 @@ def _check_graph(network: Network) -> None:
     if (network.hidden_levels < 0).any():
         nodes = np.flatnonzero(network.hidden_levels < 0)[:5].tolist()
         raise InvalidNetworkError(f"the graph has a cycle through or above hidden nodes {nodes}")
-    unreachable = np.flatnonzero(~_reaches_visible(network))
+    every = np.ones(network.n_visible, dtype=np.bool_)
+    unreachable = np.setdiff1d(np.arange(network.n_hidden), _above(network, every))
     if unreachable.size:
         raise InvalidNetworkError(
             f"{unreachable.size} hidden nodes have no visible descendant, so data cannot "
@@ -396,19 +397,14 @@ def _levels(network: Network) -> IntArray:
     return levels
 
 
-def _reaches_visible(network: Network) -> BoolArray:
-    """Return which hidden nodes have a visible descendant, (n_hidden,)."""
-    first = network.n_visible
-    start = int(network.child_ptr[first])
-    reaches = np.zeros(network.n_hidden, dtype=np.bool_)
-    reaches[network.parent[:start]] = True
-    parent, child = network.parent[start:], network.edge_child[start:] - first
+def _above(network: Network, observed: BoolArray) -> LongArray:
+    """Return the hidden nodes above some visible nodes, a mask (n_visible,)."""
+    reached = np.r_[observed, np.zeros(network.n_hidden, dtype=np.bool_)]
     while True:  # one level upwards a round
-        grown = reaches.copy()
-        grown[parent[reaches[child]]] = True
-        if (grown == reaches).all():
-            return reaches
-        reaches = grown
+        above = np.unique(network.parent[reached[network.edge_child]]) + network.n_visible
+        if reached[above].all():
+            return np.flatnonzero(reached[network.n_visible :])
+        reached[above] = True
 
 
 # ---- parameters and the probabilities they stand for
@@ -530,17 +526,6 @@ def relevant_subnetwork(network: Network, row: Observations) -> Subnetwork:
     present = np.searchsorted(visible, row.columns[row.ptr[0] : row.ptr[1]])
     part = Observations.from_indices([present], len(visible), row_ids=row.row_ids)
     return Subnetwork(_part(network, visible, hidden), part, visible, hidden)
-
-
-def _above(network: Network, observed: BoolArray) -> LongArray:
-    """Return the hidden nodes with an observed visible below them."""
-    reached = np.zeros(network.n_nodes, dtype=np.bool_)
-    reached[: network.n_visible] = observed
-    while True:  # one level upwards a round
-        above = np.unique(network.parent[reached[network.edge_child]]) + network.n_visible
-        if reached[above].all():
-            return np.flatnonzero(reached[network.n_visible :])
-        reached[above] = True
 
 
 def _part(network: Network, visible: LongArray, hidden: LongArray) -> Network:

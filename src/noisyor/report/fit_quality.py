@@ -19,7 +19,7 @@ from noisyor.io.provenance import metrics_of, training_curve
 from noisyor.model.forward import visible_probability
 from noisyor.model.network import Network
 from noisyor.report.charts import Curve, calibration_chart, line_chart
-from noisyor.report.inputs import Model, Words, same_data, visible_names
+from noisyor.report.inputs import Model, Words, same_data
 from noisyor.search.cover import draw_rows
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "calibrate",
     "explain_rows",
     "fit_section",
-    "noise_section",
 ]
 
 # A report takes seconds, not minutes: these bound the rows, ones, cells and edges of each part.
@@ -42,18 +41,12 @@ _HIDDEN_SHARE, _SAMPLES = 0.2, 10
 
 _BIN_EDGES = np.array([0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
 
-_LISTED = 15
-"""Visibles listed by their noise."""
-
 _METRIC_TITLES = {
     "held_out_log_p": "Held-out log p, at the end of training",
     "held_out_elbo": "Elbo of one explanation (paper), same held-out rows",
-    "test_elbo": "Test bound, at the end of training",
     "held_out_independent": "Independent columns, same held-out rows",
-    "independent_elbo": "Independent columns, same held-out rows",
-    "trivial_elbo": "Explaining nothing, same held-out rows",
 }
-_REFERENCES = ("held_out_independent", "independent_elbo", "trivial_elbo")
+_REFERENCE = "held_out_independent"
 
 
 class ExplainedRows(NamedTuple):
@@ -209,25 +202,11 @@ def fit_section(
     }
 
 
-def noise_section(network: Network) -> dict[str, Any]:
-    """Return the noise of the visibles: one number if they share it, else the largest."""
-    noise = network.noise_probability
-    if noise.min() == noise.max():
-        return {"shared": float(noise[0])}
-    names = visible_names(network)
-    order = np.argsort(-noise, kind="stable")[:_LISTED]
-    return {
-        "shared": None,
-        "median": float(np.median(noise)),
-        "largest": [(names[i], float(noise[i])) for i in order.tolist()],
-    }
-
-
 def _main_score(
     explained: ExplainedRows | None, log_p: LogProbability | None, metrics: dict[str, float]
 ) -> dict[str, Any] | None:
     """Return the one score that the page leads with, and its reference."""
-    reference = next((metrics[name] for name in _REFERENCES if name in metrics), None)
+    reference = metrics.get(_REFERENCE)
     for name, title in (("held_out_log_p", "Held-out log p"), ("held_out_elbo", "Held-out bound")):
         if name in metrics:
             return {"title": title, "value": metrics[name], "reference": reference}
@@ -261,7 +240,7 @@ def _score_lines(
         add(independent, explained.independent, None, False)
     for name, title in _METRIC_TITLES.items():
         if name in metrics:
-            add(title, metrics[name], None, name not in _REFERENCES)
+            add(title, metrics[name], None, name != _REFERENCE)
     return lines
 
 
@@ -273,7 +252,7 @@ def _curve(model: Model, words: Words, metrics: dict[str, float]) -> dict[str, A
     record = training_curve(model.metadata)
     if record is None:
         return None
-    reference = next((metrics[name] for name in _REFERENCES if name in metrics), None)
+    reference = metrics.get(_REFERENCE)
     curves = [
         Curve("train", *_smooth(record.step, record.elbo)),
         Curve("held-out", record.held_out_step, record.held_out_elbo, dots=True),

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from noisyor._util.files import check_folder, check_target, make_folder, real_path, write_text
 from noisyor._version import __version__
 from noisyor.engines.contract import EngineLike
@@ -15,7 +17,7 @@ from noisyor.explanation.attribution import attribute_findings
 from noisyor.io.provenance import metrics_of
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.report.baseline import MIN_ROWS, baseline_section, compare_with_mixture
-from noisyor.report.fit_quality import calibrate, explain_rows, fit_section, noise_section
+from noisyor.report.fit_quality import calibrate, explain_rows, fit_section
 from noisyor.report.inputs import (
     Model,
     Rows,
@@ -177,7 +179,6 @@ def model_page(
         section = feature_section(model, layout, explained, share)
     else:
         section = cause_section(model, words, rows, explained, left, links, share, counted, texts)
-    noise = noise_section(network)
     log_p = fit["log_p"]
     summary = {
         "kind": model.kind,
@@ -223,7 +224,7 @@ def model_page(
             share=share,
             codes={"reconstructed": RECONSTRUCTED, "missed": MISSED, "extra": EXTRA},
             fit=fit,
-            noise=noise,
+            noise=float(np.median(network.noise_probability)),
             baseline=None if baseline is None else baseline_section(baseline, words),
             provenance=provenance_rows(model.metadata),
             has_metadata=bool(model.metadata),

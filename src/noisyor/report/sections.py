@@ -29,7 +29,6 @@ from noisyor.report.health import (
 from noisyor.report.inputs import WORDS, Model, Rows, Words, count, is_drawn
 from noisyor.report.map import Region, cause_map, similarity_of
 from noisyor.report.residuals import (
-    MAX_FEATURES,
     Residuals,
     feature_entries,
     feature_rate,
@@ -51,8 +50,6 @@ _MIN_ROWS = 5
 _MIN_LIFT = 1.05
 """Smallest over-representation of a label that is shown: below it rounds to ×1.0."""
 
-_LISTED = 15
-
 _ABSENT: dict[str, Any] = {
     "labels": None,
     "has_explorer": False,
@@ -62,7 +59,6 @@ _ABSENT: dict[str, Any] = {
     "features": None,
     "images": None,
     "worst": None,
-    "per_image": False,
     "n_cut": 0,
 }
 """Parts of the page that only some kinds of models have."""
@@ -155,7 +151,6 @@ def cause_section(
     duplicates = find_duplicates(success, dead)
     found = None if uses is None or not n_rows else uses / n_rows
     often = np.asarray(rate if found is None else found, dtype=np.float64)
-    order = np.argsort(-often, kind="stable")[:_LISTED]
     verb = "on" if n_rows else "expected"
     regions = _cause_regions(model, words, called, often, verb, labels)
     n_working = network.n_hidden - len(dead)
@@ -178,8 +173,6 @@ def cause_section(
         "matrix_shape": None if matrix is None else (len(matrix["rows"]), len(matrix["columns"])),
         "is_layered": network.n_layers > 1,
         "worst": worst_columns(network, left) if left is not None and matrix is not None else None,
-        "rates": _rates(titles, rate, found, order[often[order] > 0]),
-        "n_rates": network.n_hidden,
         "n_cut": explorer["cut"],
         "health": _health(titles, dead, duplicates),
     }
@@ -220,9 +213,6 @@ def feature_section(
         "map": cause_map(regions, alike, "Map of the features: area by how often each occurs"),
         "features": entries,
         "images": None if explained is None else image_entries(network, layout, explained),
-        "rates": _rates(titles, rate, found, np.arange(min(layout.n_components, MAX_FEATURES))),
-        "n_rates": layout.n_components,
-        "per_image": True,
         "health": _health(titles, dead, duplicates),
     }
 
@@ -272,19 +262,6 @@ def _picture(network: Network, cause: int) -> str:
         return ""
     success = success_matrix(network)[[cause], : network.n_visible].toarray()
     return shaded_image(success.reshape(network.visible_shape), f"cause {cause} as gray levels")
-
-
-def _rates(
-    titles: list[str], expected: FloatArray, found: FloatArray | None, order: LongArray
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": titles[k],
-            "expected": float(expected[k]),
-            "found": None if found is None else float(found[k]),
-        }
-        for k in order.tolist()
-    ]
 
 
 def _health(titles: list[str], dead: dict[int, str], duplicates: list[list[int]]) -> dict[str, Any]:
