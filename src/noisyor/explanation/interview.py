@@ -162,9 +162,8 @@ class Interview:
     def base(self) -> FloatArray:
         """(n_visible,) probability of every finding when nothing is known."""
         nothing, no_states = np.zeros(0, dtype=np.int64), np.zeros((1, 0), np.uint8)
-        return _posterior_predictive(
-            self.network, self._edges, nothing, no_states, np.ones(1)
-        ).probability
+        found = _posterior_predictive(self.network, self._edges, nothing, no_states, np.ones(1))
+        return found.probability
 
     def next_question(
         self, row: Observations, *, top: int = 10, method: RankingMethod | None = None
@@ -252,35 +251,17 @@ def _questions(
     gain = np.where(unknown, predictive.gain, 0.0)
     order = np.argsort(-gain, kind="stable")[:top]
     order = order[gain[order] >= _MIN_GAIN]
-    if_present, if_absent = (
-        _most_changed(network, predictive, order, present) for present in (True, False)
-    )
-    return tuple(
-        Question(
-            i,
-            visible_label(network, i),
-            float(gain[i]),
-            float(predictive.probability[i]),
-            after_yes,
-            after_no,
-        )
-        for i, after_yes, after_no in zip(order.tolist(), if_present, if_absent, strict=True)
-    )
-
-
-def _most_changed(
-    network: Network, predictive: _Predictive, findings: LongArray, present: bool
-) -> list[tuple[str, float]]:
-    """Return the cause that each answer changes most, and its probability after the answer."""
-    if not len(findings):
-        return []
-    before = predictive.weights @ predictive.states
-    after = predictive.causes_after(findings, present)
-    most = np.argmax(np.abs(after - before), axis=1)
-    return [
-        (hidden_label(network, int(predictive.hidden[k])), float(probability[k]))
-        for k, probability in zip(most.tolist(), after, strict=True)
-    ]
+    before, questions = predictive.weights @ predictive.states, []
+    for i in order.tolist():
+        most_changed = []
+        for present in (True, False):
+            after = predictive.causes_after(i, present)
+            k = int(np.argmax(np.abs(after - before)))
+            name = hidden_label(network, int(predictive.hidden[k]))
+            most_changed.append((name, float(after[k])))
+        name, chance = visible_label(network, i), float(predictive.probability[i])
+        questions.append(Question(i, name, float(gain[i]), chance, *most_changed))
+    return tuple(questions)
 
 
 # ---- the posterior predictive distribution
@@ -318,14 +299,12 @@ class _Predictive:
         gain = entropy_bits(self.probability) - self.weights @ within / np.log(2.0)
         return np.asarray(np.maximum(gain, 0.0))
 
-    def causes_after(self, findings: LongArray, present: bool) -> FloatArray:
-        """Return the (n_findings, n_known) probability of the causes after each answer."""
-        likely = self.off[:, findings]
-        weight = self.weights[:, None] * (1.0 - likely if present else likely)
-        total = weight.sum(axis=0)[:, None]
-        now = np.broadcast_to(self.weights @ self.states, (len(findings), len(self.hidden)))
-        after = np.divide(weight.T @ self.states, total, out=now.copy(), where=total > 0)
-        return np.asarray(after)
+    def causes_after(self, finding: int, present: bool) -> FloatArray:
+        """Return the (n_known,) probability of the causes after an answer."""
+        off = self.off[:, finding]
+        weight = self.weights * (1.0 - off if present else off)
+        total = weight.sum()
+        return np.asarray((weight / total if total > 0 else self.weights) @ self.states)
 
 
 def _posterior_predictive(

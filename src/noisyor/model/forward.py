@@ -118,18 +118,17 @@ def sample(network: Network, n_rows: int, seed: int = 0) -> Sample:
         raise InvalidSettingError(f"the number of rows must be at least 1, got {n_rows}")
     hidden, visible = [], []
     weights = edge_matrix(network)
-    for begin, end in _blocks(n_rows, network.n_nodes):
+    step = max(1, _BLOCK_CELLS // network.n_nodes)
+    for begin in range(0, n_rows, step):
+        rows = range(begin, min(begin + step, n_rows))
         uniform = np.stack(
-            [
-                np.random.default_rng((seed, row)).random(network.n_nodes)
-                for row in range(begin, end)
-            ]
+            [np.random.default_rng((seed, row)).random(network.n_nodes) for row in rows]
         )
         states = _sample_hidden(network, weights, uniform[:, network.n_visible :])
         hidden.append(sp.csr_array(states))
         probability = probability_from_theta(_totals(network, weights, states, visible=True))
         visible.append(sp.csr_array((uniform[:, : network.n_visible] < probability).view(np.uint8)))
-    return Sample(_stack(hidden), _stack(visible))
+    return Sample(*(sp.csr_array(sp.vstack(part, format="csr")) for part in (hidden, visible)))
 
 
 def visible_probability(network: Network, states: Any) -> FloatArray:
@@ -186,15 +185,6 @@ def _sample_hidden(
             totals = totals + (active @ weights[network.n_visible + nodes].T).toarray()
         states[:, nodes] = uniform[:, nodes] < probability_from_theta(totals)
     return states
-
-
-def _blocks(n_rows: int, width: int) -> list[tuple[int, int]]:
-    size = max(1, _BLOCK_CELLS // width)
-    return [(begin, min(begin + size, n_rows)) for begin in range(0, n_rows, size)]
-
-
-def _stack(parts: list[sp.csr_array]) -> sp.csr_array:
-    return parts[0] if len(parts) == 1 else sp.csr_array(sp.vstack(parts, format="csr"))
 
 
 # ---- Boolean products: what a network without noise draws from its states

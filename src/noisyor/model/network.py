@@ -12,6 +12,7 @@ by itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray
+from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray, pointers
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError
 from noisyor.model.layout import ConvolutionalLayout, Layout
@@ -209,10 +210,7 @@ class Network:
     def outgoing(self) -> tuple[LongArray, LongArray]:
         """Edges by parent: ``(ptr, edge)``; those of hidden k are ``edge[ptr[k]:ptr[k + 1]]``."""
         edge = np.argsort(self.parent, kind="stable")
-        counts = np.bincount(self.parent, minlength=self.n_hidden)
-        ptr = np.zeros(self.n_hidden + 1, dtype=np.int64)
-        np.cumsum(counts, out=ptr[1:])
-        return ptr, edge
+        return pointers(np.bincount(self.parent, minlength=self.n_hidden)), edge
 
     @cached_property
     def engine_cache(self) -> dict[str, Any]:
@@ -293,8 +291,7 @@ def _check_shapes(network: Network) -> None:
     for name in ("visible_names", "hidden_names"):
         names = getattr(network, name)
         if names is not None and len(set(names)) != len(names):
-            seen: set[str] = set()
-            twice = next(item for item in names if item in seen or seen.add(item))  # type: ignore[func-returns-value]
+            twice = Counter(names).most_common(1)[0][0]
             raise InvalidNetworkError(f"{name} must be distinct, {twice!r} occurs twice")
     for name, index, bound in [
         ("param", network.param, len(network.theta)),
@@ -331,9 +328,10 @@ def _check_graph(network: Network) -> None:
     twice = ordered[1:] == ordered[:-1]
     if twice.any():
         bad = int(ordered[:-1][twice][0])
+        node, first = bad // network.n_hidden, network.n_visible
+        to = f"visible {node}" if node < first else f"hidden {node - first}"
         raise InvalidNetworkError(
-            f"the edge from hidden {bad % network.n_hidden} to "
-            f"{_describe(network, bad // network.n_hidden)} occurs twice"
+            f"the edge from hidden {bad % network.n_hidden} to {to} occurs twice"
         )
     if (network.hidden_levels < 0).any():
         nodes = np.flatnonzero(network.hidden_levels < 0)[:5].tolist()
@@ -368,12 +366,6 @@ def _check_layout(network: Network) -> None:
                 f"{layout.image_shape}, but the group 'failure' has shape {shape} and an "
                 f"observation {network.visible_shape}"
             )
-
-
-def _describe(network: Network, node: int) -> str:
-    if node < network.n_visible:
-        return f"visible {node}"
-    return f"hidden {node - network.n_visible}"
 
 
 def _levels(network: Network) -> IntArray:
