@@ -141,7 +141,7 @@ def _new_factor(
 def _sweep(
     gains: FloatArray, bits: BoolArray, patterns: BoolArray, temperature: float, key: KeyArray
 ) -> int:
-    """Draw ``bits`` (lines, factors), in index, given the others; returns how many changed.
+    """Draw ``bits`` (lines, factors) in place, given the others; return how many changed.
 
     Lines do not influence each other, so a factor is drawn for all of them at once.
     """

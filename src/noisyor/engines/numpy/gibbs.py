@@ -5,8 +5,9 @@ A hidden node without parents, without hidden children and without active visibl
 `RowModel` holds the nodes of a row that interact, and a `ChainState` one configuration of them that
 changes flip by flip; `annealing` builds on both.
 
-Credits and chances use the probability that a node is on, not the draw: a draw of 0 or 1 would only
-add noise, and an edge whose few failures happened not to be drawn would be taken to be certain.
+Successes and trials use the probability that a node is on, not the draw: a draw of 0 or 1 would
+only add noise, and an edge whose few failures happened not to be drawn would be taken to be
+certain.
 """
 
 from __future__ import annotations
