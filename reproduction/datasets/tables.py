@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import BinaryArray, FloatArray, read_arrays
+from noisyor._util.arrays import AnyArray, BinaryArray, FloatArray
 from noisyor._util.files import existing, reading
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
@@ -33,6 +33,22 @@ __all__ = [
     "load_ovpm",
     "load_tiny20",
 ]
+
+
+def _read_arrays(path: Path, names: Sequence[str]) -> dict[str, AnyArray]:
+    """Read arrays of a ``.npz`` file by their names."""
+    # NumPy does not close a damaged file that it opened itself.
+    with (
+        reading(path, Exception),
+        path.open("rb") as stream,
+        np.load(stream, allow_pickle=False) as file,
+    ):
+        absent = [name for name in names if name not in file.files]
+        if absent:
+            there = ", ".join(sorted(file.files)) or "none"
+            raise InvalidDataError(f"{path}: no array {absent[0]!r}; there are {there}")
+        return {name: file[name] for name in names}
+
 
 # ---- tiny20
 
@@ -108,7 +124,7 @@ def load_deconvolution(source: str | os.PathLike[str] | None = None) -> Deconvol
     source : a copy of ``conv_problem.npz``; without it the file is looked for, or downloaded.
     """
     path = fetch("conv_problem.npz") if source is None else existing(source)
-    arrays = read_arrays(path, ("X", "W"))
+    arrays = _read_arrays(path, ("X", "W"))
     images, features = (_binary_images(path, name, arrays[name]) for name in ("X", "W"))
     return DeconvolutionProblem(images[:, 0], features[0])
 
@@ -175,10 +191,10 @@ def load_ovpm(name: str, source: str | os.PathLike[str] | None = None) -> OvpmDa
     if source is not None:
         path = existing(source)
         if path.suffix == ".npz":
-            return _data(name, read_arrays(path, _ARRAYS), path)
+            return _data(name, _read_arrays(path, _ARRAYS), path)
         return _data(name, _from_layout(name, path), path)
     if copy := find(f"ovpm_{name}.npz"):
-        return _data(name, read_arrays(copy, _ARRAYS), copy)
+        return _data(name, _read_arrays(copy, _ARRAYS), copy)
     if copy := find(_ARCHIVE):
         return _data(name, _from_layout(name, copy), copy)
     files = [fetch(file) for file in original_files(name)]

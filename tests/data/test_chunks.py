@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,43 +69,6 @@ class TestMapped:
         (tmp_path / "rows" / "columns.json").write_text(text)
         with pytest.raises(InvalidDataError):
             open_rows(tmp_path / "rows")
-
-
-class TestNpz:
-    @pytest.mark.parametrize("layout", ["csr", "csc"])
-    @pytest.mark.parametrize("name", ["indices", "indptr"])
-    def test_arrays_that_are_wrong(self, tmp_path, layout, name):
-        matrix = sp.csr_array(X).asformat(layout)
-        parts = {part: getattr(matrix, part) for part in ("data", "indices", "indptr", "shape")}
-        parts[name] = parts[name].copy()
-        parts[name][1] = 10**9
-        np.savez(tmp_path / "a.npz", format=np.array(layout.encode()), **parts)
-        with pytest.raises(InvalidDataError, match=r"a\.npz: "):
-            open_rows(tmp_path).read(0)
-
-    @pytest.mark.parametrize("shape", [[2], [2, 3, 4], [np.nan, 3], 6])
-    def test_a_shape_that_is_wrong(self, tmp_path, shape):
-        sp.save_npz(tmp_path / "a.npz", sp.csr_array(X))
-        parts = {**np.load(tmp_path / "a.npz"), "shape": np.array(shape)}
-        np.savez(tmp_path / "a.npz", **parts)
-        with pytest.raises(InvalidDataError, match=r"a\.npz"):
-            open_rows(tmp_path)
-
-    def test_not_a_sparse_matrix(self, tmp_path):
-        np.savez(tmp_path / "a.npz", X=X)
-        with pytest.raises(InvalidDataError, match=r"a\.npz: no array 'shape'"):
-            open_rows(tmp_path)
-
-    def test_other_widths(self, tmp_path):
-        sp.save_npz(tmp_path / "a.npz", sp.csr_array(X))
-        sp.save_npz(tmp_path / "b.npz", sp.csr_array(X[:, :2]))
-        with pytest.raises(InvalidDataError, match=r"b\.npz.* 2 .*a\.npz.* 3"):
-            open_rows(tmp_path)
-
-    def test_values_that_are_not_binary(self, tmp_path):
-        sp.save_npz(tmp_path / "a.npz", sp.csr_array(X * 2))
-        with pytest.raises(InvalidDataError, match=r"a\.npz: row 0, column 0: .* got 2"):
-            open_rows(tmp_path).read(0)
 
 
 def test_what_has_been_read_does_not_stay_in_memory(tmp_path):

@@ -251,18 +251,13 @@ def test_written_rows_come_back(X, chunks, tmp_path):
 
 def test_the_arrays_of_a_scipy_matrix_are_opened(X, tmp_path):
     csr = sp.csr_matrix(np.nan_to_num(X))
-    for name in ("indptr", "indices", "data", "shape"):
+    for name in ("indptr", "indices", "shape"):
         np.save(tmp_path / f"{name}.npy", np.asarray(getattr(csr, name)))
     source = files.open_rows(tmp_path, chunk_rows=100)
     assert same(nor.Observations.concatenate(list(source)), csr)
-
-
-def test_a_folder_of_npz_is_opened(X, tmp_path):
-    for number, part in enumerate((X[:70], X[70:])):
-        sp.save_npz(tmp_path / f"{number}.npz", sp.csr_array(np.nan_to_num(part)))
-    source = files.open_rows(tmp_path)
-    assert source.sizes == (70, 60)
-    assert same(source.read(1), np.nan_to_num(X[70:]))
+    np.save(tmp_path / "data.npy", csr.data)
+    with pytest.raises(InvalidDataError, match=r"data\.npy"):
+        files.open_rows(tmp_path)
 
 
 def test_row_groups_of_parquet_are_chunks(X, tmp_path):

@@ -30,6 +30,11 @@ from typing import IO, Any, NamedTuple
 
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError, NoisyOrError
 
+if sys.platform == "win32":  # pragma: no cover
+    import msvcrt
+else:
+    import fcntl
+
 __all__ = [
     "COMPRESSIONS",
     "FORMULA_STARTS",
@@ -136,12 +141,6 @@ def decompressed(raw: IO[bytes], where: object) -> Iterator[IO[bytes]]:
                 yield stream
             return
     yield raw
-
-
-if sys.platform == "win32":  # pragma: no cover
-    import msvcrt
-else:
-    import fcntl
 
 
 PROBE_BYTES = 2**20
@@ -323,11 +322,11 @@ def _holder(path: Path) -> str:
 
 def check_folder(folder: Path) -> None:
     """Check that a folder, or the one that it would be created in, can be written to."""
-    existing = real_path(folder)
+    nearest = real_path(folder)
     with _naming(folder):
-        while not existing.exists():
-            existing = existing.parent
-        with tempfile.TemporaryFile(dir=existing) as probe:
+        while not nearest.exists():
+            nearest = nearest.parent
+        with tempfile.TemporaryFile(dir=nearest) as probe:
             probe.write(bytes(PROBE_BYTES))
 
 

@@ -1,7 +1,7 @@
 """Rows of files larger than memory, read chunk by chunk in any order.
 
-`open_rows` opens a folder of memory-mapped sparse rows (which `write_rows` makes), a folder of
-``.npz`` files, or Parquet files; it returns a `RowSource`.
+`open_rows` opens a folder of memory-mapped sparse rows (which `write_rows` makes) or
+Parquet files; it returns a `RowSource`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from noisyor._util.arrays import AnyArray, LongArray, Rows, compressed_matrix, read_arrays
+from noisyor._util.arrays import AnyArray, LongArray, Rows, compressed_matrix
 from noisyor._util.files import reading
 from noisyor.data.observations import Observations, check_size, checked_names
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
@@ -97,7 +97,6 @@ def open_rows(path: PathLike, chunk_rows: int = 10_000) -> RowSource:
           matrix of ones (`write_rows` makes it, or ``np.save`` of a SciPy matrix): mapped into
           memory. There may be ``missing_indptr.npy`` and ``missing_indices.npy`` with the
           unobserved entries, and ``columns.json`` with the names;
-        * a folder of ``.npz`` files, each a matrix that SciPy's ``save_npz`` wrote and a chunk;
         * a ``.parquet`` file, or a folder of them, with a column for each visible: every row group
           is a chunk, nulls are unobserved. Needs pyarrow.
     chunk_rows : rows of a chunk of a mapped folder; other files have chunks of their own.
@@ -122,12 +121,9 @@ def open_rows(path: PathLike, chunk_rows: int = 10_000) -> RowSource:
     parquet = [file for file in files if file.suffix == ".parquet"]
     if parquet:
         return _ParquetRows(parquet)
-    matrices = [file for file in files if file.suffix == ".npz"]
-    if matrices:
-        return _NpzRows(matrices)
     raise InvalidDataError(
-        f"{target} is no folder of mapped rows (indptr.npy, indices.npy, shape.npy), holds no "
-        ".npz and is or holds no .parquet file; write_rows makes a folder that can be opened"
+        f"{target} is no folder of mapped rows (indptr.npy, indices.npy, shape.npy), and is or "
+        "holds no .parquet file; write_rows makes a folder that can be opened"
     )
 
 
@@ -234,6 +230,10 @@ class _MappedRows(RowSource):
         if n_rows < 1:
             raise InvalidDataError(f"no rows in {folder}")
         check_size(n_rows, self.n_visible)
+        if (folder / "data.npy").exists():
+            raise InvalidDataError(
+                f"{folder}: values in data.npy are not read; remove the file if all of them are 1"
+            )
         self.ones = self._rows("", n_rows)
         self.missing = None
         if (folder / "missing_indptr.npy").exists() or (folder / "missing_indices.npy").exists():
@@ -317,39 +317,6 @@ def _stored_names(path: Path, n_visible: int) -> tuple[str, ...] | None:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InvalidDataError(f"{path}: not a list of names")
         return checked_names(names, n_visible)
-
-
-class _NpzRows(RowSource):
-    """SciPy sparse matrices, a file each."""
-
-    def __init__(self, files: list[Path]) -> None:
-        self.files = files
-        shapes = [self._shape(file) for file in files]
-        self.n_visible = shapes[0][1]
-        for file, shape in zip(files, shapes, strict=True):
-            if shape[1] != self.n_visible:
-                raise InvalidDataError(
-                    f"{file} has {shape[1]} columns, {files[0]} has {self.n_visible}"
-                )
-        self.sizes = tuple(shape[0] for shape in shapes)
-
-    def __reduce__(self) -> Any:  # another process opens the files itself
-        return type(self), ([file.absolute() for file in self.files],)
-
-    def read(self, index: int) -> Observations:
-        from scipy import sparse
-
-        file = self.files[index]
-        with reading(file, Exception), file.open("rb") as stream:
-            matrix = sparse.load_npz(stream)
-        return _observations(matrix, file)
-
-    @staticmethod
-    def _shape(file: Path) -> tuple[int, int]:
-        arrays = read_arrays(file, ["shape", "indptr", "format"])
-        with reading(file, ValueError, TypeError, OverflowError):
-            n_rows, n_columns = (int(size) for size in arrays["shape"])
-        return n_rows, n_columns
 
 
 class _ParquetRows(RowSource):
