@@ -381,14 +381,6 @@ class _Block(NamedTuple):
     weight: FloatArray
 
 
-class _Logs(NamedTuple):
-    """Log odds and log of one minus the probability (n_visible, n_classes); log p of no ones."""
-
-    odds: FloatArray
-    off: FloatArray
-    all_off: FloatArray
-
-
 def _split_rows(rows: Observations, n_classes: int, fast: bool = False) -> list[_Block]:
     """Split rows into blocks whose responsibilities fit into a cache; ``fast``: see above."""
     step = max(1, _BLOCK // n_classes, int(_MIN_ROWS_PER_COLUMN * rows.n_visible))
@@ -417,21 +409,25 @@ def _map_blocks(function: Callable[[_Block], _Value], blocks: Sequence[_Block]) 
     return found
 
 
-def _logs(mixture: BernoulliMixture, dtype: Any) -> _Logs:
+def _logs(mixture: BernoulliMixture, dtype: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return log odds and log of one minus p (n_visible, n_classes), and log p of no ones."""
     log_on, log_off = np.log(mixture.probability), np.log1p(-mixture.probability)
-    return _Logs(
+    return (
         np.ascontiguousarray((log_on - log_off).T, dtype=dtype),
         np.ascontiguousarray(log_off.T, dtype=dtype),
         (log_off.sum(axis=1) + np.log(mixture.share)).astype(dtype),
     )
 
 
-def _posterior(logs: _Logs, block: _Block) -> tuple[FloatArray, FloatArray]:
-    """Return the responsibilities (n, n_classes) and log p of the rows (n,)."""
-    joint = np.asarray(block.ones @ logs.odds)
-    joint += logs.all_off
+def _posterior(
+    logs: tuple[FloatArray, FloatArray, FloatArray], block: _Block
+) -> tuple[FloatArray, FloatArray]:
+    """Return the responsibilities (n, n_classes) and log p of the rows (n,), given `_logs`."""
+    odds, off, all_off = logs
+    joint = np.asarray(block.ones @ odds)
+    joint += all_off
     if block.missing is not None:
-        joint -= block.missing @ logs.off
+        joint -= block.missing @ off
     top = joint.max(axis=1, keepdims=True)
     joint -= top
     np.exp(joint, out=joint)

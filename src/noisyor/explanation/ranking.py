@@ -333,7 +333,13 @@ def _run_chains(part: Subnetwork, n_chains: int, seed: int, engine: EngineLike) 
     """
     starts = find_starts(part.network, part.row, _N_STARTS, seed=seed, engine=engine)
     found = marginals(
-        part.network, part.row, n_samples=n_chains, starts=starts, seed=seed, engine=engine
+        part.network,
+        part.row,
+        "chains",
+        n_samples=n_chains,
+        starts=starts,
+        seed=seed,
+        engine=engine,
     )
     states = starts.states()
     return CausePosterior(

@@ -19,7 +19,7 @@ from scipy.spatial.distance import squareform
 
 from noisyor._util.arrays import FloatArray, LongArray, pointers
 from noisyor._util.progress import progress_bar
-from noisyor._util.validation import is_whole
+from noisyor._util.validation import check_count
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.model.builders import assemble, renumbered
@@ -94,15 +94,9 @@ def layered(
     >>> nor.layered(X, n_layers=2, n_parents=1).layout
     LayeredLayout(layers=(12, 4))
     """
-    for name, value, least in (
-        ("n_layers", n_layers, 2),
-        ("n_parents", n_parents, 1),
-        ("shrink", shrink, 2),
-    ):
-        if not is_whole(value) or value < least:
-            raise InvalidSettingError(
-                f"{name} is a whole number and at least {least}, got {value!r}"
-            )
+    check_count("n_layers", n_layers, 2)
+    check_count("n_parents", n_parents)
+    check_count("shrink", shrink, 2)
     rows, _ = Observations.of(X).unique_rows()
     data = rows.to_csr().astype(np.int32)  # wide enough to count rows in
     sizes = layer_sizes(data.shape[1], n_layers, shrink)

@@ -204,7 +204,7 @@ def _documents(
     length = np.maximum(np.diff(explained.observations.ptr), 1)
     # Most of all explained; of equals the row of which that is the larger part.
     best = np.lexsort((-count / length[row], -count, cause))
-    rank = np.arange(len(best)) - np.repeat(*_first_of_each(cause[best]))
+    rank = np.arange(len(best)) - np.searchsorted(cause[best], cause[best])
     each = max(1, min(_PER_CAUSE, _MAX_DOCUMENTS // max(1, network.n_hidden)))
     chosen = best[rank < each]
     ones = explained.observations.to_csr()
@@ -231,12 +231,6 @@ def _documents(
         words = chains.visible[order[start[k] : start[k] + count[k]]]
         result[int(cause[k])].append([number_of[r], *words[:row_length].tolist()])
     return documents, result
-
-
-def _first_of_each(group: npt.NDArray[Any]) -> tuple[LongArray, LongArray]:
-    """Return the start and the length of each group in a sorted array, for `numpy.repeat`."""
-    _, first, counts = np.unique(group, return_index=True, return_counts=True)
-    return first, counts
 
 
 def _rounded(values: FloatArray) -> list[float]:

@@ -125,8 +125,6 @@ def success_matrix(network: Network) -> Any:
 def rank_within(group: npt.NDArray[Any], value: FloatArray) -> LongArray:
     """Return the rank of each entry within its group, 0 for the largest value."""
     order = np.lexsort((-value, group))
-    sizes = np.bincount(group)
-    first = np.repeat(np.cumsum(sizes) - sizes, sizes)
     rank = np.empty(len(group), dtype=np.int64)
-    rank[order] = np.arange(len(group)) - first
+    rank[order] = np.arange(len(group)) - np.searchsorted(group[order], group[order])
     return rank

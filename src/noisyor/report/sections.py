@@ -327,13 +327,9 @@ def count_labels(labels: Sequence[str], states: Any, column: str) -> Labels:
     if len(found) < 2:
         raise InvalidDataError(f"labels: column {column!r} has fewer than two different values")
     order = np.argsort(-rows, kind="stable")
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    on = csr_of(states)[known].astype(np.int64)
-    member = np.zeros((len(found), len(known)), dtype=np.int64)
-    member[rank[index], np.arange(len(known))] = 1
-    names = tuple(str(found[k]) for k in order)
-    return Labels(names, rows[order], np.asarray((member @ on).T), column)
+    member = index[:, None] == order  # (n_known, n_labels)
+    on = csr_of(states)[known].astype(np.int64).T @ member.astype(np.int64)
+    return Labels(tuple(found[order].tolist()), rows[order], np.asarray(on), column)
 
 
 def label_section(labels: Labels, titles: list[str]) -> dict[str, Any]:
