@@ -55,15 +55,6 @@ def test_errors_of_chains_are_calibrated():
     assert z.std() < 1.5
 
 
-def test_shares_of_samples_have_binomial_errors():
-    network, x, _ = next(problems())
-    result = nor.marginals(network, x, "samples", n_samples=50)
-    counts = result.probability * 50
-    np.testing.assert_allclose(counts, counts.round(), atol=1e-9)
-    p = result.probability
-    np.testing.assert_allclose(result.error, np.sqrt(p * (1 - p) / 50))
-
-
 def test_a_method_without_error_bars_says_so():
     network, x, _ = next(problems())
     assert np.isnan(nor.marginals(network, x, "set").error).all()

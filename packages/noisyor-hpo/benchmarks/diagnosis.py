@@ -55,9 +55,10 @@ def main() -> None:
         began = time.process_time()
         found = nor.marginals(network, patients.rows, n_samples=CHAINS)
         seconds = (time.process_time() - began) / options.patients
+        drawn = nor.explain(network, patients.rows, nor.MaxProduct(temperature=1.0, n_samples=64))
         for name, probability in [
             ("noisy-OR, chains", found.probability),
-            ("noisy-OR, samples", nor.marginals(network, patients.rows, "samples").probability),
+            ("noisy-OR, samples", drawn.marginals().toarray()),
             ("naive Bayes", naive_bayes(network, patients.rows)),
         ]:
             row = {

@@ -30,7 +30,7 @@ from noisyor.inference.exact import (
     hidden_configurations,
     log_joint_table,
 )
-from noisyor.inference.sampling import find_starts, marginals
+from noisyor.inference.sampling import chain_settings, explore_configurations, find_starts
 from noisyor.model.forward import prior_marginals
 from noisyor.model.names import hidden_label, visible_label
 from noisyor.model.network import Network, Subnetwork, relevant_subnetwork
@@ -331,22 +331,23 @@ def _run_chains(part: Subnetwork, n_chains: int, seed: int, engine: EngineLike) 
 
     Max-product runs twice, for the mode and for the samples. Chains start from both.
     """
-    starts = find_starts(part.network, part.row, _N_STARTS, seed=seed, engine=engine)
-    found = marginals(
+    check_count("n_samples", n_chains, 2)
+    mode, states = find_starts(part.network, part.row, _N_STARTS, seed=seed, engine=engine)
+    found = explore_configurations(
         part.network,
         part.row,
-        "chains",
-        n_samples=n_chains,
-        starts=starts,
+        n_expansions=n_chains,
+        **chain_settings(n_chains),
+        with_probability=True,
+        starts=states,
         seed=seed,
         engine=engine,
     )
-    states = starts.states()
     return CausePosterior(
         probability=found.probability[0],
         error=found.error[0],
         best=states[0],
-        log_joint=float(starts.mode.log_joint[0]),
+        log_joint=float(mode.log_joint[0]),
         states=states[1:],
         weights=np.full(_N_STARTS, 1.0 / _N_STARTS),
         method=f"estimated: {n_chains} sampling chains, with standard errors",
@@ -363,8 +364,7 @@ def _sweep(part: Subnetwork, n_chains: int, seed: int, engine: EngineLike) -> Ca
     check_count("n_samples", n_chains, 2)
     network, key = part.network, check_seed(seed)
     n_starts = min(n_chains, _N_STARTS)
-    starts = find_starts(network, part.row, n_starts, seed=seed, engine=engine)
-    first = starts.states()
+    mode, first = find_starts(network, part.row, n_starts, seed=seed, engine=engine)
     states = np.ascontiguousarray(first[1 + np.arange(n_chains) % n_starts])
     rows = Observations.of(part.row.take([0] * n_chains), row_ids=np.arange(n_chains))
     evidence = Evidence.of(network, rows)
@@ -381,7 +381,7 @@ def _sweep(part: Subnetwork, n_chains: int, seed: int, engine: EngineLike) -> Ca
         probability=of_chain.mean(axis=0),
         error=of_chain.std(axis=0, ddof=1) / np.sqrt(n_chains),
         best=first[0],
-        log_joint=float(starts.mode.log_joint[0]),
+        log_joint=float(mode.log_joint[0]),
         states=distinct,
         weights=count / count.sum(),
         method=f"estimated: {_N_KEPT_SWEEPS} sweeps of {n_chains} chains, with standard errors",

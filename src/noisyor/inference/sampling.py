@@ -39,7 +39,7 @@ from noisyor.engines.contract import (
 from noisyor.engines.noise import combine, mix, uniform
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.evaluate import Score, clamp_of, explain
+from noisyor.inference.evaluate import Score, clamp_of
 from noisyor.inference.exact import hidden_configurations, log_joint_table
 from noisyor.inference.max_product import ICM_SWEEPS, MaxProduct
 from noisyor.inference.method import Posterior, row_blocks
@@ -47,7 +47,7 @@ from noisyor.model.forward import total_parameter
 from noisyor.model.network import Network
 
 Clamp = npt.NDArray[np.uint8] | None
-MarginalMethod = Literal["auto", "exact", "chains", "set", "samples"]
+MarginalMethod = Literal["auto", "exact", "chains", "set"]
 METHODS: tuple[MarginalMethod, ...] = get_args(MarginalMethod)
 PredictionMethod = Literal["auto", "exact", "samples"]
 
@@ -92,21 +92,6 @@ _BLOCK_CELLS = 2**21
 # ---- sets of likely configurations, and chains outside them
 
 
-class Starts(NamedTuple):
-    """Where exploring starts: the mode of every row after ICM, and posterior samples or None."""
-
-    mode: Posterior
-    samples: Posterior | None
-
-    def states(self) -> npt.NDArray[np.uint8]:
-        """Return mode and samples of each row in turn, (n_rows * (1 + n_samples), n_hidden)."""
-        found = [self.mode] if self.samples is None else [self.mode, self.samples]
-        n_hidden = self.mode.n_hidden
-        by_row = [part.states.toarray().reshape(part.n_rows, -1, n_hidden) for part in found]
-        starts = np.concatenate(by_row, axis=1).reshape(-1, n_hidden)
-        return np.ascontiguousarray(starts, dtype=np.uint8)
-
-
 def find_starts(
     network: Network,
     observations: Observations,
@@ -115,18 +100,22 @@ def find_starts(
     clamp: Clamp = None,
     seed: int = 0,
     engine: EngineLike = "auto",
-) -> Starts:
+) -> tuple[Posterior, BinaryArray]:
     """Find the mode, refined by ICM, and posterior samples of every row by max-product.
 
-    ``clamp`` is evidence on hidden nodes as in `MaxProduct.posterior`.
+    Returns the mode, and the states of mode and samples of each row in turn,
+    (n_rows * (1 + n_samples), n_hidden). ``clamp`` as in `MaxProduct.posterior`.
     """
-    mode = MaxProduct(icm=ICM_SWEEPS)
-    found = mode.posterior(network, observations, clamp=clamp, engine=engine)
-    if not n_samples:
-        return Starts(found, None)
-    sampler = MaxProduct(temperature=1.0, n_samples=n_samples)
-    drawn = sampler.posterior(network, observations, seed=seed, clamp=clamp, engine=engine)
-    return Starts(found, drawn)
+    mode = MaxProduct(icm=ICM_SWEEPS).posterior(network, observations, clamp=clamp, engine=engine)
+    found = [mode]
+    if n_samples:
+        sampler = MaxProduct(temperature=1.0, n_samples=n_samples)
+        found.append(
+            sampler.posterior(network, observations, seed=seed, clamp=clamp, engine=engine)
+        )
+    shape = (observations.n_rows, -1, network.n_hidden)
+    states = np.concatenate([each.states.toarray().reshape(shape) for each in found], axis=1)
+    return mode, np.ascontiguousarray(states.reshape(-1, network.n_hidden), dtype=np.uint8)
 
 
 def explore_configurations(
@@ -140,15 +129,15 @@ def explore_configurations(
     n_stay: int = 1,
     hidden: Any = None,
     with_probability: bool = False,
-    starts: Starts | None = None,
+    starts: BinaryArray | None = None,
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> AnnealingResult:
     """Collect likely configurations of every row, and run chains for what they leave out.
 
-    ``starts`` are those of `find_starts` for all rows, if they are at hand; ``n_samples`` then has
-    no effect.
+    ``starts`` are the states that `find_starts` returns for all rows, if they are at hand;
+    ``n_samples`` then has no effect.
     """
     check_count("n_samples", n_samples, 0)
     check_count("n_expansions", n_expansions, 0)
@@ -160,19 +149,17 @@ def explore_configurations(
     runner = Runner(engine, network)
     annealer, prepared = runner.on("anneal")
     options = AnnealingOptions(int(n_expansions), int(n_chains), int(n_steps), int(n_stay))
-    given = None
-    if starts is not None:
-        given = starts.states().reshape(observations.n_rows, -1, network.n_hidden)
     row_bytes, done, parts = network.n_hidden * (1 + n_samples), 0, []
+    n_starts = 0 if starts is None else len(starts) // observations.n_rows
     for rows, fixed in row_blocks(
         observations, clamp, row_bytes, progress, task="explore", max_rows=_BLOCK_ROWS
     ):
-        if given is None:
-            states = find_starts(
+        if starts is None:
+            _, states = find_starts(
                 network, rows, n_samples, clamp=fixed, seed=key.seed, engine=engine
-            ).states()
+            )
         else:
-            states = given[done : done + rows.n_rows].reshape(-1, network.n_hidden)
+            states = starts[done * n_starts : (done + rows.n_rows) * n_starts]
         done += rows.n_rows
         evidence = Evidence.of(network, rows, fixed)
         parts.append(
@@ -446,7 +433,6 @@ def marginals(
     *,
     n_samples: int = 64,
     hidden: Any = None,
-    starts: Starts | None = None,
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: bool | None = False,
@@ -460,13 +446,9 @@ def marginals(
     method : ``"auto"``: exact if there are few hidden states, else ``"chains"``. ``"exact"``: all
         hidden states are enumerated. ``"chains"``: exact weights on a set of likely configurations,
         and chains of annealed importance sampling for what lies outside; the most accurate
-        estimate, with calibrated errors. ``"set"``: the set alone; fast, no errors. ``"samples"``:
-        share of perturb-and-max-product samples with the cause on; biased.
-    n_samples : chains, samples, and for ``"chains"`` and ``"set"`` also the number of members
-        whose single flips are added.
+        estimate, with calibrated errors. ``"set"``: the set alone; fast, no errors.
+    n_samples : number of chains, and of members of the set whose single flips are added.
     hidden, engine, progress : as in `explain`.
-    starts : mode and samples of the rows from `find_starts`, if they are at hand; they are found
-        here by default. ``"samples"`` takes its shares from them.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
 
     Examples
@@ -482,9 +464,8 @@ def marginals(
     check_choice("method", method, METHODS)
     check_count("n_samples", n_samples, 2)
     observations = Observations.of(X, n_visible=network.n_visible)
-    common: dict[str, Any] = {"seed": seed, "engine": engine, "progress": progress}
     if method == "auto":
-        method = "exact" if few_configurations(network) and starts is None else "chains"
+        method = "exact" if few_configurations(network) else "chains"
     if method == "exact":
         parts = weighted_states(
             _possible(network, True),
@@ -499,28 +480,24 @@ def marginals(
         )
         exact = np.concatenate([found.mass @ found.states.astype(np.float64) for found in parts])
         return Marginals(exact, np.zeros_like(exact), method)
-    if method == "samples":
-        drawn = None if starts is None else starts.samples
-        if drawn is None:
-            sampler = MaxProduct(temperature=1.0, n_samples=n_samples)
-            drawn = explain(network, observations, sampler, hidden=hidden, **common)
-        probability, n_samples = drawn.marginals().toarray(), drawn.n_samples
-        return Marginals(probability, np.sqrt(probability * (1 - probability) / n_samples), method)
-    settings: dict[str, Any] = {
-        "chains": {"n_expansions": n_samples, "n_chains": n_samples, "n_steps": 16, "n_stay": 8},
-        "set": {"n_expansions": n_samples},
-    }[method]
     found = explore_configurations(
         network,
         observations,
+        n_expansions=n_samples,
+        **(chain_settings(n_samples) if method == "chains" else {}),
         hidden=hidden,
         with_probability=True,
-        starts=starts,
-        **settings,
-        **common,
+        seed=seed,
+        engine=engine,
+        progress=progress,
     )
     error = found.error if method == "chains" else np.full_like(found.error, np.nan)
     return Marginals(found.probability, error, method)
+
+
+def chain_settings(n_chains: int) -> dict[str, Any]:
+    """Return the arguments of `explore_configurations` for probabilities by chains."""
+    return {"n_chains": n_chains, "n_steps": 16, "n_stay": 8}
 
 
 # ---- the posterior as states with masses
@@ -650,9 +627,9 @@ class _Sampler:
         fixed = clamp if clamp is None or len(clamp) == 1 else clamp[row_of]
         evidence = Evidence.of(self.network, chains, fixed)
 
-        states = find_starts(
+        _, states = find_starts(
             self.network, rows, n_chains - 1, clamp=clamp, seed=self.seed, engine=self.engine
-        ).states()
+        )
         seen = [states]
         for step in range(_COLLECT):
             states = self._sweep(evidence, states, step)
