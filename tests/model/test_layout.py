@@ -16,6 +16,7 @@ from noisyor.model.layout import (
     layout_from_json,
     layout_to_json,
 )
+from noisyor.model.network import relevant_subnetwork
 
 X = np.repeat(np.eye(4, dtype=int), 3, axis=1)
 NETWORKS = {
@@ -68,7 +69,7 @@ def test_edges_within_a_layer_are_not_layered():
 
 def test_a_part_of_a_network_has_no_layout():
     row = nor.Observations.from_evidence(20, [0])
-    part = nor.model.relevant_subnetwork(NETWORKS["inside"], row)
+    part = relevant_subnetwork(NETWORKS["inside"], row)
     assert part.network.layout is None
 
 

@@ -138,14 +138,7 @@ def layered(
 
 
 def layer_sizes(n_visible: int, n_layers: int, shrink: int = 3) -> list[int]:
-    """Return the sizes of the layers, the visible one first, (n_layers,).
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.model.layer_sizes(100, 3)
-    [100, 33, 11]
-    """
+    """Return the sizes of the layers, the visible one first, (n_layers,)."""
     sizes = [n_visible]
     while len(sizes) < n_layers and sizes[-1] >= shrink:
         sizes.append(sizes[-1] // shrink)

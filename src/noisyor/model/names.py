@@ -51,14 +51,7 @@ _CLEAR_SHARE = 0.25
 
 
 def visible_label(network: Network, index: int) -> str:
-    """Return the name of a visible node, or else its column number or pixel.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.model.visible_label(nor.convolutional((4, 5), 1, (2, 2)), 7)
-    'pixel 1,2'
-    """
+    """Return the name of a visible node, or else its column number or pixel."""
     if network.visible_names is not None:
         return network.visible_names[index]
     if len(network.visible_shape) == 2:
@@ -68,14 +61,7 @@ def visible_label(network: Network, index: int) -> str:
 
 
 def hidden_label(network: Network, index: int) -> str:
-    """Return the name of a hidden node, or its number.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.model.hidden_label(nor.bipartite(3, 2), 1)
-    'cause 1'
-    """
+    """Return the name of a hidden node, or its number."""
     if network.hidden_names is not None:
         return network.hidden_names[index]
     return f"cause {index}"
@@ -86,13 +72,6 @@ def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:
 
     For a node above other hidden nodes it is the probability of the likeliest path down. At most
     twelve are listed, the likeliest first, none below 5 percent.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(3, 1, failure_probability=[[0.5, 0.99, 0.25]])
-    >>> [(i, round(p, 2)) for i, p in nor.model.strongest_visibles(network)[0]]
-    [(2, 0.75), (0, 0.5)]
     """
     chance = probability_from_theta(network.theta[network.param])
     ptr, edges = network.outgoing
@@ -206,13 +185,6 @@ def distinctive_visibles(network: Network, n: int = N_WORDS) -> list[list[int]]:
     ----------
     network : with one layer of hidden nodes.
     n : visible nodes to list, fewer if only some are more frequent than usual.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> failure = [[0.1, 0.3, 1.0], [0.1, 1.0, 0.3]]
-    >>> nor.model.distinctive_visibles(nor.bipartite(3, 2, failure_probability=failure), 1)
-    [[1], [2]]
     """
     check_count("n", n)
     if network.n_layers != 1:

@@ -498,16 +498,7 @@ class Subnetwork(NamedTuple):
 
 
 def relevant_subnetwork(network: Network, row: Observations) -> Subnetwork:
-    """Return the part of a network that matters for a row: observed nodes and all above them.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> network = nor.from_edges(3, 2, [(0, 0), (0, 1), (1, 2)])
-    >>> part = nor.model.relevant_subnetwork(network, nor.Observations.from_evidence(3, [1]))
-    >>> part.visible.tolist(), part.hidden.tolist()
-    ([1], [0])
-    """
+    """Return the part of a network that matters for a row: observed nodes and all above them."""
     observed = np.ones(row.n_visible, dtype=np.bool_)
     observed[row.missing_columns[row.missing_ptr[0] : row.missing_ptr[1]]] = False
     visible, hidden = np.flatnonzero(observed), _above(network, observed)

@@ -21,7 +21,7 @@ from noisyor.report.fit_quality import ExplainedRows
 from noisyor.report.health import rank_within, success_matrix
 from noisyor.report.inputs import Words, is_drawn, shorten, visible_names
 
-__all__ = ["cause_names", "explorer_data", "label_of", "reach_of"]
+__all__ = ["cause_names", "explorer_data", "reach_of"]
 
 _FAR_WORDS = 30
 _NEGLIGIBLE = 0.01  # success probability below which a link is the first to be left out
@@ -45,11 +45,6 @@ def cause_names(network: Network, kind: Kind, generated: bool) -> tuple[list[str
         return [shorten(name) for name in names], [""] * network.n_hidden
     parts = [name.partition(": ") for name in names or hidden_names(network, kind)]
     return [shorten(short) for short, _, _ in parts], [shorten(label) for _, _, label in parts]
-
-
-def label_of(name: str, label: str) -> str:
-    """Join name and label of a cause."""
-    return f"{name} ({label})" if label else name
 
 
 def reach_of(network: Network, keep: int = 200) -> Any:

@@ -18,7 +18,7 @@ from noisyor.model.forward import prior_marginals
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.network import Network
 from noisyor.report.charts import N_COLORS, shaded_image
-from noisyor.report.explorer import cause_names, explorer_data, label_of, reach_of
+from noisyor.report.explorer import cause_names, explorer_data, reach_of
 from noisyor.report.fit_quality import ExplainedRows
 from noisyor.report.health import (
     find_dead,
@@ -143,7 +143,7 @@ def cause_section(
     # No topic makes a word more likely on than off: a matrix would show nothing but misses.
     if explained is not None and network.n_layers == 1 and model.kind != "topics":
         data["matrix"] = matrix_data(network, explained, names)
-    titles = [label_of(name, label) for name, label in zip(*called, strict=True)]
+    titles = [f"{name} ({said})" if said else name for name, said in zip(*called, strict=True)]
     short = [label or name for name, label in zip(*called, strict=True)]
     success = success_matrix(network)
     strength = success.max(axis=1).toarray().ravel()  # 0 for a cause without edges
