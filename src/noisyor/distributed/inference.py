@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,8 +120,7 @@ def explain(
     with open_session(client, network, rows, settings, **job) as session:
         if out is None:
             return concatenate(session.map(explain_chunk, progress=progress, clamp=clamp))
-        run = {"function": "explain", "method": chosen.settings(), "clamp": clamp}
-        return _write_parts(session, write_explanations, out, run, progress, clamp=clamp)
+        return _write_parts(session, out, clamp, progress)
 
 
 def evaluate(
@@ -227,22 +226,23 @@ def bounds_of_chunk(
 
 
 def _write_parts(
-    session: Session,
-    function: Callable[..., None],
-    out: PathLike,
-    run: dict[str, Any],
-    progress: bool | None,
-    **shared: Any,
+    session: Session, out: PathLike, clamp: BinaryArray | None, progress: bool | None
 ) -> Parts:
     """Let workers write the parts that a folder does not hold yet."""
     reader, job = session.rows.reader, session.job.value
-    settings = {**run, "seed": job.seed, "chunks": list(reader.sizes)}
-    identity = Checkpoint.identity_of(job.network, session.identity(), None, plain(settings))
-    folder, written = _open_folder(out, {"function": run["function"], "identity": identity})
+    run = {
+        "function": "explain",
+        "method": job.method.settings(),
+        "clamp": clamp,
+        "seed": job.seed,
+        "chunks": list(reader.sizes),
+    }
+    identity = Checkpoint.identity_of(job.network, session.identity(), None, plain(run))
+    folder, written = _open_folder(out, {"function": "explain", "identity": identity})
     chunks = reader.filled.tolist()
     names = [_part_file(folder, index).name for index in range(len(chunks))]
     done = {chunk for chunk, name in zip(chunks, names, strict=True) if name in written}
-    session.map(function, skip=done, progress=progress, folder=str(folder), **shared)
+    session.map(write_explanations, skip=done, progress=progress, folder=str(folder), clamp=clamp)
     return Parts(folder, len(chunks), session.rows.n_rows, len(done))
 
 
@@ -285,6 +285,7 @@ def write_explanations(
     ``q``.
     """
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     found = explain_chunk(rows, job, clamp)
     states, n_samples = found.states, found.n_samples
@@ -303,21 +304,8 @@ def write_explanations(
         columns["elbo_vi"] = found.elbo_vi
     for name, values in (("q", found.q), ("beliefs", found.beliefs)):
         if values is not None:
-            columns[name] = _lists(values)
-    _write(columns, rows, job, folder)
-
-
-def _lists(values: Any) -> Any:
-    import pyarrow as pa
-
-    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
-    return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
-
-
-def _write(columns: dict[str, Any], rows: Observations, job: Job, folder: str) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+            flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+            columns[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
     content, first = io.BytesIO(), int(rows.row_ids[0])
     pq.write_table(pa.table(columns), content)
     (chunk,) = job.reader.chunks_of([(first, first + 1)])

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -287,13 +287,9 @@ def _describe_worker() -> str:
 @lru_cache
 def describe_machine() -> str:
     """Return the processor and the versions of this process on one line."""
-    parts = [_processor(), f"Python {platform.python_version()}", f"noisyor {__version__}"]
-    for package in ("numpy", "numba", "llvmlite"):
-        try:
-            parts.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            parts.append(f"no {package}")
-    return ", ".join(parts)
+    packages = [f"{name} {version(name)}" for name in ("numpy", "numba", "llvmlite")]
+    python = f"Python {platform.python_version()}"
+    return ", ".join([_processor(), python, f"noisyor {__version__}", *packages])
 
 
 def _processor() -> str:
