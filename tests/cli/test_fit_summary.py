@@ -5,8 +5,8 @@ import json
 import numpy as np
 
 import noisyor as nor
+from noisyor.cli.fit import _curve_lines
 from noisyor.cli.main import main
-from noisyor.cli.summary import _curve_lines
 
 CURVE = {
     "chosen": 2,
@@ -46,7 +46,6 @@ def test_resamples_tell_which_causes_recur(tmp_path, capsys):
     assert "3 of 4 causes, in most of 2 resamples" in text
     record = nor.BooleanMatrixFactorization.load(out).provenance_["stability"]
     assert sorted(record["recurrence"]) == [0.0, 1.0, 1.0, 1.0]
-    assert main(["fit", data, "--topics", "2", "--cluster", "local:1", "--resamples", "2"]) == 2
     assert main(["fit", data, "--kind", "topics", "--resamples", "2"]) == 2
 
 

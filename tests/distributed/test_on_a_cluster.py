@@ -10,7 +10,6 @@ from broken_rows import Broken
 import noisyor as nor
 from distributed import Client
 from noisyor import distributed as nd
-from noisyor.cli.main import main
 from noisyor.distributed import gibbs
 from noisyor.errors import ClusterError, InvalidDataError, InvalidSettingError
 from noisyor.search import search_factors
@@ -157,24 +156,6 @@ def test_an_estimator_takes_a_client(client, data, source):
     assert model.history_.n_steps == 2
     assert model.settings_["batch_size"] == 65_536
     assert model.transform(data.take(slice(0, 5))).shape == (5, model.network_.n_hidden)
-
-
-def test_the_command_line_learns_on_a_cluster(cluster, client, data, tmp_path, capsys):
-    table, model = tmp_path / "rows.csv", tmp_path / "model.safetensors"
-    np.savetxt(table, data.take(slice(1, 50)).to_dense(), fmt="%d", delimiter=",")
-    command = ["fit", str(table), "--out", str(model), "--components", "2", "--steps", "2"]
-    command += ["--objective", "mdl", "--cluster"]
-    assert main([*command, cluster.scheduler_address]) == 0
-    assert "49 rows, 12 columns" in capsys.readouterr().out
-    assert sorted(file.name for file in tmp_path.iterdir()) == [model.name, table.name]
-    assert nor.load_network(model).n_visible == 12
-    for wrong, reason in (
-        (["nowhere", "--force"], "local:N"),
-        (["local:1", "--threads", "1"], "--cluster"),
-        (["local:1"], "--force"),
-    ):
-        assert main([*command, *wrong]) == 2
-        assert reason in capsys.readouterr().err
 
 
 def test_small_minibatches_are_refused_with_advice(client, network, source):

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import math
 import reprlib
-import shutil
+import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -31,14 +30,16 @@ from noisyor._util.validation import (
     choice,
     or_none,
 )
-from noisyor.cli.options import PATH as PATH_TYPE
 from noisyor.cli.options import (
+    NOTHING_FOUND,
     check_output,
     data_argument,
     engine_with,
     force_option,
     json_option,
     out_option,
+    print_json,
+    printable,
     quiet_option,
     reading_options,
     seed_option,
@@ -46,14 +47,22 @@ from noisyor.cli.options import (
     threads_option,
     time_limit_option,
 )
-from noisyor.cli.summary import Fitted, print_cluster_summary, print_summary
+from noisyor.cli.options import PATH as PATH_TYPE
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
 
 if TYPE_CHECKING:
     from noisyor.estimators.base import NoisyOrEstimator
+    from noisyor.learning.validation import Validation
+    from noisyor.model.network import Network
     from noisyor.tables import Table
 
-__all__ = ["Plan", "fit", "resume"]
+__all__ = [
+    "Fitted",
+    "Plan",
+    "fit",
+    "print_summary",
+    "resume",
+]
 
 KINDS = ("factors", "topics", "features")
 _SETTINGS = (
@@ -65,8 +74,6 @@ _SETTINGS = (
 SEARCH_ENDING = ".search"
 _PLAN_FORMAT = "noisyor-fit-plan-2"
 _LARGEST_PLAN = 2**20
-_CHUNK_ROWS = 10_000
-"""Rows of a chunk that a worker of a cluster reads, if the data are copied for it."""
 
 
 @click.command()
@@ -109,12 +116,6 @@ _CHUNK_ROWS = 10_000
 @threads_option()
 @time_limit_option
 @click.option(
-    "--cluster",
-    metavar="WHERE",
-    help="Dask workers to learn on: tcp://HOST:PORT of a scheduler, or local:N for N workers here. "
-    "DATA lies on storage that they see; Parquet and folders of write_rows are not copied.",
-)
-@click.option(
     "--checkpoint",
     type=PATH_TYPE,
     metavar="FILE",
@@ -134,7 +135,6 @@ def fit(
     seed: int,
     threads: int | None,
     time_limit: float | None,
-    cluster: str | None,
     checkpoint: Path | None,
     force: bool,
     reading: dict[str, Any],
@@ -164,10 +164,6 @@ def fit(
     checkpoint = checkpoint or Path(f"{out}.checkpoint")
     given = {name: value for name, value in settings.items() if value is not None}
     kind = _chosen_kind(kind, topics, given)
-    if cluster is not None and not (held_out is threads is time_limit is None and not resamples):
-        raise InvalidSettingError(
-            "--held-out, --resamples, --threads and --time-limit do not go together with --cluster"
-        )
     if resamples and kind == "features":
         raise InvalidSettingError("--resamples compares causes of columns, not features of images")
     if resamples and kind == "topics" and "n_components" not in given:
@@ -194,10 +190,6 @@ def fit(
         _check_stopped_run(out, checkpoint, force)
         if force:
             plan.forget()
-        if cluster is not None:
-            model = _fit_on_cluster(plan, cluster, reading, progress)
-            print_cluster_summary(model, out, as_json, quiet)
-            return 0
         fitted = _run(plan, threads, time_limit, progress, resuming=False)
     return print_summary(fitted, data, out, as_json, quiet)
 
@@ -228,8 +220,9 @@ def resume(
     It ends as if it had never been stopped, to the last bit.
 
     \b
-    Example:
+    Examples:
       noisyor resume zoo.safetensors
+      noisyor resume zoo.safetensors --time-limit 1
     """
     from noisyor._util.files import locked
 
@@ -626,52 +619,169 @@ def _save(
     model.save(real_path(out))
 
 
-# ---- on a cluster
+# ---- the summary
+
+_SHOWN = 8
+"""Causes that are listed."""
 
 
-def _fit_on_cluster(
-    plan: Plan, cluster: str, reading: Mapping[str, Any], progress: bool
-) -> NoisyOrEstimator:
-    """Fit on a Dask cluster and save; the same command continues a run that was stopped."""
-    from noisyor.distributed.connection import connect
-    from noisyor.learning.state import check_place
+class Fitted(NamedTuple):
+    """A fitted estimator, the kind of model, the data, and the scores on held-out rows."""
 
-    if plan.kind == "features":
-        raise InvalidSettingError("--cluster learns factors and topics, not features of images")
-    checkpoint, out = Path(plan.checkpoint), Path(plan.out)
-    check_place(checkpoint)
-    model = _estimator(
-        plan.kind or "factors", plan, resume=True, progress=None if progress else False
+    model: NoisyOrEstimator
+    kind: Any
+    table: Table
+    scores: Validation
+
+
+def print_summary(fitted: Fitted, data: Path | None, out: Path, as_json: bool, quiet: bool) -> int:
+    """Print what was learned; return the exit code, which says whether any cause was found.
+
+    Parameters
+    ----------
+    fitted : what was learned.
+    data : the file it was learned from, if it is known.
+    out : the file of the model.
+    as_json, quiet : print one JSON document, or nothing.
+    """
+    network, rows, scores = fitted.model.network_, fitted.table.observations, fitted.scores
+    if as_json:
+        print_json(
+            {
+                "model": str(out),
+                "kind": fitted.kind,
+                "rows": rows.n_rows,
+                "columns": rows.n_visible,
+                "hidden": network.n_hidden,
+                "layers": network.n_layers,
+                "edges": network.n_edges,
+                "held_out_rows": scores.n_held_out,
+                "log_p": scores.log_p.mean,
+                "log_p_standard_error": scores.log_p.standard_error,
+                "log_p_exact": scores.log_p.exact,
+                "log_p_bound": scores.log_p.bound_mean,
+                "elbo": scores.score.mean,
+                "elbo_standard_error": scores.score.standard_error,
+                "independent": scores.reference.mean,
+                "active_causes": scores.n_active,
+                "settings": fitted.model.settings_,
+                **_stability(fitted),
+            }
+        )
+    elif not quiet:
+        page = shlex.quote(str(out.with_suffix(".html")))
+        again = " ".join(shlex.quote(str(path)) for path in (out, data) if path)
+        lines = [*_lines(fitted, out), f"next    noisyor report {again} --out {page}"]
+        click.echo(printable("\n".join(lines)))
+    if scores.n_active:
+        return 0
+    click.echo(
+        "noisyor: nothing found: the model explains every row by noise; "
+        "try another --init, more --steps or fewer causes",
+        err=True,
     )
-    with (
-        _chunked_rows(Path(plan.data), Path(f"{out}.rows"), reading) as source,
-        connect(cluster) as client,
+    return NOTHING_FOUND
+
+
+def _lines(fitted: Fitted, out: Path) -> list[str]:
+    import numpy as np
+
+    from noisyor.model.names import hidden_label
+
+    network, data, scores = fitted.model.network_, fitted.table.observations, fitted.scores
+    settings = fitted.model.settings_
+    weight, total = data.row_weights, data.total_weight
+    seen = total * data.n_visible - weight @ np.diff(data.missing_ptr)
+    share = float(weight @ np.diff(data.ptr)) / max(1.0, float(seen))
+    rows = f"{data.n_rows:,} rows"
+    if data.weights is not None:
+        rows += f" that stand for {total:,.10g}"
+    where = f"{scores.n_held_out} held-out rows" if scores.n_held_out else "the training rows"
+    if len(scores.log_p.per_row) < len(scores.score.per_row):
+        where = f"{len(scores.log_p.per_row):,} of {where}"
+    lines = [
+        f"data    {rows}, {data.n_visible:,} columns, {100 * share:.1f} % ones"
+        + (f", {data.n_missing:,} missing" if data.n_missing else ""),
+        f"model   {fitted.kind}, {_causes(network, settings)}: {out}",
+        *_score_lines(scores, where),
+        *_curve_lines(settings),
+        *_stability_lines(fitted),
+    ]
+    if fitted.kind != "features":
+        prior, n_used = network.prior_probability, network.n_hidden - settings.get("n_unused", 0)
+        lines.append("likely causes, each with its probability:")
+        order = sorted(range(network.n_hidden), key=lambda k: -prior[k])[: min(_SHOWN, n_used)]
+        mark = _marks(fitted)
+        lines += [f"  {prior[k]:.3f}  {hidden_label(network, k)}{mark.get(k, '')}" for k in order]
+        if n_used > _SHOWN:
+            lines.append(f"  ... and {n_used - _SHOWN:,} more: noisyor info {out}")
+    return lines
+
+
+def _score_lines(scores: Validation, where: str) -> list[str]:
+    """Compare the model with independent columns, in nats a row; log p first, bounds by name."""
+    log_p = scores.log_p
+    error = f" ± {log_p.standard_error:.3f}" if len(log_p.per_row) > 1 else ""
+    how = "exact" if log_p.exact else "estimated"
+    lines = [f"log p   {log_p.mean:.3f}{error} nats a row on {where}, {how}"]
+    if not log_p.exact:
+        lines.append(f"        {log_p.bound_mean:.3f} at least: sum over a set of explanations")
+    return [
+        *lines,
+        f"        {scores.reference.mean:.3f} if all columns were independent",
+        f"        {scores.score.mean:.3f} Elbo of one explanation (paper), a bound on log p",
+    ]
+
+
+def _curve_lines(settings: Mapping[str, Any]) -> list[str]:
+    """List the numbers of causes that were compared, and how sure the choice is."""
+    curve = settings.get("n_components_curve")
+    if not isinstance(curve, dict):
+        return []
+    lines = [
+        f"causes  the fewest within one standard error of the best log p of {curve['n_rows']:,} "
+        "validation rows:"
+    ]
+    for size, log_p, error in zip(
+        curve["n_components"], curve["log_p"], curve["standard_error"], strict=True
     ):
-        model.fit(source, client=client)
-    model.set_params(checkpoint=None, resume=False, progress=False)
-    model.save(out)
-    checkpoint.unlink(missing_ok=True)
-    return model
+        mark = " <" if size == curve["chosen"] else ""
+        lines.append(f"  {size:>5}  log p {log_p:.3f} ± {error:.3f}{mark}")
+    return lines
 
 
-@contextmanager
-def _chunked_rows(data: Path, folder: Path, reading: Mapping[str, Any]) -> Iterator[Any]:
-    """Give DATA in chunks: as it is if it has such, else a copy beside the model for a while."""
-    from noisyor.data.chunks import open_rows, write_rows
-    from noisyor.tables import ReadOptions
-    from noisyor.tables.table import read_table
+def _stability(fitted: Fitted) -> dict[str, Any]:
+    """Return how surely causes recur, if that was asked for."""
+    found = fitted.model.provenance_.get("stability")
+    return {} if found is None else {"stability": found}
 
-    inside = list(data.iterdir()) if data.is_dir() else [data]
-    if not reading and any(f.name == "indptr.npy" or f.suffix == ".parquet" for f in inside):
-        yield open_rows(data)
-        return
-    rows = read_table(data, ReadOptions(**reading)).observations
-    if rows.weights is not None:
-        raise InvalidSettingError("--weights and --cluster do not go together")
-    if folder.exists():  # of a run that was killed
-        shutil.rmtree(folder)
-    try:
-        write_rows(folder, [rows])
-        yield open_rows(folder, _CHUNK_ROWS)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+
+def _stability_lines(fitted: Fitted) -> list[str]:
+    """Say how many causes were found again in most resamples."""
+    found = fitted.model.provenance_.get("stability")
+    if found is None:
+        return []
+    recurs = [share > 0.5 for share in found["recurrence"]]
+    return [
+        f"recurs  {sum(recurs):,} of {len(recurs):,} causes, in most of {found['n_resamples']:,} "
+        "resamples of the rows"
+    ]
+
+
+def _marks(fitted: Fitted) -> dict[int, str]:
+    """Return a mark for each cause that was not found again in most resamples."""
+    found = fitted.model.provenance_.get("stability") or {"recurrence": []}
+    return {
+        k: f"  [recurs in {100 * share:.0f} % of the resamples]"
+        for k, share in enumerate(found["recurrence"])
+        if share <= 0.5
+    }
+
+
+def _causes(network: Network, settings: Mapping[str, Any]) -> str:
+    """Say how many causes there are, in how many layers, and how many of them are unused."""
+    layers = f"{network.n_layers} layer{'s' * (network.n_layers > 1)}"
+    unused = settings.get("n_unused")
+    rest = f", {unused:,} of them unused" if unused else ""
+    causes = f"{network.n_hidden:,} cause{'s' * (network.n_hidden > 1)}"
+    return f"{causes} in {layers}{rest}"
