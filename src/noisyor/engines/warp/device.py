@@ -1,12 +1,10 @@
-"""Warp itself: started without a word, its cache where something can be written, its arrays."""
+"""Start Warp without messages, fill its structures and launch kernels."""
 
 from __future__ import annotations
 
-import atexit
 import os
 import tempfile
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -39,34 +37,18 @@ def find_device(name: str | None) -> str:
 
 @lru_cache(maxsize=1)
 def _start() -> None:
-    """Start Warp, once and quietly. Kernels go to its own cache, if that can be written."""
+    """Start Warp once, without its messages, and check that it can store compiled kernels."""
     wp.config.log_level = wp.LOG_ERROR
     try:
         with _no_stderr():
             wp.init()
-    except OSError:  # it could not make its folder
-        wp.config.kernel_cache_dir = _temporary_folder()
-        with _no_stderr():
-            wp.init()
-    try:
         with tempfile.TemporaryFile(dir=wp.config.kernel_cache_dir):
             pass
-    except OSError:
-        wp.config.kernel_cache_dir = _temporary_folder()
-
-
-@lru_cache(maxsize=1)
-def _temporary_folder() -> str:
-    """Make a folder of this process alone: kernels are code, and nobody else may write there."""
-    folder = tempfile.TemporaryDirectory(prefix="noisyor-warp-")
-    atexit.register(folder.cleanup)
-    warnings.warn(
-        "kernels are compiled anew in every process: Warp's cache folder cannot be written; the "
-        "environment variable WARP_CACHE_PATH names another place",
-        RuntimeWarning,
-        stacklevel=2,
-    )
-    return folder.name
+    except OSError as error:
+        raise InvalidSettingError(
+            f"the cache folder of Warp cannot be written ({error}); name another one in the "
+            "environment variable WARP_CACHE_PATH"
+        ) from error
 
 
 @contextmanager
