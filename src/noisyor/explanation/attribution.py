@@ -57,7 +57,7 @@ class Attribution:
     row, visible : (n_cells,) where each cell is, sorted.
     leak : (n_cells,) share of the cell that is due to noise.
     own : sparse (n_cells, n_active) share that is due to each parent, by its own edge.
-    active_row, active_hidden : (n_active,) the hidden nodes that are on, sorted.
+    active_hidden : (n_active,) the hidden nodes that are on, row by row.
     active_leak : (n_active,) share of each of them that is due to its own leak.
     above : sparse (n_active, n_active) share that is due to each of its parents.
     n_rows, n_hidden : numbers of rows and of hidden nodes.
@@ -67,7 +67,6 @@ class Attribution:
     visible: LongArray
     leak: FloatArray
     own: sp.csr_array
-    active_row: LongArray
     active_hidden: LongArray
     active_leak: FloatArray
     above: sp.csr_array
@@ -157,7 +156,6 @@ def attribute_findings(network: Network, X: Any, states: Any) -> Attribution:
         visible=visible,
         leak=leak,
         own=own,
-        active_row=active_row,
         active_hidden=active_hidden,
         active_leak=active_leak,
         above=above,
