@@ -15,8 +15,9 @@ import noisyor as nor
 import noisyor.learning as training
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
-from noisyor.learning import TrainOptions, smoothing_prior
+from noisyor.learning import TrainOptions
 from noisyor.learning.state import adam_update, start_adam
+from noisyor.learning.train import smoothing_prior
 from noisyor.model.network import THETA_MAX, THETA_MIN
 
 

@@ -11,10 +11,8 @@ from .state import StepInfo as StepInfo
 from .state import TrainingResult as TrainingResult
 from .state import TrainingState as TrainingState
 from .state import TrainOptions as TrainOptions
-from .train import BetaPrior as BetaPrior
 from .train import gradient as gradient
 from .train import init as init
-from .train import smoothing_prior as smoothing_prior
 from .train import step as step
 from .train import update as update
 from .validation import leave_one_out_gain as leave_one_out_gain

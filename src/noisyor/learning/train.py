@@ -522,12 +522,6 @@ class BetaPrior(NamedTuple):
     ``on``, ``off`` (n_params,): pseudo-counts of rows in which it did, and in which it did not, as
     shares of the training rows. With ``p = 1 - exp(-theta)`` the log-density is, up to a constant,
     ``on * log(p) + off * log(1 - p)``; its derivative by theta is ``on / expm1(theta) - off``.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> nor.learning.BetaPrior(on=np.array([0.02]), off=np.array([0.02])).on
-    array([0.02])
     """
 
     on: FloatArray
@@ -546,14 +540,6 @@ def smoothing_prior(network: Network, smoothing: float, n_rows: float) -> BetaPr
     network : gives the roles of the parameters.
     smoothing : strength of the prior, in rows.
     n_rows : number of training rows, or the sum of their weights.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(n_visible=1, n_hidden=1)
-    >>> prior = nor.learning.smoothing_prior(network, 2.0, n_rows=100)
-    >>> dict(zip(network.roles.tolist(), prior.on.round(4).tolist()))
-    {'failure': 0.0002, 'prior': 0.02, 'noise': 0.02}
     """
     if not smoothing:
         return None

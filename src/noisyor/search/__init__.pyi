@@ -4,9 +4,5 @@ from .factors import search_factors as search_factors
 from .features import FoundFeatures as FoundFeatures
 from .features import search_features as search_features
 from .starts import choose_topics as choose_topics
-from .starts import is_determined_by_counts as is_determined_by_counts
 from .starts import start_from_counts as start_from_counts
-from .starts import start_from_factors as start_from_factors
-from .starts import start_from_features as start_from_features
-from .starts import start_from_mixture as start_from_mixture
 from .starts import start_from_topics as start_from_topics

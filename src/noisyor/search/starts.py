@@ -63,17 +63,6 @@ def start_from_factors(network: Network, found: FoundFactors) -> Network:
     network : from `bipartite`, with at least as many hidden nodes as there are factors; the others
         are switched off.
     found : result of `search_factors`.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 10, axis=0)
-    >>> found = nor.search.search_factors(X, 2, n_restarts=1)
-    >>> graph = nor.bipartite(n_visible=4, n_hidden=2)
-    >>> network = nor.search.start_from_factors(graph, found)
-    >>> network.failure_probability.round() + 0.0
-    array([[0., 0., 1., 1.],
-           [1., 1., 0., 0.]])
     """
     if network.n_visible != found.factors.shape[1]:
         raise InvalidNetworkError(
@@ -96,16 +85,6 @@ def start_from_features(network: Network, found: FoundFeatures) -> Network:
     network : from `convolutional`, with at least as many features as were found and the same
         placements; the others are switched off.
     found : result of `search_features`.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> images = np.zeros((6, 3, 3))
-    >>> images[:, 1, :2] = 1
-    >>> found = nor.search.search_features(images, 1, (1, 2), border=False, n_restarts=1)
-    >>> network = nor.convolutional((3, 3), 1, (1, 2))
-    >>> nor.search.start_from_features(network, found).theta_of("failure").shape
-    (1, 1, 2)
     """
     n_components = len(network.group("failure"))
     failure = _filled(found.failure, n_components, OFF_FAILURE, "features")
@@ -140,14 +119,6 @@ def is_determined_by_counts(found: FoundFactors) -> bool:
     """Return whether errors are rare, or edges fail equally often up to chance.
 
     Then training has nothing to add to counts.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]], 200, axis=0)
-    >>> found = nor.search.search_factors(X, 2, n_restarts=1)
-    >>> nor.search.is_determined_by_counts(found)
-    True
     """
     if max(found.rates) < EXACT:
         return True
@@ -309,15 +280,6 @@ def start_from_mixture(
     ----------
     mixture : from `learn_mixture`.
     noise : one noise probability for all columns, or one for each.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 50, axis=0)
-    >>> mixture = nor.baselines.learn_mixture(X, 2)
-    >>> nor.search.start_from_mixture(mixture).failure_probability.round() + 0.0
-    array([[0., 0., 1., 1.],
-           [1., 1., 0., 0.]])
     """
     n_classes, n_visible = mixture.probability.shape
     frequency = mixture.share @ mixture.probability
