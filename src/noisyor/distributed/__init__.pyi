@@ -1,4 +1,3 @@
-from .connection import connect as connect
 from .fitting import search_factors as search_factors
 from .gibbs import learn_by_gibbs as learn_by_gibbs
 from .inference import Parts as Parts

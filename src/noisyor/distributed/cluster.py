@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from noisyor._util.arrays import FloatArray
-from noisyor.distributed.connection import RetrySignal, Workers, import_dask
+from noisyor.distributed.workers import RetrySignal, Workers, import_dask
 from noisyor.engines.reduction import tree_sum
 from noisyor.errors import ClusterError, NoisyOrError
 

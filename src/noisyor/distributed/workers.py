@@ -1,4 +1,4 @@
-"""Connect to a Dask cluster, and keep track of its workers as they join, leave or stop responding.
+"""Keep track of the workers of a Dask cluster as they join, leave or stop responding.
 
 Dask notices by itself when the process of a worker ends. It does not give up a worker that is
 stopped or cut off from the network until much later, if at all: `Workers` does, after a timeout.
@@ -7,78 +7,22 @@ stopped or cut off from the network until much later, if at all: `Workers` does,
 from __future__ import annotations
 
 import math
-import re
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
-from multiprocessing import resource_tracker
 from typing import Any, NoReturn, TypeVar
 
 from noisyor._util.validation import POSITIVE
-from noisyor.errors import ClusterError, InvalidSettingError, MissingExtraError
+from noisyor.errors import ClusterError, MissingExtraError
 
 T = TypeVar("T")
-
-QUIET = {
-    "distributed.worker.profile.enabled": False,
-    "distributed.admin.tick.interval": "500ms",
-    "distributed.admin.system-monitor.interval": "5s",
-    "distributed.worker.memory.monitor-interval": "500ms",
-}
-"""Dask settings for workers started by `connect`, which make Dask monitor itself less often.
-
-By default Dask profiles every thread 100 times a second, checks every event loop 50 times and the
-memory 10 times, which takes six times the CPU time of all its other work.
-"""
 
 _STARTUP_SECONDS = 3.0
 """Time a worker needs to start. Dask does not restart a worker that dies before that."""
 
 _MAX_TIMEOUTS_WITHOUT_WORKERS = 5
 """How long a cluster may have no worker at all, in timeouts."""
-
-
-def connect(where: str, *, timeout: float = 30.0) -> Any:
-    """Return a ``distributed.Client`` for a running scheduler, or for workers started here.
-
-    Parameters
-    ----------
-    where : the address of a scheduler such as ``"tcp://10.0.0.1:8786"``, or ``"local:4"`` to start
-        four workers with one thread each on this machine, which stop when the client is closed.
-    timeout : seconds to wait for the scheduler.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.distributed.connect("somewhere")
-    Traceback (most recent call last):
-        ...
-    noisyor.errors.InvalidSettingError: a cluster must be local:N or the address of a scheduler such
-    as tcp://10.0.0.1:8786, got 'somewhere'
-    """
-    dask, distributed = import_dask()
-    local = re.fullmatch(r"local:([1-9][0-9]{0,3})", where)
-    if local:
-        with dask.config.set(QUIET), _interrupts_blocked():
-            return distributed.Client(
-                n_workers=int(local[1]),
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=":0",
-                set_as_default=False,
-            )
-    if not re.fullmatch(r"(tcp|tls|ws|wss)://\S+", where):
-        raise InvalidSettingError(
-            "a cluster must be local:N or the address of a scheduler such as tcp://10.0.0.1:8786, "
-            f"got {where!r}"
-        )
-    try:
-        return distributed.Client(where, timeout=timeout, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ClusterError(f"no scheduler answers at {where}: {error}") from error
 
 
 def import_dask() -> tuple[Any, Any]:
@@ -90,24 +34,6 @@ def import_dask() -> tuple[Any, Any]:
     except ImportError:
         raise MissingExtraError.of("clusters need Dask", "dask") from None
     return dask, distributed
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Let threads and processes that are started inside the context ignore Ctrl-C.
-
-    A terminal sends Ctrl-C to every process. The client stops its workers itself; a worker that
-    received the signal too would only print a traceback.
-    """
-    if not hasattr(signal, "pthread_sigmask"):  # not on Windows
-        yield
-        return
-    resource_tracker.ensure_running()  # started later, it would unblock the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class RetrySignal(Exception):  # noqa: N818  control flow, not an error
