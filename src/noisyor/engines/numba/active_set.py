@@ -17,10 +17,9 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from noisyor.engines.contract import FREE
-from noisyor.engines.numba.arguments import Packed, pack
+from noisyor.engines.numba.arguments import Packed, Workspace, arrays, pack
 from noisyor.engines.numba.cache import inner, small_code
 from noisyor.engines.numba.graph import NARROW, NEVER, Graph, Rows
 from noisyor.engines.numba.pool import borrowed
@@ -30,56 +29,37 @@ _ON, _FREE = np.int64(1), np.int64(FREE)
 """Evidence as arguments: a constant would make the compiler write a function for each."""
 
 
-class Blocks(NamedTuple):
-    """Blocks of one row. Cells of block b are ``start[b]:start[b + 1]``, eight per slot.
+class Blocks(Workspace):
+    """Blocks of one row. Cells of block b are ``start[b]:start[b + 1]``, eight per slot."""
 
-    ``parent``, ``log_odds``, ``weight``, ``excess`` per cell; ``leak`` and ``child`` per lane,
-    ``child`` being the hidden index or -1. The rest is scratch space for one block: first ``edge``
-    and ``n_edges`` of each lane, ``back`` (8,), and ``scratch`` for its cells.
-    """
-
-    start: npt.NDArray[np.int64]
-    parent: npt.NDArray[np.int32]
-    log_odds: npt.NDArray[np.float32]
-    weight: npt.NDArray[np.float32]
-    excess: npt.NDArray[np.float32]
-    leak: npt.NDArray[np.float32]
-    child: npt.NDArray[np.int32]
-    edge: npt.NDArray[np.int64]
-    n_edges: npt.NDArray[np.int64]
-    back: npt.NDArray[np.float32]
-    scratch: npt.NDArray[np.float32]
+    bounds = arrays(int64="start")
+    per_cell = arrays(int32="parent", float32="log_odds weight excess")
+    # ``child`` is a hidden index, or -1 for visibles and lanes without a child.
+    per_lane = arrays(int32="child", float32="leak")
+    # Scratch of one block: the first edge and number of edges of each lane; its cells.
+    lanes_of_block = arrays(int(LANES), int64="edge n_edges", float32="back")
+    cells_of_block = arrays(float32="scratch")
 
 
-class Work(NamedTuple):
-    """Memory of one thread, reused for all its rows.
+class Work(Workspace):
+    """Memory of one thread, reused for all its rows."""
 
-    Per hidden node: ``belief``, ``incoming`` (sum of excesses) and ``unary`` with eight spare
-    entries, ``to_child``, ``clamp``, ``total``, and the lists ``hidden`` (those that take part) and
-    ``on``. Per node: ``state``, ``sums``. ``narrow`` and ``wide`` list the children with few and
-    with many parents, first those that are on, then the free ones; ``offset`` is where the messages
-    of a wide child begin in ``excess``. ``counts`` (2,): how many narrow and wide children are
-    listed. ``lanes`` (8 per hidden node) is ``incoming`` of an aligned graph before the lanes are
-    summed.
-    """
-
-    belief: npt.NDArray[np.float32]
-    incoming: npt.NDArray[np.float32]
-    unary: npt.NDArray[np.float32]
-    to_child: npt.NDArray[np.float32]
-    clamp: npt.NDArray[np.uint8]
-    total: npt.NDArray[np.float64]
-    hidden: npt.NDArray[np.int32]
-    on: npt.NDArray[np.int32]
-    state: npt.NDArray[np.uint8]
-    sums: npt.NDArray[np.float64]
-    counts: npt.NDArray[np.int64]
-    narrow: npt.NDArray[np.int32]
-    wide: npt.NDArray[np.int32]
-    offset: npt.NDArray[np.int64]
-    excess: npt.NDArray[np.float32]
-    scratch: npt.NDArray[np.float32]
-    lanes: npt.NDArray[np.float32]
+    # ``hidden`` lists the nodes that take part, ``on`` those that are on.
+    per_hidden = arrays(float32="to_child", uint8="clamp", float64="total", int32="hidden on")
+    # Eight entries more than hidden nodes: vectors that begin at the last one, and padding, end
+    # there. ``incoming`` is the sum of excesses.
+    padded_hidden = arrays(float32="belief incoming unary")
+    # ``incoming`` of an aligned graph before its lanes are summed: eight for each hidden node.
+    lanes_of_hidden = arrays(float32="lanes")
+    per_node = arrays(uint8="state", float64="sums")
+    # Children with few and with many parents, first those that are on, then the free ones, and how
+    # many of each kind are listed.
+    per_child = arrays(int32="narrow wide")
+    kinds = arrays(2, int64="counts")
+    # Where the messages of each wide child begin in ``excess``.
+    child_bounds = arrays(int64="offset")
+    per_edge = arrays(float32="excess")
+    edges_of_child = arrays(float32="scratch")
     blocks: Blocks
 
 
@@ -290,45 +270,20 @@ def largest_row(
 
 
 def _allocate(graph: Graph, n_edges: int, n_children: int) -> Work:
-    n_hidden, n_nodes = graph.n_hidden, graph.n_visible + graph.n_hidden
-    # Eight spare entries: vectors that begin at the last hidden node, and padding, end there.
-    spare = n_hidden + LANES
+    n_hidden, spare, n_blocks = graph.n_hidden, graph.n_hidden + LANES, n_children // LANES + 2
     return Work(
-        belief=np.zeros(spare, dtype=np.float32),
-        incoming=np.zeros(spare, dtype=np.float32),
-        unary=np.zeros(spare, dtype=np.float32),
-        to_child=np.zeros(n_hidden, dtype=np.float32),
-        clamp=np.full(n_hidden, FREE, dtype=np.uint8),
-        total=np.zeros(n_hidden, dtype=np.float64),
-        hidden=np.zeros(n_hidden, dtype=np.int32),
-        on=np.zeros(n_hidden, dtype=np.int32),
-        state=np.zeros(n_nodes, dtype=np.uint8),
-        sums=np.zeros(n_nodes, dtype=np.float64),
-        counts=np.zeros(2, dtype=np.int64),
-        narrow=np.zeros(n_children, dtype=np.int32),
-        wide=np.zeros(n_children, dtype=np.int32),
-        offset=np.zeros(n_children + 1, dtype=np.int64),
-        excess=np.zeros(n_edges, dtype=np.float32),
-        scratch=np.zeros(graph.widest, dtype=np.float32),
-        lanes=np.zeros(LANES * spare if graph.aligned else 0, dtype=np.float32),
-        blocks=_allocate_blocks(n_children, graph.block_parents),
-    )
-
-
-def _allocate_blocks(n_children: int, most_parents: int) -> Blocks:
-    """Room for the blocks of ``n_children`` with at most ``most_parents`` each."""
-    n_blocks = n_children // LANES + 2
-    cells = n_blocks * LANES * most_parents
-    return Blocks(
-        start=np.zeros(n_blocks + 1, dtype=np.int64),
-        parent=np.zeros(cells, dtype=np.int32),
-        log_odds=np.zeros(cells, dtype=np.float32),
-        weight=np.zeros(cells, dtype=np.float32),
-        excess=np.zeros(cells, dtype=np.float32),
-        leak=np.zeros(n_blocks * LANES, dtype=np.float32),
-        child=np.zeros(n_blocks * LANES, dtype=np.int32),
-        edge=np.zeros(LANES, dtype=np.int64),
-        n_edges=np.zeros(LANES, dtype=np.int64),
-        back=np.zeros(LANES, dtype=np.float32),
-        scratch=np.zeros(LANES * most_parents, dtype=np.float32),
+        per_hidden=n_hidden,
+        padded_hidden=spare,
+        lanes_of_hidden=LANES * spare if graph.aligned else 0,
+        per_node=graph.n_visible + n_hidden,
+        per_child=n_children,
+        child_bounds=n_children + 1,
+        per_edge=n_edges,
+        edges_of_child=graph.widest,
+        blocks=Blocks(
+            bounds=n_blocks + 1,
+            per_cell=n_blocks * LANES * graph.block_parents,
+            per_lane=n_blocks * LANES,
+            cells_of_block=LANES * graph.block_parents,
+        ),
     )

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numba import int64, uint64
 
 from noisyor.engines.contract import FREE, AnnealingOptions, AnnealingResult, NoiseKey
-from noisyor.engines.numba.arguments import advance, unpack
+from noisyor.engines.numba.arguments import Workspace, advance, arrays, unpack
 from noisyor.engines.numba.cache import inner, njit, small_code
 from noisyor.engines.numba.graph import Graph, Parameters, Rows
 from noisyor.engines.numba.row_model import (
@@ -63,54 +63,41 @@ class Annealing(NamedTuple):
     with_probability: bool
 
 
-class ConfigurationSet(NamedTuple):
+class ConfigurationSet(Workspace):
     """Distinct configurations of a row.
 
-    ``sizes`` (2,) number of entries, and of slots of ``table``. Entry e has log p(h, x)
-    ``value[e]``, the share ``weight[e]`` of the set and the name ``names[e]``, the exclusive or of
-    the ``keys`` (n,) of the nodes that are on; ``table`` finds entries by name. An entry with
-    ``origin[e] < 0`` is the start ``-1 - origin[e]``, others are ``expanded[origin[e]]`` with
-    ``flipped[e]`` flipped. ``done`` whether an entry is expanded. ``of_start`` and ``of_expanded``
-    weights of each; ``mean`` (n,) probabilities of the nodes.
+    An entry with ``origin[e] < 0`` is the start ``-1 - origin[e]``, others are
+    ``expanded[origin[e]]`` with ``flipped[e]`` flipped.
     """
 
-    sizes: npt.NDArray[np.int64]
-    value: npt.NDArray[np.float64]
-    weight: npt.NDArray[np.float64]
-    names: npt.NDArray[np.uint64]
-    origin: npt.NDArray[np.int32]
-    flipped: npt.NDArray[np.int32]
-    done: npt.NDArray[np.uint8]
-    table: npt.NDArray[np.int32]
-    keys: npt.NDArray[np.uint64]
-    start: npt.NDArray[np.uint8]
-    expanded: npt.NDArray[np.uint8]
-    of_start: npt.NDArray[np.float64]
-    of_expanded: npt.NDArray[np.float64]
-    mean: npt.NDArray[np.float64]
+    # Number of entries, and of slots of ``table``, which finds entries by name.
+    counts = arrays(2, int64="sizes")
+    slots = arrays(int32="table")
+    # By entry: log p(h, x), share of the set, whether it is expanded, and its name, the exclusive
+    # or of the keys of the nodes that are on.
+    per_entry = arrays(float64="value weight", uint64="names", int32="origin flipped", uint8="done")
+    per_node = arrays(uint64="keys", float64="mean")
+    # Configurations of starts and expansions, and the weights of each.
+    start_bits = arrays(uint8="start")
+    per_start = arrays(float64="of_start")
+    expanded_bits = arrays(uint8="expanded")
+    per_expansion = arrays(float64="of_expanded")
 
 
-class Chains(NamedTuple):
-    """Chains of a row, and where they start.
+class Chains(Workspace):
+    """Chains of a row, and where they start."""
 
-    By chain: ``weight`` relative to the set's sum, ``outside``, the share of its visits outside the
-    set, ``on`` (n_chains, n), the share there with each node on, and scratch ``values``. By node:
-    ``first`` probability and ``first_odds`` at the start, ``up_to`` (n + 1,) sums of ``first`` over
-    free nodes, ``error`` of the probability, ``listed`` scratch of nodes that are on.
-    """
-
-    weight: npt.NDArray[np.float64]
-    outside: npt.NDArray[np.float64]
-    on: npt.NDArray[np.float64]
-    values: npt.NDArray[np.float64]
-    first: npt.NDArray[np.float64]
-    first_odds: npt.NDArray[np.float64]
-    up_to: npt.NDArray[np.float64]
-    error: npt.NDArray[np.float64]
-    listed: npt.NDArray[np.int32]
+    # The weight relative to the set's sum, the share of visits outside the set, and scratch.
+    per_chain = arrays(float64="weight outside values")
+    # (n_chains, n): the share of visits outside the set with each node on.
+    per_chain_node = arrays(float64="on")
+    # Probability and log-odds at the start, error of the probability, scratch: nodes that are on.
+    per_node = arrays(float64="first first_odds error", int32="listed")
+    # Sums of ``first`` over free nodes.
+    bounds = arrays(float64="up_to")
 
 
-class Memory(NamedTuple):
+class Memory(Workspace):
     """Memory of one thread. It is sized for rows in which all nodes interact, but only the part
     that is touched becomes real.
     """
@@ -122,38 +109,26 @@ class Memory(NamedTuple):
 
 def allocate(model: RowModel, n_hidden: int, n_starts: int, options: AnnealingOptions) -> Memory:
     """Memory for rows with ``n_starts`` starts each."""
-    n_expansions = options.n_expansions
+    n_expansions, n_chains = options.n_expansions, options.n_chains
     if n_expansions > 0:
         n_starts, n_expansions = n_starts + 1, n_expansions + 1
-    capacity, n_chains = n_starts + n_expansions * n_hidden, options.n_chains
+    capacity = n_starts + n_expansions * n_hidden
     found = ConfigurationSet(
-        sizes=np.empty(2, dtype=np.int64),
-        value=np.empty(capacity),
-        weight=np.empty(capacity),
-        names=np.empty(capacity, dtype=np.uint64),
-        origin=np.empty(capacity, dtype=np.int32),
-        flipped=np.empty(capacity, dtype=np.int32),
-        done=np.empty(capacity, dtype=np.uint8),
-        table=np.empty(max(16, 4 * capacity), dtype=np.int32),
-        keys=np.empty(n_hidden, dtype=np.uint64),
-        start=np.empty(n_starts * n_hidden, dtype=np.uint8),
-        expanded=np.empty(n_expansions * n_hidden, dtype=np.uint8),
-        of_start=np.empty(n_starts),
-        of_expanded=np.empty(n_expansions),
-        mean=np.empty(n_hidden),
+        slots=max(16, 4 * capacity),
+        per_entry=capacity,
+        per_node=n_hidden,
+        start_bits=n_starts * n_hidden,
+        per_start=n_starts,
+        expanded_bits=n_expansions * n_hidden,
+        per_expansion=n_expansions,
     )
     chains = Chains(
-        weight=np.empty(n_chains),
-        outside=np.empty(n_chains),
-        on=np.empty(n_chains * n_hidden),
-        values=np.empty(n_chains),
-        first=np.empty(n_hidden),
-        first_odds=np.empty(n_hidden),
-        up_to=np.empty(n_hidden + 1),
-        error=np.empty(n_hidden),
-        listed=np.empty(n_hidden, dtype=np.int32),
+        per_chain=n_chains,
+        per_chain_node=n_chains * n_hidden,
+        per_node=n_hidden,
+        bounds=n_hidden + 1,
     )
-    return Memory(model, found, chains)
+    return Memory(model=model, found=found, chains=chains)
 
 
 @njit("annealed importance sampling")

@@ -1,4 +1,4 @@
-"""Hand named tuples of arrays to kernels as one address each.
+"""Hand named tuples and workspaces of arrays to kernels as one address each.
 
 To the compiler an array is seven values and a counted reference. A kernel that takes sixty arrays
 spends most of its compile time on unpacking them, and so does every function that they are passed
@@ -7,7 +7,10 @@ array, or a number. Inside a kernel `unpack` reads these words as pointers and n
 annotations of the named tuple say what each word holds, and `pack` checks the arrays against them.
 A kernel thus has one signature whatever the flags of the arrays, and is compiled once.
 
-A packed tuple must be held in a variable while a kernel runs: an address alone keeps nothing alive.
+A `Workspace` is memory that kernels write to: a table of names by length and element type, from
+which the arrays are allocated. It is packed like a named tuple.
+
+What is packed must be held in a variable while a kernel runs: an address alone keeps nothing alive.
 
 A small minibatch takes a few microseconds, and asking NumPy for the address of its data takes one
 for each array. So a word holds the address of the array object itself, and kernels read the address
@@ -16,11 +19,25 @@ of the data from there, as C extensions do: it is the first field of the object.
 
 from __future__ import annotations
 
+import inspect
 import struct
 from functools import cache
-from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from operator import itemgetter
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core.datamodel import models, register_default
@@ -29,10 +46,13 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import intrinsic, lower_getattr_generic
 from numba.np.numpy_support import from_dtype
 
-__all__ = ["Packed", "advance", "pack", "unpack"]
+__all__ = ["Packed", "Workspace", "advance", "aligned_zeros", "arrays", "pack", "unpack"]
 
 _WORD = ir.IntType(64)
 _MASK = 2**64 - 1
+
+_LINE = 64
+"""Bytes of a cache line, and of the longest vectors."""
 
 _DATA_OF_ARRAY = object.__basicsize__
 """Bytes before the address of the data in an array object, part of NumPy's binary interface."""
@@ -40,11 +60,92 @@ _DATA_OF_ARRAY = object.__basicsize__
 _DATA_OF_BYTES = bytes.__basicsize__ - 1
 """Bytes before the first byte of a ``bytes`` object: its size counts one that ends the string."""
 
+
+def aligned_zeros(size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Zeros (size,) that begin at a cache line, so that no vector of a kernel crosses two lines."""
+    length = size * np.dtype(dtype).itemsize
+    room = np.zeros(length + _LINE, dtype=np.uint8)
+    shift = -room.ctypes.data % _LINE
+    return room[shift : shift + length].view(dtype)
+
+
+class _Group(NamedTuple):
+    """Arrays of one length: that length, if it is fixed, and the element type of each array."""
+
+    length: int | None
+    dtypes: dict[str, np.dtype[Any]]
+
+
+def arrays(length: int | None = None, /, **names: str) -> Any:
+    """Declare arrays of one length in a `Workspace`: names by element type.
+
+    A length that is not given here is given when the workspace is allocated.
+    """
+    groups = ((np.dtype(kind), group.split()) for kind, group in names.items())
+    return _Group(length, {name: dtype for dtype, group in groups for name in group})
+
+
+class Workspace(tuple[Any, ...]):
+    """Memory for kernels: groups of arrays, and annotated numbers and other workspaces.
+
+    ``floats`` of a subclass is what its arrays of float64 are filled with; all else is zero.
+
+    >>> class Path(Workspace):
+    ...     per_point = arrays(float64="x y", int32="color")
+    ...     ends = arrays(2, float64="end")
+    ...     closed: bool
+    >>> path = Path(per_point=3, closed=False)
+    >>> path.x, path.color.dtype, path.end, path.closed
+    (array([0., 0., 0.]), dtype('int32'), array([0., 0.]), False)
+    """
+
+    _groups: ClassVar[dict[str, _Group]]
+    _dtypes: ClassVar[dict[str, np.dtype[Any]]]
+    _fields: ClassVar[tuple[str, ...]]
+    _floats: ClassVar[float]
+
+    def __init_subclass__(cls, floats: float = 0.0) -> None:
+        cls._groups = {name: group for name, group in vars(cls).items() if type(group) is _Group}
+        cls._dtypes = {}
+        for group in cls._groups.values():
+            cls._dtypes.update(group.dtypes)
+        cls._fields = (*cls._dtypes, *inspect.get_annotations(cls))
+        cls._floats = floats
+        for index, name in enumerate(cls._fields):
+            setattr(cls, name, property(itemgetter(index)))
+
+    def __new__(cls, **given: Any) -> Self:
+        """Allocate arrays for the lengths of the groups, and take over the annotated fields."""
+        lengths, offsets, end = {}, {}, 0
+        for name, group in cls._groups.items():
+            length = given.pop(name) if group.length is None else group.length
+            for field, dtype in group.dtypes.items():
+                lengths[field], offsets[field] = length, end
+                end += -(-length * dtype.itemsize // _LINE) * _LINE
+        room = aligned_zeros(end, np.uint8)
+        values = []
+        for field, dtype in cls._dtypes.items():
+            begin = offsets[field]
+            values.append(room[begin : begin + lengths[field] * dtype.itemsize].view(dtype))
+            if cls._floats and dtype == np.float64:
+                values[-1].fill(cls._floats)
+        values += [given[name] for name in cls._fields[len(values) :]]
+        return super().__new__(cls, values)
+
+    def _asdict(self) -> dict[str, Any]:
+        """Return the fields by name; numba knows classes of named tuples by this method."""
+        return dict(zip(self._fields, self, strict=True))
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
 Values = TypeVar("Values", bound=tuple[Any, ...])
 
 
 class Packed(Generic[Values]):
-    """A named tuple, kept alive, and the ``address`` of its packed fields."""
+    """A named tuple or workspace, kept alive, and the ``address`` of its packed fields."""
 
     __slots__ = ("_words", "address", "values")
 
@@ -57,7 +158,7 @@ class Packed(Generic[Values]):
 
 
 def pack(values: Values) -> Packed[Values]:
-    """Pack a named tuple of C-contiguous arrays, numbers, and named tuples of these.
+    """Pack C-contiguous arrays, numbers, and named tuples and workspaces of these.
 
     >>> import numpy.typing as npt
     >>> class Line(NamedTuple):
@@ -72,7 +173,7 @@ def pack(values: Values) -> Packed[Values]:
 
 
 class _Field(NamedTuple):
-    """One field of a named tuple: the type of its elements, if an array, or its type."""
+    """One field: the type of its elements, if an array, or its type."""
 
     name: str
     dtype: Any
@@ -81,10 +182,9 @@ class _Field(NamedTuple):
 
 @cache
 def _fields(cls: type) -> tuple[_Field, ...]:
-    hints = get_type_hints(cls)
-    found = []
+    hints, dtypes, found = get_type_hints(cls), getattr(cls, "_dtypes", {}), []
     for name in cls._fields:  # type: ignore[attr-defined]
-        kind, dtype = hints[name], None
+        kind, dtype = hints.get(name), dtypes.get(name)
         if get_origin(kind) is np.ndarray:
             dtype = np.dtype(get_args(get_args(kind)[1])[0])
         found.append(_Field(name, dtype, kind))

@@ -144,10 +144,7 @@ def _start(graph, parameters, work, size, options, key):
             # Padding has a weight of 0, so what it adds to the spare entries is 0 as well.
             value = load(parameters.weight, start + offset)
             store(work.excess, work.offset[number] + offset, value)
-            if first >= 0:
-                store(incoming, first + offset, load(incoming, first + offset) + value)
-            else:
-                scatter_add(incoming, graph.parent, start + offset, value)
+            add_to_parents(incoming, first, offset, graph.parent, start, value)
     _collect(work, size.hidden)
 
 
@@ -229,10 +226,7 @@ def _update_block(belief, incoming, blocks, number, first, free, step):
     positive = largest(best, zero)
     k = first
     for cell in range(start, end, LANES):
-        if first >= 0:
-            parents = splat(belief[k])
-        else:
-            parents = gather(belief, parent, cell)
+        parents = parents_of_lanes(belief, first, k, parent, cell)
         down = load(log_odds, cell) + smallest(parents - load(excess, cell), zero)
         store(blocks.scratch, cell - start, down)
         if free:
@@ -261,10 +255,7 @@ def _update_block(belief, incoming, blocks, number, first, free, step):
         change = largest(change, absolute(difference))
         new = old + rate * difference
         store(excess, cell, new)
-        if first >= 0:
-            store(incoming, LANES * k, load(incoming, LANES * k) + new)
-        else:
-            scatter_add(incoming, parent, cell, new)
+        add_to_lanes(incoming, first, k, parent, cell, new)
         k += 1
     return reduce_max(change)
 
@@ -307,6 +298,42 @@ def send(to_child, k, message, step):
 
 
 @inner(forceinline=True)
+def parents_of_eight(belief, first, offset, parent, start):
+    """Beliefs of the parents of eight edges of a wide child, from edge ``offset`` of it.
+
+    Consecutive parents are one load. It may read past the last parent into the next ones or the
+    eight spare entries; padding makes whatever is there harmless.
+    """
+    if first >= 0:
+        return load(belief, first + offset)
+    return gather(belief, parent, start + offset)
+
+
+@inner(forceinline=True)
+def add_to_parents(incoming, first, offset, parent, start, value):
+    """Add eight messages to the sums of the same parents as in `parents_of_eight`."""
+    if first >= 0:
+        store(incoming, first + offset, load(incoming, first + offset) + value)
+    else:
+        scatter_add(incoming, parent, start + offset, value)
+
+
+@inner(forceinline=True)
+def parents_of_lanes(belief, first, k, parent, cell):
+    """Beliefs of the parents of one slot of a block: k in all lanes, if ``first`` is not -1."""
+    return splat(belief[k]) if first >= 0 else gather(belief, parent, cell)
+
+
+@inner(forceinline=True)
+def add_to_lanes(incoming, first, k, parent, cell, value):
+    """Add eight messages to the sums of the same parents as in `parents_of_lanes`."""
+    if first >= 0:
+        store(incoming, LANES * k, load(incoming, LANES * k) + value)
+    else:
+        scatter_add(incoming, parent, cell, value)
+
+
+@inner(forceinline=True)
 def with_leak(best, second, leak):
     """Largest and second largest t once the leak is among the candidates.
 
@@ -333,12 +360,7 @@ def _update_child(graph, parameters, work, number, free, back, step):
     second = best
     positive = zero
     for edge in range(0, size, LANES):
-        if first >= 0:
-            # Consecutive parents: one load. It may read past the last parent into the next ones or
-            # the eight spare entries; padding makes whatever is there harmless.
-            parents = load(belief, first + edge)
-        else:
-            parents = gather(belief, graph.parent, start + edge)
+        parents = parents_of_eight(belief, first, edge, graph.parent, start)
         gap = smallest(parents - load(work.excess, offset + edge), zero)
         down = load(parameters.log_odds, start + edge) + gap
         store(scratch, edge, down)
@@ -368,8 +390,5 @@ def _update_child(graph, parameters, work, number, free, back, step):
         change = largest(change, absolute(difference))
         new = old + rate * difference
         store(work.excess, offset + edge, new)
-        if first >= 0:
-            store(incoming, first + edge, load(incoming, first + edge) + new)
-        else:
-            scatter_add(incoming, graph.parent, start + edge, new)
+        add_to_parents(incoming, first, edge, graph.parent, start, new)
     return reduce_max(change), total + minimum(float32(0.0), top)

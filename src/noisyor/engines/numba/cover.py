@@ -131,15 +131,15 @@ class Side(NamedTuple):
     n_lines: int
     n_words: int
     n_line_words: int
-    weighs_lines: bool
-    weighs_entries: bool
-    weights: npt.NDArray[np.float64]
     ones: npt.NDArray[np.uint64]
     zeros: npt.NDArray[np.uint64]
     free: npt.NDArray[np.uint64]
     bits: npt.NDArray[np.uint8]
     kept: npt.NDArray[np.uint8]
     members: npt.NDArray[np.uint64]
+    weights: npt.NDArray[np.float64]
+    weighs_lines: bool
+    weighs_entries: bool
 
 
 class Search(NamedTuple):
@@ -157,7 +157,7 @@ class Search(NamedTuple):
     lines: npt.NDArray[np.uint64]
 
 
-def improve(
+def improve_cover(
     ones: BoolArray,
     observed: BoolArray,
     weights: FloatArray,
@@ -187,15 +187,15 @@ def _side(
         len(bits),
         packed.shape[1],
         n_line_words,
-        given and lines,
-        given and not lines,
-        weights,
         packed,
         _words(zeros),
         np.zeros_like(packed),
         np.array(bits, dtype=np.uint8, order="C"),
         np.array(bits, dtype=np.uint8, order="C"),
         np.zeros((bits.shape[1], n_line_words), dtype=np.uint64),
+        weights,
+        given and lines,
+        given and not lines,
     )
 
 

@@ -17,7 +17,6 @@ eight of them is good until one of them changes.
 
 import math
 from collections.abc import Callable
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from numba import uint64
 
 from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor.engines.contract import FREE, Evidence, GibbsResult, NoiseKey
-from noisyor.engines.numba.arguments import Packed, pack, unpack
+from noisyor.engines.numba.arguments import Packed, Workspace, aligned_zeros, arrays, pack, unpack
 from noisyor.engines.numba.cache import inner, njit
 from noisyor.engines.numba.graph import TINY, Rows, log_expm1, rows_of
 from noisyor.engines.numba.scalar import combine, logistic_of, maximum, uniform_of
@@ -75,45 +74,28 @@ class Matrices(NamedTuple):
     leak_works: npt.NDArray[np.float64]
 
 
-class Work(NamedTuple):
-    """Scratch of one thread.
+class Work(Workspace):
+    """Scratch of one thread."""
 
-    By column: ``net``, log-odds of a node without the visibles that are on, ``probability``,
-    ``state``, and ``known``, evidence on it. By position among the ones of a row: ``sums`` = B,
-    ``off``, the same without a node that is on, ``less`` and ``less_off``, first entry of the
-    matrix row, ``ones``, and ``leak``. ``fresh`` and ``lanes`` (8,): probabilities of eight nodes,
-    and those that earn successes.
-    """
-
-    net: npt.NDArray[np.float64]
-    probability: npt.NDArray[np.float64]
-    state: npt.NDArray[np.uint8]
-    known: npt.NDArray[np.uint8]
-    sums: npt.NDArray[np.float64]
-    off: npt.NDArray[np.float64]
-    less: npt.NDArray[np.float64]
-    less_off: npt.NDArray[np.float64]
-    fresh: npt.NDArray[np.float64]
-    lanes: npt.NDArray[np.float64]
-    ones: npt.NDArray[np.int64]
-    leak: npt.NDArray[np.float64]
+    # Log-odds of a node without the visibles that are on; evidence on it.
+    per_column = arrays(float64="net probability", uint8="state known")
+    # By position among the ones of a row: B and ``off``, both without a node that is on, the leak,
+    # and the first entry of the matrix row.
+    per_one = arrays(float64="sums off less less_off leak", int64="ones")
+    # Probabilities of eight nodes, and of those that earn successes.
+    per_lane = arrays(int(LANES), float64="fresh lanes")
 
 
-class Sums(NamedTuple):
-    """What a block of rows adds up.
+class Sums(Workspace):
+    """What a block of rows adds up."""
 
-    ``successes`` (n_visible * width,) of edges; ``leak_successes`` (n_visible,); ``times_on``
-    (width,) sum of the probabilities; ``unseen`` (n_visible,) weight of the rows in which a visible
-    is missing, and ``unseen_on`` (n_visible * width,) the part of ``times_on`` in these, empty if
-    nothing is missing; ``weight`` (1,) of the rows.
-    """
-
-    successes: npt.NDArray[np.float64]
-    leak_successes: npt.NDArray[np.float64]
-    times_on: npt.NDArray[np.float64]
-    unseen: npt.NDArray[np.float64]
-    unseen_on: npt.NDArray[np.float64]
-    weight: npt.NDArray[np.float64]
+    per_edge = arrays(float64="successes")
+    per_column = arrays(float64="times_on")
+    # ``unseen``: weight of the rows in which a visible is missing.
+    per_visible = arrays(float64="leak_successes unseen")
+    # The part of ``times_on`` in rows in which a visible is missing; empty if nothing is missing.
+    per_unseen_edge = arrays(float64="unseen_on")
+    per_block = arrays(1, float64="weight")
 
 
 class Sweep(NamedTuple):
@@ -125,7 +107,7 @@ class Sweep(NamedTuple):
     states: npt.NDArray[np.uint8]
 
 
-class Block(NamedTuple):
+class Block(Workspace):
     """Memory of one block of rows."""
 
     work: Work
@@ -154,9 +136,9 @@ def matrices_of(network: Network) -> Matrices:
     n_visible, n_hidden = network.n_visible, network.n_hidden
     width = -(-n_hidden // LANES) * LANES
     value = np.maximum(network.theta, TINY)
-    theta = _aligned(n_visible * width)
+    theta = aligned_zeros(n_visible * width, np.float64)
     theta[_edge_entries(network, width)] = value[network.param]
-    works = _aligned(n_visible * width)
+    works = aligned_zeros(n_visible * width, np.float64)
     np.negative(np.expm1(-theta, out=works), out=works)
     leak = value[network.leak_param]
     log_odds = np.full(width, _IMPOSSIBLE)
@@ -166,31 +148,19 @@ def matrices_of(network: Network) -> Matrices:
     return Matrices(n_hidden, width, theta, works, total, log_odds, leak, -np.expm1(-leak))
 
 
-def _aligned(size: int) -> FloatArray:
-    """Zeros that begin where a vector of eight does, so that no load crosses two lines."""
-    room = np.zeros(size + LANES)
-    shift = -(room.ctypes.data // 8) % LANES
-    return room[shift : shift + size]
-
-
 def _allocate(tables: Matrices, missing: bool) -> Packed[Block]:
     """Scratch and zeros for a block of rows."""
     n_visible, width = len(tables.leak), tables.width
-    ones, size = -(-n_visible // LANES) * LANES, n_visible * width
-    sizes = [width, width, ones, ones, ones, ones, ones, LANES, LANES, width, size]
-    sizes.append(size if missing else 0)
-    ends = list(accumulate(sizes))
-    room = _aligned(ends[-1])
-    parts = [room[end - size : end] for size, end in zip(sizes, ends, strict=True)]
-    net, probability, sums, off, less, less_off, leak, fresh, lanes, *zeros = parts
-    state, known = np.zeros(width, dtype=np.uint8), np.full(width, FREE, dtype=np.uint8)
-    first = np.zeros(ones, dtype=np.int64)
-    work = Work(
-        net, probability, state, known, sums, off, less, less_off, fresh, lanes, first, leak
+    n_edges = n_visible * width
+    work = Work(per_column=width, per_one=-(-n_visible // LANES) * LANES)
+    work.known.fill(FREE)
+    sums = Sums(
+        per_edge=n_edges,
+        per_column=width,
+        per_visible=n_visible,
+        per_unseen_edge=n_edges if missing else 0,
     )
-    times_on, successes, unseen_on = zeros
-    leaks, unseen = np.zeros(n_visible), np.zeros(n_visible)
-    return pack(Block(work, Sums(successes, leaks, times_on, unseen, unseen_on, np.zeros(1))))
+    return pack(Block(work=work, sums=sums))
 
 
 def dense_sweep(
@@ -214,15 +184,25 @@ def dense_sweep(
         )
         return list(memory.values.sums)
 
-    sums = Sums(*sum_blocks(block, evidence.n_rows))
-    return GibbsResult(states, *_by_parameter(network, tables.width, sums))
+    sums = dict(zip(Sums._fields, sum_blocks(block, evidence.n_rows), strict=True))
+    return GibbsResult(states, *_by_parameter(network, tables.width, **sums))
 
 
-def _by_parameter(network: Network, width: int, sums: Sums) -> tuple[FloatArray, FloatArray]:
-    """Successes and trials (n_params,) each, equation T38."""
+def _by_parameter(
+    network: Network,
+    width: int,
+    *,
+    successes: FloatArray,
+    times_on: FloatArray,
+    leak_successes: FloatArray,
+    unseen: FloatArray,
+    unseen_on: FloatArray,
+    weight: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Successes and trials (n_params,) each, equation T38, from the totals of `Sums`."""
     entries = _edge_entries(network, width)
     of_visible, of_hidden = np.split(network.leak_param, [network.n_visible])
-    times_on, weight = sums.times_on[: network.n_hidden], float(sums.weight[0])
+    times_on = times_on[: network.n_hidden]
 
     def add_up(edges: FloatArray, visible: FloatArray, hidden: FloatArray) -> FloatArray:
         result = np.bincount(network.param, edges, network.n_params)
@@ -230,11 +210,11 @@ def _by_parameter(network: Network, width: int, sums: Sums) -> tuple[FloatArray,
         return np.asarray(result + np.bincount(of_hidden, hidden, network.n_params))
 
     on = times_on[network.parent]
-    if len(sums.unseen_on):
-        on = on - sums.unseen_on[entries]
+    if len(unseen_on):
+        on = on - unseen_on[entries]
     return (
-        add_up(sums.successes[entries], sums.leak_successes, times_on),
-        add_up(on, weight - sums.unseen, np.full(network.n_hidden, weight)),
+        add_up(successes[entries], leak_successes, times_on),
+        add_up(on, weight - unseen, np.full(network.n_hidden, weight)),
     )
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, IntArray, SingleArray
+from noisyor._util.arrays import BinaryArray, FloatArray, IntArray, SingleArray
 from noisyor.engines.contract import (
     FUNCTIONS,
     AnnealingOptions,
@@ -22,8 +22,6 @@ from noisyor.engines.contract import (
     GibbsResult,
     GradientSum,
     IcmOptions,
-    ImprovedCover,
-    ImproveOptions,
     JointOptions,
     JointResult,
     JointUnaries,
@@ -46,7 +44,7 @@ from noisyor.engines.numba import (
 from noisyor.engines.numba.active_set import Work, workspace
 from noisyor.engines.numba.arguments import Packed, pack
 from noisyor.engines.numba.collapsed import Call, Output, infer_collapsed
-from noisyor.engines.numba.cover import Memberships, flip_memberships, improve
+from noisyor.engines.numba.cover import Memberships, flip_memberships, improve_cover
 from noisyor.engines.numba.graph import (
     TINY,
     Graph,
@@ -90,11 +88,10 @@ class Prepared:
         n_hidden = self.graph.values.n_hidden
         return pack(
             log_joint.Scratch(
-                np.empty(n_hidden),
-                np.empty(n_hidden, dtype=np.int32),
-                np.zeros(n_hidden + 1),
-                np.zeros(n_gradient),
-                len(self.graph.values.parent),
+                per_hidden=n_hidden,
+                padded_hidden=n_hidden + 1,
+                per_parameter=n_gradient,
+                n_edges=len(self.graph.values.parent),
             )
         )
 
@@ -285,7 +282,13 @@ class NumbaEngine:
             first = number * ROWS_OF_BLOCK
             last = min(first + ROWS_OF_BLOCK, rows.n_rows)
             model = pack(row_model.allocate(graph.values, rows, first, last))
-            sums = pack(gibbs.allocate_sums(graph.values, prepared.network.n_params))
+            sums = pack(
+                gibbs.Sums(
+                    per_parameter=prepared.network.n_params + 1,
+                    padded_hidden=graph.values.n_hidden + 1,
+                    per_visible=graph.values.n_visible,
+                )
+            )
             gibbs.sweep_rows(
                 graph.address,
                 parameters.address,
@@ -365,18 +368,7 @@ class NumbaEngine:
         self._share(block, len(states))
         return CoverResult(states, counts, sum(flips))
 
-    def improve_cover(
-        self,
-        ones: BoolArray,
-        observed: BoolArray,
-        weights: FloatArray,
-        states: BinaryArray,
-        factors: BinaryArray,
-        options: ImproveOptions,
-        key: NoiseKey,
-    ) -> ImprovedCover:
-        """See `noisyor.engines.contract.Engine.improve_cover`; one step follows another."""
-        return improve(ones, observed, weights, states, factors, options, key)
+    improve_cover = staticmethod(improve_cover)
 
     # ---- rows over threads
 

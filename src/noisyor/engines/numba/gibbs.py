@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numba import uint64
 
 from noisyor.engines.contract import FREE, NoiseKey
-from noisyor.engines.numba.arguments import advance, unpack
+from noisyor.engines.numba.arguments import Workspace, advance, arrays, unpack
 from noisyor.engines.numba.cache import inner, njit
 from noisyor.engines.numba.graph import Graph, Parameters, Rows
 from noisyor.engines.numba.row_model import (
@@ -36,30 +36,14 @@ class Sweep(NamedTuple):
     states: npt.NDArray[np.uint8]
 
 
-class Sums(NamedTuple):
-    """What a block of rows adds up, and scratch.
+class Sums(Workspace):
+    """What a block of rows adds up, and scratch."""
 
-    ``successes`` (n_params + 1, the last for padding): how often each parameter is expected to have
-    switched its node on; ``trials``, as long: how often it might have, its parent being on and its
-    child observed. ``times_on`` and ``probability`` (n_hidden + 1,); ``active`` (n_visible,) zeros.
-    """
-
-    successes: npt.NDArray[np.float64]
-    trials: npt.NDArray[np.float64]
-    times_on: npt.NDArray[np.float64]
-    probability: npt.NDArray[np.float64]
-    active: npt.NDArray[np.uint8]
-
-
-def allocate_sums(graph: Graph, n_params: int) -> Sums:
-    """Zeros for a block of rows."""
-    return Sums(
-        np.zeros(n_params + 1),
-        np.zeros(n_params + 1),
-        np.zeros(graph.n_hidden + 1),
-        np.zeros(graph.n_hidden + 1),
-        np.zeros(graph.n_visible, dtype=np.uint8),
-    )
+    # How often each parameter is expected to have switched its node on, and how often it might
+    # have, its parent being on and its child observed; the last entry is for padding.
+    per_parameter = arrays(float64="successes trials")
+    padded_hidden = arrays(float64="times_on probability")
+    per_visible = arrays(uint8="active")
 
 
 @njit("Gibbs sweep")

@@ -87,14 +87,14 @@ class Rows(NamedTuple):
     """
 
     n_rows: int
-    n_clamps: int
-    weighted: bool
     ptr: npt.NDArray[np.int64]
     columns: npt.NDArray[np.int32]
     missing_ptr: npt.NDArray[np.int64]
     missing_columns: npt.NDArray[np.int32]
     row_ids: npt.NDArray[np.int64]
+    n_clamps: int
     clamp: npt.NDArray[np.uint8]
+    weighted: bool
     weight: npt.NDArray[np.float64]
 
 
@@ -102,14 +102,14 @@ def rows_of(evidence: Evidence) -> Rows:
     """The rows of a batch, for kernels."""
     return Rows(
         evidence.n_rows,
-        len(evidence.clamp),
-        len(evidence.weight) > 0,
         np.ascontiguousarray(evidence.ptr, dtype=np.int64),
         np.ascontiguousarray(evidence.columns, dtype=np.int32),
         np.ascontiguousarray(evidence.missing_ptr, dtype=np.int64),
         np.ascontiguousarray(evidence.missing_columns, dtype=np.int32),
         np.ascontiguousarray(evidence.row_ids, dtype=np.int64),
+        len(evidence.clamp),
         np.ascontiguousarray(evidence.clamp, dtype=np.uint8),
+        len(evidence.weight) > 0,
         np.ascontiguousarray(evidence.weight, dtype=np.float64),
     )
 

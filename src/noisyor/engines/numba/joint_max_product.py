@@ -41,7 +41,15 @@ from numba import float32
 
 from noisyor._util.arrays import SingleArray
 from noisyor.engines.contract import JointOptions, JointResult, JointUnaries
-from noisyor.engines.numba.arguments import Packed, advance, pack, unpack
+from noisyor.engines.numba.arguments import (
+    Packed,
+    Workspace,
+    advance,
+    aligned_zeros,
+    arrays,
+    pack,
+    unpack,
+)
 from noisyor.engines.numba.cache import inner, njit
 from noisyor.engines.numba.graph import NEVER
 from noisyor.engines.numba.scalar import maximum
@@ -91,19 +99,27 @@ class Layout(NamedTuple):
     n_pixels: int
 
 
-class Scratch(NamedTuple):
-    """Memory of one thread: by pixel, ``lanes`` (8 per activation), ``messages`` of an image."""
+class Images(NamedTuple):
+    """By image: ``unary`` and beliefs ``u`` of its states (n_states,), ``pixels`` (n_pixels,)."""
 
-    best: npt.NDArray[np.float32]
-    second: npt.NDArray[np.float32]
-    positive: npt.NDArray[np.float32]
-    lanes: npt.NDArray[np.float32]
-    messages: npt.NDArray[np.float32]
+    layout: Layout
+    n_images: int
+    unary: npt.NDArray[np.float32]
+    u: npt.NDArray[np.float32]
+    pixels: npt.NDArray[np.float32]
+
+
+class Scratch(Workspace):
+    """Memory of one thread: eight ``lanes`` for each activation, ``messages`` of an image."""
+
+    per_pixel = arrays(float32="best second positive")
+    lanes_of_states = arrays(float32="lanes")
+    per_message = arrays(float32="messages")
 
 
 def _allocate(layout: Layout, n_messages: int = 0) -> Packed[Scratch]:
-    sizes = [layout.n_pixels] * 3 + [layout.n_states * LANES, n_messages]
-    return pack(Scratch(*(np.empty(size, dtype=np.float32) for size in sizes)))
+    lanes = layout.n_states * LANES
+    return pack(Scratch(per_pixel=layout.n_pixels, lanes_of_states=lanes, per_message=n_messages))
 
 
 # ---- messages that both problems share
@@ -167,25 +183,20 @@ def _sum_lanes(layout, scratch, unary, u):
 class Problem(NamedTuple):
     """States and features together.
 
-    ``unary`` and ``u`` (n_images, n_states) of the states, ``u`` their beliefs; ``v`` beliefs of
-    the features; ``messages`` (n_images, n_messages); ``pixels`` (n_images, n_pixels). By chunk of
-    ``chunk_size`` images: messages to the features, ``partial`` (n_chunks, n_features), and
-    ``changes``, the largest that a message asked for. ``step`` is one minus the damping.
+    ``v`` beliefs of the features; ``messages`` (n_images, n_messages). By chunk of ``chunk_size``
+    images: messages to the features, ``partial`` (n_chunks, n_features), and ``changes``, the
+    largest that a message asked for. ``step`` is one minus the damping.
     """
 
-    layout: Layout
-    n_images: int
+    images: Images
     n_features: int
-    n_messages: int
-    chunk_size: int
-    step: float
-    unary: npt.NDArray[np.float32]
-    u: npt.NDArray[np.float32]
     v: npt.NDArray[np.float32]
+    n_messages: int
     messages: npt.NDArray[np.float32]
-    pixels: npt.NDArray[np.float32]
+    chunk_size: int
     partial: npt.NDArray[np.float32]
     changes: npt.NDArray[np.float32]
+    step: float
 
 
 def learn(
@@ -195,24 +206,20 @@ def learn(
     n_threads: int,
 ) -> JointResult:
     """Infer states and features together."""
-    layout, pixels, unary = _arranged(unaries)
+    images = _arranged(unaries)
+    layout, n_images = images.layout, images.n_images
     unary_v = _features_to_kernel(unaries.features, NEVER)
-    n_images = len(pixels)
     cells = layout.n_blocks * layout.rows * layout.columns * layout.height * layout.n_components
     chunk_size = -(-n_images // _CHUNKS)
     n_chunks = -(-n_images // chunk_size)
     problem = Problem(
-        layout=layout,
-        n_images=n_images,
+        images=images,
         n_features=len(unary_v),
-        n_messages=cells * 2 * LANES,
-        chunk_size=chunk_size,
-        step=1.0 - options.damping,
-        unary=unary,
-        u=unary.copy(),
         v=unary_v.copy(),
-        messages=_aligned_zeros(n_images * cells * 2 * LANES),
-        pixels=pixels,
+        n_messages=cells * 2 * LANES,
+        messages=aligned_zeros(n_images * cells * 2 * LANES, np.float32),
+        step=1.0 - options.damping,
+        chunk_size=chunk_size,
         partial=np.empty((n_chunks, len(unary_v)), dtype=np.float32),
         changes=np.empty(n_chunks, dtype=np.float32),
     )
@@ -235,7 +242,7 @@ def learn(
         if residual < options.tolerance:
             break
     return JointResult(
-        _states_from_kernel(problem.u, unaries),
+        _states_from_kernel(images.u, unaries),
         _features_from_kernel(problem.v, unaries.features.shape),
         done,
         residual,
@@ -246,18 +253,18 @@ def learn(
 def update_chunks(problem_address, scratch_address, begin, end):
     """One iteration for chunks ``begin`` to ``end`` of the images."""
     problem, scratch = unpack(problem_address, Problem), unpack(scratch_address, Scratch)
-    layout = problem.layout
+    images, layout = problem.images, problem.images.layout
     for number in range(begin, end):
         incoming = advance(problem.partial, number * problem.n_features)
         for k in range(problem.n_features):
             incoming[k] = 0.0
         change = float32(0.0)
         last = (number + 1) * problem.chunk_size
-        last = last if last < problem.n_images else problem.n_images
+        last = last if last < images.n_images else images.n_images
         for n in range(number * problem.chunk_size, last):
-            u = advance(problem.u, n * layout.n_states)
+            u = advance(images.u, n * layout.n_states)
             messages = advance(problem.messages, n * problem.n_messages)
-            evidence = advance(problem.pixels, n * layout.n_pixels)
+            evidence = advance(images.pixels, n * layout.n_pixels)
             _clear(layout, scratch)
             asked = splat(float32(0.0))
             # With a single column of positions the blocks of a feature have no pixel in common.
@@ -272,7 +279,7 @@ def update_chunks(problem_address, scratch_address, begin, end):
                         incoming, float32(problem.step),
                     ),
                 )  # fmt: skip
-            _sum_lanes(layout, scratch, advance(problem.unary, n * layout.n_states), u)
+            _sum_lanes(layout, scratch, advance(images.unary, n * layout.n_states), u)
             change = maximum(change, reduce_max(asked))
         problem.changes[number] = change
 
@@ -360,20 +367,17 @@ class GivenFeatures(NamedTuple):
 
     ``feature[ptr[c]:ptr[c + 1]]`` have a pixel on in line a of block b, ``c = b * height + a``;
     ``off`` has eight lanes for each of these, 0 where the pixel is on and NEVER where it is off.
-    ``unary``, ``u`` and ``pixels`` as in `Problem`; ``iterations`` and ``residual`` of each image.
+    ``iterations`` and ``residual`` of each image.
     """
 
-    layout: Layout
-    max_iterations: int
-    step: float
-    tolerance: float
-    n_messages: int
+    images: Images
     ptr: npt.NDArray[np.int64]
     feature: npt.NDArray[np.int64]
     off: npt.NDArray[np.float32]
-    unary: npt.NDArray[np.float32]
-    u: npt.NDArray[np.float32]
-    pixels: npt.NDArray[np.float32]
+    n_messages: int
+    step: float
+    tolerance: float
+    max_iterations: int
     iterations: npt.NDArray[np.int64]
     residual: npt.NDArray[np.float32]
 
@@ -385,24 +389,22 @@ def infer(
     n_threads: int,
 ) -> JointResult:
     """Infer the states alone; ``unaries.features`` are plus or minus infinity."""
-    layout, pixels, unary = _arranged(unaries)
+    images = _arranged(unaries)
+    layout, n_images = images.layout, images.n_images
     on = _features_to_kernel((unaries.features > 0).astype(np.float32), np.float32(0.0))
     lanes = on.reshape(layout.n_blocks * layout.height, layout.n_components, LANES) > 0
     line, feature = np.nonzero(lanes.any(axis=2))
     problem = GivenFeatures(
-        layout=layout,
-        max_iterations=options.iterations,
-        step=1.0 - options.damping,
-        tolerance=options.tolerance,
-        n_messages=len(feature) * layout.rows * layout.columns * LANES,
+        images=images,
         ptr=np.searchsorted(line, np.arange(len(lanes) + 1)).astype(np.int64),
         feature=feature.astype(np.int64),
         off=np.where(lanes[line, feature], np.float32(0.0), NEVER).ravel(),
-        unary=unary,
-        u=unary.copy(),
-        pixels=pixels,
-        iterations=np.empty(len(unary), dtype=np.int64),
-        residual=np.empty(len(unary), dtype=np.float32),
+        n_messages=len(feature) * layout.rows * layout.columns * LANES,
+        step=1.0 - options.damping,
+        tolerance=options.tolerance,
+        max_iterations=options.iterations,
+        iterations=np.empty(n_images, dtype=np.int64),
+        residual=np.empty(n_images, dtype=np.float32),
     )
     packed = pack(problem)
 
@@ -411,9 +413,9 @@ def infer(
         infer_images(packed.address, scratch.address, begin, end)
         progress(end - begin)
 
-    run_blocks(block, len(unary), n_threads, blocks_per_thread=8)
+    run_blocks(block, n_images, n_threads, blocks_per_thread=8)
     return JointResult(
-        _states_from_kernel(problem.u, unaries),
+        _states_from_kernel(images.u, unaries),
         unaries.features,
         int(problem.iterations.max()),
         float(problem.residual.max()),
@@ -424,12 +426,12 @@ def infer(
 def infer_images(problem_address, scratch_address, begin, end):
     """All iterations for images ``begin`` to ``end``; ``u`` gets the beliefs."""
     problem, scratch = unpack(problem_address, GivenFeatures), unpack(scratch_address, Scratch)
-    layout = problem.layout
+    images, layout = problem.images, problem.images.layout
     step, tolerance = float32(problem.step), float32(problem.tolerance)
     for n in range(begin, end):
-        u = advance(problem.u, n * layout.n_states)  # unaries, as no message has arrived yet
-        unary = advance(problem.unary, n * layout.n_states)
-        evidence = advance(problem.pixels, n * layout.n_pixels)
+        u = advance(images.u, n * layout.n_states)  # unaries, as no message has arrived yet
+        unary = advance(images.unary, n * layout.n_states)
+        evidence = advance(images.pixels, n * layout.n_pixels)
         for k in range(problem.n_messages):
             scratch.messages[k] = 0.0
         change, done = float32(0.0), 0
@@ -448,7 +450,7 @@ def infer_images(problem_address, scratch_address, begin, end):
 @inner()
 def _collect_given(problem, scratch, u):
     """Largest, second largest and positive part of t for all pixels."""
-    layout, ptr, messages = problem.layout, problem.ptr, scratch.messages
+    layout, ptr, messages = problem.images.layout, problem.ptr, scratch.messages
     zero, cell = splat(float32(0.0)), 0
     for block in range(layout.n_blocks):
         for i in range(layout.rows):
@@ -476,7 +478,7 @@ def _collect_given(problem, scratch, u):
 @inner()
 def _answer_given(problem, scratch, u, evidence, step):
     """New messages; return the largest change asked for."""
-    layout, ptr = problem.layout, problem.ptr
+    layout, ptr = problem.images.layout, problem.ptr
     messages, lanes = scratch.messages, scratch.lanes
     zero, tiny, rate, cell = splat(float32(0.0)), splat(TINY), splat(step), 0
     change = zero
@@ -509,8 +511,8 @@ def _answer_given(problem, scratch, u, evidence, step):
 # ---- arrays in the order of the kernels
 
 
-def _arranged(unaries: JointUnaries) -> tuple[Layout, SingleArray, SingleArray]:
-    """The sizes, padded pixels (n_images, ...) and unaries (n_images, position * feature)."""
+def _arranged(unaries: JointUnaries) -> Images:
+    """Pad the pixels, order the unaries by position and feature, and start from these."""
     n_images, n_components, rows, columns = unaries.states.shape
     _, feature_height, feature_width = unaries.features.shape
     _, height, width = unaries.pixels.shape
@@ -520,7 +522,9 @@ def _arranged(unaries: JointUnaries) -> tuple[Layout, SingleArray, SingleArray]:
     pixels = np.zeros((n_images, n_pixels), dtype=np.float32)
     lines = pixels[:, : height * stride].reshape(n_images, height, stride)
     lines[:, :, :width] = unaries.pixels
-    unary = unaries.states.transpose(0, 2, 3, 1).reshape(n_images, -1)
+    unary = np.ascontiguousarray(
+        unaries.states.transpose(0, 2, 3, 1).reshape(n_images, -1), dtype=np.float32
+    )
     layout = Layout(
         n_components,
         feature_height,
@@ -531,7 +535,7 @@ def _arranged(unaries: JointUnaries) -> tuple[Layout, SingleArray, SingleArray]:
         rows * columns * n_components,
         n_pixels,
     )
-    return layout, pixels, np.ascontiguousarray(unary, dtype=np.float32)
+    return Images(layout, n_images, unary, unary.copy(), pixels)
 
 
 def _states_from_kernel(u: SingleArray, unaries: JointUnaries) -> SingleArray:
@@ -555,10 +559,3 @@ def _features_from_kernel(v: SingleArray, shape: tuple[int, ...]) -> SingleArray
     n_components, height, width = shape
     arranged = v.reshape(-1, height, n_components, LANES).transpose(2, 1, 0, 3)
     return np.ascontiguousarray(arranged.reshape(n_components, height, -1)[:, :, :width])
-
-
-def _aligned_zeros(size: int) -> SingleArray:
-    """Zeros that start at a cache line: each pair of messages then lies in one."""
-    raw = np.zeros(size + 16, dtype=np.float32)
-    skip = -raw.ctypes.data % 64 // 4
-    return raw[skip : skip + size]

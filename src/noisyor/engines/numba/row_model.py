@@ -7,13 +7,12 @@ closed form. In a network of twelve thousand diseases all but a few hundred are 
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from noisyor.engines.contract import FREE
 from noisyor.engines.numba.active_set import largest_row
+from noisyor.engines.numba.arguments import Workspace, arrays
 from noisyor.engines.numba.cache import inner, small_code
 from noisyor.engines.numba.graph import Graph, Rows
 from noisyor.engines.numba.scalar import log_expm1, maximum
@@ -22,86 +21,57 @@ KNOWN = 1e300
 """Log-odds of a node that is known to be on."""
 
 
-class ChainState(NamedTuple):
-    """A configuration that changes node by node.
+class ChainState(Workspace):
+    """A configuration that changes node by node."""
 
-    ``state`` (n,); by slot: ``sums``, the total parameter B, ``odds`` = log(exp(B) - 1) and ``off``
-    = 1 / (exp(B) - 1).
+    per_hidden = arrays(uint8="state")
+    # The total parameter B, log(exp(B) - 1) and 1 / (exp(B) - 1).
+    per_slot = arrays(float64="sums odds off")
+
+
+class RowModel(Workspace):
+    """One row as seen by the n nodes that interact; memory of one thread, reused for all its rows.
+
+    Children are numbered by slots: active visibles first, then the n nodes. Edges of node j are
+    ``ptr[j]:ptr[j + 1]``; those into visibles come first and end at ``visible_end[j]``.
     """
 
-    state: npt.NDArray[np.uint8]
-    sums: npt.NDArray[np.float64]
-    odds: npt.NDArray[np.float64]
-    off: npt.NDArray[np.float64]
-
-
-class RowModel(NamedTuple):
-    """One row as seen by the nodes that interact; memory of one thread, reused for all its rows.
-
-    ``sizes`` (2,) the number n of these nodes, and the number of active visibles. ``hidden`` (n,)
-    indices of the nodes; ``clamp`` (n,) evidence on them; ``cost`` (n,) of being on, and
-    ``net_cost`` (n,) the same without the edges into active visibles. Children are numbered by
-    slots: active visibles first, then the n nodes; ``leak`` (slots,), and ``leak_odds`` and
-    ``leak_off`` (slots,), what `ChainState` has when no parent is on. Edges of node j are
-    ``ptr[j]:ptr[j + 1]`` of ``slot``, ``theta`` and ``works``, the probability 1 - exp(-theta);
-    those into visibles come first and end at ``visible_end[j]``. ``offset`` (1,) is the part of
-    log p(h, x) that does not depend on the nodes, isolated ones summed out; ``isolated``
-    (n_hidden,) log-odds of the isolated nodes, NaN for the others. ``slot_of`` (n_nodes,) is -1 for
-    nodes that have no slot; ``all_cost`` (n_hidden,) and ``all_clamp`` (n_hidden,) are of all
-    nodes.
-    """
-
-    sizes: npt.NDArray[np.int64]
-    hidden: npt.NDArray[np.int32]
-    clamp: npt.NDArray[np.uint8]
-    cost: npt.NDArray[np.float64]
-    net_cost: npt.NDArray[np.float64]
-    leak: npt.NDArray[np.float64]
-    leak_odds: npt.NDArray[np.float64]
-    leak_off: npt.NDArray[np.float64]
-    ptr: npt.NDArray[np.int64]
-    visible_end: npt.NDArray[np.int64]
-    slot: npt.NDArray[np.int32]
-    theta: npt.NDArray[np.float64]
-    works: npt.NDArray[np.float64]
-    offset: npt.NDArray[np.float64]
-    isolated: npt.NDArray[np.float64]
-    slot_of: npt.NDArray[np.int32]
-    all_cost: npt.NDArray[np.float64]
-    all_clamp: npt.NDArray[np.uint8]
+    # The number n, and the number of active visibles.
+    counts = arrays(2, int64="sizes")
+    # The part of log p(h, x) that does not depend on the n nodes, isolated ones summed out.
+    constant = arrays(1, float64="offset")
+    # By interacting node: its index, evidence, cost of being on, and the same without the edges
+    # into active visibles.
+    per_interacting = arrays(
+        int32="hidden", uint8="clamp", float64="cost net_cost", int64="visible_end"
+    )
+    bounds = arrays(int64="ptr")
+    # ``leak_odds`` and ``leak_off`` are what `ChainState` has when no parent is on.
+    per_slot = arrays(float64="leak leak_odds leak_off")
+    # ``works`` is the probability 1 - exp(-theta).
+    per_edge = arrays(int32="slot", float64="theta works")
+    # Log-odds of the isolated nodes, NaN for the others; evidence on all hidden nodes.
+    per_hidden = arrays(float64="isolated", uint8="all_clamp")
+    padded_hidden = arrays(float64="all_cost")
+    # -1 for nodes that have no slot.
+    per_node = arrays(int32="slot_of")
     chain: ChainState
 
 
 def allocate(graph: Graph, rows: Rows, begin: int, end: int) -> RowModel:
     """Memory for the largest of the rows ``begin`` to ``end``."""
-    n_hidden, n_visible = graph.n_hidden, graph.n_visible
+    n_hidden = graph.n_hidden
     n_edges, n_children = largest_row(graph, rows, begin, end, False)
     n_slots = n_children + n_hidden
     return RowModel(
-        sizes=np.empty(2, dtype=np.int64),
-        hidden=np.empty(n_hidden, dtype=np.int32),
-        clamp=np.empty(n_hidden, dtype=np.uint8),
-        cost=np.empty(n_hidden),
-        net_cost=np.empty(n_hidden),
-        leak=np.empty(n_slots),
-        leak_odds=np.empty(n_slots),
-        leak_off=np.empty(n_slots),
-        ptr=np.empty(n_hidden + 1, dtype=np.int64),
-        visible_end=np.empty(n_hidden, dtype=np.int64),
-        slot=np.empty(n_edges, dtype=np.int32),
-        theta=np.empty(n_edges),
-        works=np.empty(n_edges),
-        offset=np.empty(1),
-        isolated=np.empty(n_hidden),
-        slot_of=np.empty(n_visible + n_hidden, dtype=np.int32),
-        all_cost=np.empty(n_hidden + 1),
-        all_clamp=np.empty(n_hidden, dtype=np.uint8),
-        chain=ChainState(
-            np.empty(n_hidden, dtype=np.uint8),
-            np.empty(n_slots),
-            np.empty(n_slots),
-            np.empty(n_slots),
-        ),
+        per_interacting=n_hidden,
+        bounds=n_hidden + 1,
+        per_slot=n_slots,
+        per_edge=n_edges,
+        per_hidden=n_hidden,
+        padded_hidden=n_hidden + 1,
+        per_node=graph.n_visible + n_hidden,
+        chain=ChainState(per_hidden=n_hidden, per_slot=n_slots),
     )
 
 

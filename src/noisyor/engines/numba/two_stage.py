@@ -19,20 +19,22 @@ child or a parent, if its first cell is.
 
 from collections import deque
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import float32, uint64
 
 from noisyor.engines.contract import FREE
 from noisyor.engines.numba.active_set import Work, lay_out
-from noisyor.engines.numba.arguments import Packed, pack, unpack
+from noisyor.engines.numba.arguments import Packed, Workspace, arrays, pack, unpack
 from noisyor.engines.numba.cache import inner, njit
 from noisyor.engines.numba.collapsed import (
     Call,
+    add_to_lanes,
+    add_to_parents,
     collect_back,
     decode,
+    parents_of_eight,
+    parents_of_lanes,
     send,
     send_back,
     sum_lanes,
@@ -45,13 +47,11 @@ from noisyor.engines.numba.scalar import combine, logistic_noise, maximum, minim
 from noisyor.engines.numba.simd import (
     LANES,
     absolute,
-    gather,
     largest,
     load,
     reduce_max,
     reduce_sum,
     reduce_top_two,
-    scatter_add,
     smallest,
     splat,
     store,
@@ -59,32 +59,21 @@ from noisyor.engines.numba.simd import (
 )
 
 
-class Stages(NamedTuple):
-    """Memory of one thread beside `Work`.
+class Stages(Workspace):
+    """Memory of one thread beside `Work`."""
 
-    Per message of a wide child, at the offsets of ``Work.excess``: ``down`` and ``to_edge`` (from
-    the OR to the edge). Per wide child: ``top`` and ``second`` largest of its downs, and the sum of
-    their ``positive`` parts. The same per cell and lane of ``Work.blocks``: ``cell_down``,
-    ``cell_to_edge``, ``lane_top``, ``lane_second``, ``lane_positive``. Per hidden node: ``noise``,
-    and the sums of ``off_excess`` over all its children, ``all_off``, and over those that are off
-    in the row; ``edge_off_excess`` of each padded edge.
-    """
-
+    # By message of a wide child, at the offsets of ``Work.excess``; ``to_edge`` is from the OR.
+    per_edge = arrays(float32="down to_edge")
+    # By wide child: the largest and second largest down, and the sum of the positive parts.
+    per_child = arrays(float32="top second positive")
+    # The same by cell and lane of ``Work.blocks``.
+    per_cell = arrays(float32="cell_down cell_to_edge")
+    per_lane = arrays(float32="lane_top lane_second lane_positive")
+    # Sums of ``off_excess`` over all children of a hidden node, and over those that are off in the
+    # row.
+    per_hidden = arrays(float32="noise", float64="all_off off_excess")
+    per_padded_edge = arrays(float64="edge_off_excess")
     n_edges: int
-    down: npt.NDArray[np.float32]
-    to_edge: npt.NDArray[np.float32]
-    top: npt.NDArray[np.float32]
-    second: npt.NDArray[np.float32]
-    positive: npt.NDArray[np.float32]
-    cell_down: npt.NDArray[np.float32]
-    cell_to_edge: npt.NDArray[np.float32]
-    lane_top: npt.NDArray[np.float32]
-    lane_second: npt.NDArray[np.float32]
-    lane_positive: npt.NDArray[np.float32]
-    noise: npt.NDArray[np.float32]
-    all_off: npt.NDArray[np.float64]
-    off_excess: npt.NDArray[np.float64]
-    edge_off_excess: npt.NDArray[np.float64]
 
 
 def stages_of(
@@ -100,11 +89,18 @@ def stages_of(
         return enough and len(kept.top) >= wide and len(kept.lane_top) >= lanes
 
     def make() -> Packed[Stages]:
-        n_hidden, n_edges = graph.values.n_hidden, len(graph.values.parent)
-        sizes = [messages, messages, wide, wide, wide, cells, cells, lanes, lanes, lanes, n_hidden]
-        singles = [np.empty(size, dtype=np.float32) for size in sizes]
-        off = [np.empty(size) for size in (n_hidden, n_hidden, n_edges)]
-        return pack(Stages._make([n_edges, *singles, *off]))
+        n_edges = len(graph.values.parent)
+        return pack(
+            Stages(
+                per_edge=messages,
+                per_child=wide,
+                per_cell=cells,
+                per_lane=lanes,
+                per_hidden=graph.values.n_hidden,
+                per_padded_edge=n_edges,
+                n_edges=n_edges,
+            )
+        )
 
     return borrowed(idle, fits, make)
 
@@ -360,10 +356,7 @@ def _update_block(belief, incoming, blocks, stages, number, first, leak, support
     change, new_best, new_second, new_positive = zero, never, never, zero
     k = first
     for cell in range(blocks.start[number], blocks.start[number + 1], LANES):
-        if first >= 0:
-            parents = splat(belief[k])
-        else:
-            parents = gather(belief, blocks.parent, cell)
+        parents = parents_of_lanes(belief, first, k, blocks.parent, cell)
         new, new_excess, change = _edges(
             parents, load(blocks.log_odds, cell), stages.cell_down, stages.cell_to_edge,
             blocks.excess, cell, best, need_of_peak, need, support, all_on, rate, change,
@@ -372,11 +365,8 @@ def _update_block(belief, incoming, blocks, stages, number, first, leak, support
         new_best = largest(new_best, new)
         if not all_on:
             new_positive = new_positive + largest(new, zero)
-        if first >= 0:
-            store(incoming, LANES * k, load(incoming, LANES * k) + new_excess)
-            k += 1
-        else:
-            scatter_add(incoming, blocks.parent, cell, new_excess)
+        add_to_lanes(incoming, first, k, blocks.parent, cell, new_excess)
+        k += 1
     store(stages.lane_top, lane, new_best)
     store(stages.lane_second, lane, new_second)
     store(stages.lane_positive, lane, new_positive)
@@ -402,10 +392,7 @@ def _update_child(graph, parameters, work, stages, number, ramp, back, is_on, st
     support = splat(-NEVER if is_on else back + sum_positive)
     change, new_best, new_second, new_positive = zero, never, never, zero
     for offset in range(0, size, LANES):
-        if first >= 0:
-            parents = load(work.belief, first + offset)
-        else:
-            parents = gather(work.belief, graph.parent, start + offset)
+        parents = parents_of_eight(work.belief, first, offset, graph.parent, start)
         new, new_excess, change = _edges(
             parents, load(parameters.log_odds, start + offset), stages.down, stages.to_edge,
             work.excess, work.offset[number] + offset, peak, need_of_peak, need, support, False,
@@ -414,10 +401,7 @@ def _update_child(graph, parameters, work, stages, number, ramp, back, is_on, st
         new_second = largest(new_second, smallest(new_best, new))
         new_best = largest(new_best, new)
         new_positive = new_positive + largest(new, zero)
-        if first >= 0:
-            store(work.incoming, first + offset, load(work.incoming, first + offset) + new_excess)
-        else:
-            scatter_add(work.incoming, graph.parent, start + offset, new_excess)
+        add_to_parents(work.incoming, first, offset, graph.parent, start, new_excess)
     stages.top[number], stages.second[number] = reduce_top_two(new_best, new_second)
     stages.positive[number] = reduce_sum(new_positive)
     return reduce_max(change), sum_positive + minimum(float32(0.0), best)

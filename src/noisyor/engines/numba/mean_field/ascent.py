@@ -79,31 +79,13 @@ class Call(NamedTuple):
 @njit("mean field")
 def iterate_blocks(graph_address, tables_address, call_address, work_address, first, last):
     """Infer the rows of blocks ``first`` to ``last`` with a fixed number of steps on r."""
-    graph, tables = unpack(graph_address, Graph), unpack(tables_address, Tables)
-    call, work = unpack(call_address, Call), unpack(work_address, Work)
-    of_hidden = _lay_out_first(graph, tables, work, call)
-    for number in range(first, last):
-        for row in range(call.bounds[number], call.bounds[number + 1]):
-            size, constant = _enter_row(graph, tables, work, call, row, of_hidden)
-            call.output.rounds[row], call.output.elbo[row], call.output.gain[row] = (
-                _ascend_by_steps(graph, work, size, call.options, constant)
-            )
-            _leave_row(graph, tables, work, call, row, number, size)
+    _infer_by_steps(graph_address, tables_address, call_address, work_address, first, last)
 
 
 @njit("mean field to a tolerance")
 def solve_blocks(graph_address, tables_address, call_address, work_address, first, last):
     """Infer the rows of blocks ``first`` to ``last`` with r solved for to a tolerance."""
-    graph, tables = unpack(graph_address, Graph), unpack(tables_address, Tables)
-    call, work = unpack(call_address, Call), unpack(work_address, Work)
-    of_hidden = _lay_out_first(graph, tables, work, call)
-    for number in range(first, last):
-        for row in range(call.bounds[number], call.bounds[number + 1]):
-            size, constant = _enter_row(graph, tables, work, call, row, of_hidden)
-            call.output.rounds[row], call.output.elbo[row], call.output.gain[row] = (
-                _ascend_by_solving(graph, work, size, call.options, constant)
-            )
-            _leave_row(graph, tables, work, call, row, number, size)
+    _infer_by_solving(graph_address, tables_address, call_address, work_address, first, last)
 
 
 @inner()
@@ -216,8 +198,8 @@ def _solve_weights(work, size, options):
         first, last = last, size.groups
 
 
-def _ascend_with(update_weights):
-    """Make coordinate ascent with one of the two solvers for r, so that only that is compiled."""
+def _infer_with(update_weights):
+    """Make inference of blocks with one of the two solvers for r, so that only that is compiled."""
 
     @inner()
     def ascend(graph, work, size, options, constant):
@@ -249,11 +231,25 @@ def _ascend_with(update_weights):
             value = constant + _bound(graph, work, size)
         return options.outer, value, gain
 
-    return ascend
+    @inner()
+    def infer_blocks(graph_address, tables_address, call_address, work_address, first, last):
+        graph, tables = unpack(graph_address, Graph), unpack(tables_address, Tables)
+        call, work = unpack(call_address, Call), unpack(work_address, Work)
+        of_hidden = _lay_out_first(graph, tables, work, call)
+        for number in range(first, last):
+            for row in range(call.bounds[number], call.bounds[number + 1]):
+                size, constant = _enter_row(graph, tables, work, call, row, of_hidden)
+                rounds, value, gain = ascend(graph, work, size, call.options, constant)
+                call.output.rounds[row] = rounds
+                call.output.elbo[row] = value
+                call.output.gain[row] = gain
+                _leave_row(graph, tables, work, call, row, number, size)
+
+    return infer_blocks
 
 
-_ascend_by_steps = _ascend_with(_iterate_weights)
-_ascend_by_solving = _ascend_with(_solve_weights)
+_infer_by_steps = _infer_with(_iterate_weights)
+_infer_by_solving = _infer_with(_solve_weights)
 
 
 @inner()

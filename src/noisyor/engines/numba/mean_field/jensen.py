@@ -19,13 +19,10 @@ child is solved: until no other weights could raise its part of the bound by mor
 into common groups, so that a group of eight does not go on for the sake of its slowest member.
 """
 
-from typing import NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 from numba import int64
 
-from noisyor._util.arrays import BinaryArray, FloatArray, LongArray
+from noisyor.engines.numba.arguments import Workspace, arrays
 from noisyor.engines.numba.cache import inner
 from noisyor.engines.numba.simd import (
     LANES,
@@ -63,46 +60,33 @@ _SHRINK, _GROW, _CLOSE = -0.9, 4.0, 1e-4
 """Relative change of a weight in one Newton step at most, and how well the new ones sum to one."""
 
 
-class Edges(NamedTuple):
-    """Edges into the nodes of a row that may be on, slot by slot, each (8 * slots,).
+class Edges(Workspace, floats=1.0):
+    """Edges into the nodes of a row that may be on, slot by slot.
 
     ``theta`` parameter; ``r`` Jensen weight; ``weight`` = theta + r phi(theta / r), what an active
     parent adds to the child's log-odds; ``link`` number of the parent within the row, ``q`` its
     probability when r was last updated.
     """
 
-    theta: npt.NDArray[np.float64]
-    r: npt.NDArray[np.float64]
-    weight: npt.NDArray[np.float64]
-    q: npt.NDArray[np.float64]
-    link: npt.NDArray[np.int32]
+    per_edge = arrays(float64="theta r weight q", int32="link")
 
 
-class Groups(NamedTuple):
+class Groups(Workspace, floats=1.0):
     """Groups of a row. Group g has the edges ``begin[g]:begin[g + 1]``.
 
-    ``wide[g]`` whether it is one child, ``solved[g]`` whether r suits ``Edges.q``. By lane, each
-    (8 * groups,): ``used`` slots, ``size`` number of parents of the child, ``floor`` of its
-    weights, ``slope`` f'(leak) of the child, ``importance`` probability that it is on; while r is
-    solved for, ``active`` whether it is not solved yet and ``best`` F before the last step;
-    ``total`` of the scores; ``member`` number of the child, or -1.
+    By lane: ``used`` slots, ``size`` number of parents of the child, ``floor`` of its weights,
+    ``slope`` f'(leak) of the child, ``importance`` probability that it is on; while r is solved
+    for, ``active`` whether it is not solved yet and ``best`` F before the last step; ``total`` of
+    the scores; ``member`` number of the child, or -1.
     """
 
-    begin: LongArray
-    wide: BinaryArray
-    solved: BinaryArray
-    used: FloatArray
-    size: FloatArray
-    floor: FloatArray
-    slope: FloatArray
-    importance: FloatArray
-    active: FloatArray
-    best: FloatArray
-    total: FloatArray
-    member: LongArray
+    bounds = arrays(int64="begin")
+    # Whether a group is one child; whether r suits ``Edges.q``.
+    per_group = arrays(uint8="wide solved")
+    per_lane = arrays(float64="used size floor slope importance active best total", int64="member")
 
 
-class Children(NamedTuple):
+class Children(Workspace):
     """Children of a row: hidden nodes in the order of a sweep, then the visibles that are on.
 
     ``node`` number; its edges are ``start + stride * j`` for the parents j in the graph's order.
@@ -110,26 +94,18 @@ class Children(NamedTuple):
     and ``bucket`` serve to group children by the number of their parents.
     """
 
-    node: npt.NDArray[np.int32]
-    start: npt.NDArray[np.int64]
-    stride: npt.NDArray[np.int64]
-    lane: npt.NDArray[np.int64]
-    ordered: npt.NDArray[np.int64]
-    bucket: npt.NDArray[np.int64]
+    per_child = arrays(int32="node", int64="start stride lane ordered")
+    per_size = arrays(int64="bucket")
 
 
-class Scratch(NamedTuple):
+class Scratch(Workspace, floats=1.0):
     """Edges of one batch, and the list of its groups that are not solved.
 
     ``value`` gradient G or a new weight, ``worth`` term of F, ``step`` relative Newton step per
     unit of G, ``before`` the weights before the step.
     """
 
-    value: npt.NDArray[np.float64]
-    worth: npt.NDArray[np.float64]
-    step: npt.NDArray[np.float64]
-    before: npt.NDArray[np.float64]
-    todo: npt.NDArray[np.int64]
+    per_edge = arrays(float64="value worth step before", int64="todo")
 
 
 @inner()

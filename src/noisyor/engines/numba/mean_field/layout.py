@@ -12,6 +12,7 @@ import numpy.typing as npt
 from numba import int64
 
 from noisyor.engines.contract import FREE
+from noisyor.engines.numba.arguments import Workspace, arrays
 from noisyor.engines.numba.cache import inner, small_code
 from noisyor.engines.numba.graph import Graph
 from noisyor.engines.numba.mean_field.jensen import (
@@ -50,31 +51,21 @@ class Tables(NamedTuple):
     level: npt.NDArray[np.int32]
 
 
-class Hidden(NamedTuple):
+class Hidden(Workspace, floats=1.0):
     """Hidden nodes of a row in the order of a sweep.
 
     ``node`` hidden number; ``child`` number among the children or -1; ``free`` whether q is
     inferred; ``run`` end of each level. ``q`` probability, with spare entries that are 0; ``fixed``
     log-odds apart from edges into nodes that may be on or from them, ``base`` the same with the
     edges into active visibles, ``below`` what hidden children add, ``odds`` all together, then the
-    new q. ``place`` (n_hidden,) is the number within the row, or -1; ``clamp`` (n_hidden,) the
-    evidence.
+    new q. ``place`` is the number of a hidden node within the row, or -1; ``clamp`` its evidence.
     """
 
-    node: npt.NDArray[np.int32]
-    child: npt.NDArray[np.int32]
-    free: npt.NDArray[np.uint8]
-    run: npt.NDArray[np.int32]
-    q: npt.NDArray[np.float64]
-    fixed: npt.NDArray[np.float64]
-    base: npt.NDArray[np.float64]
-    below: npt.NDArray[np.float64]
-    odds: npt.NDArray[np.float64]
-    place: npt.NDArray[np.int32]
-    clamp: npt.NDArray[np.uint8]
+    per_hidden = arrays(int32="node child run place", uint8="free clamp")
+    padded_hidden = arrays(float64="q fixed base below odds")
 
 
-class Work(NamedTuple):
+class Work(Workspace):
     """Memory of one thread, reused for all its rows.
 
     It suffices for rows with ``n_ones`` active visibles and ``n_edges`` edges into them.
@@ -124,74 +115,23 @@ def allocate(graph: Graph, most_edges: int, most_ones: int) -> Work:
     """Memory for rows with at most so many active visibles and edges into them."""
     n_hidden = graph.n_hidden
     n_edges = most_edges + int(graph.n_parents[graph.n_visible :].sum())
-    n_children, n = most_ones + n_hidden, n_hidden + LANES
+    n_children = most_ones + n_hidden
     # A wide child leaves less than eight slots of its group unused; the shared groups together
     # less than four times the largest one, as children are sorted by their number of parents.
     n_slots = n_edges + LANES * n_children + 4 * LANES * NARROW
-    size = max(int(graph.n_parents.max(initial=0)) + LANES, int(BATCH_SOLVING))
+    batch = max(int(graph.n_parents.max(initial=0)) + LANES, int(BATCH_SOLVING))
     lanes = LANES * n_children
-    floats, numbers, short = np.ones, _numbers, _short_numbers
+    hidden = Hidden(per_hidden=n_hidden, padded_hidden=n_hidden + LANES)
+    hidden.clamp.fill(FREE)
     return Work(
-        Edges(
-            theta=floats(n_slots),
-            r=floats(n_slots),
-            weight=floats(n_slots),
-            q=floats(n_slots),
-            link=short(n_slots),
-        ),
-        Groups(
-            begin=numbers(n_children + 1),
-            wide=np.zeros(n_children, dtype=np.uint8),
-            solved=np.zeros(n_children, dtype=np.uint8),
-            used=floats(lanes),
-            size=floats(lanes),
-            floor=floats(lanes),
-            slope=floats(lanes),
-            importance=floats(lanes),
-            active=floats(lanes),
-            best=floats(lanes),
-            total=floats(lanes),
-            member=numbers(lanes),
-        ),
-        Scratch(
-            value=floats(size),
-            worth=floats(size),
-            step=floats(size),
-            before=floats(size),
-            todo=numbers(size),
-        ),
-        Children(
-            node=short(n_children),
-            start=numbers(n_children),
-            stride=numbers(n_children),
-            lane=numbers(n_children),
-            ordered=numbers(n_children),
-            bucket=numbers(NARROW + 2),
-        ),
-        Hidden(
-            node=short(n_hidden),
-            child=short(n_hidden),
-            free=np.zeros(n_hidden, dtype=np.uint8),
-            run=short(n_hidden),
-            q=floats(n),
-            fixed=floats(n),
-            base=floats(n),
-            below=floats(n),
-            odds=floats(n),
-            place=short(n_hidden),
-            clamp=np.full(n_hidden, FREE, dtype=np.uint8),
-        ),
-        most_edges,
-        most_ones,
+        edges=Edges(per_edge=n_slots),
+        groups=Groups(bounds=n_children + 1, per_group=n_children, per_lane=lanes),
+        scratch=Scratch(per_edge=batch),
+        children=Children(per_child=n_children, per_size=NARROW + 2),
+        hidden=hidden,
+        n_edges=most_edges,
+        n_ones=most_ones,
     )
-
-
-def _numbers(size: int) -> npt.NDArray[np.int64]:
-    return np.zeros(size, dtype=np.int64)
-
-
-def _short_numbers(size: int) -> npt.NDArray[np.int32]:
-    return np.zeros(size, dtype=np.int32)
 
 
 # ---- the layout of a row
