@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_networks import random_network, random_rows
 
 import noisyor as nor
-from noisyor.engines.numba.pool import borrowed
+from noisyor.engines.numba.arguments import borrowed
 
 METHODS = st.builds(
     nor.MaxProduct,

@@ -19,10 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from noisyor.engines.contract import FREE
-from noisyor.engines.numba.arguments import Packed, Workspace, arrays, pack
+from noisyor.engines.numba.arguments import Packed, Workspace, arrays, borrowed, pack
 from noisyor.engines.numba.cache import inner, small_code
 from noisyor.engines.numba.graph import NARROW, NEVER, Graph, Rows
-from noisyor.engines.numba.pool import borrowed
 from noisyor.engines.numba.simd import LANES
 
 _ON, _FREE = np.int64(1), np.int64(FREE)

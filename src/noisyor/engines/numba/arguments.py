@@ -10,7 +10,7 @@ A kernel thus has one signature whatever the flags of the arrays, and is compile
 A `Workspace` is memory that kernels write to: a table of names by length and element type, from
 which the arrays are allocated. It is packed like a named tuple.
 
-What is packed must be held in a variable while a kernel runs: an address alone keeps nothing alive.
+An address alone keeps nothing alive, so `launch` holds what is packed while a kernel runs.
 
 A small minibatch takes a few microseconds, and asking NumPy for the address of its data takes one
 for each array. So a word holds the address of the array object itself, and kernels read the address
@@ -21,6 +21,9 @@ from __future__ import annotations
 
 import inspect
 import struct
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from operator import itemgetter
 from typing import (
@@ -46,7 +49,17 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import intrinsic, lower_getattr_generic
 from numba.np.numpy_support import from_dtype
 
-__all__ = ["Packed", "Workspace", "advance", "aligned_zeros", "arrays", "pack", "unpack"]
+__all__ = [
+    "Packed",
+    "Workspace",
+    "advance",
+    "aligned_zeros",
+    "arrays",
+    "borrowed",
+    "launch",
+    "pack",
+    "unpack",
+]
 
 _WORD = ir.IntType(64)
 _MASK = 2**64 - 1
@@ -116,9 +129,13 @@ class Workspace(tuple[Any, ...]):
 
     def __new__(cls, **given: Any) -> Self:
         """Allocate arrays for the lengths of the groups, and take over the annotated fields."""
+        beside = cls._fields[len(cls._dtypes) :]
+        wanted = {name for name, group in cls._groups.items() if group.length is None}
+        if given.keys() != wanted.union(beside):
+            raise TypeError(f"{cls.__name__} takes {sorted(wanted.union(beside))}, got {[*given]}")
         lengths, offsets, end = {}, {}, 0
         for name, group in cls._groups.items():
-            length = given.pop(name) if group.length is None else group.length
+            length = given[name] if group.length is None else group.length
             for field, dtype in group.dtypes.items():
                 lengths[field], offsets[field] = length, end
                 end += -(-length * dtype.itemsize // _LINE) * _LINE
@@ -129,7 +146,7 @@ class Workspace(tuple[Any, ...]):
             values.append(room[begin : begin + lengths[field] * dtype.itemsize].view(dtype))
             if cls._floats and dtype == np.float64:
                 values[-1].fill(cls._floats)
-        values += [given[name] for name in cls._fields[len(values) :]]
+        values += [given[name] for name in beside]
         return super().__new__(cls, values)
 
     def _asdict(self) -> dict[str, Any]:
@@ -170,6 +187,11 @@ def pack(values: Values) -> Packed[Values]:
     TypeError: Line.x must be a C-contiguous array of float64, got float32
     """
     return Packed(values)
+
+
+def launch(kernel: Any, packed: tuple[Packed[Any], ...], begin: int, end: int) -> Any:
+    """Call a kernel for the rows ``begin`` to ``end``; what is packed stays alive meanwhile."""
+    return kernel(*[each.address for each in packed], begin, end)
 
 
 class _Field(NamedTuple):
@@ -219,6 +241,39 @@ def _append(values: Any, numbers: list[int | float]) -> None:
             numbers.append(value)
         else:
             numbers.append(int(value) & _MASK)  # seeds may be negative, or need all 64 bits
+
+
+# ---- memory that is kept between calls, so that small minibatches do not allocate it
+
+Kept = TypeVar("Kept")
+
+
+@contextmanager
+def borrowed(
+    idle: deque[Kept], fits: Callable[[Kept], bool], make: Callable[[], Kept]
+) -> Iterator[Kept]:
+    """The first that is idle, if it fits, else a new one; idle again afterwards.
+
+    Never in two threads at once. One that does not fit is dropped: it was too small.
+
+    >>> idle = deque([bytearray(2)])
+    >>> with borrowed(idle, lambda memory: len(memory) >= 3, lambda: bytearray(3)) as memory:
+    ...     len(memory), len(idle)
+    (3, 0)
+    >>> len(idle)
+    1
+    """
+    try:
+        found = idle.popleft()
+    except IndexError:
+        found = make()
+    else:
+        if not fits(found):
+            found = make()
+    try:
+        yield found
+    finally:
+        idle.append(found)
 
 
 # ---- inside a kernel

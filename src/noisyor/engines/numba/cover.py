@@ -16,8 +16,8 @@ import numpy.typing as npt
 from numba import float64, int64, types, uint64
 from numba.extending import intrinsic
 
-from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, IntArray, SingleArray
-from noisyor.engines.contract import Factors, ImprovedCover, ImproveOptions, NoiseKey
+from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray
+from noisyor.engines.contract import ImprovedCover, ImproveOptions, NoiseKey
 from noisyor.engines.numba.arguments import advance, pack, unpack
 from noisyor.engines.numba.cache import inner, njit, small_code
 from noisyor.engines.numba.scalar import combine, uniform_of
@@ -62,27 +62,6 @@ class Memberships(NamedTuple):
     column_ptr: npt.NDArray[np.int64]
     column: npt.NDArray[np.int32]
     price: npt.NDArray[np.float64]
-
-    @classmethod
-    def of(
-        cls,
-        weights: SingleArray,
-        counts: IntArray,
-        states: BinaryArray,
-        factors: Factors,
-        price: FloatArray,
-    ) -> Memberships:
-        """The arguments of a kernel; ``counts`` and ``states`` are changed by it."""
-        return cls(
-            weights.shape[1],
-            len(price),
-            np.ascontiguousarray(weights, dtype=np.float32),
-            counts,
-            states,
-            np.ascontiguousarray(factors.ptr, dtype=np.int64),
-            np.ascontiguousarray(factors.columns, dtype=np.int32),
-            np.ascontiguousarray(price, dtype=np.float64),
-        )
 
 
 @njit("Boolean cover")

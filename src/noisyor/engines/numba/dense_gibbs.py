@@ -25,7 +25,15 @@ from numba import uint64
 
 from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor.engines.contract import FREE, Evidence, GibbsResult, NoiseKey
-from noisyor.engines.numba.arguments import Packed, Workspace, aligned_zeros, arrays, pack, unpack
+from noisyor.engines.numba.arguments import (
+    Packed,
+    Workspace,
+    aligned_zeros,
+    arrays,
+    launch,
+    pack,
+    unpack,
+)
 from noisyor.engines.numba.cache import inner, njit
 from noisyor.engines.numba.graph import TINY, Rows, log_expm1, rows_of
 from noisyor.engines.numba.scalar import combine, logistic_of, maximum, uniform_of
@@ -40,7 +48,6 @@ from noisyor.engines.numba.simd import (
     splat,
     store,
 )
-from noisyor.engines.reduction import ROWS_OF_BLOCK
 from noisyor.model.network import Network
 
 _MIN_FILLED = 0.25
@@ -169,19 +176,16 @@ def dense_sweep(
     evidence: Evidence,
     states: BinaryArray,
     key: NoiseKey,
-    sum_blocks: Callable[[Callable[[int], list[FloatArray]], int], list[FloatArray]],
+    sum_blocks: Callable[[Callable[[int, int], list[FloatArray]], int], list[FloatArray]],
 ) -> GibbsResult:
     """Draw every hidden node of every row once; ``sum_blocks`` is the engine's sum over rows."""
     states = np.array(states, dtype=np.uint8, order="C")
     sweep = pack(Sweep(rows_of(evidence), key, tables, states))
     missing = len(evidence.missing_columns) > 0
 
-    def block(number: int) -> list[FloatArray]:
-        begin = number * ROWS_OF_BLOCK
+    def block(begin: int, end: int) -> list[FloatArray]:
         memory = _allocate(tables, missing)
-        sweep_dense(
-            sweep.address, memory.address, begin, min(begin + ROWS_OF_BLOCK, evidence.n_rows)
-        )
+        launch(sweep_dense, (sweep, memory), begin, end)
         return list(memory.values.sums)
 
     sums = dict(zip(Sums._fields, sum_blocks(block, evidence.n_rows), strict=True))

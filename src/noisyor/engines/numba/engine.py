@@ -42,7 +42,7 @@ from noisyor.engines.numba import (
     row_model,
 )
 from noisyor.engines.numba.active_set import Work, workspace
-from noisyor.engines.numba.arguments import Packed, pack
+from noisyor.engines.numba.arguments import Packed, launch, pack
 from noisyor.engines.numba.collapsed import Call, Output, infer_collapsed
 from noisyor.engines.numba.cover import Memberships, flip_memberships, improve_cover
 from noisyor.engines.numba.graph import (
@@ -76,6 +76,11 @@ class Prepared:
     def parameters(self) -> Packed[Parameters]:
         """For max-product, log p(h, x) and sampling."""
         return parameters_of(self.graph, self.network.theta)
+
+    @property
+    def packed(self) -> tuple[Packed[Graph], Packed[Parameters]]:
+        """What most kernels take first."""
+        return self.graph, self.parameters
 
     def memory(
         self, rows: Rows, begin: int, end: int, maximize_missing: bool
@@ -161,7 +166,7 @@ class NumbaEngine:
         with_beliefs: bool = False,
     ) -> MaxProductResult:
         """See `noisyor.engines.contract.Engine.max_product`."""
-        graph, parameters, rows = prepared.graph, prepared.parameters, rows_of(evidence)
+        graph, rows = prepared.graph, rows_of(evidence)
         n_draws, n_hidden = evidence.n_rows * options.n_samples, graph.values.n_hidden
         result = MaxProductResult(
             np.empty((n_draws, n_hidden), dtype=np.uint8),
@@ -170,16 +175,16 @@ class NumbaEngine:
             np.empty(n_draws, dtype=np.float32),
         )
         call = pack(Call(rows, options, key, Output(*result, with_beliefs)))
+        shared = *prepared.packed, call
         missing = options.maximize_missing
 
         def block(begin: int, end: int) -> None:
-            shared = graph.address, parameters.address, call.address
             with prepared.memory(rows, begin, end, missing) as work:
                 if options.two_stage:
                     with stages_of(graph, prepared.idle_stages, work.values) as stages:
-                        infer_two_stage(*shared, work.address, stages.address, begin, end)
+                        launch(infer_two_stage, (*shared, work, stages), begin, end)
                 else:
-                    infer_collapsed(*shared, work.address, begin, end)
+                    launch(infer_collapsed, (*shared, work), begin, end)
 
         self._share(block, evidence.n_rows)
         return result
@@ -188,16 +193,13 @@ class NumbaEngine:
         self, prepared: Prepared, evidence: Evidence, states: BinaryArray, options: IcmOptions
     ) -> BinaryArray:
         """See `noisyor.engines.contract.Engine.icm`."""
-        graph, parameters, rows = prepared.graph, prepared.parameters, rows_of(evidence)
-        states = np.array(states, dtype=np.uint8, order="C")
+        rows, states = rows_of(evidence), np.array(states, dtype=np.uint8, order="C")
         n_samples = len(states) // max(rows.n_rows, 1)
-        ascent = pack(log_joint.Ascent(rows, options, n_samples, states))
+        shared = *prepared.packed, pack(log_joint.Ascent(rows, options, n_samples, states))
 
         def block(begin: int, end: int) -> None:
             with prepared.memory(rows, begin, end, options.maximize_missing) as work:
-                log_joint.icm_rows(
-                    graph.address, parameters.address, ascent.address, work.address, begin, end
-                )
+                launch(log_joint.icm_rows, (*shared, work), begin, end)
 
         self._share(block, evidence.n_rows)
         return states
@@ -206,14 +208,11 @@ class NumbaEngine:
 
     def log_joint(self, prepared: Prepared, evidence: Evidence, states: BinaryArray) -> FloatArray:
         """See `noisyor.engines.contract.Engine.log_joint`."""
-        graph, parameters, result = prepared.graph, prepared.parameters, np.empty(len(states))
-        given = pack(_states(rows_of(evidence), states, result))
+        result = np.empty(len(states))
+        shared = *prepared.packed, pack(_states(rows_of(evidence), states, result))
 
         def block(begin: int, end: int) -> None:
-            scratch = prepared.scratch()
-            log_joint.log_joint_rows(
-                graph.address, parameters.address, given.address, scratch.address, begin, end
-            )
+            launch(log_joint.log_joint_rows, (*shared, prepared.scratch()), begin, end)
 
         self._share(block, evidence.n_rows)
         return result
@@ -222,19 +221,14 @@ class NumbaEngine:
         self, prepared: Prepared, evidence: Evidence, states: BinaryArray
     ) -> GradientSum:
         """See `noisyor.engines.contract.Engine.log_joint_gradient`."""
-        graph, parameters, n_rows = prepared.graph, prepared.parameters, evidence.n_rows
-        given = pack(_states(rows_of(evidence), states, np.empty(0)))
+        shared = *prepared.packed, pack(_states(rows_of(evidence), states, np.empty(0)))
 
-        def block(number: int) -> list[FloatArray]:
-            first = number * ROWS_OF_BLOCK
-            last = min(first + ROWS_OF_BLOCK, n_rows)
+        def block(begin: int, end: int) -> list[FloatArray]:
             scratch = prepared.scratch(prepared.network.n_params + 1)  # the last is for padding
-            value = log_joint.add_gradient(
-                graph.address, parameters.address, given.address, scratch.address, first, last
-            )
+            value = launch(log_joint.add_gradient, (*shared, scratch), begin, end)
             return [np.array([value]), scratch.values.gradient]
 
-        value, gradient = self._sum(block, n_rows)
+        value, gradient = self._sum(block, evidence.n_rows)
         return GradientSum(float(value[0]), gradient[:-1], evidence.total_weight)
 
     # ---- mean-field
@@ -274,30 +268,20 @@ class NumbaEngine:
             return dense_gibbs.dense_sweep(
                 prepared.network, prepared.matrices, evidence, states, key, self._sum
             )
-        graph, parameters, rows = prepared.graph, prepared.parameters, rows_of(evidence)
+        graph, rows = prepared.graph.values, rows_of(evidence)
         states = np.array(states, dtype=np.uint8, order="C")
-        sweep = pack(gibbs.Sweep(rows, key, prepared.works, states))
+        shared = *prepared.packed, pack(gibbs.Sweep(rows, key, prepared.works, states))
 
-        def block(number: int) -> list[FloatArray]:
-            first = number * ROWS_OF_BLOCK
-            last = min(first + ROWS_OF_BLOCK, rows.n_rows)
-            model = pack(row_model.allocate(graph.values, rows, first, last))
+        def block(begin: int, end: int) -> list[FloatArray]:
+            model = pack(row_model.allocate(graph, rows, begin, end))
             sums = pack(
                 gibbs.Sums(
                     per_parameter=prepared.network.n_params + 1,
-                    padded_hidden=graph.values.n_hidden + 1,
-                    per_visible=graph.values.n_visible,
+                    padded_hidden=graph.n_hidden + 1,
+                    per_visible=graph.n_visible,
                 )
             )
-            gibbs.sweep_rows(
-                graph.address,
-                parameters.address,
-                sweep.address,
-                model.address,
-                sums.address,
-                first,
-                last,
-            )
+            launch(gibbs.sweep_rows, (*shared, model, sums), begin, end)
             return [sums.values.successes, sums.values.trials]
 
         successes, trials = self._sum(block, rows.n_rows)
@@ -314,8 +298,8 @@ class NumbaEngine:
         with_probability: bool = False,
     ) -> AnnealingResult:
         """See `noisyor.engines.contract.Engine.anneal`."""
-        graph, parameters, rows = prepared.graph, prepared.parameters, rows_of(evidence)
-        n_rows, n_hidden = rows.n_rows, graph.values.n_hidden
+        rows, n_rows = rows_of(evidence), evidence.n_rows
+        graph, n_hidden = prepared.graph.values, prepared.network.n_hidden
         starts = np.ascontiguousarray(starts, dtype=np.uint8)
         n_starts = len(starts) // max(n_rows, 1)
         result = AnnealingResult.empty(n_rows, n_hidden, with_probability)
@@ -324,13 +308,12 @@ class NumbaEngine:
                 rows, key, options, prepared.works, starts, n_starts, result, with_probability
             )
         )
+        shared = *prepared.packed, call
 
         def block(begin: int, end: int) -> None:
-            model = row_model.allocate(graph.values, rows, begin, end)
+            model = row_model.allocate(graph, rows, begin, end)
             memory = pack(annealing.allocate(model, n_hidden, n_starts, options))
-            annealing.annealed_importance_sampling(
-                graph.address, parameters.address, call.address, memory.address, begin, end
-            )
+            launch(annealing.annealed_importance_sampling, (*shared, memory), begin, end)
 
         self._share(block, n_rows)
         return result
@@ -360,10 +343,21 @@ class NumbaEngine:
         flips: list[int] = []
         states = np.array(states, dtype=np.uint8, order="C")
         counts = np.array(counts, dtype=np.int32, order="C")
-        cover = pack(Memberships.of(weights, counts, states, factors, price))
+        cover = pack(
+            Memberships(
+                weights.shape[1],
+                len(price),
+                np.ascontiguousarray(weights, dtype=np.float32),
+                counts,
+                states,
+                np.ascontiguousarray(factors.ptr, dtype=np.int64),
+                np.ascontiguousarray(factors.columns, dtype=np.int32),
+                np.ascontiguousarray(price, dtype=np.float64),
+            )
+        )
 
         def block(begin: int, end: int) -> None:
-            flips.append(flip_memberships(cover.address, begin, end))
+            flips.append(launch(flip_memberships, (cover,), begin, end))
 
         self._share(block, len(states))
         return CoverResult(states, counts, sum(flips))
@@ -376,8 +370,15 @@ class NumbaEngine:
         """Call ``function(begin, end)`` for rows that the threads share."""
         run_blocks(function, n_rows, self.workers)
 
-    def _sum(self, block: Callable[[int], list[FloatArray]], n_rows: int) -> list[FloatArray]:
-        """Sum of ``block(number)`` over blocks of rows; a minibatch is a single one."""
+    def _sum(
+        self, function: Callable[[int, int], list[FloatArray]], n_rows: int
+    ) -> list[FloatArray]:
+        """Sum of ``function(begin, end)`` over blocks of rows; a minibatch is a single one."""
+
+        def block(number: int) -> list[FloatArray]:
+            begin = number * ROWS_OF_BLOCK
+            return function(begin, min(begin + ROWS_OF_BLOCK, n_rows))
+
         n_blocks = -(-n_rows // ROWS_OF_BLOCK)
         return block(0) if n_blocks == 1 else tree_sum_of_blocks(block, n_blocks, self.workers)
 

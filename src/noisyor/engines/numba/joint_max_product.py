@@ -47,6 +47,7 @@ from noisyor.engines.numba.arguments import (
     advance,
     aligned_zeros,
     arrays,
+    launch,
     pack,
     unpack,
 )
@@ -227,7 +228,7 @@ def learn(
 
     def block(begin: int, end: int) -> None:
         scratch = _allocate(layout)
-        update_chunks(packed.address, scratch.address, begin, end)
+        launch(update_chunks, (packed, scratch), begin, end)
 
     smallest_block = -(-_SMALLEST_WORK // (cells * LANES * chunk_size))
     done, residual = 0, 0.0
@@ -410,7 +411,7 @@ def infer(
 
     def block(begin: int, end: int) -> None:
         scratch = _allocate(layout, problem.n_messages)
-        infer_images(packed.address, scratch.address, begin, end)
+        launch(infer_images, (packed, scratch), begin, end)
         progress(end - begin)
 
     run_blocks(block, n_images, n_threads, blocks_per_thread=8)

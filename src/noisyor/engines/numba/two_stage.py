@@ -25,7 +25,7 @@ from numba import float32, uint64
 
 from noisyor.engines.contract import FREE
 from noisyor.engines.numba.active_set import Work, lay_out
-from noisyor.engines.numba.arguments import Packed, Workspace, arrays, pack, unpack
+from noisyor.engines.numba.arguments import Packed, Workspace, arrays, borrowed, pack, unpack
 from noisyor.engines.numba.cache import inner, njit
 from noisyor.engines.numba.collapsed import (
     Call,
@@ -42,7 +42,6 @@ from noisyor.engines.numba.collapsed import (
 )
 from noisyor.engines.numba.graph import NEVER, Graph, Parameters
 from noisyor.engines.numba.log_joint import hidden_totals
-from noisyor.engines.numba.pool import borrowed
 from noisyor.engines.numba.scalar import combine, logistic_noise, maximum, minimum
 from noisyor.engines.numba.simd import (
     LANES,

@@ -16,7 +16,7 @@ from noisyor.engines.contract import (
     MeanFieldResult,
     WarmState,
 )
-from noisyor.engines.numba.arguments import Packed, pack
+from noisyor.engines.numba.arguments import Packed, borrowed, launch, pack
 from noisyor.engines.numba.graph import Graph, rows_of
 from noisyor.engines.numba.mean_field.ascent import (
     Call,
@@ -29,7 +29,6 @@ from noisyor.engines.numba.mean_field.ascent import (
     starting_weights,
 )
 from noisyor.engines.numba.mean_field.layout import Memory, Tables, Work, allocate
-from noisyor.engines.numba.pool import borrowed
 from noisyor.engines.reduction import MEAN_FIELD_PARTS, TreeSum, mean_field_parts, tree_sum
 from noisyor.engines.threads import ROWS_OF_PIECE, run_blocks
 from noisyor.model.network import Network
@@ -184,14 +183,7 @@ def _run(
 
     def parts(begin: int, end: int) -> None:
         with prepared.memory(*needed) as work:
-            kernel(
-                prepared.graph.address,
-                prepared.tables.address,
-                call.address,
-                work.address,
-                begin,
-                end,
-            )
+            launch(kernel, (prepared.graph, prepared.tables, call, work), begin, end)
 
     rows_of_part = -(-int(bounds[-1] - bounds[0]) // n_parts)
     run_blocks(

@@ -161,11 +161,8 @@ def normalize(values, shift, r, groups, number, active, total):
             rest = rest + where_less(value, limit, zero, value)
             least = smallest(least, where_less(value, limit, huge, value))
             slot = slot + one
-        n_low, rest, least = (
-            by_child(n_low, wide),
-            largest(by_child(rest, wide), tiny),
-            _min(least, wide),
-        )
+        n_low, least = by_child(n_low, wide), _min(least, wide)
+        rest = largest(by_child(rest, wide), tiny)
         room = one - floor * n_low
         limit = floor * rest / room
         if reduce_max(active * where_less(least, limit, one, zero)) == 0.0:
@@ -438,11 +435,8 @@ def _gap(edges, groups, number, base, scratch):
         peak = largest(peak, value)
         total = total + value
         products = fma(value, load(edges.r, edge), products)
-    peak, total, products = (
-        largest_by_child(peak, wide),
-        by_child(total, wide),
-        by_child(products, wide),
-    )
+    peak, total = largest_by_child(peak, wide), by_child(total, wide)
+    products = by_child(products, wide)
     floor, size = load(groups.floor, 8 * number), load(groups.size, 8 * number)
     return peak - floor * (size * peak - total) - products, products
 
