@@ -64,6 +64,8 @@ __all__ = [
 _WORD = ir.IntType(64)
 _MASK = 2**64 - 1
 
+_FLOAT64 = np.dtype(np.float64)
+
 _LINE = 64
 """Bytes of a cache line, and of the longest vectors."""
 
@@ -80,6 +82,19 @@ def aligned_zeros(size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     room = np.zeros(length + _LINE, dtype=np.uint8)
     shift = -room.ctypes.data % _LINE
     return room[shift : shift + length].view(dtype)
+
+
+def _aligned_arrays(plan: list[tuple[Any, np.dtype[Any]]]) -> list[npt.NDArray[Any]]:
+    """Zeros of the given lengths and types; those of float64 each begin at a cache line."""
+    # One piece of memory is cheaper to align than many.
+    room, begin, found = aligned_zeros(sum(length + 8 for length, _ in plan), np.float64), 0, []
+    for length, dtype in plan:
+        if dtype is _FLOAT64:
+            found.append(room[begin : begin + length])
+            begin += (length + 7) // 8 * 8
+        else:
+            found.append(np.zeros(length, dtype))
+    return found
 
 
 class _Group(NamedTuple):
@@ -101,7 +116,8 @@ def arrays(length: int | None = None, /, **names: str) -> Any:
 class Workspace(tuple[Any, ...]):
     """Memory for kernels: groups of arrays, and annotated numbers and other workspaces.
 
-    ``floats`` of a subclass is what its arrays of float64 are filled with; all else is zero.
+    ``floats`` of a subclass is what its arrays of float64 are filled with; all else is zero. With
+    ``aligned`` these arrays begin at cache lines.
 
     >>> class Path(Workspace):
     ...     per_point = arrays(float64="x y", int32="color")
@@ -112,41 +128,45 @@ class Workspace(tuple[Any, ...]):
     (array([0., 0., 0.]), dtype('int32'), array([0., 0.]), False)
     """
 
-    _groups: ClassVar[dict[str, _Group]]
     _dtypes: ClassVar[dict[str, np.dtype[Any]]]
     _fields: ClassVar[tuple[str, ...]]
+    _beside: ClassVar[tuple[str, ...]]
+    _given: ClassVar[frozenset[str]]
+    _lengths: ClassVar[list[tuple[str, int | None, np.dtype[Any]]]]
     _floats: ClassVar[float]
+    _aligned: ClassVar[bool]
 
-    def __init_subclass__(cls, floats: float = 0.0) -> None:
-        cls._groups = {name: group for name, group in vars(cls).items() if type(group) is _Group}
-        cls._dtypes = {}
-        for group in cls._groups.values():
+    def __init_subclass__(cls, floats: float = 0.0, aligned: bool = False) -> None:
+        groups = {name: group for name, group in vars(cls).items() if type(group) is _Group}
+        cls._dtypes, cls._lengths = {}, []
+        for name, group in groups.items():
             cls._dtypes.update(group.dtypes)
-        cls._fields = (*cls._dtypes, *inspect.get_annotations(cls))
-        cls._floats = floats
+            cls._lengths += [(name, group.length, dtype) for dtype in group.dtypes.values()]
+        cls._beside = tuple(inspect.get_annotations(cls))
+        cls._fields = (*cls._dtypes, *cls._beside)
+        open_groups = (name for name, group in groups.items() if group.length is None)
+        cls._given = frozenset([*open_groups, *cls._beside])
+        cls._floats, cls._aligned = floats, aligned
         for index, name in enumerate(cls._fields):
             setattr(cls, name, property(itemgetter(index)))
 
     def __new__(cls, **given: Any) -> Self:
         """Allocate arrays for the lengths of the groups, and take over the annotated fields."""
-        beside = cls._fields[len(cls._dtypes) :]
-        wanted = {name for name, group in cls._groups.items() if group.length is None}
-        if given.keys() != wanted.union(beside):
-            raise TypeError(f"{cls.__name__} takes {sorted(wanted.union(beside))}, got {[*given]}")
-        lengths, offsets, end = {}, {}, 0
-        for name, group in cls._groups.items():
-            length = given[name] if group.length is None else group.length
-            for field, dtype in group.dtypes.items():
-                lengths[field], offsets[field] = length, end
-                end += -(-length * dtype.itemsize // _LINE) * _LINE
-        room = aligned_zeros(end, np.uint8)
-        values = []
-        for field, dtype in cls._dtypes.items():
-            begin = offsets[field]
-            values.append(room[begin : begin + lengths[field] * dtype.itemsize].view(dtype))
-            if cls._floats and dtype == np.float64:
-                values[-1].fill(cls._floats)
-        values += [given[name] for name in beside]
+        if given.keys() != cls._given:
+            raise TypeError(f"{cls.__name__} takes {sorted(cls._given)}, got {sorted(given)}")
+        # A small minibatch takes a few microseconds, so this is as short as it can be.
+        plan: list[tuple[Any, np.dtype[Any]]]
+        plan = [(given.get(name, length), dtype) for name, length, dtype in cls._lengths]
+        values: list[Any]
+        if cls._aligned:
+            values = _aligned_arrays(plan)
+        else:
+            values = [np.zeros(length, dtype) for length, dtype in plan]
+        if cls._floats:
+            for (_, dtype), array in zip(plan, values, strict=True):
+                if dtype is _FLOAT64:
+                    array.fill(cls._floats)
+        values += [given[name] for name in cls._beside]
         return super().__new__(cls, values)
 
     def _asdict(self) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class Matrices(NamedTuple):
     leak_works: npt.NDArray[np.float64]
 
 
-class Work(Workspace):
+class Work(Workspace, aligned=True):
     """Scratch of one thread."""
 
     # Log-odds of a node without the visibles that are on; evidence on it.
@@ -93,7 +93,7 @@ class Work(Workspace):
     per_lane = arrays(int(LANES), float64="fresh lanes")
 
 
-class Sums(Workspace):
+class Sums(Workspace, aligned=True):
     """What a block of rows adds up."""
 
     per_edge = arrays(float64="successes")
@@ -206,7 +206,7 @@ def _by_parameter(
     """Successes and trials (n_params,) each, equation T38, from the totals of `Sums`."""
     entries = _edge_entries(network, width)
     of_visible, of_hidden = np.split(network.leak_param, [network.n_visible])
-    times_on = times_on[: network.n_hidden]
+    times_on, total = times_on[: network.n_hidden], float(weight[0])
 
     def add_up(edges: FloatArray, visible: FloatArray, hidden: FloatArray) -> FloatArray:
         result = np.bincount(network.param, edges, network.n_params)
@@ -218,7 +218,7 @@ def _by_parameter(
         on = on - unseen_on[entries]
     return (
         add_up(successes[entries], leak_successes, times_on),
-        add_up(on, weight - unseen, np.full(network.n_hidden, weight)),
+        add_up(on, total - unseen, np.full(network.n_hidden, total)),
     )
 
 

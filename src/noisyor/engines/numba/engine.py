@@ -93,10 +93,11 @@ class Prepared:
         n_hidden = self.graph.values.n_hidden
         return pack(
             log_joint.Scratch(
-                per_hidden=n_hidden,
-                padded_hidden=n_hidden + 1,
-                per_parameter=n_gradient,
-                n_edges=len(self.graph.values.parent),
+                np.empty(n_hidden),
+                np.empty(n_hidden, dtype=np.int32),
+                np.zeros(n_hidden + 1),
+                np.zeros(n_gradient),
+                len(self.graph.values.parent),
             )
         )
 

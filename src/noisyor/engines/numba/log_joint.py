@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from noisyor.engines.contract import FREE, IcmOptions
 from noisyor.engines.numba.active_set import Work, select
-from noisyor.engines.numba.arguments import Workspace, advance, arrays, unpack
+from noisyor.engines.numba.arguments import advance, unpack
 from noisyor.engines.numba.cache import inner, njit
 from noisyor.engines.numba.graph import Graph, Parameters, Rows
 from noisyor.engines.numba.scalar import log_expm1, maximum
@@ -35,12 +35,13 @@ class States(NamedTuple):
     value: npt.NDArray[np.float64]
 
 
-class Scratch(Workspace):
-    """Memory of one thread."""
+class Scratch(NamedTuple):
+    """Memory of one thread: per hidden node ``total``, ``on`` and ``times_on``; ``gradient``."""
 
-    per_hidden = arrays(float64="total", int32="on")
-    padded_hidden = arrays(float64="times_on")
-    per_parameter = arrays(float64="gradient")
+    total: npt.NDArray[np.float64]
+    on: npt.NDArray[np.int32]
+    times_on: npt.NDArray[np.float64]
+    gradient: npt.NDArray[np.float64]
     n_edges: int
 
 
