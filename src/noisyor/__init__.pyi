@@ -20,7 +20,7 @@ from .errors import NoisyOrError as NoisyOrError
 from .estimators.models import BlindDeconvolution as BlindDeconvolution
 from .estimators.models import BooleanMatrixFactorization as BooleanMatrixFactorization
 from .estimators.models import NoisyOrNetwork as NoisyOrNetwork
-from .estimators.topics import TopicModel as TopicModel
+from .estimators.models import TopicModel as TopicModel
 from .inference.evaluate import evaluate as evaluate
 from .inference.evaluate import explain as explain
 from .inference.max_product import MaxProduct as MaxProduct

@@ -85,7 +85,7 @@ def test_the_topic_of_most_words_wins(model):
 def test_blocks_do_not_matter(model, documents, monkeypatch):
     frame = pd.DataFrame(documents, columns=WORDS)
     whole = model.main_topic(frame)
-    monkeypatch.setattr("noisyor.estimators.topics._BLOCK_CELLS", 16 * 7)
+    monkeypatch.setattr("noisyor.estimators.models._BLOCK_CELLS", 16 * 7)
     np.testing.assert_array_equal(model.main_topic(frame), whole)
 
 

@@ -530,8 +530,7 @@ def _fit_table(
 
 def _estimator(kind: str, plan: Plan, **run: Any) -> NoisyOrEstimator:
     """Return the estimator of a kind of model, with the settings of a plan."""
-    from noisyor.estimators.models import BlindDeconvolution, BooleanMatrixFactorization
-    from noisyor.estimators.topics import TopicModel
+    from noisyor.estimators.models import BlindDeconvolution, BooleanMatrixFactorization, TopicModel
 
     settings = dict(plan.settings)
     common = {"random_state": plan.seed, "checkpoint": plan.checkpoint, **run}
