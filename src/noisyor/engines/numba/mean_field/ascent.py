@@ -345,7 +345,7 @@ def _add_gradient(graph, tables, work, size, missing, n_missing, weight, gradien
     for c in range(size.children):
         node, edge, stride = children.node[c], children.start[c], children.stride[c]
         # Visibles in this list are on.
-        q_child = q[hidden.place[node - n_visible]] if node >= n_visible else 1.0
+        q_child = q[hidden.local[node - n_visible]] if node >= n_visible else 1.0
         slope_of_leak = tables.slope[node]
         total, first = 1.0 + slope_of_leak, graph.ptr[node]
         for entry in range(first, first + graph.n_parents[node]):
@@ -363,7 +363,7 @@ def _add_gradient(graph, tables, work, size, missing, n_missing, weight, gradien
         i = missing[index]
         gradient[graph.leak_param[i]] += weight
         for entry in range(graph.ptr[i], graph.ptr[i] + graph.n_parents[i]):
-            j = hidden.place[graph.parent[entry]]
+            j = hidden.local[graph.parent[entry]]
             if j >= 0:
                 gradient[graph.param[entry]] += weight * q[j]
 

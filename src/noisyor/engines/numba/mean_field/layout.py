@@ -58,10 +58,10 @@ class Hidden(Workspace, floats=1.0):
     inferred; ``run`` end of each level. ``q`` probability, with spare entries that are 0; ``fixed``
     log-odds apart from edges into nodes that may be on or from them, ``base`` the same with the
     edges into active visibles, ``below`` what hidden children add, ``odds`` all together, then the
-    new q. ``place`` is the number of a hidden node within the row, or -1; ``clamp`` its evidence.
+    new q. ``local`` is the number of a hidden node within the row, or -1; ``clamp`` its evidence.
     """
 
-    per_hidden = arrays(int32="node child run place", uint8="free clamp")
+    per_hidden = arrays(int32="node child run local", uint8="free clamp")
     padded_hidden = arrays(float64="q fixed base below odds")
 
 
@@ -149,17 +149,17 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local):
         _mark_ancestors(graph, hidden, ones, n_ones)
     else:
         for k in range(graph.n_hidden):
-            hidden.place[k] = 0
+            hidden.local[k] = 0
     n_local, n_runs, level = int64(0), int64(0), -1
     for position in range(graph.n_hidden):
         k = tables.order[position]
-        if hidden.place[k] < 0:
+        if hidden.local[k] < 0:
             continue
         # A run is a level of the network, or what the row has of it; it is updated at once.
         if tables.level[position] != level:
             level = tables.level[position]
             n_runs += 1
-        hidden.place[k] = n_local
+        hidden.local[k] = n_local
         hidden.node[n_local] = k
         n_local += 1
         hidden.run[n_runs - 1] = n_local
@@ -209,19 +209,19 @@ def lay_out_visible(graph, tables, work, ones, n_ones, of_hidden):
 
 @inner()
 def _mark_ancestors(graph, hidden, ones, n_ones):
-    """Set ``place`` to 0 for the ancestors of the active visibles and of nodes clamped on.
+    """Set ``local`` to 0 for the ancestors of the active visibles and of nodes clamped on.
 
     The local model of equation T33.
     """
     small_code()
     for k in range(graph.n_hidden):
-        hidden.place[k] = -1
+        hidden.local[k] = -1
     n_found, done = int64(0), int64(0)
     for c in range(n_ones):
         n_found = _mark_parents(graph, hidden, n_found, int64(ones[c]))
     for k in range(graph.n_hidden):
-        if hidden.clamp[k] == 1 and hidden.place[k] < 0:
-            hidden.place[k] = 0
+        if hidden.clamp[k] == 1 and hidden.local[k] < 0:
+            hidden.local[k] = 0
             hidden.node[n_found] = k
             n_found += 1
     while done < n_found:
@@ -236,8 +236,8 @@ def _mark_parents(graph, hidden, n_found, node):
     begin = graph.ptr[node]
     for edge in range(begin, begin + graph.n_parents[node]):
         k = graph.parent[edge]
-        if hidden.place[k] < 0:
-            hidden.place[k] = 0
+        if hidden.local[k] < 0:
+            hidden.local[k] = 0
             hidden.node[n_found] = k
             n_found += 1
     return n_found
@@ -309,7 +309,7 @@ def _open_group(edges, groups, number, n_parents, wide, spare):
 def _fill(graph, tables, work, number, lane, c):
     """Put child c into a lane of a group, or into all lanes of a wide one."""
     small_code()
-    groups, children, edges, place = work.groups, work.children, work.edges, work.hidden.place
+    groups, children, edges, local = work.groups, work.children, work.edges, work.hidden.local
     node, wide = children.node[c], groups.wide[number]
     size, begin, start = graph.n_parents[node], graph.ptr[node], groups.begin[number] + lane
     stride = 1 if wide else LANES
@@ -330,7 +330,7 @@ def _fill(graph, tables, work, number, lane, c):
     for offset in range(size):
         edges.theta[start + stride * offset] = tables.theta[begin + offset]
         edges.r[start + stride * offset] = tables.start[begin + offset]
-        edges.link[start + stride * offset] = place[graph.parent[begin + offset]]
+        edges.link[start + stride * offset] = local[graph.parent[begin + offset]]
 
 
 # ---- where to start from
@@ -362,7 +362,7 @@ def discount_missing(graph, tables, hidden, missing, n_missing):
         node = missing[number]
         value += tables.leak[node]
         for edge in range(graph.ptr[node], graph.ptr[node] + graph.n_parents[node]):
-            j = hidden.place[graph.parent[edge]]
+            j = hidden.local[graph.parent[edge]]
             if j >= 0:
                 hidden.fixed[j] += tables.theta[edge]
     return value
