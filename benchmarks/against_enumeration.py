@@ -587,6 +587,8 @@ def check_probabilities(
         checks.near("complete estimate_evidence", estimate.per_row, truth.log_p)
         of_set = nor.marginals(network, rows, "set", n_samples=max(2, size), engine=engine)
         checks.near("complete marginals", of_set.probability, truth.marginals)
+        exact = nor.marginals(network, rows, "exact", engine=engine)
+        checks.near("exact marginals", exact.probability, truth.marginals)
         known = random.integers(0, 2, (len(problem.rows), n_hidden)).astype(np.float64)
         known[random.random(known.shape) < 0.6] = np.nan
         against = (known[:, None, :] != truth.states) & ~np.isnan(known)[:, None, :]
@@ -662,7 +664,7 @@ def _questions() -> Iterator[tuple[str, Any]]:
         return [found.q, found.elbo_vi]
 
     def chains(network: Any, rows: Any, engine: Any) -> list[Any]:
-        found = nor.marginals(network, rows, n_samples=2, seed=4, engine=engine)
+        found = nor.marginals(network, rows, "chains", n_samples=2, seed=4, engine=engine)
         return [found.probability, found.error]
 
     yield from (("mode", mode), ("samples", samples), ("mean field", mean_field))
