@@ -25,6 +25,7 @@ that repeats it, and the exit code is 1.
 from __future__ import annotations
 
 import argparse
+import inspect
 import io
 import os
 import shutil
@@ -105,8 +106,10 @@ def armed(trap: Trap) -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = []
 
     def put(owner: Any, name: str, value: Any) -> None:
-        replaced.append((owner, name, getattr(owner, name)))
-        setattr(owner, name, value)
+        # The attribute as it is stored, so that a static method is put back as one.
+        stored = inspect.getattr_static(owner, name)
+        replaced.append((owner, name, stored))
+        setattr(owner, name, staticmethod(value) if isinstance(stored, staticmethod) else value)
 
     def ticking(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
@@ -393,7 +396,7 @@ def run_with_signals(random: np.random.Generator) -> str:
                 )
                 sent = signal.SIGKILL if random.random() < 0.3 else signal.SIGINT
                 with suppress(subprocess.TimeoutExpired):
-                    wait = random.uniform(0.7, 8) if model == models[1] and len(told) < 4 else None
+                    wait = random.uniform(1.5, 8) if model == models[1] and len(told) < 4 else None
                     process.wait(wait)
                 if process.poll() is None:
                     told.append(f"{sent.name} after {wait:.1f} s")

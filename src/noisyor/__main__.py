@@ -28,7 +28,11 @@ def main() -> int:
             signal.signal(signal.SIGINT, interrupt)
         from noisyor.cli.main import main as run
 
-        return run()
+        code = run()
+        if signal.getsignal(signal.SIGINT) is interrupt:
+            # The work is done: an interrupt while Python shuts down must not change the exit code.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return code
     except KeyboardInterrupt:
         pass
     except Exception:
