@@ -46,7 +46,7 @@ def demo(out: Path, seed: int, threads: int | None, quiet: bool) -> None:
         click.echo("Looking for four shapes in 80 images (the first run also compiles) ...")
     data = nor.datasets.generate_deconvolution(100, seed)
     train, test = data.images[:80], data.images[80:]
-    # The search finds the shapes; no training follows, so fewer kernels are compiled.
+    # A few restarts find the shapes; no training follows, so fewer kernels are compiled.
     model = nor.BlindDeconvolution(
         n_components=5,
         feature_shape=(6, 6),
@@ -54,6 +54,7 @@ def demo(out: Path, seed: int, threads: int | None, quiet: bool) -> None:
         random_state=seed,
         n_jobs=threads,
         progress=False if quiet else None,
+        options={"n_restarts": 3},
     ).fit(train)
     make_folder(out)
     model.save(model_file)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest
 
 from noisyor._util.arrays import BoolArray, FloatArray, LongArray
 from noisyor.baselines import independent_columns
@@ -162,6 +161,8 @@ def _spread(observations: Observations, max_rows: int, max_ones: int) -> LongArr
 
 
 def _bins(predicted: FloatArray, truth: BoolArray) -> list[Bin]:
+    from scipy.stats import binomtest  # half a second to import, which other pages are spared
+
     last = len(_BIN_EDGES) - 2
     index = np.clip(np.searchsorted(_BIN_EDGES, predicted, side="right") - 1, 0, last)
     bins = []
