@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -16,7 +15,8 @@ from pathlib import Path
 import click
 
 from noisyor._util.files import to_json, write_atomically
-from noisyor.errors import InvalidDataError, InvalidSettingError, NoisyOrError
+from noisyor.cli.run import run_command_line
+from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.learning.initialize import Noise
 from reproduction import NAMES, experiment, runner
 from reproduction.comparison import build_summary, entries
@@ -39,40 +39,11 @@ _FLAGS = {
 }
 _MAX_SEEDS = 10_000
 _PATH = click.Path(path_type=Path)
-_FAILED = 2
-_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; ``arguments`` default to those of the process."""
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
-        try:
-            _cli.main(
-                None if arguments is None else list(arguments),
-                prog_name="python -m reproduction",
-                standalone_mode=False,
-            )
-        except (click.Abort, KeyboardInterrupt):
-            _say("interrupted")
-            return _INTERRUPTED
-        except click.ClickException as error:
-            return _fail(error.format_message())
-        except NoisyOrError as error:
-            return _fail(str(error))
-        except OSError as error:
-            reason = error.strerror or str(error)
-            return _fail(reason if error.filename is None else f"{error.filename}: {reason}")
-    return 0
-
-
-def _say(message: str) -> None:
-    click.echo(f"reproduction: {' '.join(message.split())}", err=True)
-
-
-def _fail(message: str) -> int:
-    _say(f"error: {message}")
-    return _FAILED
+    return run_command_line(_cli, "reproduction", arguments, prog_name="python -m reproduction")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -236,7 +207,11 @@ def run(
             runner.run_sweep(sweep)
     except KeyboardInterrupt:
         collect()
-        _say(f"finished runs and checkpoints are in {out}; give the same command again to continue")
+        click.echo(
+            f"reproduction: finished runs and checkpoints are in {out}; "
+            "give the same command again to continue",
+            err=True,
+        )
         raise
     runs = collect()
     if not quiet:

@@ -1,11 +1,10 @@
-"""The command line. Whatever goes wrong is one line on stderr and an exit code, never a traceback.
+"""The command ``noisyor`` and its subcommands.
 
 Heavy imports stay inside the commands, so that ``noisyor --help`` answers at once.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import click
@@ -18,52 +17,15 @@ from noisyor.cli.impute import impute
 from noisyor.cli.model import evaluate, export, info, sample
 from noisyor.cli.options import as_flags
 from noisyor.cli.report import report
+from noisyor.cli.run import run_command_line
 from noisyor.cli.serve import serve
-from noisyor.errors import NoisyOrError
 
 __all__ = ["main"]
 
-FAILED = 2
-INTERRUPTED = 130
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; ``arguments`` default to those of the process. Returns the exit code."""
-    with warnings.catch_warnings():
-        warnings.showwarning = _warn  # type: ignore[assignment]
-        return _run(arguments)
-
-
-def _run(arguments: Sequence[str] | None) -> int:
-    try:
-        code = _cli.main(
-            None if arguments is None else list(arguments),
-            prog_name="noisyor",
-            standalone_mode=False,
-        )
-        return code if isinstance(code, int) else 0
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("noisyor: interrupted", err=True)
-        return INTERRUPTED
-    except click.ClickException as error:
-        return _fail(error.format_message())
-    except NoisyOrError as error:
-        return _fail(as_flags(str(error)))
-    except MemoryError:
-        return _fail("out of memory")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        return _fail(reason if error.filename is None else f"{error.filename}: {reason}")
-
-
-def _fail(message: str) -> int:
-    click.echo(f"noisyor: error: {' '.join(message.split())}", err=True)
-    return FAILED
-
-
-def _warn(message: Warning | str, *place: object) -> None:
-    """Print a warning of the library as one line, without its source line."""
-    click.echo(f"noisyor: warning: {' '.join(str(message).split())}", err=True)
+    """Run a command and return its exit code; ``arguments`` default to those of the process."""
+    return run_command_line(_cli, "noisyor", arguments, describe=lambda error: as_flags(str(error)))
 
 
 class _InOrder(click.Group):

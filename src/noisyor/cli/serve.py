@@ -1,30 +1,55 @@
-"""`noisyor serve`: a model to play with in the browser."""
+"""`noisyor serve`: an interactive page about a model, and what other servers share with it."""
 
 from __future__ import annotations
 
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from noisyor.cli.options import model_argument
 
-__all__ = ["serve"]
+if TYPE_CHECKING:
+    from noisyor.serve.subjects import Subject
+
+__all__ = ["run_server", "serve", "server_options"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def server_options(command: _Command) -> _Command:
+    """Add ``--port`` and ``--open`` to a command that calls `run_server`."""
+    opened = click.option("--open", "opened", is_flag=True, help="Also open the page in a browser.")
+    port = click.option(
+        "--port",
+        type=click.IntRange(min=0, max=65535),
+        default=8765,
+        show_default=True,
+        metavar="N",
+        help="Port to listen on; 0 takes any free port.",
+    )
+    return port(opened(command))
+
+
+def run_server(load: Callable[[], Subject], port: int, opened: bool) -> None:
+    """Serve a page until Ctrl-C; print its address, and open a browser if asked to."""
+    from noisyor.serve.run import serve as run
+
+    def ready(address: str) -> None:
+        click.echo(f"{address}  (Ctrl-C ends)")
+        if opened:
+            webbrowser.open(address)
+
+    run(load, port, ready)
 
 
 @click.command()
 @model_argument
-@click.option(
-    "--port",
-    type=click.IntRange(min=0, max=65535),
-    default=8765,
-    show_default=True,
-    metavar="N",
-    help="Port to listen on; 0 takes any that is free.",
-)
-@click.option("--open", "opened", is_flag=True, help="Also open the page in a browser.")
+@server_options
 def serve(model: Path, port: int, opened: bool) -> None:
-    """Show MODEL on a page to play with: type findings, see causes at once.
+    """Show MODEL on an interactive page: type findings and see their likely causes.
 
     The page completes names, and shows the likely causes, what each explains, what else is likely,
     what would change, and what to ask next. Programs ask the same questions in JSON: see /api.
@@ -37,11 +62,5 @@ def serve(model: Path, port: int, opened: bool) -> None:
       noisyor serve topics.safetensors --port 0
     """
     from noisyor.serve.run import load_subject
-    from noisyor.serve.run import serve as run
 
-    def ready(address: str) -> None:
-        click.echo(f"{address}  (Ctrl-C ends)")
-        if opened:
-            webbrowser.open(address)
-
-    run(lambda: load_subject(model), port, ready)
+    run_server(lambda: load_subject(model), port, opened)

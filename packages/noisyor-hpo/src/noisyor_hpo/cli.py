@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-import webbrowser
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +15,9 @@ from typing import Any
 import click
 
 from noisyor._util.files import to_json
-from noisyor.errors import InvalidSettingError, NoisyOrError
+from noisyor.cli.run import run_command_line
+from noisyor.cli.serve import run_server, server_options
+from noisyor.errors import InvalidSettingError
 from noisyor_hpo import __version__
 from noisyor_hpo.model import DiseaseModel
 from noisyor_hpo.model_file import load_model, prepare_model, save_model
@@ -36,34 +37,7 @@ _PATH = click.Path(path_type=Path)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; ``arguments`` default to those of the process."""
-    with warnings.catch_warnings():
-        warnings.showwarning = _warn  # type: ignore[assignment]
-        try:
-            _cli.main(
-                None if arguments is None else list(arguments),
-                prog_name="noisyor-hpo",
-                standalone_mode=False,
-            )
-        except (click.Abort, KeyboardInterrupt):
-            click.echo("noisyor-hpo: interrupted", err=True)
-            return 130
-        except click.ClickException as error:
-            return _fail(error.format_message())
-        except NoisyOrError as error:
-            return _fail(str(error))
-        except OSError as error:
-            reason = error.strerror or str(error)
-            return _fail(reason if error.filename is None else f"{error.filename}: {reason}")
-    return 0
-
-
-def _fail(message: str) -> int:
-    click.echo(f"noisyor-hpo: error: {' '.join(message.split())}", err=True)
-    return 2
-
-
-def _warn(message: Warning | str, *place: object) -> None:
-    click.echo(f"noisyor-hpo: warning: {' '.join(str(message).split())}", err=True)
+    return run_command_line(_cli, "noisyor-hpo", arguments)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -194,15 +168,7 @@ def diagnose(
 
 @_cli.command()
 @_with_sources
-@click.option(
-    "--port",
-    type=click.IntRange(min=0, max=65535),
-    default=8765,
-    show_default=True,
-    metavar="N",
-    help="Port to listen on; 0 takes any free port.",
-)
-@click.option("--open", "opened", is_flag=True, help="Also open the page in a browser.")
+@server_options
 def serve(
     omim_only: bool,
     annotations: Path | None,
@@ -216,18 +182,11 @@ def serve(
     The page completes the names of findings and shows likely diseases, what each explains, and
     which finding to look for next. The server accepts connections from this machine only.
     """
-    from noisyor.serve.run import serve as run
     from noisyor_hpo.serve import DiseaseSubject
 
     diseases = _model(model, annotations, ontology, omim_only)
     name = "rare diseases" if model is None else model.name
-
-    def ready(address: str) -> None:
-        click.echo(f"{address}  (Ctrl-C ends)")
-        if opened:
-            webbrowser.open(address)
-
-    run(lambda: DiseaseSubject(diseases, name), port, ready)
+    run_server(lambda: DiseaseSubject(diseases, name), port, opened)
 
 
 def _model(
