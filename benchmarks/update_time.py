@@ -40,7 +40,7 @@ from _problems import (
     tiny20,
 )
 from noisyor.engines.registry import get_engine
-from noisyor.learning.state import adam_update, start_adam
+from noisyor.learning.optimizers import Adam
 from noisyor.model.network import Network
 
 WARM_UP = 200
@@ -146,10 +146,11 @@ def _parts(
     inference = BatchInference(network, batch, method, n_threads=2, step=state.step)
     found = inference.max_product()
     gradient = inference.gradient(found).gradient
-    moments = adam_update(start_adam(network.n_params), gradient, 1e-3)[0]
+    adam = Adam(1e-3)
+    moments = adam.update(-gradient, adam.init(network.theta))[1]
 
     def optimize() -> None:
-        ascent = adam_update(moments, gradient, 1e-3)[1]
+        ascent = adam.update(-gradient, moments)[0]
         np.where(network.free, np.maximum(state.theta + ascent, 1e-5), state.theta)
 
     parts: dict[str, Callable[[], object]] = {

@@ -16,7 +16,6 @@ import noisyor.learning as training
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.learning import TrainOptions
-from noisyor.learning.state import adam_update, start_adam
 from noisyor.learning.train import smoothing_prior
 from noisyor.model.network import THETA_MAX, THETA_MIN
 
@@ -381,19 +380,6 @@ def test_step_is_pure(problem, warm_start):
         assert state.warm == before[1]
         state = first[0]
     assert list(state.warm) == ([0] if warm_start else [])
-
-
-def test_adam_follows_its_formula():
-    gradients = [np.array([0.5, -2.0]), np.array([-0.1, 1.0]), np.array([0.0, 3.0])]
-    state = start_adam(2)
-    first, second = np.zeros(2), np.zeros(2)
-    for number, gradient in enumerate(gradients, start=1):
-        state, step = adam_update(state, gradient, 0.1)
-        first = 0.9 * first + 0.1 * gradient
-        second = 0.999 * second + 0.001 * gradient**2
-        corrected = (first / (1 - 0.9**number), second / (1 - 0.999**number))
-        np.testing.assert_allclose(step, 0.1 * corrected[0] / (np.sqrt(corrected[1]) + 1e-8))
-    assert state.updates == 3
 
 
 def test_smoothing_is_the_gradient_of_its_prior():

@@ -175,6 +175,20 @@ _PROGRESS = Rule(
     lambda value: value is None or isinstance(value, bool | Job), "True or False or None"
 )
 _ANY = Rule(lambda value: True, "anything")
+_RATE = Rule(
+    lambda value: (callable(value) and not isinstance(value, type)) or POSITIVE.valid(value),
+    "a positive number or a function of the step",
+)
+_OPTIMIZER = Rule(
+    lambda value: (
+        value is None
+        or (
+            not isinstance(value, type)
+            and all(callable(getattr(value, name, None)) for name in ("init", "update"))
+        )
+    ),
+    "None or an object with the functions init and update, such as Adam(0.01)",
+)
 
 OPTIONS: dict[str, Option] = {
     # how a model is trained: the fields of `TrainOptions`
@@ -182,11 +196,12 @@ OPTIONS: dict[str, Option] = {
     "passes": Option(COUNT_OR_ZERO, "Passes over the rows, without steps.", read=int, metavar="N"),
     "batch_size": Option(or_none(COUNT), "Rows per update.", read=int, metavar="N"),
     "block_rows": Option(or_none(COUNT), "Rows shuffled together.", read=int, metavar="N"),
-    "learning_rate": Option(POSITIVE, "Learning rate of Adam.", read=float, metavar="X"),
+    "learning_rate": Option(_RATE, "Learning rate of Adam.", read=float, metavar="X"),
+    "optimizer": Option(_OPTIMIZER, "Optimizer of the parameters."),
     "final_learning_rate": Option(
         or_none(POSITIVE), "Learning rate at the last update.", read=float, metavar="X"
     ),
-    "parameterization": Option(choice("theta", "log"), "What Adam moves."),
+    "parameterization": Option(choice("theta", "log"), "What the optimizer moves."),
     "smoothing": Option(NOT_NEGATIVE, "Pseudo-rows of the prior.", read=float, metavar="X"),
     "seed": Option(_ANY, "Seed; the same seed gives the same result.", read=int, metavar="N"),
     "evaluate_every": Option(COUNT_OR_ZERO, "Updates between evaluations.", read=int, metavar="N"),

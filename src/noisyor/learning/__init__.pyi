@@ -1,4 +1,6 @@
 from .gibbs_em import learn_by_gibbs as learn_by_gibbs
+from .optimizers import Adam as Adam
+from .optimizers import Optimizer as Optimizer
 from .phases import Phase as Phase
 from .phases import PhasedRun as PhasedRun
 from .phases import train_hybrid as train_hybrid

@@ -651,8 +651,9 @@ def learn_topics(
     known = ("n_components", "n_parents", "shrink", *_OWN_KEYWORDS)
     chosen = choose_options(options, changes, _topic_defaults(init, sampled), known)
     check_place(chosen.checkpoint)
+    rate = chosen.learning_rate
     if options is None and init == "data" and "final_learning_rate" not in changes:
-        chosen = replace(chosen, final_learning_rate=0.1 * chosen.learning_rate)
+        chosen = chosen if callable(rate) else replace(chosen, final_learning_rate=0.1 * rate)
     observations = Observations.of(X)
     if n_parents is None:
         n_parents = 15 if sampled else 5

@@ -33,10 +33,19 @@ from noisyor.data.observations import Observations
 from noisyor.engines.context import CheckpointStore
 from noisyor.engines.contract import WarmState
 from noisyor.errors import CheckpointError, InvalidSettingError
+from noisyor.learning.optimizers import (
+    Adam,
+    Optimizer,
+    Rate,
+    optimizer_key,
+    rate_at,
+    rate_key,
+    rebuild_state,
+    state_arrays,
+)
 from noisyor.model.network import Network
 
 __all__ = [
-    "AdamState",
     "Callback",
     "Evaluation",
     "History",
@@ -45,11 +54,9 @@ __all__ = [
     "TrainOptions",
     "TrainingResult",
     "TrainingState",
-    "adam_update",
     "capture",
     "choose_options",
     "restore",
-    "start_adam",
 ]
 
 PathLike = str | os.PathLike[str]
@@ -69,13 +76,16 @@ class TrainOptions:
     block_rows : shuffle blocks of so many consecutive rows instead of single rows, if minibatches
         are shuffled at all; for rows that are read in runs. None shuffles single rows, as in the
         paper, and on a cluster blocks of 8,192; `train_stream` shuffles in a way of its own.
-    learning_rate : of Adam.
+    learning_rate : of Adam; a number, or a function of the number of updates so far.
     final_learning_rate : what the rate falls to, geometrically, at the last of the steps; None
         keeps it constant, as in the paper. Resuming for more steps changes the course then.
-    parameterization : what Adam moves. ``"theta"``, as in the paper: all parameters move by the
-        rate, which is much for those of rare columns. ``"log"``: their logarithms, so that at a
-        rate of 0.01 each changes by one per cent, whether a column is on in half of the rows or in
-        one of a thousand. For starts of the right size, see `start_from_counts`.
+    optimizer : `Adam` with other settings, or any object with ``init`` and ``update``, such as an
+        optimizer of optax; see `Optimizer`. It has its own learning rate, and
+        ``learning_rate`` is not used. None for ``Adam(learning_rate)``.
+    parameterization : what the optimizer moves. ``"theta"``, as in the paper: all parameters move
+        by the rate, which is much for those of rare columns. ``"log"``: their logarithms, so that
+        at a rate of 0.01 each changes by one per cent, whether a column is on in half of the rows
+        or in one of a thousand. For starts of the right size, see `start_from_counts`.
     smoothing : strength of a Beta prior on the parameters, in pseudo-rows, which prevents
         overfitting on small data; see `smoothing_prior`. 0, as in the paper, for none.
     seed : of the shuffling and of the perturbations.
@@ -106,7 +116,8 @@ class TrainOptions:
     passes: int = 1
     batch_size: int | None = 20
     block_rows: int | None = None
-    learning_rate: float = 1e-3
+    learning_rate: Rate = 1e-3
+    optimizer: Optimizer | None = None
     final_learning_rate: float | None = None
     parameterization: Literal["theta", "log"] = "theta"
     smoothing: float = 0.0
@@ -127,31 +138,39 @@ class TrainOptions:
         if not all(map(callable, calls)):
             raise InvalidSettingError(f"callbacks must be a list of functions, got {given!r}")
         object.__setattr__(self, "callbacks", calls)
+        if self.final_learning_rate is not None and callable(self.learning_rate):
+            raise InvalidSettingError("final_learning_rate needs a learning_rate that is a number")
         if self.resume and self.checkpoint is None:
             raise InvalidSettingError("resume needs the checkpoint file to resume from")
 
     def rate(self, step: int) -> float:
         """Return the learning rate after a number of steps."""
         if self.final_learning_rate is None:
-            return self.learning_rate
+            return rate_at(self.learning_rate, step)
         if self.steps is None:
             raise InvalidSettingError(
                 "final_learning_rate needs the number of steps at which it is reached: give steps"
             )
+        assert not callable(self.learning_rate)
         decay = (self.final_learning_rate / self.learning_rate) ** (1.0 / max(self.steps, 1))
         return float(self.learning_rate * decay**step)
+
+    def chosen_optimizer(self) -> Optimizer:
+        """Return the optimizer: the one given, or Adam with the learning rate of these options."""
+        return Adam(self.rate) if self.optimizer is None else self.optimizer
 
     def run_key(self) -> dict[str, object]:
         """Return all that determines a run, step by step: what a resumed run must share."""
         final = self.final_learning_rate
         return {
             "batch_size": None if self.batch_size is None else int(self.batch_size),
-            "learning_rate": float(self.learning_rate),
+            "learning_rate": rate_key(self.learning_rate),
             "final_learning_rate": None if final is None else float(final),
             "parameterization": self.parameterization,
             "smoothing": float(self.smoothing),
             "seed": int(self.seed),
             "evaluate_every": int(self.evaluate_every),
+            **({} if self.optimizer is None else {"optimizer": optimizer_key(self.optimizer)}),
             **({} if self.block_rows is None else {"block_rows": int(self.block_rows)}),
         }
 
@@ -160,7 +179,13 @@ class TrainOptions:
         names = ["steps", "batch_size", "learning_rate", "seed"]
         unusual = ("smoothing", "final_learning_rate", "parameterization")
         names += [name for name in unusual if getattr(self, name) != getattr(_PAPER, name)]
-        return {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in names}
+        if callable(self.learning_rate):
+            values["learning_rate"] = getattr(self.learning_rate, "__name__", "a function")
+        if self.optimizer is not None:
+            del values["learning_rate"]
+            values["optimizer"] = type(self.optimizer).__name__
+        return values
 
 
 _NAMES = tuple(field.name for field in fields(TrainOptions))
@@ -192,6 +217,13 @@ def choose_options(
             alike = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {alike[0]!r}?" if alike else f"there are {', '.join(known)}"
             raise InvalidSettingError(f"there is no option {name!r}; {hint}")
+    if changes.get("optimizer") is not None and changes.keys() & {
+        "learning_rate",
+        "final_learning_rate",
+    }:
+        raise InvalidSettingError(
+            "an optimizer has its own learning rate: give it there, as in Adam(0.01)"
+        )
     chosen = defaults if options is None else options
     return replace(chosen, **changes) if changes else chosen
 
@@ -199,43 +231,12 @@ def choose_options(
 _CURVE_POINTS = 400
 
 
-_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8
-
-
-class AdamState(NamedTuple):
-    """Moments of the gradient, each (n_params,), and the number of updates so far."""
-
-    updates: int
-    first: FloatArray
-    second: FloatArray
-
-
-def start_adam(n_params: int) -> AdamState:
-    """Return the optimizer state before the first update."""
-    return AdamState(0, np.zeros(n_params), np.zeros(n_params))
-
-
-def adam_update(
-    state: AdamState, gradient: FloatArray, learning_rate: float
-) -> tuple[AdamState, FloatArray]:
-    """Return the new state of Adam (Kingma and Ba, 2015) and the step to add, (n_params,).
-
-    The first step is the rate in the direction of the gradient.
-    """
-    updates = state.updates + 1
-    first = _BETA_1 * state.first + (1 - _BETA_1) * gradient
-    second = _BETA_2 * state.second + (1 - _BETA_2) * gradient**2
-    size = learning_rate / (1 - _BETA_1**updates)
-    step = size * first / (np.sqrt(second / (1 - _BETA_2**updates)) + _EPSILON)
-    return AdamState(updates, first, second), step
-
-
 class TrainingState(NamedTuple):
     """All that changes from step to step; a value, never changed in place.
 
-    ``theta`` (n_params,) parameters; ``optimizer`` moments of Adam; ``warm`` where inference of a
-    minibatch may start the next time, by the key of the minibatch: empty unless the method keeps
-    something, as ``MeanField(warm_start=True)`` does. Checkpoints leave ``warm`` out.
+    ``theta`` (n_params,) parameters; ``optimizer`` the state of the optimizer; ``warm`` where
+    inference of a minibatch may start the next time, by the key of the minibatch: empty unless the
+    method keeps something, as ``MeanField(warm_start=True)`` does. Checkpoints leave ``warm`` out.
 
     Examples
     --------
@@ -247,7 +248,7 @@ class TrainingState(NamedTuple):
 
     step: int
     theta: FloatArray
-    optimizer: AdamState
+    optimizer: Any
     warm: Mapping[Hashable, WarmState] = {}
 
 
@@ -405,8 +406,7 @@ def capture(state: TrainingState, history: History, identity: str) -> Checkpoint
         step=state.step,
         arrays={
             "theta": state.theta,
-            "adam_first": state.optimizer.first,
-            "adam_second": state.optimizer.second,
+            **_optimizer_arrays(state.optimizer),
             "elbo": history.elbo,
             "seconds": history.seconds,
             "evaluation_step": np.array([e.step for e in history.evaluations], dtype=np.int64),
@@ -415,10 +415,11 @@ def capture(state: TrainingState, history: History, identity: str) -> Checkpoint
     )
 
 
-def restore(saved: Checkpoint) -> tuple[TrainingState, History]:
-    """Return the state and record of a run from its checkpoint."""
+def restore(saved: Checkpoint, start: TrainingState) -> tuple[TrainingState, History]:
+    """Return the state and record of a run that started at ``start`` from its checkpoint."""
     arrays = saved.arrays
-    optimizer = AdamState(saved.step, arrays["adam_first"], arrays["adam_second"])
+    names = _optimizer_arrays(start.optimizer)
+    optimizer = rebuild_state(start.optimizer, iter([arrays[name] for name in names]))
     evaluations = tuple(
         Evaluation(int(number), float(elbo))
         for number, elbo in zip(arrays["evaluation_step"], arrays["evaluation_elbo"], strict=True)
@@ -427,7 +428,11 @@ def restore(saved: Checkpoint) -> tuple[TrainingState, History]:
     return TrainingState(saved.step, arrays["theta"], optimizer), history
 
 
-FORMAT = "noisyor-checkpoint-2"
+def _optimizer_arrays(state: Any) -> dict[str, npt.NDArray[Any]]:
+    return {f"optimizer_{index}": array for index, array in enumerate(state_arrays(state))}
+
+
+FORMAT = "noisyor-checkpoint-3"
 _MARK = b"noisyor-checkpoint-"  # in the header of any version
 
 _START = 2**20  # bytes that hold the header of any checkpoint
@@ -527,13 +532,13 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
 
 
 def load_checkpoint(
-    path: str | os.PathLike[str], identity: str, n_params: int
+    path: str | os.PathLike[str], identity: str, start: TrainingState
 ) -> Checkpoint | None:
-    """Read a checkpoint of the run with this identity; None if there is no such file."""
+    """Read a checkpoint of the run with this identity and start; None if there is no such file."""
     if not os.path.lexists(path):
         return None
     checkpoint = read_checkpoint(path, identity)
-    _check_arrays(path, checkpoint, n_params)
+    _check_arrays(path, checkpoint, start)
     return checkpoint
 
 
@@ -602,24 +607,26 @@ def _read(path: Path) -> Checkpoint:
         raise CheckpointError(f"the checkpoint {path} is damaged: {_reason(error)}") from error
 
 
-def _check_arrays(path: str | os.PathLike[str], checkpoint: Checkpoint, n_params: int) -> None:
-    """Reject arrays that do not fit a network of ``n_params`` parameters."""
+def _check_arrays(
+    path: str | os.PathLike[str], checkpoint: Checkpoint, start: TrainingState
+) -> None:
+    """Reject arrays that do not fit a run from this start."""
     arrays, step = checkpoint.arrays, checkpoint.step
     n_evaluations = arrays["evaluation_step"].size if "evaluation_step" in arrays else 0
-    expected = {
-        "theta": (np.float64, n_params),
-        "adam_first": (np.float64, n_params),
-        "adam_second": (np.float64, n_params),
-        "elbo": (np.float64, step),
-        "seconds": (np.float64, step),
-        "evaluation_step": (np.int64, n_evaluations),
-        "evaluation_elbo": (np.float64, n_evaluations),
+    optimizer = _optimizer_arrays(start.optimizer)
+    wanted = {
+        "theta": (np.dtype(np.float64), start.theta.shape),
+        **{name: (array.dtype, array.shape) for name, array in optimizer.items()},
+        "elbo": (np.dtype(np.float64), (step,)),
+        "seconds": (np.dtype(np.float64), (step,)),
+        "evaluation_step": (np.dtype(np.int64), (n_evaluations,)),
+        "evaluation_elbo": (np.dtype(np.float64), (n_evaluations,)),
     }
     found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
-    wanted = {name: (np.dtype(kind), (size,)) for name, (kind, size) in expected.items()}
-    if found != wanted or not all(
-        np.isfinite(arrays[name]).all() and arrays[name].min(initial=0.0) >= least
-        for name, least in (("theta", 0.0), ("adam_first", -np.inf), ("adam_second", 0.0))
+    if (
+        found != wanted
+        or not all(np.isfinite(arrays[name]).all() for name in ("theta", *optimizer))
+        or arrays["theta"].min(initial=0.0) < 0
     ):
         raise CheckpointError(f"the checkpoint {os.fspath(path)} is not one of this network")
 

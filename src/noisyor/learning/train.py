@@ -26,6 +26,7 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.method import BatchGradient, Method
+from noisyor.learning.optimizers import Adam, Optimizer
 from noisyor.learning.state import (
     Checkpoint,
     Evaluation,
@@ -35,7 +36,6 @@ from noisyor.learning.state import (
     TrainingResult,
     TrainingState,
     TrainOptions,
-    adam_update,
     capture,
     check_place,
     choose_options,
@@ -43,7 +43,6 @@ from noisyor.learning.state import (
     restore,
     rows_identity,
     save_checkpoint,
-    start_adam,
 )
 from noisyor.model.network import THETA_MAX, THETA_MIN, Network
 
@@ -197,9 +196,9 @@ def train_on(
     settings: dict[str, object] | None = None,
 ) -> TrainingResult:
     """Run the loop of `train`, wherever the rows are; ``settings`` as in `Run`."""
-    if method is not None and not hasattr(method, "posterior"):
+    if method is not None and (isinstance(method, type) or not hasattr(method, "posterior")):
         raise InvalidSettingError(
-            f"method is a value such as nor.MaxProduct() or nor.MeanField(), not {method!r}"
+            f"method must be an object such as MaxProduct() or MeanField(), got {method!r}"
         )
     size = min(options.batch_size or rows.n_rows, rows.n_rows)
     n_batches = -(-rows.n_rows // size)
@@ -275,16 +274,16 @@ class Run:
         if options.smoothing and n_rows is None:
             raise InvalidSettingError("smoothing needs the number of rows: give n_rows")
         self.prior = smoothing_prior(network, options.smoothing, n_rows or 1.0)
-        self.state, history, self.identity = init(network), History(), ""
+        self.state, history, self.identity = init(network, options.optimizer), History(), ""
         if options.checkpoint is not None:
             check_place(options.checkpoint)
             key = {**options.run_key(), "method": self.method.settings(), **(settings or {})}
             unseen = None if held_out is None else held_out.identity()
             self.identity = Checkpoint.identity_of(network, identified_by(), unseen, key)
             if options.resume:
-                found = load_checkpoint(options.checkpoint, self.identity, network.n_params)
+                found = load_checkpoint(options.checkpoint, self.identity, self.state)
                 if found is not None:
-                    self.state, history = restore(found)
+                    self.state, history = restore(found, self.state)
         self.resumed_at = self.state.step
         self.recorder, self.saved_at = Recorder(history), time.monotonic()
 
@@ -361,8 +360,10 @@ class Run:
         return TrainingResult(learned, self.state, history, self.resumed_at)
 
 
-def init(network: Network) -> TrainingState:
+def init(network: Network, optimizer: Optimizer | None = None) -> TrainingState:
     """Return the state before the first step; parameters below the floor are raised to it.
+
+    ``optimizer`` as in `TrainOptions`; None for `Adam`.
 
     Examples
     --------
@@ -371,7 +372,8 @@ def init(network: Network) -> TrainingState:
     >>> state.step, state.theta.shape
     (0, (9,))
     """
-    return TrainingState(0, np.maximum(network.theta, THETA_MIN), start_adam(network.n_params))
+    theta = np.maximum(network.theta, THETA_MIN)
+    return TrainingState(0, theta, (optimizer or Adam()).init(theta))
 
 
 def gradient(
@@ -422,14 +424,14 @@ def update(
     prior: BetaPrior | None = None,
     **changes: Any,
 ) -> TrainingState:
-    """Take one step of Adam on the mean gradient: the second half of an update.
+    """Take one step of the optimizer on the mean gradient: the second half of an update.
 
     Parameters
     ----------
     state : the state at which the gradient was taken.
     network : defines which parameters are free.
     total : sum over the rows of the minibatch, from `gradient`.
-    options : of these ``learning_rate``, ``final_learning_rate``, ``steps`` and
+    options : of these ``learning_rate``, ``final_learning_rate``, ``steps``, ``optimizer`` and
         ``parameterization``.
     prior : of the parameters, see `smoothing_prior`.
     changes : single options by name.
@@ -452,7 +454,15 @@ def update(
     logs = options.parameterization == "log"
     if logs:
         ascent = ascent * state.theta  # chain rule: d theta / d log theta = theta
-    optimizer, move = adam_update(state.optimizer, ascent, options.rate(state.step))
+    place = np.log(state.theta) if logs else state.theta
+    move, optimizer = options.chosen_optimizer().update(-ascent, state.optimizer, place)
+    move = np.asarray(move, dtype=np.float64)
+    if move.shape != state.theta.shape or np.isnan(move).any():
+        raise InvalidSettingError(
+            f"the optimizer must return {len(state.theta)} numbers to add to the parameters, got "
+            f"{'NaN' if move.shape == state.theta.shape else f'shape {move.shape}'} at step "
+            f"{state.step}"
+        )
     with np.errstate(over="ignore"):  # what a rate that is far too large leads to is cut below
         theta = state.theta * np.exp(move) if logs else state.theta + move
     theta = np.where(network.free, np.clip(theta, THETA_MIN, THETA_MAX), state.theta)
