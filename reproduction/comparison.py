@@ -5,22 +5,23 @@ paper says decides which groups count as *the* reproduction (`is_reproduction`).
 variants, shown with their difference and without a verdict.
 
 Among the starts of a reproduction the paper's rule chooses: the best mean test result, over the
-seeds that all of them have. A start with fewer runs than a verdict needs does not compete with one
+seeds that all of them have. The result is what the method's own software can compute: max-product
+alone computes Elbo^MP only. A start with fewer runs than a match needs does not compete with one
 that has enough. The choice by validation runs (`RunSpec.part`), which never see the test rows, is
 shown too.
 
 All errors are standard errors of a mean. The paper's brackets are taken as such: over its runs ours
 spread by about the square root of ten times what it prints. Where it prints 95 % intervals, a
-standard error is the half width divided by 1.96. Our spread between runs is at least taken to be
-the paper's: a few runs that happen to agree prove nothing. The difference is divided by the root of
-the sum of both squared errors. Beyond `LIMIT` either way our number is better or worse; up to it,
-it is a match.
+standard error is the half width divided by 1.96. Our spread between runs is taken to be at least
+the paper's, because a few runs may agree by chance. The difference is divided by the root of
+the sum of both squared errors. Beyond `LIMIT` either way our number is better or worse. Shares of
+runs are compared by Fisher's exact test at the same level (`chance_beyond_limit`).
 
-No verdict is given without power. Suppose that the truth differed by `EFFECT` of the paper's
-standard deviations between runs: the chance that the difference would then have been beyond the
-limit has to be `POWER` or more. Otherwise there are too few runs. A share of runs deviates by up to
-50 points between single runs and cannot differ by 1.5 times that, so its effect is smaller
-(`EFFECT_OF_SHARE`): with the larger one 0 of 4 would be the same as 42 %.
+A number within the limit is a match only if the runs had the power to find a difference. Suppose
+that the truth differed by `EFFECT` of the paper's standard deviations between runs: the probability
+that the difference would then have been beyond the limit has to be `POWER` or more. Otherwise there
+are too few runs. Single runs of a share deviate by up to 50 points, so a share cannot differ by 1.5
+times that; its effect is smaller (`EFFECT_OF_SHARE`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import norm
+from scipy.stats import fisher_exact, norm
 
 from reproduction.paper import CITATION, PaperCell, paper_cells
 from reproduction.protocol import Experiment, paper_method
@@ -79,12 +80,14 @@ class Stat(NamedTuple):
 class Comparison(NamedTuple):
     """Difference of our number from the paper's, and the verdict.
 
-    ``difference`` in standard errors of it, positive where ours is better; ``verdict`` match,
-    better, worse or too few runs. Both None where there is nothing to compare.
+    ``difference`` in its standard errors, positive where ours is better; ``verdict`` match,
+    better, worse or too few runs; ``p`` of the exact test, for shares of runs. None where there is
+    nothing to compare.
     """
 
     difference: float | None
     verdict: str | None
+    p: float | None = None
 
 
 def stat(values: npt.ArrayLike) -> Stat:
@@ -106,16 +109,29 @@ def compare(ours: Stat, paper: PaperCell | None, larger_is_better: bool) -> Comp
     combined = math.hypot(own, paper.error)
     gain = ours.mean - paper.mean if larger_is_better else paper.mean - ours.mean
     difference = gain / combined
+    p = _exact_p(ours, paper) if paper.is_share else None
+    apart = abs(difference) > LIMIT if p is None else p < chance_beyond_limit()
     effect = EFFECT_OF_SHARE if paper.is_share else EFFECT
-    if _power(effect * deviation / combined) < POWER:
-        return Comparison(difference, TOO_FEW)
-    if abs(difference) <= LIMIT:
-        return Comparison(difference, "match")
-    return Comparison(difference, "better" if difference > 0 else "worse")
+    if apart:
+        verdict = "better" if gain > 0 else "worse"
+    elif _power(effect * deviation / combined) < POWER:
+        verdict = TOO_FEW
+    else:
+        verdict = "match"
+    return Comparison(difference, verdict, p)
+
+
+def _exact_p(ours: Stat, paper: PaperCell) -> float:
+    """Return the two-sided p of Fisher's exact test for two shares of runs in percent."""
+    counts = [
+        (round(mean * n / 100.0), n)
+        for mean, n in ((ours.mean, ours.n_runs), (paper.mean, paper.n_runs))
+    ]
+    return float(fisher_exact([[found, n - found] for found, n in counts])[1])
 
 
 def runs_needed(paper_runs: int, effect: float = EFFECT) -> int:
-    """Return how many runs a verdict needs if ours spread like the ``paper_runs`` of the paper."""
+    """Return how many runs a match needs if ours spread like the ``paper_runs`` of the paper."""
     n = 1
     while _power(effect / math.sqrt(1.0 / n + 1.0 / paper_runs)) < POWER:
         n += 1
@@ -123,7 +139,7 @@ def runs_needed(paper_runs: int, effect: float = EFFECT) -> int:
 
 
 def chance_beyond_limit() -> float:
-    """Return the share of numbers beyond the limit by chance, if none differs."""
+    """Return the share of numbers beyond the limit by chance, the level of the exact test."""
     return float(2.0 * norm.sf(LIMIT))
 
 
@@ -225,7 +241,7 @@ def groups(experiment: Experiment, runs: Sequence[Run]) -> list[Group]:
     for kind, by_init in kinds.items():
         compared = _competing(by_init, runs_needed(experiment.expected_seeds))
         best = {
-            "test": _best(compared, experiment.main_metric, experiment.metrics),
+            "test": _best(compared, experiment.choice_metric(kind[1]), experiment.metrics),
             "validation": _best(by_init, "validation_elbo", {"validation_elbo": True}),
         }
         for init, members in by_init.items():
@@ -290,6 +306,7 @@ def _lines(experiment: Experiment, group: Group) -> list[Entry]:
     result = []
     substitutes = experiment.substitutes
     has_verdict = group.reproduction and group.case not in substitutes and "test" in group.chosen
+    paper_steps = group.steps == experiment.steps(group.method)
     for metric, larger_is_better in experiment.metrics.items():
         values = [run["metrics"].get(metric) for run in group.runs]
         if any(value is None for value in values):
@@ -301,7 +318,7 @@ def _lines(experiment: Experiment, group: Group) -> list[Entry]:
         if TRIVIAL.get(metric) in group.runs[0]["metrics"]:
             trivial = float(np.mean([run["metrics"][TRIVIAL[metric]] for run in group.runs]))
         found = compare(ours, None if group.case in substitutes else paper, larger_is_better)
-        if not has_verdict:
+        if not has_verdict or (paper is not None and paper.steps is None and not paper_steps):
             found = found._replace(verdict=None)
         result.append(Entry(group, metric, ours, trivial, paper, found))
     return result

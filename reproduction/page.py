@@ -149,17 +149,17 @@ def _verdicts(tables: dict[str, list[Entry]]) -> str:
         f"{100 * chance_beyond_limit():.1f} % are more than {LIMIT:g} standard errors apart."
     )
     columns = ["numbers of the paper", *(f">{kind}" for kind in kinds), ">no run by its protocol"]
-    parts = ["## Verdicts", _table(columns, rows), chance, _apart_without_verdict(tables)]
+    parts = ["## Verdicts", _table(columns, rows), chance, _apart(tables)]
     return "\n\n".join(part for part in parts if part)
 
 
-def _apart_without_verdict(tables: dict[str, list[Entry]]) -> str:
-    """List numbers beyond the limit that have too few runs for a verdict."""
+def _apart(tables: dict[str, list[Entry]]) -> str:
+    """List the numbers that are better or worse than the paper's."""
     apart = [
         line
         for lines in tables.values()
         for line in verdict_lines(lines).values()
-        if line.comparison.verdict == TOO_FEW and abs(line.comparison.difference or 0.0) > LIMIT
+        if line.comparison.verdict in ("better", "worse")
     ]
     if not apart:
         return ""
@@ -172,16 +172,12 @@ def _apart_without_verdict(tables: dict[str, list[Entry]]) -> str:
             with_error(line.ours.mean, line.ours.error),
             of_paper(line.paper),
             difference(line),
+            line.comparison.verdict,
         )
         for line in apart
     ]
-    behind = sum((line.comparison.difference or 0.0) < 0 for line in apart)
-    text = (
-        f"Without a verdict, as there are too few runs, yet more than {LIMIT:g} standard errors "
-        f"apart ({len(apart)}, ours behind in {behind}):"
-    )
-    columns = ("case", "method, steps", "metric", ">runs", ">ours", ">paper", ">diff.")
-    return wrapped(text) + "\n\n" + _table(columns, rows)
+    columns = ("case", "method, steps", "metric", ">runs", ">ours", ">paper", ">diff.", "verdict")
+    return f"The {len(apart)} numbers that differ:\n\n" + _table(columns, rows)
 
 
 # ---- the table of an experiment
@@ -590,7 +586,7 @@ def provenance_table(runs: Sequence[Run]) -> str:
 _HOW_MADE = """\
 Rate, batch, messages and noise marked (h) were not in the file when it was written. They were
 filled in from the history of the code, where they never changed but for the noise of
-factorisations, and the file says so (`from_history`). For those files *when* is the commit that
+factorizations, and the file says so (`from_history`). For those files *when* is the commit that
 added them, and the commit that made them is not recorded. A hybrid run counts once; the times
 are of machines that did other work as well, so update times are measured elsewhere (README,
 `benchmarks/update_time.py`)."""

@@ -155,6 +155,7 @@ class Experiment:
     name, title : short name, and one line for people.
     methods : methods of the paper and variants, the default first.
     main_metric : the metric by which the paper chooses the initialization.
+    own_metrics : the same for single methods, by the paper's name of the method.
     metrics : metrics that tables show, in order, with whether larger is better.
     takes : fields of `Choice` that this experiment has a choice of.
     cases : from what the user chose to the list of cases; raises on a choice that does not exist.
@@ -179,6 +180,11 @@ class Experiment:
     expected_seeds: int
     noises: tuple[Noise, ...] = ("none",)
     substitutes: dict[str, str] = field(default_factory=dict)
+    own_metrics: dict[str, str] = field(default_factory=dict)
+
+    def choice_metric(self, method: str) -> str:
+        """Return the metric by which the start of a method is chosen."""
+        return self.own_metrics.get(paper_method(method), self.main_metric)
 
     def specs(
         self,

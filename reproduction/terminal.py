@@ -85,9 +85,10 @@ def table_text(entries: Sequence[Entry]) -> str:
 
 
 _EXPLANATION = f"""\
-ours, paper: mean (standard error). difference: in standard errors of it, positive is better;
-up to {LIMIT:g} is a match. Only runs by the paper's protocol get a verdict, from the start that is
-best on test as in the paper."""
+ours, paper: mean (standard error). difference: in standard errors of it, positive is better, or p
+of an exact test for shares; up to {LIMIT:g} is a match if the runs suffice to find a difference.
+Only runs by the paper's protocol get a verdict, from the start that is best on test as in the
+paper."""
 
 
 def _cells(line: Entry) -> tuple[str, ...]:
@@ -102,8 +103,10 @@ def _cells(line: Entry) -> tuple[str, ...]:
 
 
 def difference(line: Entry) -> str:
-    """Format the difference from the paper in standard errors, with its sign."""
-    found = line.comparison.difference
+    """Format the difference from the paper in standard errors with its sign, or the exact p."""
+    found, p = line.comparison.difference, line.comparison.p
+    if p is not None:
+        return f"p = {p:.2g}"
     return "–" if found is None else f"{found:+.1f}"
 
 

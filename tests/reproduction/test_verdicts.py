@@ -1,4 +1,4 @@
-"""Verdicts by hand, and that none is given without the power to be wrong."""
+"""Verdicts by hand, and that no match is given without the power to find a difference."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class TestCompare:
         assert compare(Stat(-40.0, 5.0, 40), paper, True).difference == pytest.approx(
             10.0 / math.hypot(5.0, 4.0)
         )
-        assert compare(Stat(-40.0, 3.0, 40), cell("test_elbo", -50.0, 4.0), True) == (2.0, "match")
-        assert compare(Stat(-39.0, 3.0, 40), paper, True) == (2.2, "better")
-        assert compare(Stat(-61.0, 3.0, 40), paper, True) == (-2.2, "worse")
+        assert compare(Stat(-40.0, 3.0, 40), paper, True) == (2.0, "match", None)
+        assert compare(Stat(-39.0, 3.0, 40), paper, True) == (2.2, "better", None)
+        assert compare(Stat(-61.0, 3.0, 40), paper, True) == (-2.2, "worse", None)
 
     def test_smaller_is_better(self):
         paper = cell("test_re_pct", 5.0, 1.0)
@@ -50,7 +50,7 @@ class TestCompare:
 
     def test_runs_that_agree_are_not_steadier_than_the_papers(self):
         # ten runs as varied as the paper's ten have its standard error
-        difference, _ = compare(Stat(-47.0, 0.0, 10), cell("test_elbo", -50.0, 1.0), True)
+        difference, *_ = compare(Stat(-47.0, 0.0, 10), cell("test_elbo", -50.0, 1.0), True)
         assert difference == pytest.approx(3.0 / math.sqrt(2.0))
 
     def test_without_any_spread_the_printed_digits_decide(self):
@@ -61,7 +61,7 @@ class TestCompare:
     def test_intervals_are_turned_into_standard_errors(self):
         # standard errors: the paper's 0.3, ours 0.4, which combine to 0.5
         paper = cell("recovered", 6.0, 1.96 * 0.3, 50)
-        difference, verdict = compare(Stat(7.25, 0.4, 50), paper, True)
+        difference, verdict, _ = compare(Stat(7.25, 0.4, 50), paper, True)
         assert difference == pytest.approx(2.5)
         assert verdict == "better"
 
@@ -78,7 +78,7 @@ class TestCompare:
             assert cell(metric, mean, 0.0, 50).error == pytest.approx(expected)
 
     def test_nothing_to_compare(self):
-        assert compare(Stat(1.0, 1.0, 5), None, True) == (None, None)
+        assert compare(Stat(1.0, 1.0, 5), None, True) == (None, None, None)
 
 
 class TestPower:
@@ -86,10 +86,11 @@ class TestPower:
         assert (runs_needed(10), runs_needed(50)) == (6, 4)
         assert runs_needed(50, EFFECT_OF_SHARE) == 10
 
-    def test_a_single_run_has_no_verdict_however_far_it_is(self):
-        difference, verdict = compare(Stat(-98.0, math.nan, 1), cell("e", -152.0, 3.0), True)
-        assert difference > 5
-        assert verdict == TOO_FEW
+    def test_a_single_run_that_is_far_apart_is_better(self):
+        """Power is asked of a match only."""
+        found = compare(Stat(-98.0, math.nan, 1), cell("e", -152.0, 3.0), True)
+        assert found.difference > 5
+        assert found.verdict == "better"
 
     def test_two_splits_within_half_a_nat(self):
         """What was called a match: two tiny20 runs, where all methods lie within 0.15."""
@@ -99,11 +100,21 @@ class TestPower:
         paper = cell("full_recovery_pct", 14.0, 9.6, 50)
         assert compare(Stat(66.7, 33.3, 3), paper, True).verdict == TOO_FEW
 
+    @pytest.mark.parametrize(
+        ("found", "n", "of_fifty", "p"), [(6, 10, 49, 0.002), (15, 20, 49, 0.006), (9, 20, 7, 0.01)]
+    )
+    def test_shares_are_compared_exactly(self, found, n, of_fifty, p):
+        paper = cell("full_recovery_pct", 2.0 * of_fifty, 0.0, 50)
+        compared = compare(stat([100.0] * found + [0.0] * (n - found)), paper, True)
+        assert compared.p == pytest.approx(p, rel=0.05)
+        assert compared.verdict == ("worse" if found / n < of_fifty / 50 else "better")
+
     def test_none_of_four_against_42_percent(self):
-        """No number of recoveries among four runs is far enough below it to be found worse."""
+        """Four runs cannot be a match, and an exact test does not find them worse."""
         paper = cell("full_recovery_pct", 42.0, 13.7, 50)
-        assert compare(Stat(0.0, 0.0, 4), paper, True).difference > -2
-        assert compare(Stat(0.0, 0.0, 4), paper, True).verdict == TOO_FEW
+        found = compare(Stat(0.0, 0.0, 4), paper, True)
+        assert found.p > 0.05
+        assert found.verdict == TOO_FEW
 
     @pytest.mark.parametrize("share", [0.0, 14.0, 42.0, 70.0, 98.0, 100.0])
     def test_a_share_of_enough_runs_can_fail_on_a_side_that_is_far(self, share):
@@ -120,10 +131,14 @@ class TestPower:
         assert compare(Stat(-50.0, 3.0, 10), paper, True).verdict == TOO_FEW
 
     @given(n=st.integers(1, 60), paper_runs=st.sampled_from([10, 50]))
-    def test_no_verdict_below_the_stated_number(self, n, paper_runs):
+    def test_no_match_below_the_stated_number(self, n, paper_runs):
         error = math.nan if n == 1 else 1e-9
-        verdict = compare(Stat(0.0, error, n), cell("e", 9.0, 1.0, paper_runs), True).verdict
-        assert (verdict == TOO_FEW) == (n < runs_needed(paper_runs))
+        near, far = (
+            compare(Stat(mean, error, n), cell("e", 9.0, 1.0, paper_runs), True).verdict
+            for mean in (9.5, 90.0)
+        )
+        assert near == (TOO_FEW if n < runs_needed(paper_runs) else "match")
+        assert far == "better"
 
     def test_how_many_are_beyond_the_limit_by_chance(self):
         generator = np.random.default_rng(1)
