@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +16,13 @@ from noisyor.explanation.ranking import (
     FindingState,
     RankingMethod,
     find_visible,
+    has_causes,
     present_findings,
     rank_causes,
     state_of_finding,
     with_finding,
 )
-from noisyor.model.forward import edge_matrix
+from noisyor.model.forward import edge_matrix, prior_marginals
 from noisyor.model.names import hidden_label, visible_label
 from noisyor.model.network import Network
 
@@ -70,7 +70,8 @@ def what_if(
 ) -> list[Counterfactual]:
     """Compute how the causes of a row would shift if one finding had another state.
 
-    Each of the two other states among present, absent and unknown is tried.
+    Each of the two other states among present, absent and unknown is tried. Causes have their
+    prior probability where nothing is known that a cause could explain.
 
     Parameters
     ----------
@@ -91,11 +92,14 @@ def what_if(
     [('cause 1', ''), ('cause 0', 'cause 1')]
     """
 
-    ranked = partial(
-        rank_causes, network, method=method, n_samples=n_samples, seed=seed, engine=engine
-    )
-    if before is None:
-        before = ranked(row)
+    def probability(one: Observations) -> FloatArray:
+        if not has_causes(network, one):
+            return prior_marginals(network)
+        return rank_causes(
+            network, one, method=method, n_samples=n_samples, seed=seed, engine=engine
+        ).probability
+
+    known = probability(row) if before is None else before.probability
     index = find_visible(network, finding)
     now = state_of_finding(row, index)
     every: tuple[FindingState, ...] = ("unknown", "present", "absent")
@@ -103,11 +107,9 @@ def what_if(
     for after in every:
         if after == now:
             continue
-        other = ranked(with_finding(row, index, after))
+        other = probability(with_finding(row, index, after))
         rivalry = after == "present"  # only a present finding can explain causes away
-        shifts = cause_shifts(
-            network, row, before.probability, other.probability, max_causes, rivalry
-        )
+        shifts = cause_shifts(network, row, known, other, max_causes, rivalry)
         found.append(Counterfactual(visible_label(network, index), now, after, shifts))
     return found
 

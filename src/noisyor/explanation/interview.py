@@ -26,6 +26,7 @@ from noisyor.explanation.ranking import (
     RankingMethod,
     cause_posterior,
     describe_causes,
+    has_causes,
     is_enumerable,
 )
 from noisyor.model.forward import edge_matrix, prior_marginals, sample
@@ -171,7 +172,7 @@ class Interview:
         """Choose the findings to ask for next; see the function `next_question`."""
         check_count("top", top)
         network, unknown = self.network, self._unknown(row)
-        if _has_causes(network, ~unknown):
+        if has_causes(network, row):
             part, posterior = self._posterior(row, method)
             ranking = describe_causes(network, part, posterior, top=top)
             predictive = _posterior_predictive(
@@ -201,7 +202,7 @@ class Interview:
 
     def cause_probability(self, row: Observations) -> FloatArray:
         """Return the (n_hidden,) posterior of every cause, without predictions and questions."""
-        if not _has_causes(self.network, ~self._unknown(row)):
+        if not has_causes(self.network, row):
             return prior_marginals(self.network)
         part, posterior = self._posterior(row, None)
         return prior_marginals(self.network, part.hidden, posterior.probability)
@@ -220,12 +221,6 @@ class Interview:
         unknown = np.zeros(self.network.n_visible, dtype=np.bool_)
         unknown[row.missing_columns] = True
         return unknown
-
-
-def _has_causes(network: Network, observed: BoolArray) -> bool:
-    """Return whether something observed has a parent."""
-    n_parents = np.diff(network.child_ptr[: network.n_visible + 1])
-    return bool((observed & (n_parents > 0)).any())
 
 
 def _prior_ranking(network: Network, row: Observations, top: int) -> CauseRanking:

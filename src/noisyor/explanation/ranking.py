@@ -45,6 +45,7 @@ __all__ = [
     "cause_posterior",
     "describe_causes",
     "find_visible",
+    "has_causes",
     "is_enumerable",
     "named_evidence",
     "present_findings",
@@ -241,6 +242,13 @@ def state_of_finding(row: Observations, finding: int) -> FindingState:
     if finding in present_findings(row):
         return "present"
     return "unknown" if finding in _unknown_findings(row) else "absent"
+
+
+def has_causes(network: Network, row: Observations) -> bool:
+    """Return whether something that was observed in the only row has a parent."""
+    n_parents = np.diff(network.child_ptr[: network.n_visible + 1])
+    n_parents[_unknown_findings(row)] = 0
+    return bool(n_parents.any())
 
 
 def with_finding(row: Observations, finding: int, state: FindingState) -> Observations:

@@ -59,6 +59,7 @@ def edge_matrix(network: Network, *, probability: bool = False) -> sp.csr_array:
             network.child_ptr,
         ),
         shape=(network.n_nodes, network.n_hidden),
+        copy=True,  # SciPy sorts in place, and the arrays of a network are read-only
     )
 
 
