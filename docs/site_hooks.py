@@ -47,6 +47,8 @@ FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
     re.DOTALL,
 )
+LOG = re.compile(r'<mi>log</mi>(?!<mo stretchy="false">&#x00028;)')
+"""A logarithm whose argument has no parentheses: needs a space."""
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -101,6 +103,7 @@ def on_page_content(content: str, **_: Any) -> str:
 def _typeset(formula: re.Match[str]) -> str:
     is_block = formula[1] == "div"
     math = convert(html.unescape(formula[2]).strip(), display="block" if is_block else "inline")
+    math = LOG.sub('<mi>log</mi><mspace width="0.17em" />', math)
     return f'<div class="formula">{math}</div>' if is_block else math
 
 
