@@ -33,11 +33,11 @@ import noisyor as nor
 from noisyor._util.files import write_atomically
 from noisyor.data.observations import Observations
 from noisyor.datasets.synthetic import generate_bmf
-from noisyor.engines.contract import EngineLike, Evidence, MeanFieldResult, WarmState
+from noisyor.engines.contract import EngineLike, Evidence, GradientSum, MeanFieldResult
 from noisyor.engines.numba.arguments import pack
 from noisyor.engines.numba.engine import Prepared
 from noisyor.engines.registry import get_engine
-from noisyor.inference.method import BatchGradient, Bounds, Posterior
+from noisyor.inference.method import Bounds, Posterior
 from noisyor.metrics import (
     factorization_error,
     features_iou,
@@ -103,13 +103,11 @@ class PhantomMeanField:
         *,
         seed: int,
         step: int,
-        warm: WarmState | None = None,
         engine: EngineLike = "auto",
-    ) -> BatchGradient:
-        total, _ = get_engine(engine).mean_field_gradient(
+    ) -> GradientSum:
+        return get_engine(engine).mean_field_gradient(
             self.prepared(network), Evidence.of(network, observations), self.method._options()
         )
-        return BatchGradient(total)
 
     def bounds(
         self,

@@ -6,8 +6,7 @@ An update is inference on a minibatch, the gradient, Adam and the clip, on two t
 network has been trained for some steps by mean-field first. Each round repeats the same updates
 from the same state with the published schedule, 10 x (10 sweeps over q + 10 steps on r), with the
 options beyond it, and with max-product. ``lost_nats`` is what an option loses of the published
-schedule's bound: mean over rows, and the worst row. ``warm start`` is measured along training,
-where each minibatch comes again, against cold starts from the same state.
+schedule's bound: mean over rows, and the worst row.
 """
 
 from __future__ import annotations
@@ -58,7 +57,6 @@ def methods_of(case: Case, problem: Problem) -> dict[str, nor.MeanField | nor.Ma
     return {
         "published": published,
         "stop": stop,
-        "stop, newton": replace(stop, r_update="newton"),
         "max-product": problem.method,
         "max-product, 100 iterations": replace(problem.method, tolerance=0.0),
     }
@@ -88,7 +86,6 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
                 network,
                 batches[state.step % len(batches)],
                 method,
-                key=state.step % len(batches),
                 learning_rate=problem.learning_rate,
                 seed=0,
                 engine=engine,
@@ -103,35 +100,6 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
     for entry in times.values():
         for key in ("wall_ms", "cpu_ms", "fastest_wall_ms"):
             entry[key] = significant(entry[key] / case.updates)
-    passes = max(2, round(20 / len(batches)))
-    visits = min(passes * len(batches), 40)
-
-    def ahead_with(warm_start: bool) -> float:
-        """The bound of the last batch: only training remembers what a batch found before."""
-        result = nor.train(
-            network,
-            problem.rows,
-            replace(stop, warm_start=warm_start),
-            steps=visits,
-            batch_size=problem.batch_size,
-            learning_rate=problem.learning_rate,
-            engine=get_engine("numba", n_threads=2),
-            progress=False,
-        )
-        return float(result.history.elbo[-1])
-
-    ahead = {"cold": partial(ahead_with, False), "warm": partial(ahead_with, True)}
-    if len(batches) <= visits // 2:
-        along = interleaved(ahead, max(2, rounds // 5), quiet=quiet)
-        warm_start = {
-            "updates": visits,
-            "ms_per_update": {
-                name: significant(entry["wall_ms"] / visits) for name, entry in along.items()
-            },
-            "bound_of_last_batch": {name: run() for name, run in ahead.items()},
-        }
-    else:
-        warm_start = {"skipped": "a pass over the data is too long to repeat"}
     return {
         "warm_up_steps": case.warm_up,
         "rows": problem.batch_size,
@@ -141,7 +109,6 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
             for name, entry in times.items()
         },
         "lost_nats": lost(network, batches[start.step % len(batches)], methods),
-        "warm_start": warm_start,
     }
 
 
@@ -208,8 +175,7 @@ def _print(name: str, row: dict[str, Any]) -> None:
                 f"   bound {loss['mean_bound']:.4f}, lost {loss['mean']:.1e} a row, "
                 f"{loss['worst_row']:.1e} at worst, {loss['mean_rounds']:.1f} rounds"
             )
-        print(f"{line} {times['cpu_ms']:9.2f} ms CPU   {variant}{note}")
-    print(f"  warm start: {row['warm_start']}", flush=True)
+        print(f"{line} {times['cpu_ms']:9.2f} ms CPU   {variant}{note}", flush=True)
 
 
 if __name__ == "__main__":

@@ -232,15 +232,8 @@ def train_mean_field() -> dict[str, Any]:
 @call
 def train_mean_field_local() -> dict[str, Any]:
     X = table(120, 18, 5)
-    method = nor.MeanField(local=True, tolerance=1e-4, r_update="newton")
+    method = nor.MeanField(local=True, tolerance=1e-4)
     return trained(nor.train(deep_network(X), X, method, steps=8, **OPTIONS))
-
-
-@call
-def train_mean_field_warm() -> dict[str, Any]:
-    method = nor.MeanField(warm_start=True, outer=2)
-    result = nor.train(flat_network(), with_gaps(table()), method, passes=3, **OPTIONS)
-    return trained(result)
 
 
 @call

@@ -13,7 +13,6 @@ from noisyor import (
     initialize,
     train,
 )
-from noisyor.data.observations import Observations
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.exact import enumerate_posterior
@@ -25,13 +24,11 @@ def test_settings_reach_the_engine(name):
     assert MeanField()._options() == PUBLISHED
     network = random_network(4, max_hidden=8, max_visible=10)
     x = random_rows(network, 4, n_rows=4, missing=0.3)
-    method = MeanField(
-        local=True, outer=3, inner=2, r_iterations=4, tolerance=1e-2, r_update="newton"
-    )
+    method = MeanField(local=True, outer=3, inner=2, r_iterations=4, tolerance=1e-2)
     posterior = explain(network, x, method, hidden={1: 1}, engine=name)
     known = np.full((1, network.n_hidden), np.nan)
     known[0, 1] = 1
-    how = {"local": True, "outer": 3, "inner": 2, "r_iterations": 4, "newton": True}
+    how = {"local": True, "outer": 3, "inner": 2, "r_iterations": 4}
     how |= {"tolerance": 1e-2, "r_tolerance": 1e-4}
     expected = mean_field(get_engine(name), network, x, hidden=known, **how)
     np.testing.assert_array_equal(posterior.q, expected.q)
@@ -99,18 +96,6 @@ def test_training_climbs_and_resumes_bit_for_bit(tmp_path):
     assert (resumed.history.elbo == whole.history.elbo).all()
 
 
-def test_only_a_warm_method_takes_and_keeps_where_it_was():
-    network, X = trained_problem()
-    rows, key = Observations.of(X), {"seed": 0, "step": 0}
-    warm, cold = MeanField(outer=1, warm_start=True), MeanField(outer=1)
-    first = warm.gradient(network, rows, **key)
-    second = warm.gradient(network, rows, warm=first.warm, **key)
-    assert second.total.value > first.total.value
-    afresh = cold.gradient(network, rows, warm=first.warm, **key)
-    assert afresh.total.value == first.total.value
-    assert afresh.warm is None
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -120,7 +105,6 @@ def test_only_a_warm_method_takes_and_keeps_where_it_was():
         {"r_iterations": -1},
         {"tolerance": -1e-3},
         {"tolerance": float("nan")},
-        {"r_update": "bisection"},
     ],
 )
 def test_settings_that_make_no_sense_are_refused(wrong):
@@ -129,7 +113,7 @@ def test_settings_that_make_no_sense_are_refused(wrong):
 
 
 def test_settings_name_everything_that_matters():
-    method = MeanField(local=True, tolerance=1e-3, r_update="newton")
+    method = MeanField(local=True, tolerance=1e-3)
     assert method.settings() == {
         "method": "mean-field",
         "local": True,
@@ -137,7 +121,5 @@ def test_settings_name_everything_that_matters():
         "inner": 10,
         "r_iterations": 10,
         "tolerance": 1e-3,
-        "r_update": "newton",
-        "warm_start": False,
     }
-    assert method == MeanField(local=True, tolerance=1e-3, r_update="newton")
+    assert method == MeanField(local=True, tolerance=1e-3)

@@ -33,7 +33,6 @@ PUBLISHED = MeanFieldOptions(
     r_iterations=10,
     tolerance=-1.0,
     r_tolerance=-1.0,
-    newton=False,
 )
 """The published schedule of mean-field inference."""
 

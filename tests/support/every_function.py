@@ -23,7 +23,7 @@ from noisyor.engines.contract import (
 from noisyor.model.network import Network
 
 MAX_PRODUCT = MaxProductOptions(1.0, 40, 0.5, 1e-3, 2, False, False, False)
-MEAN_FIELD = MeanFieldOptions(False, 3, 4, 5, -1.0, -1.0, False)
+MEAN_FIELD = MeanFieldOptions(False, 3, 4, 5, -1.0, -1.0)
 KEY = NoiseKey(7, 3)
 
 
@@ -150,7 +150,7 @@ def sums(engine, network, evidence, states, only=FUNCTIONS):
     free = evidence._replace(clamp=evidence.clamp[:0])
     calls = {
         "log_joint_gradient": lambda do: do(prepared, evidence, states),
-        "mean_field_gradient": lambda do: do(prepared, evidence, MEAN_FIELD)[0],
+        "mean_field_gradient": lambda do: do(prepared, evidence, MEAN_FIELD),
         "gibbs_sweep": lambda do: do(prepared, free, states[::2], KEY)[1:],
     }
     found = _of_its_own(engine, calls, only)

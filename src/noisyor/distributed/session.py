@@ -270,7 +270,7 @@ def _sample_results(method: Method | None, engine: EngineLike, sampling: bool) -
         noise_probability=0.05,
     )
     rows = Observations.of(cells.reshape(n_rows, n_visible) < 0.3)
-    yield from method.gradient(network, rows, seed=3, step=1, engine=engine).total
+    yield from method.gradient(network, rows, seed=3, step=1, engine=engine)
     if sampling:
         states = np.zeros((n_rows, n_hidden), dtype=np.uint8)
         sampler, prepared = Runner(engine, network).on("gibbs_sweep")

@@ -16,7 +16,7 @@ from noisyor.distributed.inference import evaluate_rows
 from noisyor.distributed.session import ClusterSettings, Job, Session, open_session
 from noisyor.engines.contract import EngineLike, GradientSum
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.method import BatchGradient, Method
+from noisyor.inference.method import Method
 from noisyor.learning.state import TrainingResult, TrainingState, TrainOptions, choose_options
 from noisyor.learning.train import Batches, HeldOut, default_method, order_of, train_on
 from noisyor.model.network import Network
@@ -75,10 +75,6 @@ def train(
     """
     options = choose_options(options, changes, _DEFAULTS)
     chosen = default_method(network) if method is None else method
-    if getattr(chosen, "warm_start", False):
-        raise InvalidSettingError(
-            "warm_start keeps the state of every row in memory and works on one machine only"
-        )
     if options.block_rows is None:
         options = replace(options, block_rows=_DEFAULTS.block_rows)
     settings = ClusterSettings(engine, exact, timeout)
@@ -116,7 +112,7 @@ class _RowsOnCluster(NamedTuple):
         size, order = options.batch_size or self.n_rows, order_of(self.n_rows, options)
         session = self.session
 
-        def compute(index: int, state: TrainingState) -> BatchGradient:
+        def compute(index: int, state: TrainingState) -> GradientSum:
             last = min((index + 1) * size, self.n_rows)
             value, gradient, weight = session.sum(
                 gradient_of_rows,
@@ -124,7 +120,7 @@ class _RowsOnCluster(NamedTuple):
                 theta=session.cluster.share(state.theta),
                 step=state.step,
             )
-            return BatchGradient(GradientSum(float(value[0]), gradient, float(weight[0])))
+            return GradientSum(float(value[0]), gradient, float(weight[0]))
 
         return compute
 
@@ -135,7 +131,7 @@ def gradient_of_rows(
     """Task: value (1,), gradient (n_params,) and weight (1,) summed over rows."""
     assert job.method is not None
     network = job.network_at(theta)
-    found = job.method.gradient(network, rows, seed=job.seed, step=step, engine=job.engine).total
+    found = job.method.gradient(network, rows, seed=job.seed, step=step, engine=job.engine)
     return [np.array([found.value]), found.gradient, np.array([rows.total_weight])]
 
 

@@ -182,17 +182,6 @@ class MeanFieldOptions(NamedTuple):
     r_iterations: int
     tolerance: float
     r_tolerance: float
-    newton: bool
-
-
-class WarmState(NamedTuple):
-    """(q, r) of every row of a batch, to start from the next time; never changed.
-
-    ``values[ptr[r]:ptr[r + 1]]`` belong to row r, in a layout of the engine's own.
-    """
-
-    ptr: LongArray
-    values: FloatArray
 
 
 class MeanFieldResult(NamedTuple):
@@ -415,14 +404,8 @@ class Engine(Protocol):
         prepared: Any,
         evidence: Evidence,
         options: MeanFieldOptions,
-        warm: WarmState | None = None,
-        *,
-        keep_warm: bool = False,
-    ) -> tuple[GradientSum, WarmState | None]:
-        """Sum the bound and its gradient, with (q, r) held fixed at the optimum, over rows.
-
-        ``warm`` is where (q, r) start; with ``keep_warm`` those at the end are returned.
-        """
+    ) -> GradientSum:
+        """Sum the bound and its gradient, with (q, r) held fixed at the optimum, over rows."""
         ...
 
     def gibbs_sweep(

@@ -10,7 +10,6 @@ from .joint import factorize as factorize
 from .max_product import elbo_mp as elbo_mp
 from .max_product import elbo_mp_gradient as elbo_mp_gradient
 from .max_product import log_joint as log_joint
-from .method import BatchGradient as BatchGradient
 from .method import Bounds as Bounds
 from .method import Gradient as Gradient
 from .method import Method as Method

@@ -25,15 +25,14 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import (
     EngineLike,
     Evidence,
+    GradientSum,
     IcmOptions,
     MaxProductOptions,
     NoiseKey,
-    WarmState,
 )
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
 from noisyor.inference.method import (
-    BatchGradient,
     Bounds,
     Gradient,
     Posterior,
@@ -155,9 +154,8 @@ class MaxProduct:
         *,
         seed: int,
         step: int,
-        warm: WarmState | None = None,
         engine: EngineLike = "auto",
-    ) -> BatchGradient:
+    ) -> GradientSum:
         """Sum ``log p(h, x)`` at the inferred h over rows, with its gradient."""
         evidence, key = Evidence.of(network, observations), NoiseKey(int(seed), int(step))
         runner = Runner(engine, network)
@@ -165,7 +163,7 @@ class MaxProduct:
         states = messenger.max_product(prepared, evidence, self._options(), key).states
         states = self._refined(runner, evidence, states)
         evaluator, prepared = runner.on("log_joint_gradient")
-        return BatchGradient(evaluator.log_joint_gradient(prepared, evidence, states))
+        return evaluator.log_joint_gradient(prepared, evidence, states)
 
     def bounds(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,14 +13,12 @@ from noisyor._util.validation import (
     COUNT_OR_ZERO,
     NOT_NEGATIVE,
     check_settings,
-    choice,
     or_none,
 )
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import EngineLike, Evidence, MeanFieldOptions, WarmState
+from noisyor.engines.contract import EngineLike, Evidence, GradientSum, MeanFieldOptions
 from noisyor.engines.registry import Runner
 from noisyor.inference.method import (
-    BatchGradient,
     Bounds,
     Posterior,
     concatenate,
@@ -31,8 +28,10 @@ from noisyor.inference.method import (
 from noisyor.model.network import Network
 
 _R_SHARE = 0.01
-_R_TOLERANCE = 1e-6
+"""Share of the tolerance of the bound up to which the Jensen weights of a child are solved."""
+
 _CONVERGED = 1e-3
+"""A row counts as converged if the last round added less than this to its bound."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +49,10 @@ class MeanField:
         Far less work for sparse data in deep networks; the bound stays comparable.
     outer : rounds at most, each of sweeps over q followed by steps on r.
     inner : sweeps over q in a round at most; sweeps that would change nothing are not run.
-    r_iterations : steps on r in a round, at most if a tolerance is given or with Newton's method.
+    r_iterations : steps on r in a round, at most if a tolerance is given.
     tolerance : None runs all rounds and steps. A number stops a row when a round raises its bound
         by less than this, and the steps on r of a child when they could gain no more than a
         hundredth of it. 1e-4 loses nothing that matters.
-    r_update : ``"fixed_point"``, the published step; or ``"newton"``, which solves for r: six steps
-        do what takes the fixed point hundreds. A tighter bound, by another path.
-    warm_start : in training, start each minibatch from its (q, r) of the last time. They are part
-        of the training state; a checkpoint does not hold them, so training that is resumed starts
-        them afresh. Memory: 8 bytes for every hidden node and edge of the rows' models.
     keep_q : return q with the posterior; False saves memory.
 
     Examples
@@ -79,8 +73,6 @@ class MeanField:
     inner: int = 10
     r_iterations: int = 10
     tolerance: float | None = None
-    r_update: Literal["fixed_point", "newton"] = "fixed_point"
-    warm_start: bool = False
     keep_q: bool = True
 
     def __post_init__(self) -> None:
@@ -89,7 +81,6 @@ class MeanField:
             "inner": COUNT,
             "r_iterations": COUNT_OR_ZERO,
             "tolerance": or_none(NOT_NEGATIVE),
-            "r_update": choice("fixed_point", "newton"),
         }
         check_settings(self, rules)
 
@@ -139,19 +130,12 @@ class MeanField:
         *,
         seed: int,
         step: int,
-        warm: WarmState | None = None,
         engine: EngineLike = "auto",
-    ) -> BatchGradient:
+    ) -> GradientSum:
         """Sum Elbo^VI at the inferred (q, r) over rows, with its gradient."""
         solver, prepared = Runner(engine, network).on("mean_field_gradient")
-        total, kept = solver.mean_field_gradient(
-            prepared,
-            Evidence.of(network, observations),
-            self._options(),
-            warm if self.warm_start else None,
-            keep_warm=self.warm_start,
-        )
-        return BatchGradient(total, kept)
+        evidence = Evidence.of(network, observations)
+        return solver.mean_field_gradient(prepared, evidence, self._options())
 
     def bounds(
         self,
@@ -189,17 +173,11 @@ class MeanField:
         )
 
     def _options(self) -> MeanFieldOptions:
-        newton, r_tolerance = self.r_update == "newton", -1.0
-        if self.tolerance is not None:
-            r_tolerance = _R_SHARE * self.tolerance
-        elif newton:
-            r_tolerance = _R_TOLERANCE
         return MeanFieldOptions(
             local=bool(self.local),
             outer=int(self.outer),
             inner=int(self.inner),
             r_iterations=int(self.r_iterations),
             tolerance=-1.0 if self.tolerance is None else float(self.tolerance),
-            r_tolerance=float(r_tolerance),
-            newton=newton,
+            r_tolerance=-1.0 if self.tolerance is None else _R_SHARE * float(self.tolerance),
         )

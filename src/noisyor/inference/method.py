@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import EngineLike, GradientSum, WarmState
+from noisyor.engines.contract import EngineLike, GradientSum
 from noisyor.model.network import Network
 
 BLOCK_BYTES = 32 * 2**20
@@ -37,22 +37,6 @@ class Gradient(NamedTuple):
 
     value: float
     gradient: FloatArray
-
-
-class BatchGradient(NamedTuple):
-    """Sums over a batch, and where inference of the same batch may start the next time.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import noisyor as nor
-    >>> network, batch = nor.bipartite(3, 2), nor.Observations.of(np.eye(3)[:2])
-    >>> nor.MaxProduct().gradient(network, batch, seed=0, step=0).total.weight
-    2.0
-    """
-
-    total: GradientSum
-    warm: WarmState | None = None
 
 
 class Bounds(NamedTuple):
@@ -118,12 +102,11 @@ class Method(Protocol):
         *,
         seed: int,
         step: int,
-        warm: WarmState | None = None,
         engine: EngineLike = "auto",
-    ) -> BatchGradient:
+    ) -> GradientSum:
         """Infer the causes of a batch, then differentiate the bound with the causes held fixed.
 
-        ``warm`` is what the same batch returned the last time; a method may ignore it.
+        Returns the sums over rows of the bound and of its gradient.
         """
         ...
 

@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +31,6 @@ from noisyor._util.validation import (
 )
 from noisyor.data.observations import Observations
 from noisyor.engines.context import CheckpointStore
-from noisyor.engines.contract import WarmState
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.learning.optimizers import (
     Adam,
@@ -234,22 +233,19 @@ _CURVE_POINTS = 400
 class TrainingState(NamedTuple):
     """All that changes from step to step; a value, never changed in place.
 
-    ``theta`` (n_params,) parameters; ``optimizer`` the state of the optimizer; ``warm`` where
-    inference of a minibatch may start the next time, by the key of the minibatch: empty unless the
-    method keeps something, as ``MeanField(warm_start=True)`` does. Checkpoints leave ``warm`` out.
+    ``theta`` (n_params,) parameters; ``optimizer`` the state of the optimizer.
 
     Examples
     --------
     >>> import noisyor as nor
     >>> state = nor.learning.init(nor.bipartite(n_visible=3, n_hidden=2))
-    >>> state.step, state.theta.shape, state.warm
-    (0, (9,), {})
+    >>> state.step, state.theta.shape
+    (0, (9,))
     """
 
     step: int
     theta: FloatArray
     optimizer: Any
-    warm: Mapping[Hashable, WarmState] = {}
 
 
 class Evaluation(NamedTuple):

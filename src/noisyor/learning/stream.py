@@ -120,8 +120,7 @@ def train_stream(
     chunks : a `RowSource` (see `open_rows`), a function that returns a new iterator over chunks
         each time it is called, a list of chunks, or, for a single pass, an iterator. A chunk has
         any form that `Observations.of` takes.
-    method : how hidden states are inferred; default ``MaxProduct(temperature=1.0)``. No minibatch
-        comes twice, so ``MeanField(warm_start=True)`` is of no use.
+    method : how hidden states are inferred; default ``MaxProduct(temperature=1.0)``.
     options : how to train; default one pass with minibatches of 100 rows, at a rate of 0.01. To
         resume, graph, settings and the first chunk must be the same; chunks that were finished are
         passed over (those of a `RowSource` unread).

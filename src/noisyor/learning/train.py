@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -25,7 +25,7 @@ from noisyor.engines.contract import Engine, EngineLike, GradientSum
 from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct, method_for
-from noisyor.inference.method import BatchGradient, Method
+from noisyor.inference.method import Method
 from noisyor.learning.optimizers import Adam, Optimizer
 from noisyor.learning.state import (
     Checkpoint,
@@ -61,7 +61,6 @@ __all__ = [
     "train",
     "train_on",
     "update",
-    "updated",
 ]
 
 
@@ -79,10 +78,9 @@ def train(
 
     Rows are shuffled once by the seed; the minibatch of step t is the contiguous slice number
     ``t mod ceil(n_rows / batch_size)`` of them. The same arguments give the same bits, whatever
-    the number of workers, and across a stop and resume (apart from ``MeanField(warm_start=True)``,
-    which starts afresh when it resumes). A row of weight w counts as w rows. Where every update
-    sees all rows and the method has no noise, rows that repeat are inferred once, unless
-    ``block_rows`` is given: those are the bits of `noisyor.distributed.train`.
+    the number of workers, and across a stop and resume. A row of weight w counts as w rows. Where
+    every update sees all rows and the method has no noise, rows that repeat are inferred once,
+    unless ``block_rows`` is given: those are the bits of `noisyor.distributed.train`.
 
     Parameters
     ----------
@@ -117,7 +115,7 @@ def default_method(network: Network) -> MaxProduct:
     return replace(method_for(network), temperature=1.0, icm=0)
 
 
-Batches = Callable[[int, TrainingState], BatchGradient]
+Batches = Callable[[int, TrainingState], GradientSum]
 """The sums over the minibatch with a number, at the parameters of a state."""
 
 
@@ -170,11 +168,9 @@ class _InMemory(NamedTuple):
             order = order_of(self.n_rows, options)
             shuffled = self.rows.take(order.indices())
 
-        def compute(number: int, state: TrainingState) -> BatchGradient:
+        def compute(number: int, state: TrainingState) -> GradientSum:
             batch = shuffled.take(slice(number * size, (number + 1) * size))
-            return gradient(
-                state, self.network, batch, method, seed=seed, key=number, engine=self.engine
-            )
+            return gradient(state, self.network, batch, method, seed=seed, engine=self.engine)
 
         return compute
 
@@ -223,7 +219,7 @@ def train_on(
         bar.update(run.state.step)
         while run.state.step < steps:
             number = run.state.step % n_batches
-            if run.advance(partial(batches, number), bar, 1, key=number):
+            if run.advance(partial(batches, number), bar, 1):
                 break
     return run.result()
 
@@ -289,19 +285,17 @@ class Run:
 
     def advance(
         self,
-        compute: Callable[[TrainingState], BatchGradient],
+        compute: Callable[[TrainingState], GradientSum],
         bar: Any,
         amount: int,
-        *,
-        key: Hashable = None,
     ) -> bool:
         """Do one update and what is due after it; return True if a callback asks to stop.
 
-        ``compute`` gives the sums over the minibatch; ``bar`` moves by ``amount``; ``key`` as in
-        `gradient`.
+        ``compute`` gives the sums over the minibatch; ``bar`` moves by ``amount``.
         """
-        began, options, found = time.perf_counter(), self.options, compute(self.state)
-        state, value = updated(self.state, self.network, found, options, prior=self.prior, key=key)
+        began, options, total = time.perf_counter(), self.options, compute(self.state)
+        state = update(self.state, self.network, total, options, prior=self.prior)
+        value = total.value / total.weight
         self.recorder.add(value, time.perf_counter() - began)
         last = state.step == options.steps
         if last or (options.evaluate_every and state.step % options.evaluate_every == 0):
@@ -383,12 +377,11 @@ def gradient(
     method: Method,
     *,
     seed: int = 0,
-    key: Hashable = None,
     engine: EngineLike = "auto",
-) -> BatchGradient:
+) -> GradientSum:
     """Sum the gradient over the rows of a minibatch: the first half of an update.
 
-    The ``total`` of the parts of a minibatch add up (`GradientSum.plus`) to that of the whole.
+    The sums of the parts of a minibatch add up (`GradientSum.plus`) to that of the whole.
 
     Parameters
     ----------
@@ -397,8 +390,6 @@ def gradient(
     batch : rows.
     method : how hidden states are inferred.
     seed : of the perturbations.
-    key : which minibatch this is, for methods that start from where they left it (``state.warm``);
-        None if it does not come again.
     engine : as in `explain`.
 
     Examples
@@ -406,13 +397,12 @@ def gradient(
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> rows, state = nor.Observations.of(np.eye(2)), nor.learning.init(network)
-    >>> total = nor.learning.gradient(state, network, rows, nor.MaxProduct()).total
+    >>> total = nor.learning.gradient(state, network, rows, nor.MaxProduct())
     >>> total.gradient.shape, total.weight
     ((4,), 2.0)
     """
     current = network.with_theta(state.theta)
-    warm = state.warm.get(key)
-    return method.gradient(current, batch, seed=seed, step=state.step, warm=warm, engine=engine)
+    return method.gradient(current, batch, seed=seed, step=state.step, engine=engine)
 
 
 def update(
@@ -477,7 +467,6 @@ def step(
     options: TrainOptions | None = None,
     *,
     prior: BetaPrior | None = None,
-    key: Hashable = None,
     engine: EngineLike = "auto",
     **changes: Any,
 ) -> tuple[TrainingState, float]:
@@ -485,7 +474,7 @@ def step(
 
     Parameters
     ----------
-    state, network, batch, method, key, engine : see `gradient`.
+    state, network, batch, method, engine : see `gradient`.
     options, prior, changes : see `update`; the ``seed`` of the options is that of the gradient.
 
     Returns
@@ -502,24 +491,8 @@ def step(
     (1, True)
     """
     options = choose_options(options, changes)
-    found = gradient(state, network, batch, method, seed=options.seed, key=key, engine=engine)
-    return updated(state, network, found, options, prior=prior, key=key)
-
-
-def updated(
-    state: TrainingState,
-    network: Network,
-    found: BatchGradient,
-    options: TrainOptions,
-    *,
-    prior: BetaPrior | None = None,
-    key: Hashable = None,
-) -> tuple[TrainingState, float]:
-    """Return what `step` does, given the gradient."""
-    after = update(state, network, found.total, options, prior=prior)
-    if found.warm is not None and key is not None:
-        after = after._replace(warm={**state.warm, key: found.warm})
-    return after, found.total.value / found.total.weight
+    total = gradient(state, network, batch, method, seed=options.seed, engine=engine)
+    return update(state, network, total, options, prior=prior), total.value / total.weight
 
 
 _EDGE_ROWS, _EDGE_SHARE = 0.1, 0.1

@@ -76,10 +76,9 @@ def max_product(engine, given, **how):
 
 
 @pytest.mark.parametrize("local", [False, True])
-@pytest.mark.parametrize("newton", [False, True])
-def test_mean_field_until_it_has_converged(engine, local, newton):
+def test_mean_field_until_it_has_converged(engine, local):
     skip_without(engine, "mean_field")
-    how = {"local": local, "newton": newton, "outer": 6, "tolerance": 1e-4, "r_tolerance": 1e-6}
+    how = {"local": local, "outer": 6, "tolerance": 1e-4, "r_tolerance": 1e-6}
     for seed, network in enumerate(NETWORKS):
         given = problem(network, seed, clamped=seed % 2 == 1)
         mine, theirs = (

@@ -161,7 +161,7 @@ def test_sums_of_mean_field_add_up_to_the_bits_of_the_whole(engine, rest):
     prepared, options = engine.prepare(network), MEAN_FIELD._replace(outer=1, r_iterations=1)
 
     def gradient(part):
-        return engine.mean_field_gradient(prepared, part.evidence, options)[0]
+        return engine.mean_field_gradient(prepared, part.evidence, options)
 
     one, other = in_two_parts(given, first)
     together, whole = gradient(one).plus(gradient(other)), gradient(given)

@@ -30,7 +30,6 @@ from noisyor.engines.contract import (
     MeanFieldOptions,
     MeanFieldResult,
     NoiseKey,
-    WarmState,
 )
 from noisyor.engines.numba import (
     annealing,
@@ -250,14 +249,9 @@ class NumbaEngine:
         prepared: Prepared,
         evidence: Evidence,
         options: MeanFieldOptions,
-        warm: WarmState | None = None,
-        *,
-        keep_warm: bool = False,
-    ) -> tuple[GradientSum, WarmState | None]:
+    ) -> GradientSum:
         """See `noisyor.engines.contract.Engine.mean_field_gradient`."""
-        return mean_field.gradient(
-            prepared.mean_field, evidence, options, warm, keep_warm, self.workers
-        )
+        return mean_field.gradient(prepared.mean_field, evidence, options, self.workers)
 
     # ---- sampling
 

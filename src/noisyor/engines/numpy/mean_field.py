@@ -20,14 +20,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisyor._util.arrays import BoolArray, FloatArray, log_expm1, logistic_function, pointers
+from noisyor._util.arrays import FloatArray, log_expm1, logistic_function
 from noisyor.engines.contract import (
     FREE,
     Evidence,
     GradientSum,
     MeanFieldOptions,
     MeanFieldResult,
-    WarmState,
 )
 from noisyor.engines.numpy.rows import Prepared, Row, Segments, rows_of, sums_at, taking_part
 from noisyor.engines.reduction import mean_field_parts, tree_sum_of_blocks
@@ -46,12 +45,8 @@ R_FLOOR = 1e-5
 _TINY = 1e-280
 _LEAST_SLOPE = 1e-100
 
-_ROUNDING, _SMALL_CHANGE = 1e-14, 1e-4
-"""Differences of F that mean nothing; relative changes of q that r need not follow."""
-
-_SHRINK, _GROW, _CLOSE, _BISECTIONS = -0.9, 4.0, 1e-4, 40
-"""Relative change of a weight in one Newton step at most, how well the new ones sum to one, and
-how often their level is adjusted."""
+_SMALL_CHANGE = 1e-4
+"""Relative change of q that r need not follow."""
 
 
 def mean_field(
@@ -66,7 +61,7 @@ def mean_field(
         q=np.zeros((n_rows if with_q else 0, n_hidden)),
     )
     for row in rows_of(prepared, evidence):
-        model = _Row(prepared, row, options.local)
+        model = RowAscent(prepared, row, options.local)
         found = model.ascend(options)
         result.rounds[row.number], result.elbo[row.number], result.gain[row.number] = found
         if with_q:
@@ -75,39 +70,25 @@ def mean_field(
 
 
 def mean_field_gradient(
-    prepared: Prepared,
-    evidence: Evidence,
-    options: MeanFieldOptions,
-    warm: WarmState | None = None,
-    *,
-    keep_warm: bool = False,
-) -> tuple[GradientSum, WarmState | None]:
-    """Sum the bound and its gradient over rows; (q, r) start from ``warm`` and may be kept."""
-    kept: list[FloatArray] = [np.zeros(0)] * evidence.n_rows
-
+    prepared: Prepared, evidence: Evidence, options: MeanFieldOptions
+) -> GradientSum:
+    """Sum the bound and its gradient over rows."""
     bounds = mean_field_parts(evidence.n_rows)
 
     def part(number: int) -> list[FloatArray]:
         value, gradient = np.zeros(1), np.zeros(prepared.network.n_params)
         for row in rows_of(prepared, evidence, bounds[number], bounds[number + 1]):
-            model = _Row(prepared, row, options.local)
-            if warm is not None:
-                model.resume(warm.values[warm.ptr[row.number] : warm.ptr[row.number + 1]])
+            model = RowAscent(prepared, row, options.local)
             _, elbo, _ = model.ascend(options)
             value += row.weight * elbo
             gradient += row.weight * model.gradient()
-            kept[row.number] = model.state()
         return [value, gradient]
 
     value, gradient = tree_sum_of_blocks(part, len(bounds) - 1, 1)
-    total = GradientSum(float(value[0]), gradient, evidence.total_weight)
-    if not keep_warm:
-        return total, None
-    values = np.concatenate([np.zeros(0), *kept])
-    return total, WarmState(pointers([len(state) for state in kept]), values)
+    return GradientSum(float(value[0]), gradient, evidence.total_weight)
 
 
-class _Row:
+class RowAscent:
     """One row: the nodes and edges that may be on, and the present (q, r).
 
     ``q`` (n_hidden,); ``hidden``: the nodes that take part, children before parents; ``child``: the
@@ -142,15 +123,6 @@ class _Row:
         self.q[self.hidden] = row.hidden[self.hidden]
         self.q[self.free] = 0.5
         self.r = self.factors.start()
-
-    def state(self) -> FloatArray:
-        """Return (q, r) in one array: q of the nodes that take part, r of the edges."""
-        return np.concatenate([self.q[self.hidden], self.r])
-
-    def resume(self, state: FloatArray) -> None:
-        """Go on from a `state`."""
-        self.q[self.hidden] = state[: len(self.hidden)]
-        self.r = state[len(self.hidden) :].copy()
 
     def q_of_children(self) -> FloatArray:
         """Return the probability of each child to be on, 1 for visibles."""
@@ -203,14 +175,8 @@ class _Row:
             for _ in range(options.r_iterations):
                 self.r = self.factors.published_step(q, self.r)
         else:
-            self.r = self.solver.solve(
-                q,
-                self.r,
-                self.q_of_children(),
-                options.r_iterations,
-                options.r_tolerance,
-                options.newton,
-            )
+            steps, tolerance = options.r_iterations, options.r_tolerance
+            self.r = self.solver.solve(q, self.r, self.q_of_children(), steps, tolerance)
 
     def bound(self) -> float:
         """Return the bound of the row at the present (q, r)."""
@@ -310,47 +276,11 @@ class Factors:
     def gap(self, q: FloatArray, r: FloatArray) -> FloatArray:
         """Bound by child what other weights with the same floor could add to F.
 
-        F is concave, so its linearisation at r bounds what is left.
+        F is concave, so its linearization at r bounds what is left.
         """
         gradient, floor = self.gradient(q, r), self.floor
         peak, total = self.edges.max(gradient), self.edges.sum(gradient)
         return peak - floor * (self.edges.lengths * peak - total) - self.edges.sum(r * gradient)
-
-    def value(self, q: FloatArray, r: FloatArray) -> FloatArray:
-        """Return F by child."""
-        return self.edges.sum(q * r * self.terms(r)[0])
-
-    def newton_step(self, q: FloatArray, r: FloatArray, of: BoolArray) -> FloatArray:
-        """Make the step ``r_k (1 + (G_k - level) / bend_k)`` with limited changes, then floored.
-
-        ``bend = -r dG/dr``. The level makes the weights sum to one, floors included: the root of a
-        falling, piecewise linear function, looked for where ``of`` (n_children,) is True.
-        """
-        _, derivative = self.terms(r)
-        gradient, spread, floor = (
-            self.gradient(q, r),
-            self.edges.spread,
-            self.edges.spread(self.floor),
-        )
-        bend = q * (self.theta / r) ** 2 * derivative * (1.0 + derivative)
-        rate = 1.0 / np.maximum(bend, 1e-3 * gradient + 1e-200)
-        bottom, top = np.zeros(len(of)), self.edges.max(gradient)
-        level = self.edges.sum(r * gradient)
-        for _ in range(_BISECTIONS):
-            wanted = (gradient - spread(level)) * rate
-            new = r * (1.0 + np.clip(wanted, _SHRINK, _GROW))
-            excess = self.edges.sum(np.maximum(new, floor)) - 1.0
-            far = of & (np.abs(excess) > _CLOSE)
-            if not far.any():
-                break
-            inside = (wanted > _SHRINK) & (wanted < _GROW)
-            rates = self.edges.sum(np.where(inside, r * rate, 0.0))
-            bottom, top = np.where(excess > 0, level, bottom), np.where(excess > 0, top, level)
-            by_slope = level + excess / np.maximum(rates, 1e-200)
-            between = (by_slope > bottom) & (by_slope < top)
-            level = np.where(far, np.where(between, by_slope, 0.5 * (bottom + top)), level)
-        change = np.clip((gradient - spread(level)) * rate, _SHRINK, _GROW)
-        return self.project(r * (1.0 + change), r)
 
 
 class Solver:
@@ -368,33 +298,19 @@ class Solver:
         importance: FloatArray,
         iterations: int,
         tolerance: float,
-        newton: bool,
     ) -> FloatArray:
         """Make steps until no weights could raise ``importance * F`` by the tolerance.
 
-        ``importance`` (n_children,) is the probability that the child is on. Newton's steps are
-        halved until they raise F; the published ones always do.
+        ``importance`` (n_children,) is the probability that the child is on.
         """
-        factors, edges, spread = self.factors, self.factors.edges, self.factors.edges.spread
+        factors, edges = self.factors, self.factors.edges
         moved = edges.max(np.abs(q - self.q) - _SMALL_CHANGE * q) > 0.0
         active, self.q = ~self.solved | moved, q
-        before, best = r, np.full(len(active), -1.0)
         for _ in range(iterations):
+            active = active & (importance * factors.gap(q, r) > tolerance)
             if not active.any():
                 break
-            step = active
-            if newton:
-                value = factors.value(q, r)
-                step = active & (value >= best - _ROUNDING)
-                r = np.where(spread(active & ~step), 0.5 * (r + before), r)
-                before, best = np.where(spread(step), r, before), np.where(step, value, best)
-            done = step & (importance * factors.gap(q, r) <= tolerance)
-            active, step = active & ~done, step & ~done
-            new = factors.newton_step(q, r, step) if newton else factors.published_step(q, r)
-            r = np.where(spread(step), new, r)
-        if newton:  # the last step has not been checked
-            worse = active & (factors.value(q, r) < best - _ROUNDING)
-            r = np.where(spread(worse), before, r)
+            r = np.where(edges.spread(active), factors.published_step(q, r), r)
         self.solved = ~active
         return r
 

@@ -24,11 +24,9 @@ from noisyor.engines.numba.cache import inner, njit, small_code
 from noisyor.engines.numba.graph import Graph, Rows
 from noisyor.engines.numba.mean_field.jensen import iterate, solve, weigh
 from noisyor.engines.numba.mean_field.layout import (
-    Memory,
     Tables,
     Work,
     discount_missing,
-    exchange,
     lay_out_hidden,
     lay_out_visible,
     set_importance,
@@ -69,7 +67,6 @@ class Call(NamedTuple):
 
     rows: Rows
     options: MeanFieldOptions
-    memory: Memory
     output: MeanFieldResult
     with_q: bool
     sums: Sums
@@ -103,7 +100,7 @@ def _enter_row(graph, tables, work, call, row, of_hidden):
     ``of_hidden`` are the sizes of the hidden nodes if these are the same for all rows.
     """
     small_code()
-    rows, memory, options = call.rows, call.memory, call.options
+    rows, options = call.rows, call.options
     ones, n_ones = _part_of(rows.ptr, rows.columns, row)
     missing, n_missing = _part_of(rows.missing_ptr, rows.missing_columns, row)
     if options.local or rows.n_clamps > 1:
@@ -115,14 +112,12 @@ def _enter_row(graph, tables, work, call, row, of_hidden):
     constant += discount_missing(graph, tables, work.hidden, missing, n_missing)
     for index in range(n_ones):
         constant += tables.log_odds[ones[index]]
-    if memory.filled:
-        exchange(graph, memory, work, size, row, False)
     return size, constant
 
 
 @inner()
 def _leave_row(graph, tables, work, call, row, number, size):
-    """Keep what is wanted of a row of block ``number``: (q, r), its gradient, its q.
+    """Keep what is wanted of a row of block ``number``: its gradient, its q.
 
     ``sums.gradient`` (n_blocks, n_params + 1) gains what the nodes that may be on add and
     ``sums.mass`` (n_blocks, n_hidden + 1) the sum of q over rows, both by the rows' weights; what
@@ -130,8 +125,6 @@ def _leave_row(graph, tables, work, call, row, number, size):
     """
     small_code()
     rows, sums, n_hidden = call.rows, call.sums, graph.n_hidden
-    if call.memory.kept:
-        exchange(graph, call.memory, work, size, row, True)
     if sums.wanted:
         missing, n_missing = _part_of(rows.missing_ptr, rows.missing_columns, row)
         _add_gradient(
@@ -193,7 +186,6 @@ def _solve_weights(work, size, options):
             work.scratch,
             options.r_iterations,
             options.r_tolerance,
-            options.newton,
         )
         first, last = last, size.groups
 
@@ -387,25 +379,3 @@ def starting_weights(graph_address, start_address, work_address):
         if graph.n_parents[node] > 0:
             n_parents = int64(graph.n_parents[node])
             start_of_node(given.theta, graph.ptr[node], n_parents, given.weight, work)
-
-
-class Sizes(NamedTuple):
-    """``size`` (n_rows,): how many numbers the (q, r) of each row take."""
-
-    rows: Rows
-    local: bool
-    size: npt.NDArray[np.int64]
-
-
-@njit()
-def memory_sizes(graph_address, tables_address, sizes_address, work_address):
-    """Fill how many numbers the (q, r) of each row take."""
-    graph, tables = unpack(graph_address, Graph), unpack(tables_address, Tables)
-    sizes, work = unpack(sizes_address, Sizes), unpack(work_address, Work)
-    rows = sizes.rows
-    for row in range(rows.n_rows):
-        ones, n_ones = _part_of(rows.ptr, rows.columns, row)
-        _read_clamps(graph, rows, row, work)  # a node that is known to be on brings its ancestors
-        of_hidden = lay_out_hidden(graph, tables, work, ones, n_ones, sizes.local)
-        size = lay_out_visible(graph, tables, work, ones, n_ones, of_hidden)
-        sizes.size[row] = size.hidden + size.edges

@@ -14,21 +14,18 @@ from noisyor.engines.contract import (
     GradientSum,
     MeanFieldOptions,
     MeanFieldResult,
-    WarmState,
 )
 from noisyor.engines.numba.arguments import Packed, borrowed, launch, pack
 from noisyor.engines.numba.graph import Graph, rows_of
 from noisyor.engines.numba.mean_field.ascent import (
     Call,
-    Sizes,
     Start,
     Sums,
     iterate_blocks,
-    memory_sizes,
     solve_blocks,
     starting_weights,
 )
-from noisyor.engines.numba.mean_field.layout import Memory, Tables, Work, allocate
+from noisyor.engines.numba.mean_field.layout import Tables, Work, allocate
 from noisyor.engines.reduction import MEAN_FIELD_PARTS, TreeSum, mean_field_parts, tree_sum
 from noisyor.engines.threads import ROWS_OF_PIECE, run_blocks
 from noisyor.model.network import Network
@@ -106,7 +103,7 @@ def infer(
     result = _result(n_rows, prepared.network.n_hidden if with_q else 0)
     bounds = mean_field_parts(n_rows)
     nothing = Sums(np.empty(0), np.empty(0), False, 0, 0)
-    _run(prepared, evidence, options, _no_memory(), result, nothing, bounds, n_threads)
+    _run(prepared, evidence, options, result, nothing, bounds, n_threads)
     return result
 
 
@@ -114,13 +111,10 @@ def gradient(
     prepared: Prepared,
     evidence: Evidence,
     options: MeanFieldOptions,
-    warm: WarmState | None,
-    keep_warm: bool,
     n_threads: int,
-) -> tuple[GradientSum, WarmState | None]:
+) -> GradientSum:
     """Sum over rows of the bound and its gradient with (q, r) held fixed, shape (n_params,)."""
     graph, n_rows = prepared.graph.values, evidence.n_rows
-    memory = _memory(prepared, evidence, options.local, warm, keep_warm)
     result, total = _result(n_rows, 0), TreeSum()
     bounds = mean_field_parts(n_rows)
     for first, last in _blocks(bounds):
@@ -133,7 +127,7 @@ def gradient(
             n_params + 1,
             n_hidden + 1,
         )
-        _run(prepared, evidence, options, memory, result, sums, parts, n_threads)
+        _run(prepared, evidence, options, result, sums, parts, n_threads)
         rows = slice(parts[0], parts[-1])  # those behind them have no bound yet
         weighted = result.elbo[rows]
         if len(evidence.weight):
@@ -147,8 +141,7 @@ def gradient(
         _finish_gradient(graph, gradient, mass, float(weight))
         total.add([value, gradient])
     value, gradient = total.result()
-    kept = WarmState(memory.ptr, memory.value) if keep_warm else None
-    return GradientSum(float(value[0]), gradient[:-1], evidence.total_weight), kept
+    return GradientSum(float(value[0]), gradient[:-1], evidence.total_weight)
 
 
 def _finish_gradient(
@@ -169,7 +162,6 @@ def _run(
     prepared: Prepared,
     evidence: Evidence,
     options: MeanFieldOptions,
-    memory: Memory,
     result: MeanFieldResult,
     sums: Sums,
     bounds: LongArray,
@@ -179,7 +171,7 @@ def _run(
     n_parts, needed = len(bounds) - 1, prepared.needed(evidence)
     kernel = iterate_blocks if options.r_tolerance < 0.0 else solve_blocks
     with_q = len(result.q) > 0
-    call = pack(Call(rows_of(evidence), options, memory, result, with_q, sums, bounds))
+    call = pack(Call(rows_of(evidence), options, result, with_q, sums, bounds))
 
     def parts(begin: int, end: int) -> None:
         with prepared.memory(*needed) as work:
@@ -193,26 +185,6 @@ def _run(
         blocks_per_thread=4 if n_parts > _FEW_PARTS else 2,
         first_piece=max(1, ROWS_OF_PIECE // rows_of_part),
     )
-
-
-def _no_memory() -> Memory:
-    """Start afresh and keep nothing."""
-    return Memory(np.zeros(1, dtype=np.int64), np.empty(0), filled=False, kept=False)
-
-
-def _memory(
-    prepared: Prepared, evidence: Evidence, local: bool, warm: WarmState | None, keep: bool
-) -> Memory:
-    """Where (q, r) of the rows start, and room for those at the end: ``warm`` is not changed."""
-    if warm is not None:
-        return Memory(warm.ptr, warm.values.copy() if keep else warm.values, True, keep)
-    if not keep:
-        return _no_memory()
-    sizes = pack(Sizes(rows_of(evidence), local, np.zeros(evidence.n_rows, dtype=np.int64)))
-    with prepared.memory(*prepared.needed(evidence)) as work:
-        memory_sizes(prepared.graph.address, prepared.tables.address, sizes.address, work.address)
-    ptr = np.concatenate([[0], np.cumsum(sizes.values.size)])
-    return Memory(ptr, np.empty(ptr[-1]), filled=False, kept=True)
 
 
 def _result(n_rows: int, n_hidden: int) -> MeanFieldResult:

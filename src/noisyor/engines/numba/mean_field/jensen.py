@@ -13,10 +13,10 @@ hold no edge have q = 0, are left out where that does not suffice, and nothing r
 Several groups go through an iteration together: they are independent, so one's arithmetic hides
 the latency of another's, and the first-level cache holds them for all iterations.
 
-Two solvers. The published one makes a fixed number of fixed-point steps. The other goes on until a
-child is solved: until no other weights could raise its part of the bound by more than a tolerance
-(equation T32), by the published steps or Newton's (T31). Children that are not solved yet are moved
-into common groups, so that a group of eight does not go on for the sake of its slowest member.
+Two schedules of the same step. The published one makes a fixed number of steps. The other stops
+when a child is solved: when no other weights could raise its part of the bound by more than a
+tolerance (equation T32). Children that are not solved yet are moved into common groups, so that
+a group of eight does not go on for the sake of its slowest member.
 """
 
 import numpy as np
@@ -53,11 +53,8 @@ _MOST_PASSES = 100
 """Ends the search for weights below the floor if rounding should keep it going."""
 
 
-_ROUNDING, _SMALL_CHANGE = 1e-14, 1e-4
-"""Differences of F that mean nothing; relative changes of q that r need not follow."""
-
-_SHRINK, _GROW, _CLOSE = -0.9, 4.0, 1e-4
-"""Relative change of a weight in one Newton step at most, and how well the new ones sum to one."""
+_SMALL_CHANGE = 1e-4
+"""Relative change of q that r need not follow."""
 
 
 class Edges(Workspace, floats=1.0):
@@ -75,15 +72,14 @@ class Groups(Workspace, floats=1.0):
     """Groups of a row. Group g has the edges ``begin[g]:begin[g + 1]``.
 
     By lane: ``used`` slots, ``size`` number of parents of the child, ``floor`` of its weights,
-    ``slope`` f'(leak) of the child, ``importance`` probability that it is on; while r is solved
-    for, ``active`` whether it is not solved yet and ``best`` F before the last step; ``total`` of
-    the scores; ``member`` number of the child, or -1.
+    ``slope`` f'(leak) of the child, ``importance`` probability that it is on; ``active`` whether
+    it is not solved yet; ``total`` of the scores; ``member`` number of the child, or -1.
     """
 
     bounds = arrays(int64="begin")
     # Whether a group is one child; whether r suits ``Edges.q``.
     per_group = arrays(uint8="wide solved")
-    per_lane = arrays(float64="used size floor slope importance active best total", int64="member")
+    per_lane = arrays(float64="used size floor slope importance active total", int64="member")
 
 
 class Children(Workspace):
@@ -99,18 +95,14 @@ class Children(Workspace):
 
 
 class Scratch(Workspace, floats=1.0):
-    """Edges of one batch, and the list of its groups that are not solved.
+    """Edges of one batch, ``value`` their gradient G or new weight; ``todo`` unsolved groups."""
 
-    ``value`` gradient G or a new weight, ``worth`` term of F, ``step`` relative Newton step per
-    unit of G, ``before`` the weights before the step.
-    """
-
-    per_edge = arrays(float64="value worth step before", int64="todo")
+    per_edge = arrays(float64="value", int64="todo")
 
 
 @inner()
 def floor_of(n_parents):
-    """Smallest weight of a child with this many parents: the floors never add up to a tenth.
+    """Smallest weight of a child with this many parents, equation T31.
 
     With thousands of parents a floor of 1e-5 would take a good part of the whole.
     """
@@ -232,12 +224,11 @@ def iterate(edges, groups, n_groups, q, scratch, iterations):
 
 
 @inner()
-def solve(edges, groups, children, first, n_groups, q, scratch, iterations, tolerance, newton):
+def solve(edges, groups, children, first, n_groups, q, scratch, iterations, tolerance):
     """At most ``iterations`` steps for the children of groups ``first`` to ``n_groups``.
 
     A child is solved when no weights with the same floor could raise ``q_i F`` by ``tolerance``:
-    F is concave, so its linearization at r bounds what is left (equation T32). Newton's steps are
-    halved until they raise F; the published ones always do.
+    F is concave, so its linearization at r bounds what is left (equation T32).
     """
     zero, one = splat(0.0), splat(1.0)
     while first < n_groups:
@@ -251,31 +242,24 @@ def solve(edges, groups, children, first, n_groups, q, scratch, iterations, tole
                 scratch.todo[n_todo] = number
                 n_todo += 1
                 groups.solved[number] = 0
-                # F is never negative, so the first step counts as an improvement.
-                store(groups.best, 8 * number, splat(-1.0))
                 lanes = where_less(zero, load(groups.used, 8 * number), one, zero)
                 store(groups.active, 8 * number, lanes)
         for _ in range(iterations):
             for position in range(n_todo):
-                _evaluate(edges, groups, scratch.todo[position], begin, scratch, newton)
+                _evaluate(edges, groups, scratch.todo[position], begin, scratch)
             n_left = int64(0)
             for position in range(n_todo):
                 number = scratch.todo[position]
-                if _improve(edges, groups, number, begin, scratch, tolerance, newton):
+                if _improve(edges, groups, number, begin, scratch, tolerance):
                     scratch.todo[n_left] = number
                     n_left += 1
                 else:
                     groups.solved[number] = 1
-            n_todo = _compact_active(edges, groups, children, scratch, begin, n_left)
+            n_todo = _compact_active(edges, groups, children, scratch, n_left)
             if n_todo == 0:
                 break
-        for position in range(n_todo):
-            number = scratch.todo[position]
-            # Steps have run out.
-            if newton:  # the last step has not been checked yet
-                _evaluate(edges, groups, number, begin, scratch, newton)
-                _undo_if_worse(edges, groups, number, begin, scratch)
-            weigh(edges, groups, number, number + 1)
+        for position in range(n_todo):  # steps have run out
+            weigh(edges, groups, scratch.todo[position], scratch.todo[position] + 1)
         first = last
 
 
@@ -294,7 +278,7 @@ def _still_solved(edges, groups, number, q):
 
 
 @inner()
-def _compact_active(edges, groups, children, scratch, base, n_todo):
+def _compact_active(edges, groups, children, scratch, n_todo):
     """Swap unsolved children of the last groups with solved ones of the first.
 
     Groups that have no unsolved child left are taken off the list; returns its new length.
@@ -328,7 +312,7 @@ def _compact_active(edges, groups, children, scratch, base, n_todo):
             elif groups.active[to_lane] == 1.0:
                 to_lane += 1
             else:
-                _swap(edges, groups, children, scratch, base, to_lane, lane)
+                _swap(edges, groups, children, to_lane, lane)
         if lane == 8 * source + 8:
             groups.solved[source] = 1
             n_todo -= 1
@@ -340,7 +324,7 @@ def _compact_active(edges, groups, children, scratch, base, n_todo):
 
 
 @inner()
-def _swap(edges, groups, children, scratch, base, one, other):
+def _swap(edges, groups, children, one, other):
     """Exchange the children in two lanes of groups with equally many slots."""
     for values in (
         groups.used,
@@ -349,7 +333,6 @@ def _swap(edges, groups, children, scratch, base, one, other):
         groups.slope,
         groups.importance,
         groups.active,
-        groups.best,
     ):
         values[one], values[other] = values[other], values[one]
     first, second = groups.begin[one // 8] + one % 8, groups.begin[other // 8] + other % 8
@@ -358,8 +341,6 @@ def _swap(edges, groups, children, scratch, base, one, other):
         for values in (edges.theta, edges.r, edges.weight, edges.q):
             values[a], values[b] = values[b], values[a]
         edges.link[a], edges.link[b] = edges.link[b], edges.link[a]
-        before, a, b = scratch.before, a - base, b - base
-        before[a], before[b] = before[b], before[a]
     groups.member[one], groups.member[other] = groups.member[other], groups.member[one]
     if groups.member[one] >= 0:
         children.start[groups.member[one]] = first
@@ -370,56 +351,33 @@ def _swap(edges, groups, children, scratch, base, one, other):
 
 
 @inner()
-def _evaluate(edges, groups, number, base, scratch, newton):
-    """G and edge weights of a group; for Newton's method also the terms of F and the steps.
-
-    Equations T29 and T31.
-    """
-    zero, one, slope = splat(0.0), splat(1.0), load(groups.slope, 8 * number)
+def _evaluate(edges, groups, number, base, scratch):
+    """G (equation T29) and edge weights of a group."""
+    zero, slope = splat(0.0), load(groups.slope, 8 * number)
     for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
         parameter, share = load(edges.theta, edge), load(edges.r, edge)
-        q = load(edges.q, edge)
         s = parameter / share
         phi, derivative = edge_terms(s, slope)
-        gradient = largest(q * (phi - s * derivative), zero)
+        gradient = largest(load(edges.q, edge) * (phi - s * derivative), zero)
         store(scratch.value, edge - base, gradient)
         store(edges.weight, edge, fma(share, phi, parameter))
-        if newton:
-            store(scratch.worth, edge - base, q * share * phi)
-            bend = q * (s * s) * (derivative * (one + derivative))  # - r dG/dr, equation T31
-            # Where phi is straight the bend vanishes and the step would be infinite.
-            bend = largest(bend, fma(gradient, splat(1e-3), splat(1e-200)))
-            store(scratch.step, edge - base, one / bend)
 
 
 @inner()
-def _improve(edges, groups, number, base, scratch, tolerance, newton):
+def _improve(edges, groups, number, base, scratch, tolerance):
     """One step for the children of a group that are not solved; return whether there are any."""
-    zero, one, half = splat(0.0), splat(1.0), splat(0.5)
     active = load(groups.active, 8 * number)
-    step = active
-    if newton:
-        total, best = _worth(groups, number, base, scratch), load(groups.best, 8 * number)
-        # Lanes that got worse go half a step back and are evaluated again next time; only the
-        # others take a new step. ``step`` and ``active`` are 1 or 0 by lane.
-        step = active * where_less(total, best - splat(_ROUNDING), zero, one)
-        _backtrack(edges, groups, number, base, scratch, active - step, step)
-        store(groups.best, 8 * number, where_less(half, step, total, best))
     gap, total = _gap(edges, groups, number, base, scratch)
     # A child that is hardly ever on contributes hardly anything: its weights need less care.
     gap = load(groups.importance, 8 * number) * gap
-    solved = step * where_less(splat(tolerance), gap, zero, one)
-    active, step = active - solved, step - solved
+    active = active * where_less(splat(tolerance), gap, splat(1.0), splat(0.0))
     store(groups.active, 8 * number, active)
     if reduce_max(active) == 0.0:
         return False
-    if newton:
-        total = _newton_step(edges, groups, number, base, scratch, step)
-    else:
-        for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
-            product = load(scratch.value, edge - base) * load(edges.r, edge)
-            store(scratch.value, edge - base, product)
-    normalize(scratch.value, groups.begin[number] - base, edges.r, groups, number, step, total)
+    for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
+        product = load(scratch.value, edge - base) * load(edges.r, edge)
+        store(scratch.value, edge - base, product)
+    normalize(scratch.value, groups.begin[number] - base, edges.r, groups, number, active, total)
     return True
 
 
@@ -439,87 +397,3 @@ def _gap(edges, groups, number, base, scratch):
     products = by_child(products, wide)
     floor, size = load(groups.floor, 8 * number), load(groups.size, 8 * number)
     return peak - floor * (size * peak - total) - products, products
-
-
-@inner()
-def _worth(groups, number, base, scratch):
-    """F by child."""
-    total = splat(0.0)
-    for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
-        total = total + load(scratch.worth, edge - base)
-    return by_child(total, groups.wide[number])
-
-
-@inner()
-def _backtrack(edges, groups, number, base, scratch, worse, better):
-    """Go half a step back in lanes that got worse, remember the weights in those that did not."""
-    half = splat(0.5)
-    for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
-        now, old = load(edges.r, edge), load(scratch.before, edge - base)
-        store(edges.r, edge, where_less(half, worse, half * (now + old), now))
-        store(scratch.before, edge - base, where_less(half, better, now, old))
-
-
-@inner()
-def _undo_if_worse(edges, groups, number, base, scratch):
-    """Take a step that lowered F back."""
-    limit = load(groups.best, 8 * number) - splat(_ROUNDING)
-    worse = where_less(_worth(groups, number, base, scratch), limit, splat(1.0), splat(0.0))
-    worse = worse * load(groups.active, 8 * number)
-    for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
-        now, old = load(edges.r, edge), load(scratch.before, edge - base)
-        store(edges.r, edge, where_less(splat(0.5), worse, old, now))
-
-
-@inner()
-def _newton_step(edges, groups, number, base, scratch, active):
-    """New weights in ``scratch.value``: ``r_k (1 + (G_k - mu) step_k)``, changes limited.
-
-    Equation T31. mu, here ``level``, makes them sum to one, floors included: it is the root of a
-    falling, piecewise linear function, one for each child. Returns the sum without floors.
-    """
-    zero, one, half, low, high = splat(0.0), splat(1.0), splat(0.5), splat(_SHRINK), splat(_GROW)
-    used, floor = load(groups.used, 8 * number), load(groups.floor, 8 * number)
-    begin, end, wide = groups.begin[number], groups.begin[number + 1], groups.wide[number]
-    top, level, bottom = zero, zero, zero
-    for edge in range(begin, end, LANES):
-        value = load(scratch.value, edge - base)
-        top = largest(top, value)
-        level = fma(value, load(edges.r, edge), level)
-    top, level = largest_by_child(top, wide), by_child(level, wide)
-    # Newton's method for mu, kept inside the bracket (bottom, top) by bisection where it leaves it.
-    # A limit on the changes makes the function flat in places, which Newton alone would not
-    # survive.
-    for _ in range(40):
-        total, rates, slot = zero, zero, zero
-        for edge in range(begin, end, LANES):
-            share, rate = load(edges.r, edge), load(scratch.step, edge - base)
-            wanted = (load(scratch.value, edge - base) - level) * rate
-            change = largest(smallest(wanted, high), low)
-            inside = where_less(slot, used, one, zero)
-            total = fma(inside, largest(fma(share, change, share), floor), total)
-            free = where_less(low, wanted, where_less(wanted, high, inside, zero), zero)
-            rates = fma(free * share, rate, rates)
-            slot = slot + one
-        excess, rates = by_child(total, wide) - one, by_child(rates, wide)
-        # The sum need not be exact, because `normalize` scales the weights afterwards.
-        far = active * where_less(splat(_CLOSE), absolute(excess), one, zero)
-        if reduce_max(far) == 0.0:
-            break
-        # The sum falls with mu: too large a sum means that mu is too small.
-        bottom = where_less(zero, excess, level, bottom)
-        top = where_less(zero, excess, top, level)
-        new = level + excess / largest(rates, splat(1e-200))
-        inside = where_less(bottom, new, where_less(new, top, one, zero), zero)
-        new = where_less(half, inside, new, half * (bottom + top))
-        level = where_less(half, far, new, level)
-    slot, total = zero, zero
-    for edge in range(begin, end, LANES):
-        share = load(edges.r, edge)
-        change = (load(scratch.value, edge - base) - level) * load(scratch.step, edge - base)
-        new = fma(share, largest(smallest(change, high), low), share)
-        new = where_less(slot, used, new, zero)
-        store(scratch.value, edge - base, new)
-        total = total + new
-        slot = slot + one
-    return by_child(total, wide)

@@ -81,7 +81,7 @@ class Work(Workspace):
 
 
 class Size(NamedTuple):
-    """Numbers of hidden nodes, levels, children, groups, slots and edges of a row.
+    """Numbers of hidden nodes, levels, children, groups and slots of a row.
 
     Hidden children, and their groups and slots, come before the others.
     """
@@ -94,21 +94,6 @@ class Size(NamedTuple):
     groups: int
     hidden_slots: int
     slots: int
-    edges: int
-
-
-class Memory(NamedTuple):
-    """(q, r) of every row, to start from and to keep.
-
-    Row r has ``value[ptr[r]:ptr[r + 1]]``: q of its hidden nodes in the order of a sweep, then r of
-    the edges into its hidden nodes, then of those into its active visibles. ``filled``: whether
-    there is something to start from; ``kept``: whether the end is to be kept.
-    """
-
-    ptr: npt.NDArray[np.int64]
-    value: npt.NDArray[np.float64]
-    filled: bool
-    kept: bool
 
 
 def allocate(graph: Graph, most_edges: int, most_ones: int) -> Work:
@@ -167,31 +152,28 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local):
     # Vectors of q may end in spare entries, and slots without an edge point at the first of them.
     for j in range(n_local, n_local + LANES):
         hidden.q[j] = 0.0
-    n_children, n_edges = int64(0), int64(0)
+    n_children = int64(0)
     for j in range(n_local):
         k = hidden.node[j]
         hidden.free[j] = hidden.clamp[k] == FREE
         hidden.child[j] = -1
-        n_parents = graph.n_parents[graph.n_visible + k]
         # A node that is known to be off has no "on" term, so its edges have no weights.
-        if n_parents > 0 and hidden.clamp[k] != 0:
+        if graph.n_parents[graph.n_visible + k] > 0 and hidden.clamp[k] != 0:
             hidden.child[j] = n_children
             children.node[n_children] = graph.n_visible + k
             n_children += 1
-            n_edges += n_parents
     n_groups = _group(graph, tables, work, int64(0), n_children, int64(0), n_local)
     slots = work.groups.begin[n_groups]
-    return Size(n_local, n_runs, n_children, n_children, n_groups, n_groups, slots, slots, n_edges)
+    return Size(n_local, n_runs, n_children, n_children, n_groups, n_groups, slots, slots)
 
 
 @inner()
 def lay_out_visible(graph, tables, work, ones, n_ones, of_hidden):
     """Add the active visibles of a row and the edges into them."""
     small_code()
-    first, n_edges = of_hidden.hidden_children, of_hidden.edges
+    first = of_hidden.hidden_children
     for c in range(n_ones):
         work.children.node[first + c] = ones[c]
-        n_edges += graph.n_parents[ones[c]]
     n_groups, spare = of_hidden.hidden_groups, of_hidden.hidden
     n_groups = _group(graph, tables, work, first, first + n_ones, n_groups, spare)
     return Size(
@@ -203,7 +185,6 @@ def lay_out_visible(graph, tables, work, ones, n_ones, of_hidden):
         n_groups,
         of_hidden.hidden_slots,
         work.groups.begin[n_groups],
-        n_edges,
     )
 
 
@@ -379,29 +360,6 @@ def set_importance(work, size):
             lane = children.lane[c]
             for offset in range(LANES if children.stride[c] == 1 else 1):
                 importance[lane + offset] = hidden.q[j]
-
-
-@inner()
-def exchange(graph, memory, work, size, row, out):
-    """Copy (q, r) of a row to the memory, or from it."""
-    small_code()
-    hidden, children, r = work.hidden, work.children, work.edges.r
-    position = memory.ptr[row]
-    for j in range(size.hidden):
-        if out:
-            memory.value[position] = hidden.q[j]
-        else:
-            hidden.q[j] = memory.value[position]
-        position += 1
-    for c in range(size.children):
-        edge, stride = children.start[c], children.stride[c]
-        for _ in range(graph.n_parents[children.node[c]]):
-            if out:
-                memory.value[position] = r[edge]
-            else:
-                r[edge] = memory.value[position]
-            edge += stride
-            position += 1
 
 
 @inner()
