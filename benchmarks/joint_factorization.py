@@ -108,7 +108,7 @@ def two_stage(n: int, r: int, seed: int) -> dict[str, Any]:
     def run(X: npt.NDArray[np.uint8], features: npt.NDArray[np.float64]) -> Any:
         unary = prior + generator.logistic(size=(n, r, 1, 1))
         pixels = np.where(X, CERTAIN, -CERTAIN)[:, None]
-        return infer_jointly(pixels, unary, features, iterations=1000, schedule="two-stage")
+        return infer_jointly(pixels, unary, features, iterations=1000, two_stage=True)
 
     def error(beliefs: Any, V: npt.NDArray[np.bool_], X: npt.NDArray[np.uint8]) -> float:
         U = beliefs.states[:, :, 0, 0] > 0

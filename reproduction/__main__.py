@@ -28,7 +28,10 @@ from reproduction.terminal import table_text
 
 __all__ = ["main"]
 
-_METHODS = ("mp", "vi", "local-vi", "hybrid", "pmp", "mp-two-stage", "hybrid-two-stage")
+_METHODS = (
+    *("mp", "vi", "local-vi", "hybrid", "pmp"),
+    *("mp-two-stage", "hybrid-two-stage", "pmp-two-stage"),
+)
 _FLAGS = {
     "datasets": "--dataset",
     "sizes": "--size",

@@ -205,7 +205,7 @@ def order(run: Run) -> str | None:
     """Return the order of max-product messages that a run states; None for mean field."""
     settings = run["settings"]
     if "pmp" in settings:
-        return "collapsed"  # joint max-product has no other
+        return str(settings["pmp"].get("schedule", "collapsed"))  # old runs have no other
     found: str | None = settings.get("mp", {}).get("schedule")
     return found
 
@@ -214,12 +214,14 @@ def is_reproduction(experiment: Experiment, run: Run) -> bool:
     """Return whether a run follows the paper's protocol.
 
     Its appendix splits a noisy-OR into pairwise factors and an OR, all of whose messages are
-    updated in parallel and damped: the two-stage order. Noise at the start is that of its text,
-    damping is 0.5. At which tolerance a row stops is not asked: the tables show it.
+    updated in parallel and damped: the two-stage order. Noise at the start and the priors of joint
+    max-product are those of its text, damping is 0.5. At which tolerance a row stops is not asked:
+    the tables show it.
     """
     return (
         order(run) in ("two-stage", None)
-        and run["noise"] == experiment.noises[0]
+        and (run["noise"] == experiment.noises[0] or paper_method(run["method"]) == "pmp")
+        and run["init"] not in experiment.other_inits
         and run["damping"] is None
     )
 
@@ -239,7 +241,8 @@ def groups(experiment: Experiment, runs: Sequence[Run]) -> list[Group]:
             kinds.setdefault(key, {}).setdefault(run["init"], []).append(run)
     found = []
     for kind, by_init in kinds.items():
-        compared = _competing(by_init, runs_needed(experiment.expected_seeds))
+        right = {init: own for init, own in by_init.items() if is_reproduction(experiment, own[0])}
+        compared = _competing(right or by_init, runs_needed(experiment.expected_seeds))
         best = {
             "test": _best(compared, experiment.choice_metric(kind[1]), experiment.metrics),
             "validation": _best(by_init, "validation_elbo", {"validation_elbo": True}),

@@ -21,6 +21,7 @@ from reproduction import experiment
 from reproduction.comparison import Group, groups, order
 from reproduction.datasets import OVPM_NAMES
 from reproduction.paper import paper_cells
+from reproduction.protocol import paper_method
 from reproduction.record import Run
 
 if TYPE_CHECKING:
@@ -292,7 +293,7 @@ def deconvolution_features(runs: Sequence[Run]) -> Figure | None:
         spare = [f for f in range(len(theta)) if f not in match.learned]
         shown = [int(f) for f in (*match.learned, *spare) if f >= 0]
         title = f"{name}\nIOU {run['metrics']['features_iou']:.2f}, seed {run['seed']}"
-        if run["method"] != "pmp":
+        if paper_method(run["method"]) != "pmp":
             rows.append((title, [1 - np.exp(-theta[f]) for f in shown]))
             title = "thresholded"
         rows.append((title, [binary[f] for f in shown]))
@@ -315,7 +316,9 @@ def _features(
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
     """Return true features, learned parameters, and features above the threshold."""
     true, theta = (run["arrays"][name] for name in ("true_features", "features"))
-    binary = theta if run["method"] == "pmp" else (theta > np.log(2.0)).astype(np.float64)
+    binary = (
+        theta if paper_method(run["method"]) == "pmp" else (theta > np.log(2.0)).astype(np.float64)
+    )
     return true, theta, binary
 
 

@@ -55,6 +55,7 @@ from reproduction.protocol import (
     Outcome,
     RunSpec,
     known_datasets,
+    paper_method,
 )
 from reproduction.training import elbos, given, learn, outcome_of, phases_of, split_for
 
@@ -95,7 +96,7 @@ class OneLayerProtocol:
 
     def steps_of(self, method: str) -> int:
         """Return the paper's number of updates, or of iterations."""
-        return _PMP_ITERATIONS if method == "pmp" else self.steps
+        return _PMP_ITERATIONS if paper_method(method) == "pmp" else self.steps
 
     def settings(self) -> dict[str, Any]:
         """Return the constants of training, for the record."""
@@ -164,7 +165,7 @@ def _run_joint(
     ``settings`` are further ones, for the record.
     """
     changes = given(tolerance=spec.tolerance, damping=spec.damping)
-    method = JointMaxProduct(iterations=spec.steps, **changes)
+    method = JointMaxProduct(iterations=spec.steps, schedule=spec.schedule, **changes)
     common: dict[str, Any] = {"seed": spec.seed, "engine": context.engine}
     found = fit(settings=method, **common)
     noisy, mode = (
@@ -213,7 +214,7 @@ def _run_bmf(spec: RunSpec, context: Context) -> Outcome:
         arrays = {"factor": factor, "true": data.V}
         return Scores({"test_re_pct": wrong} | trivial_metrics(data.test), arrays)
 
-    if spec.method == "pmp":
+    if spec.kind == "pmp":
         own_noise = Observations.of(data.test, row_ids=n + np.arange(n))
 
         def score_factors(found: Factorization, reconstruction: BinaryArray) -> Scores:
@@ -246,16 +247,17 @@ def _bmf_cases(choice: Choice) -> list[str]:
 BMF = Experiment(
     name="bmf",
     title="Boolean matrix factorization",
-    methods=("mp-two-stage", "mp", "vi", "pmp"),
+    methods=("mp-two-stage", "mp", "vi", "pmp-two-stage", "pmp"),
     main_metric="test_elbo",
     metrics={"test_elbo": True, "test_re_pct": False, "test_re_pct_mode": False},
     takes=("sizes",),
     cases=_bmf_cases,
-    inits=lambda method: ("prior",) if method == "pmp" else ALL_INITS,
+    inits=lambda method: ("prior",) if paper_method(method) == "pmp" else ALL_INITS,
     steps=BMF_PROTOCOL.steps_of,
     run=_run_bmf,
     expected_seeds=10,
     noises=NOISES,
+    own_metrics={"pmp": "test_re_pct"},
 )
 
 
@@ -372,7 +374,8 @@ DECONVOLUTION_PROTOCOL = OneLayerProtocol(
     steps=3000, batch_size=None, learning_rate=0.01, train_share=0.8
 )
 _ACTIVATION_PRIORS = {"prior-1e-75": 1e-75, "prior-0.01": 0.01}
-"""Probability of an activation in PMP: the authors' software, and the original experiment."""
+"""Probability of an activation in PMP: the authors' software, and the original experiment, whose
+priors the paper's text names."""
 
 _KEPT_IMAGES = 20
 
@@ -399,7 +402,7 @@ def _run_deconvolution(spec: RunSpec, context: Context) -> Outcome:
         }
         return Scores(metrics, learned | pictures)
 
-    if spec.method == "pmp":
+    if spec.kind == "pmp":
         prior: dict[str, Any] = {"state_probability": _ACTIVATION_PRIORS[spec.init]}
 
         def score_features(found: Factorization, reconstruction: BinaryArray) -> Scores:
@@ -436,7 +439,7 @@ def _deconvolution_cases(choice: Choice) -> list[str]:
 DECONVOLUTION = Experiment(
     name="deconvolution",
     title="2D blind deconvolution",
-    methods=("mp-two-stage", "mp", "vi", "pmp"),
+    methods=("mp-two-stage", "mp", "vi", "pmp-two-stage", "pmp"),
     main_metric="test_elbo",
     metrics={
         "test_re_pct": False,
@@ -446,9 +449,11 @@ DECONVOLUTION = Experiment(
     },
     takes=("datasets",),
     cases=_deconvolution_cases,
-    inits=lambda method: tuple(_ACTIVATION_PRIORS) if method == "pmp" else ALL_INITS,
+    inits=lambda method: tuple(_ACTIVATION_PRIORS) if paper_method(method) == "pmp" else ALL_INITS,
     steps=DECONVOLUTION_PROTOCOL.steps_of,
     run=_run_deconvolution,
     expected_seeds=10,
     noises=NOISES,
+    own_metrics={"pmp": "test_re_pct"},
+    other_inits=("prior-1e-75",),
 )

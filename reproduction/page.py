@@ -114,7 +114,7 @@ def _brackets(lines: Sequence[Entry]) -> str:
         if line.paper is not None
         and line.paper.n_runs == 10
         and line.paper.printed
-        and line.group.method != "pmp"  # next to no errors, and so no spread
+        and paper_method(line.group.method) != "pmp"  # next to no errors, and so no spread
         and line.ours.n_runs >= _ENOUGH_FOR_A_SPREAD
     ]
     text = "Otherwise it does not say what its brackets are; they are read as standard errors."
@@ -230,7 +230,7 @@ def _cells(about: Experiment, line: Entry) -> list[str]:
 
 def _start(about: Experiment, line: Entry) -> str:
     group = line.group
-    if group.method == "pmp":
+    if paper_method(group.method) == "pmp":
         return group.init
     rules = [
         f"best on {rule}"

@@ -155,6 +155,7 @@ class Experiment:
     name, title : short name, and one line for people.
     methods : methods of the paper and variants, the default first.
     main_metric : the metric by which the paper chooses the initialization.
+    other_inits : starts that the paper's text does not have: variants.
     own_metrics : the same for single methods, by the paper's name of the method.
     metrics : metrics that tables show, in order, with whether larger is better.
     takes : fields of `Choice` that this experiment has a choice of.
@@ -181,6 +182,7 @@ class Experiment:
     noises: tuple[Noise, ...] = ("none",)
     substitutes: dict[str, str] = field(default_factory=dict)
     own_metrics: dict[str, str] = field(default_factory=dict)
+    other_inits: tuple[str, ...] = ()
 
     def choice_metric(self, method: str) -> str:
         """Return the metric by which the start of a method is chosen."""
@@ -228,7 +230,7 @@ class Experiment:
         ]
         for part, used in parts:
             for method in methods:
-                if part == "validation" and method == "pmp":
+                if part == "validation" and paper_method(method) == "pmp":
                     continue  # nothing to choose
                 number = self.steps(method) if steps is None else steps
                 starts = product(used, self._inits(method, inits), self._noises(method, noises))
@@ -244,11 +246,11 @@ class Experiment:
         return result
 
     def _noises(self, method: str, asked: Sequence[Noise]) -> Sequence[Noise]:
-        return ("none",) if method == "pmp" else asked or self.noises[:1]
+        return ("none",) if paper_method(method) == "pmp" else asked or self.noises[:1]
 
     def _inits(self, method: str, asked: Sequence[str]) -> Sequence[str]:
         known = self.inits(method)
-        if not asked or method == "pmp":
+        if not asked or paper_method(method) == "pmp":
             return known
         for init in asked:
             if init not in ALL_INITS:

@@ -266,6 +266,7 @@ class JointOptions(NamedTuple):
     iterations: int
     damping: float
     tolerance: float
+    two_stage: bool = False
 
 
 class JointResult(NamedTuple):

@@ -27,8 +27,9 @@ def random_unaries(seed, n, features, positions, pixel_scale=3.0):
     )
 
 
-def learn(engine, unaries, iterations, damping=0.5, tolerance=0.0):
-    return engine.joint_max_product(unaries, JointOptions(iterations, damping, tolerance))
+def learn(engine, unaries, iterations, damping=0.5, tolerance=0.0, two_stage=False):
+    options = JointOptions(iterations, damping, tolerance, two_stage)
+    return engine.joint_max_product(unaries, options)
 
 
 def given_patches(unaries):
@@ -71,14 +72,15 @@ TREES = [
 
 @pytest.mark.parametrize("case", TREES)
 @pytest.mark.parametrize("seed", range(4))
-def test_trees_are_solved_exactly(engine, case, seed):
+@pytest.mark.parametrize("two_stage", [False, True])
+def test_trees_are_solved_exactly(engine, case, seed, two_stage):
     n, r, p, observed = case
     unaries = random_unaries(seed, n, (r, 1, p), (1, 1))
     seen = np.zeros((n, 1, p), dtype=np.float32)
     for a, j in observed:
         seen[a, 0, j] = 1.0
     unaries = unaries._replace(pixels=unaries.pixels * seen)
-    result = learn(engine, unaries, 100)
+    result = learn(engine, unaries, 200, two_stage=two_stage)
     u, v = enumerated(unaries.pixels[:, 0], unaries.states[:, :, 0, 0], unaries.features[:, 0])
     np.testing.assert_allclose(result.states[:, :, 0, 0], u, atol=1e-4)
     np.testing.assert_allclose(result.features[:, 0], v, atol=1e-4)
@@ -155,6 +157,64 @@ def test_learning_agrees_with_the_reference(engine, problem, iterations):
         np.testing.assert_allclose(result.states, expected.states, atol=1e-4)
         np.testing.assert_allclose(result.features, expected.features, atol=1e-4)
         assert result.residual == pytest.approx(expected.residual, abs=1e-4)
+
+
+def plain_two_stage(unaries, iterations, damping):
+    """Loops over every AND with all four of its messages stored, updated at once and damped."""
+    pixels, states, features = (np.asarray(array, dtype=float) for array in unaries)
+    n_images, n_components, rows, columns = states.shape
+    ands = [
+        ((n, f, i, j), (f, a, b), (n, i + a, j + b))
+        for n, f, i, j in np.ndindex(n_images, n_components, rows, columns)
+        for a, b in np.ndindex(features.shape[1:])
+    ]
+    messages = np.zeros((len(ands), 4))  # to u, to v, to the OR, from the OR
+    u, v = states.copy(), features.copy()
+    for _ in range(iterations):
+        new = np.empty_like(messages)
+        for e, (k, w, pixel) in enumerate(ands):
+            left, right = u[k] - messages[e, 0], v[w] - messages[e, 1]
+            back = messages[e, 3]
+            others = [
+                messages[o, 2] for o, (_, _, other) in enumerate(ands) if other == pixel and o != e
+            ]
+            support = pixels[pixel] + sum(max(t, 0.0) for t in others)
+            new[e] = (
+                max(right + back, 0.0) - max(right, 0.0),
+                max(left + back, 0.0) - max(left, 0.0),
+                min(left + right, left, right),
+                min(support, max(0.0, -max(others, default=-np.inf))),
+            )
+        residual = np.abs(new - messages).max()
+        messages = damping * messages + (1.0 - damping) * new
+        u, v = states.copy(), features.copy()
+        for e, (k, w, _) in enumerate(ands):
+            u[k] += messages[e, 0]
+            v[w] += messages[e, 1]
+    return u, v, residual
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 6])
+@pytest.mark.parametrize(
+    "problem", [(3, (3, 1, 7), (1, 1)), (2, (2, 2, 3), (3, 2)), (1, (1, 2, 3), (2, 2))]
+)
+def test_two_stage_messages_are_those_of_plain_loops(engine, problem, iterations):
+    unaries = random_unaries(3, *problem)
+    result = learn(engine, unaries, iterations, 0.4, two_stage=True)
+    u, v, residual = plain_two_stage(unaries, iterations, 0.4)
+    np.testing.assert_allclose(result.states, u, atol=1e-4)
+    np.testing.assert_allclose(result.features, v, atol=1e-4)
+    assert result.residual == pytest.approx(residual, abs=1e-4)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_given_patches_by_two_stages_are_clamped(engine, problem):
+    given = given_patches(random_unaries(2, *problem))
+    result = learn(engine, given, 10, two_stage=True)
+    clamped = np.where(given.features > 0, 1e6, -1e6)
+    expected = infer_jointly(given.pixels, given.states, clamped, iterations=10, two_stage=True)
+    np.testing.assert_allclose(result.states, expected.states, atol=1e-3)
+    np.testing.assert_array_equal(result.features > 0, given.features > 0)
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 10])

@@ -322,7 +322,7 @@ class NumbaEngine:
         progress: Callable[[int], object] | None = None,
     ) -> JointResult:
         """See `noisyor.engines.contract.Engine.joint_max_product`."""
-        given = bool(np.isinf(unaries.features).all())
+        given = not options.two_stage and bool(np.isinf(unaries.features).all())
         run = joint_max_product.infer if given else joint_max_product.learn
         return run(unaries, options, progress or (lambda done: None), self.workers)
 

@@ -22,6 +22,9 @@ With given features an AND with a pixel that is off says nothing, so eight colum
 any pixel on are left out; the others have t = u and u' = s. Images are then independent, and all
 iterations of an image run while its messages are in cache.
 
+The two-stage schedule keeps t and s as well, and updates and damps all four messages of an AND in
+parallel. Given features are then unaries of plus and minus `CLAMPED`.
+
 A damped message that tends to zero would halve until it is denormal, and arithmetic on denormal
 numbers is many times slower. So all messages tend to a tiny number more than they should.
 
@@ -73,6 +76,9 @@ _CHUNKS = 16
 
 _SMALLEST_WORK = 40_000
 """ANDs that are worth a thread of their own in one iteration."""
+
+CLAMPED = np.float32(1e6)
+"""Log-odds of a given feature in the two-stage schedule."""
 
 TINY = np.float32(1e-30)
 """Added to every message: not felt by any other number, and far from denormal."""
@@ -186,7 +192,8 @@ class Problem(NamedTuple):
 
     ``v`` beliefs of the features; ``messages`` (n_images, n_messages). By chunk of ``chunk_size``
     images: messages to the features, ``partial`` (n_chunks, n_features), and ``changes``, the
-    largest that a message asked for. ``step`` is one minus the damping.
+    largest that a message asked for. ``step`` is one minus the damping; ``two_stage`` is 1 for
+    that schedule, whose messages are four for each AND instead of two.
     """
 
     images: Images
@@ -198,6 +205,7 @@ class Problem(NamedTuple):
     partial: npt.NDArray[np.float32]
     changes: npt.NDArray[np.float32]
     step: float
+    two_stage: int
 
 
 def learn(
@@ -209,17 +217,29 @@ def learn(
     """Infer states and features together."""
     images = _arranged(unaries)
     layout, n_images = images.layout, images.n_images
-    unary_v = _features_to_kernel(unaries.features, NEVER)
+    two_stage = options.two_stage
+    features = unaries.features
+    if two_stage:
+        features = np.clip(features, -CLAMPED, CLAMPED).astype(np.float32)
+    unary_v = _features_to_kernel(features, NEVER)
     cells = layout.n_blocks * layout.rows * layout.columns * layout.height * layout.n_components
     chunk_size = -(-n_images // _CHUNKS)
     n_chunks = -(-n_images // chunk_size)
+    n_messages = cells * (4 if two_stage else 2) * LANES
+    messages = aligned_zeros(n_images * n_messages, np.float32)
+    if two_stage:  # t of padding lanes takes part in no OR, from the first iteration on
+        lines = (layout.n_blocks, -1, layout.height, layout.n_components)
+        t = messages.reshape(n_images, *lines, 4, LANES)[..., 2, :]
+        padding = unary_v.reshape(layout.n_blocks, 1, layout.height, layout.n_components, LANES)
+        np.copyto(t, NEVER, where=padding == NEVER)
     problem = Problem(
         images=images,
         n_features=len(unary_v),
         v=unary_v.copy(),
-        n_messages=cells * 2 * LANES,
-        messages=aligned_zeros(n_images * cells * 2 * LANES, np.float32),
+        n_messages=n_messages,
+        messages=messages,
         step=1.0 - options.damping,
+        two_stage=int(two_stage),
         chunk_size=chunk_size,
         partial=np.empty((n_chunks, len(unary_v)), dtype=np.float32),
         changes=np.empty(n_chunks, dtype=np.float32),
@@ -272,6 +292,16 @@ def update_chunks(problem_address, scratch_address, begin, end):
             # Then a block can be collected and answered while its messages are still in cache.
             width = 1 if layout.columns == 1 else layout.n_blocks
             for first in range(0, layout.n_blocks, width):
+                if problem.two_stage:
+                    _collect_stored(layout, scratch, first, first + width, messages)
+                    asked = largest(
+                        asked,
+                        _answer_two_stage(
+                            layout, scratch, first, first + width, u, problem.v, messages, evidence,
+                            incoming, float32(problem.step),
+                        ),
+                    )  # fmt: skip
+                    continue
                 _collect(layout, scratch, first, first + width, u, problem.v, messages)
                 asked = largest(
                     asked,
@@ -357,6 +387,73 @@ def _answer(layout, scratch, first, last, u, v, messages, evidence, incoming, st
                         at = feature + f * LANES
                         store(incoming, at, load(incoming, at) + new_v)
                         cell += 2 * LANES
+    return change
+
+
+@inner()
+def _collect_stored(layout, scratch, first, last, messages):
+    """Collect as `_collect` does, with the stored t of the two-stage schedule."""
+    n_components, height, columns = layout.n_components, layout.height, layout.columns
+    zero = splat(float32(0.0))
+    cell = 4 * LANES * first * layout.rows * columns * height * n_components
+    for block in range(first, last):
+        for i in range(layout.rows):
+            for j in range(columns):
+                for a in range(height):
+                    pixel = (i + a) * layout.stride + j + block * LANES
+                    top, next_top = load(scratch.best, pixel), load(scratch.second, pixel)
+                    total = load(scratch.positive, pixel)
+                    for _ in range(n_components):
+                        down = load(messages, cell + 2 * LANES)
+                        total = total + largest(down, zero)
+                        next_top = largest(next_top, smallest(top, down))
+                        top = largest(top, down)
+                        cell += 4 * LANES
+                    store(scratch.best, pixel, top)
+                    store(scratch.second, pixel, next_top)
+                    store(scratch.positive, pixel, total)
+
+
+@inner()
+def _answer_two_stage(layout, scratch, first, last, u, v, messages, evidence, incoming, step):
+    """Update all four messages of the ANDs of some blocks; return as `_answer` does."""
+    n_components, height, columns = layout.n_components, layout.height, layout.columns
+    lanes, zero, change = scratch.lanes, splat(float32(0.0)), splat(float32(0.0))
+    never, tiny, rate = splat(NEVER), splat(TINY), splat(step)
+    cell = 4 * LANES * first * layout.rows * columns * height * n_components
+    for block in range(first, last):
+        for i in range(layout.rows):
+            for j in range(columns):
+                activation = (i * columns + j) * n_components
+                for a in range(height):
+                    feature = (block * height + a) * n_components * LANES
+                    pixel = (i + a) * layout.stride + j + block * LANES
+                    peak = load(scratch.best, pixel)
+                    need, need_of_peak, support = _or_terms(scratch, evidence, pixel)
+                    for f in range(n_components):
+                        belief = load(v, feature + f * LANES)
+                        old_u, old_v = load(messages, cell), load(messages, cell + LANES)
+                        t, s = load(messages, cell + 2 * LANES), load(messages, cell + 3 * LANES)
+                        left = splat(u[activation + f]) - old_u
+                        right = belief - old_v
+                        to_u = and_up(right, s) + tiny - old_u
+                        to_v = and_up(left, s) + tiny - old_v
+                        to_t = and_down(left, right) + tiny - t
+                        to_s = _or_up(t, peak, need, need_of_peak, support) + tiny - s
+                        asked = largest(largest(absolute(to_u), absolute(to_v)), absolute(to_s))
+                        asked = largest(asked, absolute(to_t))
+                        change = largest(change, where_equal(belief, never, zero, asked))
+                        new_u = old_u + rate * to_u
+                        new_v = old_v + rate * to_v
+                        store(messages, cell, new_u)
+                        store(messages, cell + LANES, new_v)
+                        store(messages, cell + 2 * LANES, t + rate * to_t)
+                        store(messages, cell + 3 * LANES, s + rate * to_s)
+                        at = (activation + f) * LANES
+                        store(lanes, at, load(lanes, at) + new_u)
+                        at = feature + f * LANES
+                        store(incoming, at, load(incoming, at) + new_v)
+                        cell += 4 * LANES
     return change
 
 

@@ -12,7 +12,7 @@ With u and v what the two inputs of an AND hear from elsewhere, and c the eviden
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from noisyor.engines.numpy.max_product import or_messages
 from noisyor.engines.numpy.rows import Segments, sums_at
 
 Progress = Callable[[int], object] | None
+
+CLAMPED = 1e6
+"""Log-odds of a given feature in the two-stage schedule."""
 
 
 class Ands(NamedTuple):
@@ -58,8 +61,8 @@ def joint_max_product(
     unaries: JointUnaries, options: JointOptions, progress: Progress = None
 ) -> JointResult:
     """Infer states and features together, or each image alone if the features are given."""
-    if not np.isinf(unaries.features).all():
-        found = infer_jointly(*unaries, *options, progress=progress)
+    if options.two_stage or not np.isinf(unaries.features).all():
+        found = infer_jointly(*unaries, **options._asdict(), progress=progress)
         return JointResult(
             found.states.astype(np.float32),
             found.features.astype(np.float32),
@@ -68,7 +71,7 @@ def joint_max_product(
         )
     parts = []
     for pixels, states in zip(unaries.pixels, unaries.states, strict=True):
-        parts.append(infer_states(pixels, states, unaries.features, *options))
+        parts.append(infer_states(pixels, states, unaries.features, *options[:3]))
         if progress is not None:
             progress(1)
     return JointResult(
@@ -116,8 +119,8 @@ def infer_jointly(
     iterations: int,
     damping: float = 0.5,
     tolerance: float = 0.0,
+    two_stage: bool = False,
     *,
-    schedule: Literal["collapsed", "two-stage"] = "collapsed",
     progress: Progress = None,
 ) -> JointBeliefs:
     """Infer the beliefs of states and features.
@@ -126,11 +129,13 @@ def infer_jointly(
     ----------
     pixels, states, features : log-odds of shapes (n_images, height, width),
         (n_images, n_components, rows, columns) and (n_components, lines, columns).
-    schedule : ``"collapsed"`` passes a message through AND and OR and back in one iteration and
-        damps it on arrival; ``"two-stage"``, that of the paper's competitor, updates all factors
-        in parallel and damps all messages.
+    two_stage : update all factors in parallel and damp all messages, as in the paper's
+        experiments; infinite log-odds of given features are then those of `CLAMPED`. Otherwise a
+        message passes through AND and OR and back in one iteration and is damped on arrival.
     """
     unary_u, unary_v = np.asarray(states, dtype=float), np.asarray(features, dtype=float)
+    if two_stage:
+        unary_v = np.clip(unary_v, -CLAMPED, CLAMPED)
     ands = list_ands(unary_u.shape, unary_v.shape)
     drawn, ors = ands.by_pixel()
     evidence = np.asarray(pixels, dtype=float).ravel()[drawn]
@@ -138,15 +143,19 @@ def infer_jointly(
     u, v, done, residual = unary_u.ravel(), unary_v.ravel(), 0, 0.0
     while done < iterations:
         from_u, from_v = u[ands.activation] - to_u, v[ands.patch] - to_v
-        if schedule == "collapsed":
+        if not two_stage:
             to_output = to_and_output(from_u, from_v)
             to_input = to_or_inputs(to_output, evidence, ors)
         wanted_u, wanted_v = to_and_input(from_v, to_input), to_and_input(from_u, to_input)
-        if schedule == "two-stage":
-            wanted_input = to_or_inputs(to_output, evidence, ors)
-            to_input = damping * to_input + (1.0 - damping) * wanted_input
-            to_output = damping * to_output + (1.0 - damping) * to_and_output(from_u, from_v)
         residual = float(max(abs(wanted_u - to_u).max(), abs(wanted_v - to_v).max()))
+        if two_stage:
+            changes = (
+                to_or_inputs(to_output, evidence, ors) - to_input,
+                to_and_output(from_u, from_v) - to_output,
+            )
+            residual = float(max(residual, *(abs(change).max() for change in changes)))
+            to_input = to_input + (1.0 - damping) * changes[0]
+            to_output = to_output + (1.0 - damping) * changes[1]
         to_u = damping * to_u + (1.0 - damping) * wanted_u
         to_v = damping * to_v + (1.0 - damping) * wanted_v
         u = unary_u.ravel() + sums_at(ands.activation, to_u, unary_u.size)
