@@ -259,9 +259,7 @@ class Enumeration:
         self.mass = np.exp(self.table - self.log_p[:, None])
         self.marginals = self.mass @ self.states
 
-    def _combined(
-        self, on: LongDouble, off: LongDouble, missing: LongDouble | None = None
-    ) -> LongDouble:
+    def _combined(self, on: LongDouble, off: LongDouble) -> LongDouble:
         """Add the terms of all nodes, (n_nodes, n_states) each, for every row."""
         network = self.network
         hidden = np.zeros(len(self.states), dtype=np.longdouble)
@@ -271,9 +269,7 @@ class Enumeration:
         table = np.tile(hidden, (len(self.rows), 1))
         for row, values in enumerate(self.rows):
             for i, value in enumerate(values):
-                if np.isnan(value):
-                    table[row] += 0 if missing is None else missing[i]
-                else:
+                if not np.isnan(value):
                     table[row] += on[i] if value == 1 else off[i]
         return table
 
@@ -281,7 +277,7 @@ class Enumeration:
         """Return the position of states (n, n_hidden) in the enumeration."""
         return np.asarray(states).astype(np.int64) @ (1 << np.arange(self.network.n_hidden))
 
-    def augmented(self, maximize_missing: bool = False) -> LongDouble:
+    def augmented(self) -> LongDouble:
         """Compute the objective of max-product for every row and state.
 
         Each active parent and the leak of a node have a variable: whether it switched the node on.
@@ -302,9 +298,7 @@ class Enumeration:
                 value += np.where(active, max(acts, fails), 0)
                 least = np.minimum(least, np.where(active, max(fails - acts, 0), np.inf))
             on[node] = value - least
-        return self._combined(
-            on, self.log_off, np.maximum(on, self.log_off) if maximize_missing else None
-        )
+        return self._combined(on, self.log_off)
 
     def predictions(self) -> Dense:
         """Compute the probability of each visible given all other observed ones of its row."""
@@ -456,7 +450,6 @@ def check_modes(problem: Problem, truth: Enumeration, engine: Any, checks: Check
         "mode after ICM": nor.MaxProduct(icm=1000),
         "two-stage mode": nor.MaxProduct(schedule="two-stage"),
         "mode of ancestors": nor.MaxProduct(ancestors_only=True, icm=3),
-        "mode with missing values": nor.MaxProduct(unobserved="maximize"),
         "samples": nor.MaxProduct(temperature=1.0, n_samples=3),
     }
     found = {}
@@ -487,17 +480,12 @@ def check_tree(
     margin = BELIEF * (1 + network.theta.max())
     evidence = random.integers(0, 2, (n_rows, n_hidden)).astype(np.float64)
     evidence[random.random(evidence.shape) < 0.7] = np.nan
-    for maximize, hidden in ((False, None), (True, None), (False, evidence)):
-        table = truth.augmented(maximize)
+    for hidden in (None, evidence):
+        table = truth.augmented()
         if hidden is not None:
             against = (hidden[:, None, :] != truth.states) & ~np.isnan(hidden)[:, None, :]
             table = np.where(against.any(axis=2), -np.inf, table)
-        method = nor.MaxProduct(
-            max_iterations=2000,
-            tolerance=1e-5,
-            keep_beliefs=True,
-            unobserved="maximize" if maximize else "marginalize",
-        )
+        method = nor.MaxProduct(max_iterations=2000, tolerance=1e-5, keep_beliefs=True)
         found = nor.explain(network, rows, method, hidden=hidden, engine=engine)
         free = np.ones((n_rows, n_hidden), bool) if hidden is None else np.isnan(hidden)
         lead = np.zeros((n_rows, n_hidden))
@@ -506,7 +494,7 @@ def check_tree(
             with np.errstate(invalid="ignore"):
                 lead[:, k] = table[:, on].max(axis=1) - table[:, ~on].max(axis=1)
         assert found.beliefs is not None
-        what = f"max-marginals of a tree, maximize={maximize}, evidence={hidden is not None}"
+        what = f"max-marginals of a tree, evidence={hidden is not None}"
         checks.near(what, found.beliefs[free], lead[free], atol=margin, rtol=1e-4)
         # A node whose two values are about equally good may be decoded either way, and with it
         # its neighbors; all other rows have one best state, and it must be found.

@@ -22,7 +22,6 @@ def test_settings_reach_the_engine(name):
         tolerance=0.1,
         ancestors_only=True,
         icm=2,
-        unobserved="maximize",
         n_samples=2,
         keep_beliefs=True,
         schedule="two-stage",
@@ -42,7 +41,6 @@ def test_settings_reach_the_engine(name):
         step=0.8,
         tolerance=0.1,
         ancestors_only=True,
-        maximize_missing=True,
         n_samples=2,
         two_stage=True,
     )
@@ -83,7 +81,6 @@ def test_blocks_of_rows_do_not_change_anything(monkeypatch):
         ({"tolerance": -1e-3}, "tolerance"),
         ({"icm": -1}, "icm"),
         ({"n_samples": 0}, "n_samples"),
-        ({"unobserved": "drop"}, "unobserved must be 'marginalize' or 'maximize'"),
     ],
 )
 def test_settings_are_checked(options, message):

@@ -26,9 +26,9 @@ class AugmentedPosterior(NamedTuple):
     max_marginals: np.ndarray
 
 
-def enumerate_augmented(network, dense, maximize_missing=False):
+def enumerate_augmented(network, dense):
     states = hidden_configurations(network.n_hidden)
-    table = augmented_table(network, states, np.asarray(dense, float), maximize_missing)
+    table = augmented_table(network, states, np.asarray(dense, float))
     difference = np.empty((len(table), network.n_hidden))
     for k in range(network.n_hidden):
         on = states[:, k] == 1
@@ -36,8 +36,8 @@ def enumerate_augmented(network, dense, maximize_missing=False):
     return AugmentedPosterior(table.max(axis=1), states[table.argmax(axis=1)], difference)
 
 
-def augmented_table(network, states, dense, maximize_missing=False):
-    """A of every row with every configuration; the best value of missing entries, or none."""
+def augmented_table(network, states, dense):
+    """A of every row with every configuration; missing entries are summed out."""
     hidden, ptr = np.asarray(states, dtype=np.float64), network.child_ptr
     on, off = np.empty((2, network.n_nodes, len(hidden)))
     for node in range(network.n_nodes):
@@ -49,7 +49,4 @@ def augmented_table(network, states, dense, maximize_missing=False):
         off[node] = -active @ theta
         best = np.where(active == 1, log_odds, -np.inf).max(axis=1)
         on[node] = off[node] + active @ np.maximum(log_odds, 0) + np.minimum(best, 0)
-    table = sum_of_nodes(hidden, dense, on, off)
-    if maximize_missing:
-        table = table + np.isnan(dense).astype(float) @ np.maximum(on, off)[: network.n_visible]
-    return table
+    return sum_of_nodes(hidden, dense, on, off)

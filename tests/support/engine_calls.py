@@ -21,7 +21,6 @@ MAX_PRODUCT = MaxProductOptions(
     tolerance=1e-3,
     n_samples=1,
     ancestors_only=False,
-    maximize_missing=False,
     two_stage=False,
 )
 """The settings of `noisyor.MaxProduct` when nothing is said."""
@@ -65,7 +64,7 @@ def explained(engine, network, rows, *, hidden=None, seed=0, train_step=0, icm=0
     )
     states = found.states
     if icm:
-        how = IcmOptions(icm, options.ancestors_only, options.maximize_missing)
+        how = IcmOptions(icm, options.ancestors_only)
         states = engine.icm(prepared, evidence, states, how)
     value = engine.log_joint(prepared, evidence, states)
     return Explained(states, found.beliefs, found.iterations, found.residual, value)

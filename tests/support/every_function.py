@@ -22,7 +22,7 @@ from noisyor.engines.contract import (
 )
 from noisyor.model.network import Network
 
-MAX_PRODUCT = MaxProductOptions(1.0, 40, 0.5, 1e-3, 2, False, False, False)
+MAX_PRODUCT = MaxProductOptions(1.0, 40, 0.5, 1e-3, 2, False, False)
 MEAN_FIELD = MeanFieldOptions(False, 3, 4, 5, -1.0, -1.0)
 KEY = NoiseKey(7, 3)
 
@@ -132,7 +132,7 @@ def per_row(engine, network, evidence, states, only=FUNCTIONS):
     """Results by row of the engine's functions: name -> arrays, lines of a row together."""
     prepared = engine.prepare(network)
     free = evidence._replace(clamp=evidence.clamp[:0])
-    icm, chains = IcmOptions(3, False, False), AnnealingOptions(3, 2, 3, 2)
+    icm, chains = IcmOptions(3, False), AnnealingOptions(3, 2, 3, 2)
     calls = {
         "max_product": lambda do: do(prepared, evidence, MAX_PRODUCT, KEY, with_beliefs=True),
         "icm": lambda do: (do(prepared, evidence, states, icm),),

@@ -75,10 +75,10 @@ def random_tree(seed, *, max_hidden=6, max_visible=6, join=0.8):
 
 
 def loopy_problem(seed):
-    """A network of some size, two rows, some with gaps, and whether to infer what is missing."""
+    """A network of some size, and two rows, some with gaps."""
     network = random_network(seed, max_hidden=20, max_visible=25, density=0.4)
     rows = random_rows(network, seed, n_rows=2, missing=0.2 if seed % 2 else 0.0)
-    return network, rows, seed % 4 == 3
+    return network, rows
 
 
 def random_rows(network, seed, n_rows=4, missing=0.0):

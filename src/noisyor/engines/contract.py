@@ -148,7 +148,6 @@ class MaxProductOptions(NamedTuple):
     tolerance: float
     n_samples: int
     ancestors_only: bool
-    maximize_missing: bool
     two_stage: bool
 
 
@@ -170,7 +169,6 @@ class IcmOptions(NamedTuple):
 
     sweeps: int
     ancestors_only: bool
-    maximize_missing: bool
 
 
 class MeanFieldOptions(NamedTuple):

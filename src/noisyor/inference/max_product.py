@@ -61,8 +61,6 @@ class MaxProduct:
         off. Far less work for sparse data in deep networks.
     icm : sweeps of iterated conditional modes (ICM) after decoding, at most; 0 for none. ICM flips
         one node at a time while the exact ``log p(h, x)`` rises, so it never lowers it.
-    unobserved : ``"marginalize"`` sums unobserved visibles out exactly, ``"maximize"`` infers the
-        jointly most likely values of causes and unobserved visibles.
     n_samples : explanations per row; more than one makes sense with a temperature.
     keep_beliefs : also return the log-odds of every hidden node.
     schedule : order of the messages. ``"collapsed"`` computes those inside a noisy-OR factor from
@@ -85,7 +83,6 @@ class MaxProduct:
     tolerance: float = 1e-3
     ancestors_only: bool = False
     icm: int = 0
-    unobserved: Literal["marginalize", "maximize"] = "marginalize"
     n_samples: int = 1
     keep_beliefs: bool = False
     schedule: Literal["collapsed", "two-stage"] = "collapsed"
@@ -98,7 +95,6 @@ class MaxProduct:
             "tolerance": NOT_NEGATIVE,
             "icm": COUNT_OR_ZERO,
             "n_samples": COUNT,
-            "unobserved": choice("marginalize", "maximize"),
             "schedule": choice("collapsed", "two-stage"),
         }
         check_settings(self, rules)
@@ -206,9 +202,7 @@ class MaxProduct:
         if not self.icm:
             return states
         engine, prepared = runner.on("icm")
-        options = IcmOptions(
-            int(self.icm), bool(self.ancestors_only), self.unobserved == "maximize"
-        )
+        options = IcmOptions(int(self.icm), bool(self.ancestors_only))
         return engine.icm(prepared, evidence, states, options)
 
     def _options(self) -> MaxProductOptions:
@@ -219,7 +213,6 @@ class MaxProduct:
             tolerance=float(self.tolerance),
             n_samples=int(self.n_samples),
             ancestors_only=bool(self.ancestors_only),
-            maximize_missing=self.unobserved == "maximize",
             two_stage=self.schedule == "two-stage",
         )
 

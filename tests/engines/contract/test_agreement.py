@@ -45,12 +45,10 @@ def test_sums_over_rows(engine, network):
 
 @pytest.mark.parametrize("two_stage", [False, True])
 @pytest.mark.parametrize("ancestors_only", [False, True])
-@pytest.mark.parametrize("maximize_missing", [False, True])
-def test_every_way_of_max_product(engine, two_stage, ancestors_only, maximize_missing):
+def test_every_way_of_max_product(engine, two_stage, ancestors_only):
     how = {
         "two_stage": two_stage,
         "ancestors_only": ancestors_only,
-        "maximize_missing": maximize_missing,
         "tolerance": 1e-3,
     }
     for seed, network in enumerate(NETWORKS[:3]):

@@ -18,7 +18,7 @@ from noisyor.inference.exact import (
 
 NEEDS = ("max_product", "log_joint", "log_joint_gradient", "icm")
 
-FLIPS = IcmOptions(sweeps=100, ancestors_only=False, maximize_missing=False)
+FLIPS = IcmOptions(sweeps=100, ancestors_only=False)
 
 
 def value(engine, network, rows, states):

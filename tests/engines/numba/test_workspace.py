@@ -16,7 +16,6 @@ METHODS = st.builds(
     temperature=st.sampled_from([0.0, 1.0]),
     schedule=st.sampled_from(["collapsed", "two-stage"]),
     ancestors_only=st.booleans(),
-    unobserved=st.sampled_from(["marginalize", "maximize"]),
     icm=st.sampled_from([0, 2]),
     damping=st.sampled_from([0.0, 0.5]),
     max_iterations=st.just(20),

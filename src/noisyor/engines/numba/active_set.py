@@ -2,7 +2,7 @@
 
 Children that are off send the constant -theta to their parents, which is part of each parent's
 total. So only the hidden nodes that may be on take part, with the edges into the children that are
-on or not observed. Children with many parents ("wide") are updated one by one, eight edges at a
+on or hidden. Children with many parents ("wide") are updated one by one, eight edges at a
 time. A child with five parents does not fill a vector, and its reductions across lanes take longer
 than its update, so children with few parents ("narrow") are laid out in blocks of eight: cell
 (slot, lane) of a block is the slot-th edge of the lane-th child, and the largest edge of each child
@@ -76,7 +76,7 @@ class Selection(NamedTuple):
 
 
 @inner()
-def select(graph, work, rows, row, ancestors_only, maximize_missing):
+def select(graph, work, rows, row, ancestors_only):
     """Fill ``work.clamp`` and the lists of ``work`` for one row.
 
     Returns the numbers of hidden nodes, of narrow children that are on, of all narrow ones, of wide
@@ -87,21 +87,20 @@ def select(graph, work, rows, row, ancestors_only, maximize_missing):
     for k in range(graph.n_hidden):
         work.clamp[k] = rows.clamp[clamps + k] if rows.n_clamps > 0 else FREE
         work.hidden[k] = k
-    n_active, ones, missing = graph.n_hidden, rows.ptr[row], rows.missing_ptr[row]
-    missing_end = rows.missing_ptr[row + 1] if maximize_missing else missing
+    n_active, ones = graph.n_hidden, rows.ptr[row]
     if ancestors_only:
-        n_active = _ancestors(graph, work, rows, row, missing_end)
+        n_active = _ancestors(graph, work, rows, row)
     # Children that are on come first in both lists: their update is the simpler one, and the loop
     # needs to know only where they end.
     work.counts[0] = work.counts[1] = 0
     _add_children(graph, work, rows.columns, ones, rows.ptr[row + 1], n_active, _ON)
     narrow_on, wide_on = work.counts[0], work.counts[1]
-    _add_children(graph, work, rows.missing_columns, missing, missing_end, n_active, _FREE)
+    _add_children(graph, work, rows.columns, ones, ones, n_active, _FREE)
     return n_active, narrow_on, work.counts[0], wide_on, work.counts[1]
 
 
 @inner()
-def _ancestors(graph, work, rows, row, missing_end):
+def _ancestors(graph, work, rows, row):
     """List the ancestors of the active visibles and of hidden nodes that are known to be on.
 
     All others are taken to be off: nothing that is on needs them. Returns their number.
@@ -112,8 +111,6 @@ def _ancestors(graph, work, rows, row, missing_end):
     work.counts[0] = 0
     for position in range(rows.ptr[row], rows.ptr[row + 1]):
         _add_parents(graph, work, np.int64(rows.columns[position]))
-    for position in range(rows.missing_ptr[row], missing_end):
-        _add_parents(graph, work, np.int64(rows.missing_columns[position]))
     for k in range(graph.n_hidden):
         if work.clamp[k] == 1 and work.state[k] == 0:
             work.state[k] = 1
@@ -174,7 +171,7 @@ def lay_out(graph, parameters, work, rows, row, options):
     """Select the nodes of a row and fill the blocks of its narrow children."""
     small_code()
     n_active, narrow_on, narrow, wide_on, wide = select(
-        graph, work, rows, row, options.ancestors_only, options.maximize_missing
+        graph, work, rows, row, options.ancestors_only
     )
     blocks, n_blocks, first = work.blocks, 0, 0
     on_blocks = (narrow_on + LANES - 1) // LANES
@@ -238,14 +235,12 @@ def workspace(
     rows: Rows,
     begin: int,
     end: int,
-    *,
-    maximize_missing: bool,
 ) -> AbstractContextManager[Packed[Work]]:
     """Memory for the largest of the rows ``begin`` to ``end``.
 
     ``idle`` is what was used before with the same graph, whatever its parameters.
     """
-    n_edges, n_children = largest_row(graph.values, rows, begin, end, maximize_missing)
+    n_edges, n_children = largest_row(graph.values, rows, begin, end)
 
     def fits(space: Packed[Work]) -> bool:
         return bool(len(space.values.excess) >= n_edges and len(space.values.narrow) >= n_children)
@@ -253,16 +248,12 @@ def workspace(
     return borrowed(idle, fits, lambda: pack(_allocate(graph.values, n_edges, n_children)))
 
 
-def largest_row(
-    graph: Graph, rows: Rows, begin: int, end: int, maximize_missing: bool
-) -> tuple[int, int]:
+def largest_row(graph: Graph, rows: Rows, begin: int, end: int) -> tuple[int, int]:
     """Upper bounds on the padded edges and the children of any of the rows ``begin`` to ``end``.
 
     The bound on edges is generous: memory that is never touched costs nothing.
     """
     most = int(np.diff(rows.ptr[begin : end + 1]).max())
-    if maximize_missing:
-        most += int(np.diff(rows.missing_ptr[begin : end + 1]).max())
     of_visible = min(most * graph.widest, int(graph.ptr[graph.n_visible]))
     of_hidden = int(graph.ptr[-1] - graph.ptr[graph.n_visible])
     return of_visible + of_hidden, most + graph.hidden_children

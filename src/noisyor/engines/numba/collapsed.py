@@ -118,9 +118,7 @@ def _start(graph, parameters, work, size, options, key):
     """
     for index in range(size.hidden):
         k = work.hidden[index]
-        # A visible that is summed out sends no message; one that is inferred is a child like
-        # others.
-        unary = -(parameters.total[k] if options.maximize_missing else work.total[k])
+        unary = -work.total[k]
         if options.temperature > 0.0:
             unary += options.temperature * logistic_noise(combine(key, uint64(k)))
         work.unary[k] = unary
@@ -194,13 +192,10 @@ def _iterate(graph, parameters, work, size, options):
             change, _ = _update_child(graph, parameters, work, number, False, float32(0.0), step)
             residual = maximum(residual, change)
         for number in range(size.wide_on, size.wide):
-            # Negative for an unobserved visible that is inferred: nothing reaches it from below.
             k = work.wide[number] - graph.n_visible
-            back = belief[k] - to_child[k] if k >= 0 else float32(0.0)
+            back = belief[k] - to_child[k]
             change, message = _update_child(graph, parameters, work, number, True, back, step)
-            residual = maximum(residual, change)
-            if k >= 0:
-                residual = maximum(residual, send(to_child, k, message, step))
+            residual = maximum(residual, maximum(change, send(to_child, k, message, step)))
         _collect(work, size.hidden)
         if residual < tolerance:
             break

@@ -81,11 +81,9 @@ class Prepared:
         """What most kernels take first."""
         return self.graph, self.parameters
 
-    def memory(
-        self, rows: Rows, begin: int, end: int, maximize_missing: bool
-    ) -> AbstractContextManager[Packed[Work]]:
+    def memory(self, rows: Rows, begin: int, end: int) -> AbstractContextManager[Packed[Work]]:
         """What a thread works in during max-product and ICM, kept for the next time."""
-        return workspace(self.graph, self.idle, rows, begin, end, maximize_missing=maximize_missing)
+        return workspace(self.graph, self.idle, rows, begin, end)
 
     def scratch(self, n_gradient: int = 0) -> Packed[log_joint.Scratch]:
         """What a thread works in for log p(h, x); ``n_gradient`` entries of a gradient."""
@@ -176,10 +174,9 @@ class NumbaEngine:
         )
         call = pack(Call(rows, options, key, Output(*result, with_beliefs)))
         shared = *prepared.packed, call
-        missing = options.maximize_missing
 
         def block(begin: int, end: int) -> None:
-            with prepared.memory(rows, begin, end, missing) as work:
+            with prepared.memory(rows, begin, end) as work:
                 if options.two_stage:
                     with stages_of(graph, prepared.idle_stages, work.values) as stages:
                         launch(infer_two_stage, (*shared, work, stages), begin, end)
@@ -198,7 +195,7 @@ class NumbaEngine:
         shared = *prepared.packed, pack(log_joint.Ascent(rows, options, n_samples, states))
 
         def block(begin: int, end: int) -> None:
-            with prepared.memory(rows, begin, end, options.maximize_missing) as work:
+            with prepared.memory(rows, begin, end) as work:
                 launch(log_joint.icm_rows, (*shared, work), begin, end)
 
         self._share(block, evidence.n_rows)

@@ -208,9 +208,7 @@ def icm_rows(graph_address, parameters_address, ascent_address, work_address, be
     ascent, work = unpack(ascent_address, Ascent), unpack(work_address, Work)
     rows, options = ascent.rows, ascent.options
     for row in range(begin, end):
-        n_active, _, _, _, _ = select(
-            graph, work, rows, row, options.ancestors_only, options.maximize_missing
-        )
+        n_active, _, _, _, _ = select(graph, work, rows, row, options.ancestors_only)
         hidden_totals(graph, parameters, rows, row, work.total)
         for draw in range(row * ascent.n_samples, (row + 1) * ascent.n_samples):
             state = advance(ascent.states, draw * graph.n_hidden)

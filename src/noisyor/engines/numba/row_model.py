@@ -61,7 +61,7 @@ class RowModel(Workspace):
 def allocate(graph: Graph, rows: Rows, begin: int, end: int) -> RowModel:
     """Memory for the largest of the rows ``begin`` to ``end``."""
     n_hidden = graph.n_hidden
-    n_edges, n_children = largest_row(graph, rows, begin, end, False)
+    n_edges, n_children = largest_row(graph, rows, begin, end)
     n_slots = n_children + n_hidden
     return RowModel(
         per_interacting=n_hidden,

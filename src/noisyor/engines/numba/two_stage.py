@@ -159,9 +159,8 @@ def _start(graph, parameters, work, stages, rows, row, size, options, key):
     # off, and so do visibles that are summed out, which have no factor.
     _take_off(graph, stages, work.narrow, 0, work.counts[0])
     _take_off(graph, stages, work.wide, 0, work.counts[1])
-    if not options.maximize_missing:
-        first, last = rows.missing_ptr[row], rows.missing_ptr[row + 1]
-        _take_off(graph, stages, rows.missing_columns, first, last)
+    first, last = rows.missing_ptr[row], rows.missing_ptr[row + 1]
+    _take_off(graph, stages, rows.missing_columns, first, last)
     blocks, zero, never = work.blocks, splat(float32(0.0)), splat(NEVER)
     for number in range(size.blocks):
         start, end, lane = blocks.start[number], blocks.start[number + 1], number * LANES
@@ -247,14 +246,12 @@ def _iterate(graph, parameters, work, stages, size, options):
         for number in range(size.wide):
             k = work.wide[number] - graph.n_visible
             is_on = number < size.wide_on
-            back = float32(0.0)
-            if not is_on and k >= 0:
-                back = belief[k] - to_child[k]
+            back = float32(0.0) if is_on else belief[k] - to_child[k]
             change, message = _update_child(
                 graph, parameters, work, stages, number, ramp, back, is_on, step
             )
             residual = maximum(residual, change)
-            if k >= 0 and not is_on:
+            if not is_on:
                 residual = maximum(residual, send(to_child, k, message, step))
         for index in range(size.hidden):
             k = work.hidden[index]
@@ -268,8 +265,7 @@ def _iterate(graph, parameters, work, stages, size, options):
         previous_decay = float32((1.0 - options.step) ** iteration)
         for index in range(size.hidden):
             k = work.hidden[index]
-            total = parameters.total[k] if options.maximize_missing else work.total[k]
-            arrived = work.incoming[k] + (previous_decay * stages.off_excess[k] - total)
+            arrived = work.incoming[k] + (previous_decay * stages.off_excess[k] - work.total[k])
             belief[k] = _clamped(work.clamp[k], stages.noise[k] + to_child[k] + arrived)
             work.incoming[k] = 0.0
         decay *= 1.0 - options.step

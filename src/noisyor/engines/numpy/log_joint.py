@@ -64,7 +64,7 @@ def icm(
     """
     result, samples = states.copy(), _samples(evidence, states)
     for row in rows_of(prepared, evidence):
-        active = taking_part(prepared, row, options.ancestors_only, options.maximize_missing)
+        active = taking_part(prepared, row, options.ancestors_only)
         free = active[row.hidden[active] == FREE]
         for line in range(row.number * samples, (row.number + 1) * samples):
             state = result[line]

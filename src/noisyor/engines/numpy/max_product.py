@@ -101,13 +101,12 @@ class _Messages(ABC):
         network = prepared.network
         self.options, self.n_visible = options, network.n_visible
         hidden = np.zeros(network.n_hidden, dtype=np.uint8)  # what takes no part is off
-        active = taking_part(prepared, row, options.ancestors_only, options.maximize_missing)
+        active = taking_part(prepared, row, options.ancestors_only)
         hidden[active] = row.hidden[active]
         state = np.concatenate([row.visible, hidden])
         self.known = np.where(state == FREE, 0.0, np.where(state == 1, np.inf, -np.inf))
         has_factor = prepared.n_parents > 0
-        if not options.maximize_missing:
-            has_factor[: self.n_visible] &= row.visible != FREE
+        has_factor[: self.n_visible] &= row.visible != FREE
         self.child = np.flatnonzero(has_factor)
         self.edges = Segments(prepared.n_parents[self.child])
         numbers = prepared.edges_into(self.child)

@@ -98,19 +98,16 @@ def rows_of(
         yield Row(row, int(evidence.row_ids[row]), weight, visible, hidden)
 
 
-def taking_part(
-    prepared: Prepared, row: Row, ancestors_only: bool, maximize_missing: bool = False
-) -> LongArray:
+def taking_part(prepared: Prepared, row: Row, ancestors_only: bool) -> LongArray:
     """Return the hidden nodes that take part in the inference of a row; the others are off.
 
-    All of them, or the ancestors of what is on: of active visibles, of unobserved ones if their
-    values are inferred too, and of hidden nodes that are clamped on; those too.
+    All of them, or those that are clamped on and the ancestors of everything that is on.
     """
     n_visible, n_hidden = prepared.network.n_visible, prepared.network.n_hidden
     if not ancestors_only:
         return np.arange(n_hidden)
     found: dict[int, None] = {}  # a set that keeps its order
-    for node in row.ones.tolist() + (row.missing.tolist() if maximize_missing else []):
+    for node in row.ones.tolist():
         found.update(dict.fromkeys(prepared.parents_of(node)))
     found.update(dict.fromkeys(np.flatnonzero(row.hidden == 1).tolist()))
     queue = list(found)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from noisyor._util.arrays import IntArray, LongArray, pointers
+from noisyor._util.arrays import LongArray, pointers
 from noisyor.engines.contract import Evidence, MaxProductOptions, MaxProductResult, NoiseKey
 from noisyor.engines.noise import combine
 from noisyor.engines.warp.collapsed import infer
@@ -18,9 +18,7 @@ _BY_HIDDEN = ("belief", "incoming", "unary", "to_child", "known", "hidden", "tot
 """Arrays of `Work` with an entry for each hidden node of a line."""
 
 
-def _sizes(
-    prepared: Prepared, evidence: Evidence, maximize_missing: bool
-) -> tuple[LongArray, LongArray, LongArray]:
+def _sizes(prepared: Prepared, evidence: Evidence) -> tuple[LongArray, LongArray, LongArray]:
     """Order rows by size, largest first: neighboring threads of a GPU wait for each other.
 
     Returns the indices of rows in this order, and how many children and edges of each may send
@@ -28,18 +26,10 @@ def _sizes(
     """
     of_hidden = prepared.n_parents[prepared.network.n_visible :]
     children = np.diff(evidence.ptr) + np.count_nonzero(of_hidden)
-    edges = _edges(prepared, evidence.ptr, evidence.columns) + of_hidden.sum()
-    if maximize_missing:
-        children = children + np.diff(evidence.missing_ptr)
-        edges = edges + _edges(prepared, evidence.missing_ptr, evidence.missing_columns)
+    before = pointers(prepared.n_parents[evidence.columns])
+    edges = before[evidence.ptr[1:]] - before[evidence.ptr[:-1]] + of_hidden.sum()
     order = np.lexsort((-edges, -children))
     return order, children[order], edges[order]
-
-
-def _edges(prepared: Prepared, ptr: LongArray, columns: IntArray) -> LongArray:
-    """Count the edges into the columns of each row, (n_rows,)."""
-    before = pointers(prepared.n_parents[columns])
-    return before[ptr[1:]] - before[ptr[:-1]]
 
 
 class Batch:
@@ -65,7 +55,7 @@ class Batch:
             np.empty(lines, dtype=np.int32),
             np.empty(lines, dtype=np.float32),
         )
-        sizes = _sizes(prepared, evidence, options.maximize_missing)
+        sizes = _sizes(prepared, evidence)
         self.order, self.n_children, self.n_edges = sizes
         self.settings = _settings(options, key)
 
@@ -137,6 +127,5 @@ def _settings(options: MaxProductOptions, key: NoiseKey) -> Any:
         tolerance=options.tolerance,
         n_samples=options.n_samples,
         ancestors_only=int(options.ancestors_only),
-        maximize_missing=int(options.maximize_missing),
         key=int(combine(key.seed, key.step)),
     )

@@ -60,11 +60,6 @@ def select(graph: Graph, rows: Rows, options: Options, work: Work, row: int, lin
     count = _add_hidden(graph, work, found.hidden, line, ON, count)
     # Children that are on come first: their update is the simpler one.
     found.on = count
-    if options.maximize_missing != 0:
-        for entry in range(found.first_missing, found.end_missing):
-            node = rows.missing_columns[entry]
-            work.children[offset(count, work.most_children, line, lines)] = node
-            count += 1
     count = _add_hidden(graph, work, found.hidden, line, FREE, count)
     found.children = count
     return found
@@ -104,10 +99,6 @@ def _ancestors(
         work.known[offset(k, n_hidden, line, work.lines)] = _UNSEEN
     for entry in range(entries.first, entries.end):
         count = _add_parents(graph, rows, work, rows.columns[entry], clamp_row, line, count)
-    if options.maximize_missing != 0:
-        for entry in range(entries.first_missing, entries.end_missing):
-            node = rows.missing_columns[entry]
-            count = _add_parents(graph, rows, work, node, clamp_row, line, count)
     if rows.clamps > 0:
         for k in range(n_hidden):
             if rows.clamp[clamp_row + k] == ON:
@@ -171,18 +162,14 @@ def noise_of(options: Options, key: wp.uint64, k: int) -> wp.float64:
 def observed_totals(
     graph: Graph, rows: Rows, options: Options, work: Work, found: Selection, line: int
 ):
-    """Compute T_k of equation T5: the totals of all children that are not missing.
-
-    A visible that is summed out costs nothing; one that is inferred is a child like others.
-    """
+    """Compute T_k of equation T5: the totals of all children that are not missing."""
     for k in range(graph.n_hidden):
         work.total[offset(k, graph.n_hidden, line, work.lines)] = graph.total[k]
-    if options.maximize_missing == 0:
-        for entry in range(found.first_missing, found.end_missing):
-            node = rows.missing_columns[entry]
-            for edge in range(graph.ptr[node], graph.ptr[node + 1]):
-                at = offset(graph.parent[edge], graph.n_hidden, line, work.lines)
-                work.total[at] = work.total[at] - graph.theta[edge]
+    for entry in range(found.first_missing, found.end_missing):
+        node = rows.missing_columns[entry]
+        for edge in range(graph.ptr[node], graph.ptr[node + 1]):
+            at = offset(graph.parent[edge], graph.n_hidden, line, work.lines)
+            work.total[at] = work.total[at] - graph.theta[edge]
 
 
 @wp.func

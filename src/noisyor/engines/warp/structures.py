@@ -48,7 +48,6 @@ class Options:
     tolerance: wp.float32
     n_samples: int
     ancestors_only: int
-    maximize_missing: int
     key: wp.uint64
 
 
