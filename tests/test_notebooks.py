@@ -20,8 +20,9 @@ def cells_of(notebook: Path) -> list[dict[str, Any]]:
     ]
 
 
-def test_there_are_three():
-    assert [notebook.stem for notebook in NOTEBOOKS] == ["animals", "digits", "docstrings"]
+def test_there_is_a_notebook_for_each_tutorial():
+    names = ["animals", "digits", "docstrings", "own_network"]
+    assert [notebook.stem for notebook in NOTEBOOKS] == names
 
 
 @pytest.mark.long
