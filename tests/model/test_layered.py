@@ -11,7 +11,6 @@ from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.model.layered import layer_sizes, layered
 from noisyor.model.network import Network
-from reproduction.datasets import load_tiny20
 
 
 def topics(n_rows: int, n_visible: int, seed: int, density: float = 0.15) -> np.ndarray:
@@ -181,6 +180,7 @@ class TestResult:
         assert layer_sizes(10_000, 5) == [10_000, 3_333, 1_111, 370, 123]
 
     def test_tiny20(self, data_dir):
+        load_tiny20 = pytest.importorskip("reproduction.datasets").load_tiny20
         X = load_tiny20(data_dir / "20news_w100.mat").observations.to_csr()
         network = layered(X, 3)
         assert (network.n_visible, network.n_hidden) == (100, 44)

@@ -94,7 +94,7 @@ def test_matlab_images_and_the_transpose():
 
 
 def test_the_file_of_tiny20(data_dir):
-    from reproduction.datasets import load_tiny20
+    load_tiny20 = pytest.importorskip("reproduction.datasets").load_tiny20
 
     found = rows_of(data_dir / "20news_w100.mat", transpose=True).observations
     known = load_tiny20(data_dir / "20news_w100.mat").observations
