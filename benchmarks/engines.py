@@ -2,10 +2,10 @@
 
     python benchmarks/engines.py [--device cpu|cuda] [--data DIR] [--json results/engines.json]
 
-Every function that the engine Warp has, against numba on one thread: networks of the paper, all
-rows of a problem in one call, after a call that compiles. States are held to those of numba. On the
-CPU both engines have one thread, and the medians of CPU time count. On a GPU, of which none has
-been measured so far, wall time does, copies to the device and back included.
+Max-product by Warp against numba on one thread: networks of the paper, all rows of a problem in one
+call, after a call that compiles. ``same_states`` is the share of rows whose states are those of
+numba. On the CPU both engines have one thread, and the medians of CPU time count. On a GPU, of
+which none has been measured so far, wall time does, copies to the device and back included.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from _measure import Machine, arguments, interleaved, significant, write
 from _problems import (
@@ -25,7 +23,7 @@ from _problems import (
     imdb,
     tiny20,
 )
-from noisyor.engines.contract import Engine, Evidence, MaxProductOptions, NoiseKey
+from noisyor.engines.contract import Engine, Evidence, NoiseKey
 from noisyor.engines.registry import get_engine
 from noisyor.engines.warp.engine import WarpEngine
 
@@ -49,35 +47,16 @@ def problems(data: Path | None) -> dict[str, Problem]:
     return found
 
 
-def cases(engines: dict[str, Engine], problem: Problem) -> dict[str, dict[str, Callable[[], Any]]]:
-    """Calls by function and engine; all engines get the states that numba found."""
+def calls(engines: dict[str, Engine], problem: Problem) -> dict[str, Callable[[], Any]]:
+    """Return a call of max-product for each engine."""
     rows = problem.rows.take(slice(0, MOST_ROWS))
-    evidence = Evidence.of(problem.network, rows)
-    options = problem.method._options()
-    prepared = {name: engine.prepare(problem.network) for name, engine in engines.items()}
-    states = engines["numba"].max_product(prepared["numba"], evidence, options, KEY).states
+    evidence, options = Evidence.of(problem.network, rows), problem.method._options()
 
-    def max_product(name: str, how: MaxProductOptions) -> Callable[[], Any]:
-        return lambda: engines[name].max_product(prepared[name], evidence, how, KEY)
+    def max_product(engine: Engine) -> Callable[[], Any]:
+        prepared = engine.prepare(problem.network)
+        return lambda: engine.max_product(prepared, evidence, options, KEY)
 
-    def of_states(name: str, function: str) -> Callable[[], Any]:
-        return lambda: getattr(engines[name], function)(prepared[name], evidence, states)
-
-    found = {"max_product": {name: max_product(name, options) for name in engines}}
-    for function in ("log_joint", "log_joint_gradient"):
-        if function in engines["warp"].supports:
-            found[function] = {name: of_states(name, function) for name in engines}
-    return found
-
-
-def agreement(function: str, mine: Any, theirs: Any) -> float:
-    """Share of lines that agree, or the largest difference of sums, relative to the largest."""
-    if function.startswith("max_product"):
-        return float((mine.states == theirs.states).all(axis=1).mean())
-    one, other = (
-        (found if function == "log_joint" else found.gradient) for found in (mine, theirs)
-    )
-    return significant(float(np.abs(one - other).max() / np.abs(other).max()))
+    return {name: max_product(engine) for name, engine in engines.items()}
 
 
 def main() -> None:
@@ -95,17 +74,17 @@ def main() -> None:
     for name, problem in problems(data_directory(given.data)).items():
         rows = min(problem.rows.n_rows, MOST_ROWS)
         found: dict[str, Any] = {"network": repr(problem.network), "rows": rows}
-        for function, by_engine in cases(engines, problem).items():
-            same = agreement(function, by_engine["warp"](), by_engine["numba"]())
-            times = interleaved(by_engine, given.rounds, quiet=given.quiet)
-            ratio = significant(times["warp"][clock] / times["numba"][clock], 3)
-            key = "same_states" if function.startswith("max_product") else "largest_difference"
-            found[function] = {**times, key: same, "warp_over_numba": ratio}
-            print(
-                f"{name:22} {function:24} numba {times['numba'][clock]:9.3f} ms   "
-                f"warp {times['warp'][clock]:9.3f} ms   ratio {ratio:5.2f}   {key} {same}",
-                flush=True,
-            )
+        by_engine = calls(engines, problem)
+        mine, theirs = (by_engine[engine]().states for engine in ("warp", "numba"))
+        same = float((mine == theirs).all(axis=1).mean())
+        times = interleaved(by_engine, given.rounds, quiet=given.quiet)
+        ratio = significant(times["warp"][clock] / times["numba"][clock], 3)
+        found["max_product"] = {**times, "same_states": same, "warp_over_numba": ratio}
+        print(
+            f"{name:22} numba {times['numba'][clock]:9.3f} ms   "
+            f"warp {times['warp'][clock]:9.3f} ms   ratio {ratio:5.2f}   same states {same}",
+            flush=True,
+        )
         results[name] = found
         content = {
             "device": given.device,

@@ -16,7 +16,6 @@ from noisyor.engines.contract import NoiseKey
 from noisyor.engines.registry import get_engine
 from noisyor.engines.warp import engine as module
 from noisyor.engines.warp.engine import WarpEngine
-from noisyor.engines.warp.log_joint import StatesOfRows
 from noisyor.errors import InvalidSettingError
 
 NOISY = MAX_PRODUCT._replace(temperature=1.0, n_samples=3)
@@ -58,22 +57,6 @@ def test_the_size_of_a_launch_changes_nothing(problem, monkeypatch):
             np.testing.assert_array_equal(mine, theirs)
 
 
-def test_neither_blocks_nor_lines_of_a_launch_change_a_bit_of_the_gradient():
-    """A GPU takes many blocks at once, a core one; a block may be too large for a launch."""
-    network = nor.initialize(nor.bipartite(6, 3), "paper-2", noise="gaussian", seed=1)
-    generator = np.random.default_rng(0)
-    evidence = evidence_of(
-        network, (generator.random((1300, 6)) < 0.4).astype(float), weights=np.arange(1.0, 1301.0)
-    )
-    states = generator.integers(0, 2, (2600, 3)).astype(np.uint8)
-    lines = StatesOfRows(WarpEngine(device="cpu").prepare(network), evidence, states)
-    whole = lines.gradient(1, 10_000, 2)
-    for blocks, at_once in ((1, 700), (2, 1), (5, 1)):
-        found = lines.gradient(blocks, at_once, 1)
-        assert found.value == whole.value
-        np.testing.assert_array_equal(found.gradient, whole.gradient)
-
-
 def test_devices():
     assert WarpEngine(device="cpu") == WarpEngine(None, "cpu")
     assert WarpEngine(2, "cpu").workers == 2
@@ -93,7 +76,7 @@ def test_a_graph_is_laid_out_once(problem):
 
 
 def test_training_and_inference_fall_back_where_they_must():
-    """Mean-field and ICM are done by numba, all within one call."""
+    """Everything but message passing is done by numba, all within one call."""
     network = nor.initialize(nor.bipartite(12, 3), "paper-3", noise="uniform", seed=0)
     X = (np.random.default_rng(0).random((30, 12)) < 0.3).astype(float)
     how = {"steps": 3, "batch_size": 10, "seed": 0, "progress": False}

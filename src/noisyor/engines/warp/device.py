@@ -78,32 +78,22 @@ def to_device(array: AnyArray, dtype: Any, device: str) -> wp.array:
     return wp.array(numbers, dtype=dtype, device=device, copy=False)
 
 
-class Cleared(int):
-    """A number of entries that begin as zeros."""
-
-
 def structure(kind: Any, device: str, **fields: Any) -> Any:
     """Fill a structure for kernels; types are those of its declaration.
 
     A field that is an array takes an array of NumPy or of the device, or a number of entries:
-    memory of a launch, which is not cleared unless it is `Cleared`.
+    memory of a launch, which is not cleared.
     """
     made = kind()
     for name, value in fields.items():
         declared = kind.vars[name].type
         if isinstance(declared, wp.array):
             if isinstance(value, int):
-                take = wp.zeros if isinstance(value, Cleared) else wp.empty
-                value = take(int(value), dtype=declared.dtype, device=device)
+                value = wp.empty(value, dtype=declared.dtype, device=device)
             elif not isinstance(value, wp.array):
                 value = to_device(value, declared.dtype, device)
         setattr(made, name, value)
     return made
-
-
-def by_offset(array: AnyArray, device: str) -> AnyArray:
-    """Flatten entries by line (lines, slots) in the order of `scalar.offset`."""
-    return (array if device == "cpu" else array.T).ravel()
 
 
 def launch(kernel: Any, lines: int, arguments: list[Any], device: str) -> None:
@@ -114,6 +104,6 @@ def launch(kernel: Any, lines: int, arguments: list[Any], device: str) -> None:
 
 
 def by_line(array: wp.array, lines: int) -> AnyArray:
-    """Return entries by line (lines, slots) of memory laid out by `scalar.offset`."""
+    """Return entries by line (lines, slots) of memory laid out by `kernels.offset`."""
     numbers: AnyArray = array.numpy()
     return numbers.reshape(lines, -1) if array.device.is_cpu else numbers.reshape(-1, lines).T

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
 
-from noisyor._util.arrays import BinaryArray, FloatArray
+import numpy as np
+import warp as wp
+
+from noisyor._util.arrays import AnyArray, LongArray, log_expm1, pointers
+from noisyor._util.arrays import Rows as Ragged
 from noisyor.engines.contract import (
     Engine,
     Evidence,
-    GradientSum,
     MaxProductOptions,
     MaxProductResult,
     NoiseKey,
 )
+from noisyor.engines.noise import combine
 from noisyor.engines.registry import get_engine
 from noisyor.engines.threads import resolve_threads, run_blocks
-from noisyor.engines.warp.device import find_device
-from noisyor.engines.warp.layout import Prepared
-from noisyor.engines.warp.log_joint import StatesOfRows
-from noisyor.engines.warp.max_product import Batch
+from noisyor.engines.warp.device import by_line, find_device, launch, structure, to_device
+from noisyor.engines.warp.kernels import Graph, Options, Output, Rows, Work, infer
 from noisyor.model.network import Network
 
 _MEMORY = {True: 1 << 26, False: 1 << 30}
@@ -29,13 +31,19 @@ _MEMORY = {True: 1 << 26, False: 1 << 30}
 _LINES_AT_ONCE = 1 << 16
 """Lines of the first launch on a GPU, which is idle with few."""
 
+_TINY = 1e-300
+"""Stands for a parameter of zero, so that no logarithm is infinite."""
+
+_BY_HIDDEN = ("belief", "incoming", "unary", "to_child", "known", "hidden", "total")
+"""Arrays of `Work` with an entry for each hidden node of a line."""
+
 
 @dataclass(frozen=True)
 class WarpEngine(Engine):
     """Kernels of NVIDIA Warp, on a GPU or on the threads of the CPU.
 
-    It has the functions in ``supports``; everything else, and the two-stage schedule of
-    max-product, is done by numba.
+    It has max-product by the collapsed schedule. The two-stage schedule and all other functions
+    run in numba on the CPU.
 
     Parameters
     ----------
@@ -57,9 +65,7 @@ class WarpEngine(Engine):
     n_threads: int | None = None
     device: str | None = None
     name: ClassVar[str] = "warp"
-    supports: ClassVar[frozenset[str]] = frozenset(
-        {"max_product", "log_joint", "log_joint_gradient"}
-    )
+    supports: ClassVar[frozenset[str]] = frozenset({"max_product"})
 
     def __post_init__(self) -> None:
         resolve_threads(self.n_threads)
@@ -87,43 +93,174 @@ class WarpEngine(Engine):
         *,
         with_beliefs: bool = False,
     ) -> MaxProductResult:
-        """Pass messages and decode the states of every row."""
+        """See `noisyor.engines.contract.Engine.max_product`."""
         if options.two_stage:  # exists for comparisons with the authors' software: no kernel here
             other = get_engine("numba", n_threads=self.n_threads)
             return other.max_product(
                 other.prepare(prepared.network), evidence, options, key, with_beliefs=with_beliefs
             )
         batch = Batch(prepared, evidence, options, key, with_beliefs)
-        self._share(batch.run, len(batch.result.states), batch.bytes_of_line)
-        return batch.result
-
-    def log_joint(self, prepared: Prepared, evidence: Evidence, states: BinaryArray) -> FloatArray:
-        """Compute ``log p(h, x)`` (lines,) of states (lines, n_hidden)."""
-        lines = StatesOfRows(prepared, evidence, states)
-        self._share(lines.log_joint, len(states), lines.bytes_of_line)
-        return lines.value
-
-    def log_joint_gradient(
-        self, prepared: Prepared, evidence: Evidence, states: BinaryArray
-    ) -> GradientSum:
-        """Sum ``log p(h, x)`` and its gradient over rows."""
-        lines = StatesOfRows(prepared, evidence, states)
-        blocks = 1 if self._on_cpu else self._fitting(lines.bytes_of_block)
-        return lines.gradient(blocks, self._fitting(lines.bytes_of_line), self.workers)
-
-    def _fitting(self, size: int) -> int:
-        """Return how many items of a size in bytes fit into the memory of a launch, at least 1."""
-        return max(_MEMORY[self._on_cpu] // size, 1)
-
-    def _share(self, run: Callable[[int, int], None], n_lines: int, bytes_of_line: int) -> None:
-        """Call ``run(begin, end)`` for all lines, in launches that fit into memory."""
-        most = self._fitting(bytes_of_line)
+        most = max(_MEMORY[self._on_cpu] // batch.bytes_of_line, 1)
 
         def piece(begin: int, end: int) -> None:
-            for first in range(begin, end, most):
-                run(first, min(first + most, end))
+            for first in range(begin, end, most):  # launches that fit into memory
+                batch.run(first, min(first + most, end))
 
+        n_lines = len(batch.result.states)
         if self._on_cpu:
             run_blocks(piece, n_lines, self.workers)
         else:
             run_blocks(piece, n_lines, 1, first_piece=_LINES_AT_ONCE)
+        return batch.result
+
+
+class Prepared:
+    """A network on a device; arrays are made when they are first needed."""
+
+    def __init__(self, network: Network, device: str) -> None:
+        self.network, self.device = network, device
+
+    @cached_property
+    def n_parents(self) -> LongArray:
+        """Number of parents of each node, shape (n_nodes,)."""
+        return np.diff(self.network.child_ptr)
+
+    @cached_property
+    def graph(self) -> Any:
+        """What kernels see: the structure and its parameters."""
+        network, value = self.network, np.maximum(self.network.theta, _TINY)
+        theta, leak = value[network.param], value[network.leak_param]
+        return structure(
+            Graph,
+            self.device,
+            n_visible=network.n_visible,
+            n_hidden=network.n_hidden,
+            **self._structure(),
+            theta=theta,
+            log_odds=log_expm1(value)[network.param],
+            leak=log_expm1(leak),
+            total=np.bincount(network.parent, theta, network.n_hidden),
+        )
+
+    def _structure(self) -> dict[str, Any]:
+        """Arrays that do not depend on parameters, shared by `Network.with_theta`."""
+        network, name = self.network, f"warp on {self.device}"
+        if name not in network.engine_cache:
+            arrays: dict[str, AnyArray] = {"ptr": network.child_ptr, "parent": network.parent}
+            network.engine_cache[name] = {
+                key: to_device(array, wp.int32, self.device) for key, array in arrays.items()
+            }
+        found: dict[str, Any] = network.engine_cache[name]
+        return found
+
+
+class Batch:
+    """A call of max-product: `run` infers some of its lines, the largest rows first.
+
+    Neighboring threads of a GPU wait for each other, so that rows of about the same size lie side
+    by side. Line ``l`` of that order is sample ``l % n_samples`` of row ``order[l // n_samples]``.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        evidence: Evidence,
+        options: MaxProductOptions,
+        key: NoiseKey,
+        with_beliefs: bool,
+    ) -> None:
+        n_hidden, lines = prepared.network.n_hidden, evidence.n_rows * options.n_samples
+        self.prepared, self.evidence, self.options = prepared, evidence, options
+        self.with_beliefs = with_beliefs
+        self.result = MaxProductResult(
+            np.empty((lines, n_hidden), dtype=np.uint8),
+            np.empty((lines if with_beliefs else 0, n_hidden), dtype=np.float32),
+            np.empty(lines, dtype=np.int32),
+            np.empty(lines, dtype=np.float32),
+        )
+        # Children and edges that may send messages in each row.
+        of_hidden = prepared.n_parents[prepared.network.n_visible :]
+        before = pointers(prepared.n_parents[evidence.columns])
+        children = np.diff(evidence.ptr) + np.count_nonzero(of_hidden)
+        edges = before[evidence.ptr[1:]] - before[evidence.ptr[:-1]] + of_hidden.sum()
+        self.order = np.lexsort((-edges, -children))
+        self.n_children, self.n_edges = children[self.order], edges[self.order]
+        self.settings = structure(
+            Options,
+            "cpu",
+            temperature=options.temperature,
+            max_iterations=options.max_iterations,
+            step=options.step,
+            tolerance=options.tolerance,
+            n_samples=options.n_samples,
+            ancestors_only=int(options.ancestors_only),
+            key=int(combine(key.seed, key.step)),
+        )
+
+    @property
+    def bytes_of_line(self) -> int:
+        """Memory on the device that the largest line needs."""
+        edges, children = (int(n.max(initial=1)) for n in (self.n_edges, self.n_children))
+        # as in `_work` and `_output`
+        return 8 * edges + 4 * children + 56 * self.prepared.network.n_hidden
+
+    def run(self, begin: int, end: int) -> None:
+        """Infer lines ``begin`` to ``end`` in one launch."""
+        samples, order, lines = self.options.n_samples, self.order, end - begin
+        first, last = begin // samples, (end - 1) // samples + 1
+        rows, work = self._rows(order[first:last]), self._work(first, last, lines)
+        output, skipped = self._output(lines), begin - first * samples
+        arguments = [self.prepared.graph, rows, self.settings, work, output, skipped]
+        launch(infer, lines, arguments, self.prepared.device)
+        index = np.arange(begin, end)
+        line = order[index // samples] * samples + index % samples
+        self.result.states[line] = by_line(output.states, lines)
+        if self.with_beliefs:
+            self.result.beliefs[line] = by_line(output.beliefs, lines)
+        self.result.iterations[line] = output.iterations.numpy()
+        self.result.residual[line] = output.residual.numpy()
+
+    def _rows(self, indices: LongArray) -> Any:
+        """Copy rows, in this order, to the device."""
+        evidence = self.evidence
+        ones = Ragged(evidence.ptr, evidence.columns).take(indices)
+        missing = Ragged(evidence.missing_ptr, evidence.missing_columns).take(indices)
+        clamp = evidence.clamp[indices] if len(evidence.clamp) > 1 else evidence.clamp
+        return structure(
+            Rows,
+            self.prepared.device,
+            clamps=len(clamp),
+            ptr=ones.ptr,
+            columns=ones.columns,
+            missing_ptr=missing.ptr,
+            missing_columns=missing.columns,
+            ids=evidence.row_ids[indices],
+            clamp=clamp.ravel(),
+        )
+
+    def _work(self, first: int, last: int, lines: int) -> Any:
+        by_hidden = lines * self.prepared.network.n_hidden
+        children = int(self.n_children[first:last].max())
+        edges = int(self.n_edges[first:last].max())
+        return structure(
+            Work,
+            self.prepared.device,
+            lines=lines,
+            most_children=children,
+            most_edges=edges,
+            **dict.fromkeys(_BY_HIDDEN, by_hidden),
+            children=children * lines,
+            **dict.fromkeys(("excess", "down"), edges * lines),
+        )
+
+    def _output(self, lines: int) -> Any:
+        by_hidden = lines * self.prepared.network.n_hidden
+        return structure(
+            Output,
+            self.prepared.device,
+            with_beliefs=int(self.with_beliefs),
+            states=by_hidden,
+            beliefs=by_hidden if self.with_beliefs else 0,
+            iterations=lines,
+            residual=lines,
+        )

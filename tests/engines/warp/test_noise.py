@@ -9,7 +9,7 @@ import warp as wp
 
 from noisyor.engines import noise
 from noisyor.engines.warp.device import find_device, launch, to_device
-from noisyor.engines.warp.scalar import combine, logistic, mix, offset, uniform
+from noisyor.engines.warp.kernels import combine, logistic, mix, offset, uniform
 
 N = 500
 
