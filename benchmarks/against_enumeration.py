@@ -14,7 +14,8 @@ of CPU time is enough for about 15 networks with ``--engines numba``, and for 4 
 Tolerances, and why they are what they are:
 
 * ``EXACT`` (1e-9, relative to 1 + the size of the terms): sums of a few hundred doubles. Rounding
-  alone gives about 1e-13; a wrong formula gives more than 1e-6.
+  alone gives about 1e-13; a wrong formula gives more than 1e-6. Sums of parameters of 1e6 leave
+  1e-9 where they cancel, so 1e-14 of the sum of all parameters is added.
 * ``BELIEF`` (2e-3, relative to 1 + the largest parameter of the network): compiled engines keep
   messages in single precision (1e-7) and stop when no message changes by more than 1e-5.
 * Finite differences: truncation (1e-6 of the slope, from a relative width of 1e-4 squared with
@@ -362,23 +363,25 @@ class Checks:
     """Compare values, count the comparisons, and raise `MismatchError` at the first difference."""
 
     where: str = ""
+    rounding: float = EXACT
     count: int = 0
     largest: dict[str, float] = field(default_factory=dict)
 
     def near(
-        self, what: str, found: Any, expected: Any, atol: Any = EXACT, rtol: float = EXACT
+        self, what: str, found: Any, expected: Any, atol: Any = None, rtol: float = EXACT
     ) -> None:
         """Require ``|found - expected| <= atol + rtol |expected|`` everywhere."""
+        atol = self.rounding if atol is None else atol
         one, other = np.asarray(found, np.float64), np.asarray(expected, np.float64)
         if one.shape != other.shape:
             raise MismatchError(f"{self.where}, {what}: shape {one.shape}, expected {other.shape}")
         excess = np.abs(one - other) / (atol + rtol * np.abs(other))
         self._judge(what, *np.atleast_1d(one, other, excess))
 
-    def at_most(self, what: str, found: Any, limit: Any, atol: Any = EXACT) -> None:
+    def at_most(self, what: str, found: Any, limit: Any) -> None:
         """Require ``found <= limit`` up to rounding."""
         one, other = np.asarray(found, np.float64), np.asarray(limit, np.float64)
-        excess = (one - other) / (atol + EXACT * np.abs(other))
+        excess = (one - other) / (self.rounding + EXACT * np.abs(other))
         self._judge(what, *np.atleast_1d(one, other, excess))
 
     def same(self, what: str, found: Any, expected: Any) -> None:
@@ -404,7 +407,10 @@ class Checks:
 
 def compare(problem: Problem, engines: dict[str, Any], seed: int, checks: Checks) -> None:
     """Ask everything of every engine about one network."""
-    truth = Enumeration(problem.network, problem.rows)
+    network = problem.network
+    total = network.theta[network.param].sum() + network.theta[network.leak_param].sum()
+    checks.rounding = EXACT + 1e-14 * total
+    truth = Enumeration(network, problem.rows)
     random = np.random.default_rng(seed)
     n_rows, n_hidden = len(problem.rows), problem.network.n_hidden
     states = random.integers(0, 2, (n_rows, n_hidden)).astype(np.uint8)
@@ -757,9 +763,18 @@ def check_agreement(
         sweeps.append(engine.gibbs_sweep(prepared, evidence, states, NoiseKey(1, 2)))
         means.append(engine.mean_field_gradient(prepared, evidence, options))
     checks.near("states of a Gibbs sweep", sweeps[1].states, sweeps[0].states)
-    checks.near("expected successes", sweeps[1].successes, sweeps[0].successes, atol=EXACT * weight)
-    checks.near("expected trials", sweeps[1].trials, sweeps[0].trials, atol=EXACT * weight)
-    checks.near("mean-field bound by engine", means[1].value, means[0].value, atol=EXACT * weight)
+    checks.near(
+        "expected successes",
+        sweeps[1].successes,
+        sweeps[0].successes,
+        atol=checks.rounding * weight,
+    )
+    checks.near(
+        "expected trials", sweeps[1].trials, sweeps[0].trials, atol=checks.rounding * weight
+    )
+    checks.near(
+        "mean-field bound by engine", means[1].value, means[0].value, atol=checks.rounding * weight
+    )
 
 
 # ---- the program

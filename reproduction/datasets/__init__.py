@@ -16,8 +16,8 @@ from reproduction.datasets.tables import (
 )
 from reproduction.datasets.text import (
     load_ag_news,
-    load_ag_news_partial,
-    load_arxiv_abstracts,
+    load_ag_news_union,
+    load_arxiv_years,
     load_big_patent,
     load_imdb,
     load_scientific_papers,
@@ -32,8 +32,8 @@ __all__ = [
     "data_folder",
     "fetch",
     "load_ag_news",
-    "load_ag_news_partial",
-    "load_arxiv_abstracts",
+    "load_ag_news_union",
+    "load_arxiv_years",
     "load_big_patent",
     "load_deconvolution",
     "load_imdb",

@@ -19,7 +19,6 @@ from sklearn.pipeline import make_pipeline
 import noisyor as nor
 from noisyor.data import chunks
 from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
-from noisyor.estimators.base import method_of
 from noisyor.io.model_file import read_metadata
 
 NAMES = [f"word {i}" for i in range(12)]
@@ -370,8 +369,3 @@ def test_a_limit_of_time_still_gives_a_model(estimator, X, time_limit):
     model = estimator.set_params(time_limit=time_limit).fit(X)
     assert np.isfinite(model.network_.theta).all()
     assert len(model.transform(X)) == len(X)
-
-
-def test_methods_in_files_of_version_0_1_are_read():
-    old = {"method": "max-product", "polish": 3}
-    assert method_of(old) == nor.MaxProduct(icm=3)

@@ -53,7 +53,10 @@ def test_score_is_a_weighted_mean(estimator, X):
         (np.where(np.arange(80) == 7, -1, 1), "row 7: expected 0 or a positive number, got -1"),
         (np.where(np.arange(80) == 8, np.nan, 1), "row 8: .* got nan"),
         (np.zeros(80), "zero for all rows"),
-        (["a"] * 80, "holds numbers"),
+        (["a"] * 80, "80 numbers"),
+        ([10**400] * 80, "80 numbers"),
+        ([1j] * 80, "80 numbers"),
+        (np.full(80, 1e-300), "row 0: .* got 1e-300"),
     ],
 )
 @pytest.mark.parametrize("use", ["fit", "partial_fit", "score"])

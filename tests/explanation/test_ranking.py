@@ -207,3 +207,10 @@ def test_one_chain_has_no_error(clinic):
     part = relevant_subnetwork(clinic, nor.Observations.from_evidence(6, [0]))
     with pytest.raises(InvalidSettingError, match="n_samples"):
         cause_posterior(part, "sweeps", 1, seed=0, engine="auto")
+
+
+def test_an_empty_row_is_ranked_by_the_prior(clinic):
+    found = rank_causes(clinic, Observations.from_evidence(clinic.n_visible))
+    np.testing.assert_allclose(found.probability, clinic.prior_probability)
+    assert found.causes[0].index == int(np.argmax(clinic.prior_probability))
+    assert found.best == ()

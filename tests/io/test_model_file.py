@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,14 @@ import pytest
 from model_files import NETWORKS, assert_same, forge, refused
 from safetensors.numpy import save
 
+import noisyor as nor
 import noisyor._util.files
 from noisyor.errors import InvalidSettingError, ModelFileError
 from noisyor.io.model_file import FORMAT, load_model, load_network, read_metadata, save_network
 from noisyor.io.sealed_file import _seal, is_sealed
 from noisyor.model.builders import bipartite, from_edges
+
+DATA = Path(__file__).parent / "data"
 
 
 class TestRoundTrip:
@@ -66,6 +70,39 @@ class TestRoundTrip:
         with pytest.raises(InvalidSettingError, match="metadata"):
             save_network(tmp_path / "m", NETWORKS["bipartite"], metadata=metadata)
         assert not list(tmp_path.iterdir())
+
+
+class TestFormat2:
+    """Files that version 0.1.0 wrote."""
+
+    def test_an_estimator(self):
+        found = nor.BooleanMatrixFactorization.load(DATA / "format_2.safetensors")
+        assert (found.objective, found.method.icm) == ("mdl", 2)
+        assert found.options == {"parameterization": "theta"}
+        rows = np.array([[1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1]])
+        assert found.transform(rows).tolist() == [[0, 0, 1], [1, 1, 0]]
+        log_p = nor.inference.log_probability(found.network_, rows).per_row
+        np.testing.assert_allclose(log_p, [-2.1762340661077473, -2.4092818559406854])
+
+    def test_sets_of_alternatives(self):
+        refused(DATA / "format_2_alternatives.safetensors", "alternatives")
+
+    def test_damage(self, tmp_path):
+        content = (DATA / "format_2.safetensors").read_bytes()
+        for offset in np.random.default_rng(1).choice(len(content), size=30, replace=False):
+            changed = bytearray(content)
+            changed[offset] ^= 1
+            (tmp_path / "m").write_bytes(changed)
+            with suppress(ModelFileError):
+                assert load_model(tmp_path / "m").network.n_hidden == 3
+
+    @pytest.mark.parametrize("user", [[], 3, {"objective": [{}]}, {"settings": {"polish": []}}])
+    def test_strange_metadata(self, user, model):
+        forge(model, description={"format": "noisyor-model-2", "user": user})
+        if isinstance(user, dict):
+            assert isinstance(read_metadata(model), dict)
+        else:
+            refused(model, "no mapping")
 
 
 class TestDamage:
@@ -119,8 +156,8 @@ class TestDamage:
         refused(path, "not a model file of noisyor")
 
     def test_another_version(self, model):
-        forge(model, description={"format": "noisyor-model-2"})
-        refused(model, f"'noisyor-model-2'.*{FORMAT}")
+        forge(model, description={"format": "noisyor-model-1"})
+        refused(model, f"'noisyor-model-1'.*{FORMAT}")
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
     def test_impossible_parameters(self, model, value):

@@ -35,6 +35,7 @@ from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDat
 __all__ = []
 
 MAX_TOTAL_WEIGHT = 1e15
+MIN_WEIGHT = 1e-15
 """Largest total weight: sums and squares of weights stay finite, and single rows still count."""
 
 
@@ -292,7 +293,7 @@ class Observations:
     def with_weights(self, weights: npt.ArrayLike | None) -> Observations:
         """Return the same rows, each with a weight: the number of rows that it stands for.
 
-        ``weights`` are (n_rows,) positive numbers with a sum of at most 1e15, or None for 1 each.
+        ``weights`` are (n_rows,) numbers of at least 1e-15 with a sum of at most 1e15, or None.
 
         >>> import noisyor as nor
         >>> rows = nor.Observations.from_indices([[1], [0, 1]], 2).with_weights([3.0, 1.0])
@@ -436,16 +437,16 @@ def _checked_weights(weights: npt.ArrayLike | None, n_rows: int) -> FloatArray |
         return None
     try:
         array = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UnsupportedDataError(
             f"weights must be {n_rows} positive numbers, got {reprlib.repr(weights)}"
         ) from error
     if array.shape != (n_rows,):
         raise InvalidDataError(f"weights must have shape ({n_rows},), got {array.shape}")
-    bad = np.flatnonzero(~((array > 0) & (array <= MAX_TOTAL_WEIGHT)))
+    bad = np.flatnonzero(~((array >= MIN_WEIGHT) & (array <= MAX_TOTAL_WEIGHT)))
     if bad.size:
         raise InvalidDataError(
-            f"weights, row {bad[0]}: expected a positive number of at most "
+            f"weights, row {bad[0]}: expected a number from {MIN_WEIGHT:g} to "
             f"{MAX_TOTAL_WEIGHT:g}, got {array[bad[0]]}"
         )
     if array.sum() > MAX_TOTAL_WEIGHT:

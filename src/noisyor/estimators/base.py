@@ -139,15 +139,16 @@ def with_sample_weight(rows: Observations, sample_weight: Any) -> Observations:
         return rows
     if rows.weights is not None:
         raise InvalidDataError("sample_weight is given, but the rows have weights of their own")
-    weights = np.asarray(sample_weight)
+    try:
+        weights = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidDataError(
+            f"sample_weight must be {rows.n_rows} numbers, got {reprlib.repr(sample_weight)}"
+        ) from error
     if weights.shape != (rows.n_rows,):
         raise InvalidDataError(
             f"sample_weight must have shape ({rows.n_rows},), got {weights.shape}"
         )
-    try:
-        weights = weights.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidDataError(f"sample_weight holds numbers, got {weights.dtype}") from error
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if bad.size:
         raise InvalidDataError(
@@ -281,8 +282,6 @@ def method_of(settings: Any) -> Method:
     name = settings.get("method") if isinstance(settings, Mapping) else None
     if isinstance(name, str) and name in _METHODS:
         options = {key: value for key, value in settings.items() if key != "method"}
-        if "polish" in options:  # its name in files of version 0.1
-            options["icm"] = options.pop("polish")
         try:
             return _METHODS[name](**options)
         except TypeError:

@@ -16,13 +16,12 @@ from noisyor.explanation.ranking import (
     FindingState,
     RankingMethod,
     find_visible,
-    has_causes,
     present_findings,
     rank_causes,
     state_of_finding,
     with_finding,
 )
-from noisyor.model.forward import edge_matrix, prior_marginals
+from noisyor.model.forward import edge_matrix
 from noisyor.model.names import hidden_label, visible_label
 from noisyor.model.network import Network
 
@@ -70,8 +69,7 @@ def what_if(
 ) -> list[Counterfactual]:
     """Compute how the causes of a row would shift if one finding had another state.
 
-    Each of the two other states among present, absent and unknown is tried. Causes have their
-    prior probability where nothing is known that a cause could explain.
+    Each of the two other states among present, absent and unknown is tried.
 
     Parameters
     ----------
@@ -93,8 +91,6 @@ def what_if(
     """
 
     def probability(one: Observations) -> FloatArray:
-        if not has_causes(network, one):
-            return prior_marginals(network)
         return rank_causes(
             network, one, method=method, n_samples=n_samples, seed=seed, engine=engine
         ).probability

@@ -20,7 +20,6 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError
 from noisyor.explanation.ranking import (
-    Cause,
     CausePosterior,
     CauseRanking,
     RankingMethod,
@@ -28,6 +27,7 @@ from noisyor.explanation.ranking import (
     describe_causes,
     has_causes,
     is_enumerable,
+    rank_causes,
 )
 from noisyor.model.forward import edge_matrix, prior_marginals, sample
 from noisyor.model.names import hidden_label, visible_label
@@ -180,7 +180,7 @@ class Interview:
             )
             visible = np.where(unknown, predictive.probability, 0.0)
         else:
-            ranking = _prior_ranking(network, row, top)
+            ranking = rank_causes(network, row, top=top)
             # Questions need configurations with weights; draws from the prior serve.
             states = sample(network, _N_PRIOR_DRAWS, seed=self._seed).hidden.toarray()
             weights = np.full(_N_PRIOR_DRAWS, 1.0 / _N_PRIOR_DRAWS)
@@ -221,23 +221,6 @@ class Interview:
         unknown = np.zeros(self.network.n_visible, dtype=np.bool_)
         unknown[row.missing_columns] = True
         return unknown
-
-
-def _prior_ranking(network: Network, row: Observations, top: int) -> CauseRanking:
-    """Rank causes by their prior, when nothing was observed that they could explain."""
-    base = prior_marginals(network)
-    return CauseRanking(
-        causes=tuple(
-            Cause(k, hidden_label(network, k), float(base[k]), 0.0, float(base[k]), False, ())
-            for k in np.argsort(-base, kind="stable")[:top].tolist()
-        ),
-        best=(),
-        log_joint=0.0,
-        unexplained=tuple(visible_label(network, i) for i in row.columns.tolist()),
-        method="nothing known that a cause could explain: prior probabilities",
-        exact=network.n_layers == 1,
-        probability=base,
-    )
 
 
 def _questions(

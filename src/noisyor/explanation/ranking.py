@@ -138,7 +138,8 @@ def rank_causes(
     Parameters
     ----------
     network : the network.
-    row : one row, for example of `named_evidence`; unobserved visible nodes are summed out.
+    row : one row, for example of `named_evidence`; unobserved visible nodes are summed out. If
+        nothing was observed that a cause could explain, causes are ranked by their prior.
     top : number of causes to describe.
     method : ``"exact"`` enumerates the causes above what was observed; ``"chains"`` runs those of
         `marginals`; ``"sweeps"`` are Gibbs sweeps, the fastest and least accurate; ``"auto"``
@@ -157,9 +158,28 @@ def rank_causes(
     """
     if row.n_rows != 1:
         raise InvalidDataError(f"causes are ranked for one row at a time, got {row.n_rows}")
+    if not has_causes(network, row):
+        return _prior_ranking(network, row, top)
     part = relevant_subnetwork(network, row)
     posterior = cause_posterior(part, method, n_samples, seed, engine)
     return describe_causes(network, part, posterior, top=top)
+
+
+def _prior_ranking(network: Network, row: Observations, top: int) -> CauseRanking:
+    """Rank causes by their prior, when nothing was observed that they could explain."""
+    base = prior_marginals(network)
+    return CauseRanking(
+        causes=tuple(
+            Cause(k, hidden_label(network, k), float(base[k]), 0.0, float(base[k]), False, ())
+            for k in np.argsort(-base, kind="stable")[:top].tolist()
+        ),
+        best=(),
+        log_joint=0.0,
+        unexplained=tuple(visible_label(network, i) for i in row.columns.tolist()),
+        method="nothing known that a cause could explain: prior probabilities",
+        exact=network.n_layers == 1,
+        probability=base,
+    )
 
 
 # ---- findings by name, and their state in a row

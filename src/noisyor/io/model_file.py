@@ -37,6 +37,13 @@ __all__ = [
 
 FORMAT = "noisyor-model-3"
 
+_FORMAT_2 = "noisyor-model-2"
+"""The format of version 0.1.0, read by versions 0.2 and 0.3. It has other names of settings, and
+may have sets of alternatives, which no later version has."""
+
+_RENAMED_SETTINGS = {"polish": "icm", "step_on": "parameterization"}
+_RENAMED_OBJECTIVES = {"description": "mdl", "errors": "hamming", "probability": "likelihood"}
+
 _GROUP = "group."
 _DTYPES = {
     "child_ptr": np.dtype(np.int64),
@@ -118,11 +125,18 @@ def load_model(path: PathLike) -> SavedModel:
     >>> network.n_visible, metadata
     (3, {'author': 'me'})
     """
-    description, arrays = read_sealed(path, FORMAT)
+    description, arrays = read_sealed(path, FORMAT, _FORMAT_2)
     with parsing(path):
         metadata = description["user"]
         if not isinstance(metadata, dict):
             raise DamagedError("metadata is no mapping")
+        if description["format"] == _FORMAT_2:
+            if "alternatives" in arrays:
+                raise ModelFileError(
+                    f"the model file {Path(path)} holds sets of alternatives, which only version "
+                    "0.1.0 of noisyor has; learn the model again with this version"
+                )
+            metadata = _renamed(metadata)
         try:
             return SavedModel(_network(description["network"], arrays), metadata)
         except InvalidNetworkError as error:
@@ -159,6 +173,18 @@ def read_metadata(path: PathLike) -> dict[str, Any]:
     {'seed': 7}
     """
     return load_model(path).metadata
+
+
+def _renamed(value: Any) -> Any:
+    """Return metadata of format 2 with the names of settings that this version uses."""
+    if isinstance(value, list):
+        return [_renamed(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {_RENAMED_SETTINGS.get(key, key): _renamed(item) for key, item in value.items()}
+    if isinstance(objective := found.get("objective"), str):
+        found["objective"] = _RENAMED_OBJECTIVES.get(objective, objective)
+    return found
 
 
 def _network(fields: dict[str, Any], arrays: Arrays) -> Network:

@@ -125,8 +125,8 @@ def parsing(path: PathLike) -> Iterator[None]:
         ) from error
 
 
-def read_sealed(path: PathLike, form: str) -> tuple[dict[str, Any], Arrays]:
-    """Read description and arrays of a file of a format, and check its checksums."""
+def read_sealed(path: PathLike, *forms: str) -> tuple[dict[str, Any], Arrays]:
+    """Read description and arrays of a file of one of these formats, and check its checksums."""
     with parsing(path):
         content = _content(path)
         entries = _header(content).get("__metadata__")
@@ -134,10 +134,10 @@ def read_sealed(path: PathLike, form: str) -> tuple[dict[str, Any], Arrays]:
             raise ModelFileError(f"{Path(path)} is not a model file of noisyor")
         description = json.loads(entries[_ENTRY])
         found = description.get("format")
-        if found != form:
+        if found not in forms:
             raise ModelFileError(
                 f"the model file {Path(path)} has format {str(found)[:40]!r}, this version of "
-                f"noisyor reads {form!r}; write it again with this version"
+                f"noisyor reads {' and '.join(map(repr, forms))}; write it again with this version"
             )
         if description["sha256"] != _seal(description):
             raise DamagedError("the checksum of its description does not match")

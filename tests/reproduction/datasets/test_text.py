@@ -14,7 +14,6 @@ import pytest
 
 from noisyor.data import vectorize
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError
-from noisyor.tables import load_documents
 from reproduction import datasets
 from reproduction.datasets import text
 from reproduction.datasets.download import FILES, DataFile
@@ -134,12 +133,12 @@ class TestLimits:
     def test_a_review_that_never_ends(self, tmp_path, line):
         endless = line * (20 * 2**20 // len(line))
         files = REVIEWS | {"aclImdb/test/pos/1_7.txt": endless}
-        with pytest.raises(InvalidDataError, match=r"pos/1_7\.txt.* 16 MB"):
+        with pytest.raises(InvalidDataError, match=r"pos/1_7\.txt.* 1 MB"):
             datasets.load_imdb(tar(tmp_path / "a.tar", files, "w"))
 
     def test_too_many_reviews(self, tmp_path, monkeypatch):
         monkeypatch.setattr(text, "MAX_REVIEWS", 2**20)
-        review = b"line\n" * 20_000
+        review = b"line\n" * 1_400  # 98 kB with what a line counts
         files = {f"aclImdb/train/pos/{number}_9.txt": review for number in range(12)}
         with pytest.raises(InvalidDataError, match=r"pos/10_9\.txt.* 1 MB"):
             datasets.load_imdb(tar(tmp_path / "a.tar.gz", files))
@@ -181,13 +180,13 @@ class TestAgNews:
         with pytest.raises(InvalidDataError, match=r"no document in a file test\.csv"):
             datasets.load_ag_news(unpacked(tmp_path, {"d/train.csv": self.TRAIN}))
 
-    def test_partial(self, real_data):
-        data = datasets.load_ag_news_partial()
-        assert "20,392 of 120,000" in data.name
-        assert (data.train.n_rows, data.test.n_rows) == (20_392, 7_600)
-        assert data.train.n_visible == 10_000
-        first = words(data.test.take(slice(0, 1)))[0]
-        assert {"fears", "unions", "representing"} <= first  # of the title, of the description
+    def test_union(self, real_data):
+        data = datasets.load_ag_news_union()
+        assert "77,006 of 120,000" in data.name
+        assert (data.train.n_rows, data.test.n_rows) == (77_006, 7_600)
+        first = words(data.test)[0]
+        assert "representing" in first
+        assert "fears" not in first  # of the title
 
 
 class TestYelp:
@@ -233,25 +232,20 @@ class TestScientificPapers:
         with pytest.raises(InvalidDataError, match=r"train\.txt, line 2: .*abstract_text"):
             datasets.load_scientific_papers(file)
 
-    def test_substitute_file(self, real_data):
-        texts = load_documents(datasets.fetch("arxiv_abstracts.jsonl.xz"), "abstract")
-        assert len(texts) == 74_728
-        assert all(texts)
-
-    def test_substitute_split(self, tmp_path, monkeypatch):
-        lines = "".join(json.dumps({"abstract": f"w{k}"}) + "\n" for k in range(10))
-        (tmp_path / "arxiv_abstracts.jsonl.xz").write_bytes(lzma.compress(lines.encode()))
+    def test_substitute(self, tmp_path, monkeypatch):
+        name = "arxiv_abstracts_1991_2017.jsonl.xz"
+        parts = ["train", "validation", "test", "train"]
+        lines = "".join(
+            json.dumps({"split": part, "abstract": f"w{k} w0"}) + "\n"
+            for k, part in enumerate(parts)
+        )
+        (tmp_path / name).write_bytes(lzma.compress(lines.encode()))
         monkeypatch.setenv("NOISYOR_DATA", str(tmp_path))
-        file = DataFile("arxiv_abstracts.jsonl.xz", None, None, "https://example.org")
-        monkeypatch.setitem(FILES, file.name, file)
-        order = np.random.default_rng(5).permutation(10)
-        data = datasets.load_arxiv_abstracts(test_size=3, seed=5)
+        monkeypatch.setitem(FILES, name, DataFile(name, None, None, "https://example.org"))
+        data = datasets.load_arxiv_years()
         assert "in place of scientific_papers" in data.name
-        assert words(data.train) == [{f"w{k}"} for k in order[:7]]
-        assert words(data.test) == [set()] * 3
-        for size in (0, 10, 2.0):
-            with pytest.raises(InvalidSettingError, match="test_size"):
-                datasets.load_arxiv_abstracts(test_size=size)
+        assert words(data.train) == [{"w0"}, {"w0", "w3"}]
+        assert words(data.test) == [{"w0"}]
 
 
 def patents(*texts: str) -> bytes:
