@@ -25,7 +25,7 @@ class TestStops:
 
         whole = Path("patients.safetensors").read_bytes()
         theta = nor.load_network("patients.safetensors").theta
-        step, done = training.updated, []
+        step, done = training.update, []
 
         def interrupted(state, *arguments, **options):
             done.append(state.step)
@@ -33,7 +33,7 @@ class TestStops:
                 raise KeyboardInterrupt
             return step(state, *arguments, **options)
 
-        monkeypatch.setattr(training, "updated", interrupted)
+        monkeypatch.setattr(training, "update", interrupted)
         assert main([*FIT, "--out", "m.safetensors", "--quiet"]) == 130
         captured = capsys.readouterr()
         assert "noisyor resume m.safetensors" in captured.err
@@ -45,7 +45,7 @@ class TestStops:
         assert main([*FIT, "--out", "m.safetensors"]) == 2
         assert "noisyor resume m.safetensors" in capsys.readouterr().err
 
-        monkeypatch.setattr(training, "updated", step)
+        monkeypatch.setattr(training, "update", step)
         run(capsys, "resume", "m.safetensors", "--quiet")
         assert nor.load_network("m.safetensors").theta.tobytes() == theta.tobytes()
         assert not list(Path().glob("*.checkpoint*"))

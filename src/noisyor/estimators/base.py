@@ -6,7 +6,7 @@ import os
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import narwhals as nw
@@ -278,14 +278,14 @@ def read_model(
 
 
 def method_of(settings: Any) -> Method:
-    """Return the method with these settings (see `Method.settings`)."""
+    """Return the method with these settings (see `Method.settings`).
+
+    Settings that the method does not have, as in files of earlier versions, are ignored.
+    """
     name = settings.get("method") if isinstance(settings, Mapping) else None
     if isinstance(name, str) and name in _METHODS:
-        options = {key: value for key, value in settings.items() if key != "method"}
-        try:
-            return _METHODS[name](**options)
-        except TypeError:
-            pass
+        known = {field.name for field in fields(_METHODS[name])}
+        return _METHODS[name](**{key: settings[key] for key in known & set(settings)})
     raise InvalidSettingError(
         f"no method has the settings {reprlib.repr(settings)}; give one as method="
     )
