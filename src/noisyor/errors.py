@@ -12,6 +12,7 @@ __all__ = [
     "MissingExtraError",
     "ModelFileError",
     "NoisyOrError",
+    "NotFittedError",
     "UnsupportedDataError",
 ]
 
@@ -34,6 +35,10 @@ class UnsupportedDataError(InvalidDataError, TypeError):
 
 class InvalidSettingError(NoisyOrError, ValueError):
     """An option has a value that makes no sense."""
+
+
+class NotFittedError(NoisyOrError, ValueError, AttributeError):
+    """An estimator is asked something before `fit`."""
 
 
 class CheckpointError(NoisyOrError, ValueError):

@@ -161,7 +161,7 @@ def test_grid_search_on_the_zoo_follows_log_p_not_one_explanation(data_dir):
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_frames_of_words_are_refused_with_a_remedy(library):
     frame = pytest.importorskip(library).DataFrame({"a": ["n", "y"] * 5, "b": [0, 1] * 5})
-    with pytest.raises(InvalidDataError, match=r"column 'a' holds texts.*X\['a'\] == 'y'"):
+    with pytest.raises(InvalidDataError, match=r"texts.*\['a'\].*X\['a'\] == 'y'"):
         nor.BooleanMatrixFactorization(1).fit(frame)
 
 

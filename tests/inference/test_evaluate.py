@@ -83,7 +83,7 @@ def test_threads_do_not_matter(problem):
     "methods", [[], ["max-product"], [nor.MeanField(), nor.MeanField(local=True)]]
 )
 def test_methods_that_make_no_sense_are_refused(problem, methods):
-    with pytest.raises(InvalidSettingError, match="methods"):
+    with pytest.raises(InvalidSettingError, match="method"):
         nor.evaluate(*problem, methods)
 
 

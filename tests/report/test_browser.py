@@ -30,9 +30,9 @@ def pages(topics, factors, features, tmp_path_factory) -> dict[str, Path]:
     result = {}
     for name, example in (("topics", topics), ("factors", factors), ("features", features)):
         result[name] = folder / f"{name}.html"
-        write_report(example.model, result[name], example.data)
+        write_report(example.model, example.data, result[name])
     result["alone"] = folder / "alone.html"
-    write_report(topics.model, result["alone"])
+    write_report(topics.model, out=result["alone"])
     return result
 
 

@@ -81,7 +81,7 @@ def test_classes_of_a_table_that_were_dropped_in_training(tmp_path):
 
 def test_labels_without_data(documents):
     with pytest.raises(InvalidSettingError, match="there are no data"):
-        write_report(documents / "m.safetensors", documents / "x.html", labels="section")
+        write_report(documents / "m.safetensors", out=documents / "x.html", labels="section")
 
 
 def test_an_unknown_label_is_one_line(documents, capsys):

@@ -98,7 +98,7 @@ def test_causes_of_images_are_pictures(tmp_path):
     model = tmp_path / "m.safetensors"
     nor.save_network(model, replace(network, visible_shape=(4, 5)))
     rows = nor.sample(network, 60, seed=1).visible.toarray().reshape(-1, 4, 5)
-    write_report(model, tmp_path / "r.html", rows)
+    write_report(model, rows, tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text("utf-8")
     assert "of the pixels in 60 images." in page
     assert page.count('aria-label="cause 0 as gray levels"') == 2  # on both maps

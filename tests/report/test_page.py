@@ -225,35 +225,35 @@ class TestFiles:
     def test_a_fitted_estimator_has_a_report(self, tmp_path):
         X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 10, axis=0)
         model = nor.BooleanMatrixFactorization(2).fit(X)
-        result = write_report(model, tmp_path / "page.html", X, scores=False)
+        result = write_report(model, X, tmp_path / "page.html", scores=False)
         assert (result["hidden"], result["kind"], result["rows_explained"]) == (2, "factors", 20)
-        result = write_report(model.network_, tmp_path / "page.html")
+        result = write_report(model.network_, out=tmp_path / "page.html")
         assert result["hidden"] == 2
         with pytest.raises(InvalidSettingError, match=r"page\.html"):
-            write_report(model, X, tmp_path / "page.html")
+            write_report(model, tmp_path / "page.html", X)
 
     def test_a_report_is_replaced_but_nothing_else(self, factors, tmp_path):
         out = tmp_path / "new" / "report.html"
-        result = write_report(factors.model, out, factors.data)
+        result = write_report(factors.model, factors.data, out)
         assert out.stat().st_size == result["bytes"]
-        write_report(factors.model, out)
+        write_report(factors.model, out=out)
         other = tmp_path / "mine.html"
         other.write_text("mine")
         with pytest.raises(InvalidSettingError, match="not written by a report"):
-            write_report(factors.model, other)
+            write_report(factors.model, out=other)
         assert other.read_text() == "mine"
-        write_report(factors.model, other, force=True)
+        write_report(factors.model, out=other, force=True)
         assert "noisyor report" in other.read_text(encoding="utf-8")
         for path in (factors.model, factors.data):
             before = path.read_bytes()
             with pytest.raises(InvalidSettingError, match="cannot be written"):
-                write_report(factors.model, path, factors.data, force=True)
+                write_report(factors.model, factors.data, path, force=True)
             assert path.read_bytes() == before
 
     def test_wrong_data_leave_no_page(self, factors, topics, tmp_path):
         for data in (topics.data, tmp_path / "absent.csv"):
             with pytest.raises(NoisyOrError):
-                write_report(factors.model, tmp_path / "r.html", data)
+                write_report(factors.model, data, tmp_path / "r.html")
         assert list(tmp_path.iterdir()) == []
 
 

@@ -105,6 +105,8 @@ def choice(*allowed: str) -> Rule:
 
 def or_none(rule: Rule) -> Rule:
     """Return the rule that a setting is None, or as another rule says."""
+    if rule.valid(None):
+        return rule
     return Rule(lambda value: value is None or rule.valid(value), f"{rule.expected} or None")
 
 

@@ -58,7 +58,7 @@ def demo(out: Path, seed: int, threads: int | None, quiet: bool) -> None:
     ).fit(train)
     make_folder(out)
     model.save(model_file)
-    summary = nor.report.write_report(model_file, page, test, scores=False)
+    summary = nor.report.write_report(model_file, test, page, scores=False)
     learned = (model.components_ > 0.5).astype(np.uint8)
     match = nor.metrics.match_features(learned, data.features)
     if quiet:

@@ -13,6 +13,7 @@ from noisyor.cli.options import (
     few,
     json_option,
     model_argument,
+    open_model,
     optional_data_argument,
     print_json,
     printable,
@@ -120,9 +121,8 @@ def explain(
 
     from noisyor.explanation.counterfactual import what_if as suppose
     from noisyor.explanation.ranking import find_visible, rank_causes
-    from noisyor.io.model_file import load_model
 
-    saved = load_model(model)
+    saved = open_model(model, data)
     network = saved.network
     if odd is not None:
         if data is None or rows is not None or what_if:

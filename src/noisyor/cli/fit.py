@@ -276,8 +276,12 @@ def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) ->
 
 def _check_paths(data: Path, out: Path, checkpoint: Path, force: bool) -> None:
     """Reject missing data, and paths occupied by files that noisyor did not create."""
+    from noisyor.io.sealed_file import is_sealed
+
     if not data.exists():
         raise InvalidSettingError(f"{data} does not exist")
+    if is_sealed(data):
+        raise InvalidSettingError(f"{data} is a model; fit needs the data to learn from")
     check_output(out, force=force, inputs=[data])
     if out.resolve() == checkpoint.resolve():
         raise InvalidSettingError(f"{out} cannot be both the model and the checkpoint")
@@ -449,6 +453,9 @@ def _run(
     try:
         table = _read(plan.data, plan.reading)
         rows = table.observations
+        if progress:
+            for note in table.notes:
+                click.echo(f"note: {note}", err=True)
         if is_watched:
             click.echo(
                 f"learning from {rows.n_rows:,} rows of {rows.n_visible:,} columns ...", err=True

@@ -15,6 +15,7 @@ from noisyor.cli.options import (
     force_option,
     json_option,
     model_argument,
+    open_model,
     out_option,
     print_json,
     quiet_option,
@@ -79,11 +80,10 @@ def impute(
     from noisyor._util.files import real_path, write_atomically
     from noisyor.data.columns import find_one_hot
     from noisyor.inference.sampling import predict_visible
-    from noisyor.io.model_file import load_model
     from noisyor.io.provenance import mapping_in
     from noisyor.model.names import visible_label
 
-    saved = load_model(model)
+    saved = open_model(model, data)
     table = read_for(saved, data, reading)
     rows, network = table.observations, saved.network
     if rows.n_rows * rows.n_visible > 2 * 10**8:

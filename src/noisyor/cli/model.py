@@ -15,6 +15,7 @@ from noisyor.cli.options import (
     force_option,
     json_option,
     model_argument,
+    open_model,
     out_option,
     print_json,
     printable,
@@ -69,9 +70,8 @@ def evaluate(
     from noisyor.inference.max_product import MaxProduct, method_for
     from noisyor.inference.mean_field import MeanField
     from noisyor.inference.sampling import log_probability
-    from noisyor.io.model_file import load_model
 
-    saved = load_model(model)
+    saved = open_model(model, data)
     network = saved.network
     rows = read_for(saved, data, reading).observations
     mode = method_for(network)

@@ -36,6 +36,7 @@ __all__ = [
     "json_option",
     "model_argument",
     "number_ranges",
+    "open_model",
     "optional_data_argument",
     "out_option",
     "print_json",
@@ -145,7 +146,8 @@ def table_option(name: str, flag: str | None = None, help: str | None = None) ->
             value = option.read(text)
             option.rule.check(name, value)
         except (ValueError, InvalidSettingError) as error:
-            raise click.BadParameter(f"expected {option.rule.expected}, got {text!r}") from error
+            expected = option.rule.expected.removesuffix(" or None")
+            raise click.BadParameter(f"expected {expected}, got {text!r}") from error
         return value
 
     return click.option(
@@ -362,6 +364,16 @@ def number_ranges(option: str, text: str) -> list[range]:
             raise InvalidSettingError(f"{option}: {part.strip()} runs backwards")
         ranges.append(found)
     return ranges
+
+
+def open_model(model: Path, data: Path | None = None) -> SavedModel:
+    """Read a model file; say so if MODEL and DATA were swapped."""
+    from noisyor.io.model_file import load_model
+    from noisyor.io.sealed_file import is_sealed
+
+    if data is not None and model.is_file() and not is_sealed(model) and is_sealed(data):
+        raise InvalidSettingError(f"MODEL comes before DATA: {data} is the model, not {model}")
+    return load_model(model)
 
 
 def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:

@@ -73,8 +73,8 @@ def report(
 
     result = write_report(
         model,
-        out,
         data,
+        out,
         reading=reading,
         max_rows=max_rows,
         labels=labels,

@@ -17,6 +17,14 @@ __all__ = ["FAILED", "INTERRUPTED", "run_command_line"]
 
 FAILED, INTERRUPTED = 2, 130
 
+_PLAIN = (
+    ("is not a valid integer range", "is not a whole number"),
+    ("is not a valid integer", "is not a whole number"),
+    ("is not a valid float range", "is not a number"),
+    ("is not a valid float", "is not a number"),
+)
+"""Words of click about values, and what users understand."""
+
 
 def run_command_line(
     command: click.Command,
@@ -58,7 +66,10 @@ def run_command_line(
             say("interrupted")
             return INTERRUPTED
         except click.ClickException as error:
-            return fail(error.format_message())
+            message = error.format_message()
+            for technical, plain in _PLAIN:
+                message = message.replace(technical, plain)
+            return fail(message)
         except NoisyOrError as error:
             return fail(describe(error))
         except MemoryError:

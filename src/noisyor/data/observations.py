@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import os
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -105,8 +106,9 @@ class Observations:
         X : (n_rows, n_visible) bool, integer or float array of 0 and 1, where NaN and masked
             entries are unobserved; a stack of images (n, height, width) or (n, 1, height, width);
             a SciPy sparse matrix or array of any format (repeated entries add up); a pandas frame,
-            dense, sparse or nullable, whose column labels become the names; or `Observations`,
-            returned as they are unless an argument after ``n_visible`` changes them.
+            dense, sparse or nullable, whose column labels become the names; what `read_table`
+            returns; or `Observations`, returned as they are unless an argument after ``n_visible``
+            changes them.
         n_visible : expected number of columns; any number if None.
         missing : boolean mask of the shape of ``X``, dense or SciPy sparse: True where the entry
             is unobserved, whatever its value in ``X``.
@@ -114,6 +116,7 @@ class Observations:
         column_names : (n_visible,) distinct names of the columns.
         """
         weights = None
+        X = getattr(X, "observations", X)  # of a `Table`
         if isinstance(X, Observations):
             check_width(X.n_visible, n_visible)
             if missing is row_ids is column_names is None:
@@ -600,6 +603,8 @@ def reader_for(X: Any) -> BlockReader:
             f"a {type(X).__name__} may hold values or column indices: give np.asarray(X) for a "
             "matrix of 0 and 1, or use Observations.from_indices for lists of active columns"
         )
+    if isinstance(X, str | os.PathLike):
+        raise UnsupportedDataError(f"X is a path; nor.read_table({os.fspath(X)!r}) reads a file")
     if hasattr(X, "__array__"):
         return _array_of(X)
     raise UnsupportedDataError(

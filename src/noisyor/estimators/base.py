@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from noisyor._util.arrays import csr_of
 from noisyor._util.files import plain
@@ -38,7 +39,13 @@ from noisyor.data.chunks import RowSource, open_rows
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import Engine
 from noisyor.engines.registry import get_engine
-from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
+from noisyor.errors import (
+    InvalidDataError,
+    InvalidSettingError,
+    ModelFileError,
+    NotFittedError,
+    UnsupportedDataError,
+)
 from noisyor.estimators.stability import Stability, assess_stability
 from noisyor.inference.evaluate import explain
 from noisyor.inference.max_product import ICM_SWEEPS, MaxProduct, method_for
@@ -59,11 +66,12 @@ __all__ = [
     "NoisyOrEstimator",
     "PredictMixin",
     "PreparedSource",
+    "check_fitted",
+    "checked_array",
     "history_of",
     "method_of",
     "read_model",
     "read_rows",
-    "with_numbers",
     "with_sample_weight",
     "write_model",
 ]
@@ -81,6 +89,7 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> 
     X : (n_rows, n_columns) array, SciPy sparse matrix or frame (pandas, Polars, Arrow) of 0, 1 and
         NaN or null, or `Observations`.
     """
+    X = getattr(X, "observations", X)  # of a `Table`
     if isinstance(X, Observations):
         _check_observations(estimator, X, reset)
         return X
@@ -88,19 +97,48 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> 
         raise InvalidDataError("only fit takes all chunks at once: iterate over them here")
     if sp.issparse(X) and X.ndim == 2:  # before scikit-learn changes its layout
         X = csr_of(X)
-    X = with_numbers(X)
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr",
-        ensure_all_finite="allow-nan",
-        ensure_min_features=min_features,
+    X = checked_array(
+        estimator, X, reset=reset, accept_sparse="csr", ensure_min_features=min_features
     )
     if estimator.binarize is not None:
         X = _above(X, estimator.binarize)
     names = getattr(estimator, "feature_names_in_", None)
-    return Observations.of(X, column_names=None if names is None else list(names))
+    rows = Observations.of(X, column_names=None if names is None else list(names))
+    if reset and rows.n_missing == rows.n_rows * rows.n_visible:
+        raise InvalidDataError("every entry of X is missing")
+    return rows
+
+
+def checked_array(estimator: Any, X: Any, **checks: Any) -> Any:
+    """Return X as scikit-learn reads it, dense or sparse, with NaN where entries are missing."""
+    if isinstance(X, str | os.PathLike):
+        raise InvalidDataError(f"X is a path; nor.read_table({os.fspath(X)!r}) reads a file")
+    if isinstance(X, list | tuple) and any(isinstance(row, str) for row in X):
+        raise InvalidDataError("X holds texts; nor.data.vectorize(X) makes a 0/1 column of a word")
+    X = with_numbers(X)
+    try:
+        return validate_data(estimator, X, ensure_all_finite="allow-nan", **checks)
+    except (ValueError, TypeError) as error:
+        raise _data_error(error) from error
+
+
+def _data_error(error: ValueError | TypeError) -> InvalidDataError:
+    """Return an error of scikit-learn as one of ours, on one line and without the values of X."""
+    lines = [
+        line for line in str(error).splitlines() if not line.lstrip().startswith(("array=", "["))
+    ]
+    kind = UnsupportedDataError if isinstance(error, TypeError) else InvalidDataError
+    return kind(" ".join(" ".join(lines).split()))
+
+
+class _NotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]
+    """Raised by methods before `fit`; scikit-learn expects its own class."""
+
+
+def check_fitted(estimator: Any, attribute: str = "network_") -> None:
+    """Raise `NotFittedError` unless an estimator has what `fit` stores."""
+    if not hasattr(estimator, attribute):
+        raise _NotFittedError(f"this {type(estimator).__name__} is not fitted yet; call fit first")
 
 
 _YES = ("y", "yes", "t", "true", "x", "present")
@@ -115,14 +153,19 @@ def with_numbers(X: Any) -> Any:
     if not nw.dependencies.is_into_dataframe(X):
         return X
     frame = nw.from_native(X, eager_only=True)
+    texts = {}
     for name in frame.select(ncs.by_dtype(nw.String, nw.Categorical, nw.Enum)).columns:
         values = frame[name].drop_nulls().unique(maintain_order=True).to_list()
         if values:
-            yes = next((value for value in values if value.lower() in _YES), values[0])
-            raise InvalidDataError(
-                f"column {name!r} holds texts such as {values[0]!r}, expected 0, 1 or missing; "
-                f"X[{name!r}] == {yes!r} makes 0 and 1 of them"
-            )
+            texts[name] = values
+    if texts:
+        name, values = min(texts.items(), key=lambda item: len(item[1]))
+        yes = next((value for value in values if value.lower() in _YES), values[0])
+        raise InvalidDataError(
+            f"expected 0, 1 or missing, got texts in {len(texts)} column{'s' * (len(texts) > 1)}; "
+            f"X.drop(columns={list(texts)}) leaves them out, X[{name!r}] == {yes!r} makes 0 and 1 "
+            "of a column"
+        )
     if nw.dependencies.is_pandas_dataframe(X):
         return X  # its Booleans are read by scikit-learn as they should be
     return frame.with_columns(ncs.boolean().cast(nw.Float64)).to_native()
@@ -368,9 +411,12 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         (n_rows, n_features_in_): where a column is more likely 1 than 0, as int8 and sparse if X is
         sparse; with ``output="probability"`` its probability, always dense.
         """
-        check_is_fitted(self, "network_")
+        check_fitted(self)
         given = csr_of(X) if sp.issparse(X) else X
-        states = sp.csr_array(check_array(given, accept_sparse="csr") >= 0.5)
+        try:
+            states = sp.csr_array(check_array(given, accept_sparse="csr") >= 0.5)
+        except (ValueError, TypeError) as error:
+            raise _data_error(error) from error
         if states.shape[1] != self.network_.n_hidden:
             raise InvalidDataError(
                 f"X has {states.shape[1]} causes, but {type(self).__name__} has "
@@ -435,7 +481,7 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Otherwise the name of the class and a number.
         """
-        check_is_fitted(self, "network_")
+        check_fitted(self)
         network = self.network_
         if network.hidden_names is not None:
             return np.array(network.hidden_names, dtype=object)
@@ -765,7 +811,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
 
         The state of the optimizer is not part of it.
         """
-        check_is_fitted(self, "network_")
+        check_fitted(self)
         write_model(path, self.network_, self.provenance_, self.get_params(deep=False))
 
     @classmethod
@@ -806,7 +852,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
         return read_rows(self, X, reset=reset, min_features=self._min_features if reset else 1)
 
     def _fitted_rows(self, X: Any) -> Observations:
-        check_is_fitted(self, "network_")
+        check_fitted(self)
         self._check_params()
         return self._rows(X, reset=False)
 

@@ -10,14 +10,13 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.impute import MissingIndicator
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import COUNT_OR_AUTO, FLAG, check_choice, is_finite
 from noisyor.data.columns import find_one_hot
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.estimators.base import NoisyOrEstimator, read_rows, with_numbers
+from noisyor.estimators.base import NoisyOrEstimator, check_fitted, checked_array, read_rows
 from noisyor.estimators.models import BooleanMatrixFactorization
 from noisyor.inference.sampling import predict_visible
 
@@ -107,7 +106,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
         """Return rows with nothing missing, (n_rows, n_features) float64, and the indicator."""
-        check_is_fitted(self, "estimators_")
+        check_fitted(self, "estimators_")
         self._check_params()
         rows, given = self._rows(X, reset=False)
         result = given.copy()
@@ -122,7 +121,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     @property
     def estimator_(self) -> NoisyOrEstimator:
         """The first estimator that was fitted; as a rule the only one."""
-        check_is_fitted(self, "estimators_")
+        check_fitted(self, "estimators_")
         first: NoisyOrEstimator = self.estimators_[0]
         return first
 
@@ -147,7 +146,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the names of the columns, and of those of the indicator."""
-        check_is_fitted(self, "estimators_")
+        check_fitted(self, "estimators_")
         names: npt.NDArray[np.object_] = super().get_feature_names_out(input_features)
         if self.indicator_ is None:
             return names
@@ -169,12 +168,11 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     def _rows(self, X: Any, reset: bool) -> tuple[Observations, npt.NDArray[np.float64]]:
         """Return the rows, and the same as an array with NaN where something is missing."""
+        X = getattr(X, "observations", X)  # of a `Table`
         if isinstance(X, Observations):
             rows = read_rows(self, X, reset=reset)
             return rows, rows.to_dense().astype(np.float64)
-        given = validate_data(
-            self, with_numbers(X), reset=reset, ensure_all_finite="allow-nan", dtype=np.float64
-        ).copy()
+        given = checked_array(self, X, reset=reset, dtype=np.float64).copy()
         if not _is_nan(self.missing_values):
             given[given == self.missing_values] = np.nan
         if self.binarize is not None:

@@ -18,7 +18,7 @@ from noisyor._util.arrays import BoolArray, FloatArray, LongArray, csr_of
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 from noisyor.model.forward import edge_matrix
-from noisyor.model.network import Network
+from noisyor.model.network import FittedModel, Network, network_of
 
 __all__ = ["Attribution", "Chains", "attribute_findings"]
 
@@ -113,12 +113,12 @@ class Attribution:
         return Chains(self.row[cells], self.visible[cells], hidden[order], own[order], unexplained)
 
 
-def attribute_findings(network: Network, X: Any, states: Any) -> Attribution:
+def attribute_findings(network: Network | FittedModel, X: Any, states: Any) -> Attribution:
     """Attribute all active visible nodes, given the hidden states of each row.
 
     Parameters
     ----------
-    network : the network.
+    network : a `Network` or a fitted estimator.
     X : (n_rows, n_visible) in any form that `Observations.of` takes.
     states : (n_rows, n_hidden) of 0 and 1, dense or SciPy sparse, such as ``Posterior.states``.
 
@@ -134,6 +134,7 @@ def attribute_findings(network: Network, X: Any, states: Any) -> Attribution:
     >>> found.chains().hidden.tolist()
     [0]
     """
+    network = network_of(network)
     ones = Observations.of(X, n_visible=network.n_visible).to_csr()
     on = csr_of(states) if sp.issparse(states) else sp.csr_array(np.asarray(states))
     if on.shape != (ones.shape[0], network.n_hidden):

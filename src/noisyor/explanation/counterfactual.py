@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from noisyor.explanation.ranking import (
     FindingState,
     RankingMethod,
     find_visible,
+    one_row,
     present_findings,
     rank_causes,
     state_of_finding,
@@ -23,7 +25,7 @@ from noisyor.explanation.ranking import (
 )
 from noisyor.model.forward import edge_matrix
 from noisyor.model.names import hidden_label, visible_label
-from noisyor.model.network import Network
+from noisyor.model.network import FittedModel, Network, network_of
 
 __all__ = ["CauseShift", "Counterfactual", "cause_shifts", "what_if"]
 
@@ -56,8 +58,8 @@ class Counterfactual:
 
 
 def what_if(
-    network: Network,
-    row: Observations,
+    network: Network | FittedModel,
+    row: Any,
     finding: str | int,
     *,
     before: CauseRanking | None = None,
@@ -89,6 +91,8 @@ def what_if(
     >>> [(shift.name, shift.explained_away_by) for shift in present.shifts]
     [('cause 1', ''), ('cause 0', 'cause 1')]
     """
+    network = network_of(network)
+    row = one_row(network, row)
 
     def probability(one: Observations) -> FloatArray:
         return rank_causes(

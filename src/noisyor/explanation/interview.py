@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +18,6 @@ from noisyor._util.arrays import BoolArray, FloatArray, LongArray, entropy_bits
 from noisyor._util.validation import check_count
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
-from noisyor.errors import InvalidDataError
 from noisyor.explanation.ranking import (
     CausePosterior,
     CauseRanking,
@@ -27,11 +26,18 @@ from noisyor.explanation.ranking import (
     describe_causes,
     has_causes,
     is_enumerable,
+    one_row,
     rank_causes,
 )
 from noisyor.model.forward import edge_matrix, prior_marginals, sample
 from noisyor.model.names import hidden_label, visible_label
-from noisyor.model.network import Network, Subnetwork, relevant_subnetwork
+from noisyor.model.network import (
+    FittedModel,
+    Network,
+    Subnetwork,
+    network_of,
+    relevant_subnetwork,
+)
 
 __all__ = ["Interview", "LikelyFinding", "NextQuestion", "Question", "next_question"]
 
@@ -92,8 +98,8 @@ class NextQuestion:
 
 
 def next_question(
-    network: Network,
-    row: Observations,
+    network: Network | FittedModel,
+    row: Any,
     *,
     top: int = 10,
     method: RankingMethod | None = None,
@@ -108,8 +114,9 @@ def next_question(
 
     Parameters
     ----------
-    network : the network.
-    row : one row; its unknown findings are candidates. It may be empty.
+    network : a `Network` or a fitted estimator.
+    row : one row in any form that `Observations.of` takes; its unknown findings are candidates. It
+        may be empty.
     top : number of causes, likely findings and questions.
     method : as in `rank_causes`; None for the fast choice.
     n_samples : number of chains or samples.
@@ -149,13 +156,13 @@ class Interview:
 
     def __init__(
         self,
-        network: Network,
+        network: Network | FittedModel,
         *,
         n_samples: int = 48,
         seed: int = 0,
         engine: EngineLike = "auto",
     ) -> None:
-        self.network = network
+        self.network = network = network_of(network)
         self._n_samples, self._seed, self._engine = n_samples, seed, engine
         self._edges = _Edges.of(network)
 
@@ -167,11 +174,12 @@ class Interview:
         return found.probability
 
     def next_question(
-        self, row: Observations, *, top: int = 10, method: RankingMethod | None = None
+        self, row: Any, *, top: int = 10, method: RankingMethod | None = None
     ) -> NextQuestion:
         """Choose the findings to ask for next; see the function `next_question`."""
         check_count("top", top)
-        network, unknown = self.network, self._unknown(row)
+        network, row = self.network, one_row(self.network, row)
+        unknown = self._unknown(row)
         if has_causes(network, row):
             part, posterior = self._posterior(row, method)
             ranking = describe_causes(network, part, posterior, top=top)
@@ -216,8 +224,6 @@ class Interview:
         return part, cause_posterior(part, method, self._n_samples, self._seed, self._engine)
 
     def _unknown(self, row: Observations) -> BoolArray:
-        if row.n_rows != 1:
-            raise InvalidDataError(f"questions are about one row at a time, got {row.n_rows}")
         unknown = np.zeros(self.network.n_visible, dtype=np.bool_)
         unknown[row.missing_columns] = True
         return unknown

@@ -12,7 +12,7 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.sampling import log_probability, predict_visible
 from noisyor.model.names import visible_label
-from noisyor.model.network import Network, network_of
+from noisyor.model.network import FittedModel, Network, network_of
 
 __all__ = ["OddEntry", "OddRow", "odd_rows"]
 
@@ -55,7 +55,7 @@ class OddRow:
 
 
 def odd_rows(
-    model: Any,
+    model: Network | FittedModel,
     X: Any,
     n: int = 10,
     *,
@@ -94,7 +94,7 @@ def odd_rows(
     (1, [('column 2', 1)])
     """
     n, n_entries = check_count("n", n), check_count("n_entries", n_entries)
-    network: Network = network_of(model)
+    network = network_of(model)
     seed, rows = check_seed(seed), Observations.of(X, n_visible=network.n_visible)
     log_p = log_probability(network, rows, seed=seed, engine=engine).per_row
     chosen = np.argsort(log_p, kind="stable")[:n]

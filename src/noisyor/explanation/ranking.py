@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,13 @@ from noisyor.inference.exact import (
 from noisyor.inference.sampling import chain_settings, explore_configurations, find_starts
 from noisyor.model.forward import prior_marginals
 from noisyor.model.names import hidden_label, visible_label
-from noisyor.model.network import Network, Subnetwork, relevant_subnetwork
+from noisyor.model.network import (
+    FittedModel,
+    Network,
+    Subnetwork,
+    network_of,
+    relevant_subnetwork,
+)
 
 __all__ = [
     "Cause",
@@ -48,6 +54,7 @@ __all__ = [
     "has_causes",
     "is_enumerable",
     "named_evidence",
+    "one_row",
     "present_findings",
     "rank_causes",
     "state_of_finding",
@@ -124,8 +131,8 @@ class CauseRanking:
 
 
 def rank_causes(
-    network: Network,
-    row: Observations,
+    network: Network | FittedModel,
+    row: Any,
     *,
     top: int = 10,
     method: RankingMethod = "auto",
@@ -137,9 +144,10 @@ def rank_causes(
 
     Parameters
     ----------
-    network : the network.
-    row : one row, for example of `named_evidence`; unobserved visible nodes are summed out. If
-        nothing was observed that a cause could explain, causes are ranked by their prior.
+    network : a `Network` or a fitted estimator.
+    row : one row in any form that `Observations.of` takes, such as one of `named_evidence`;
+        unobserved visible nodes are summed out. If nothing was observed that a cause could
+        explain, causes are ranked by their prior.
     top : number of causes to describe.
     method : ``"exact"`` enumerates the causes above what was observed; ``"chains"`` runs those of
         `marginals`; ``"sweeps"`` are Gibbs sweeps, the fastest and least accurate; ``"auto"``
@@ -156,8 +164,8 @@ def rank_causes(
     >>> [(cause.name, round(cause.probability, 2)) for cause in result.causes]
     [('cause 0', 0.94), ('cause 1', 0.03)]
     """
-    if row.n_rows != 1:
-        raise InvalidDataError(f"causes are ranked for one row at a time, got {row.n_rows}")
+    network = network_of(network)
+    row = one_row(network, row)
     if not has_causes(network, row):
         return _prior_ranking(network, row, top)
     part = relevant_subnetwork(network, row)
@@ -183,6 +191,14 @@ def _prior_ranking(network: Network, row: Observations, top: int) -> CauseRankin
 
 
 # ---- findings by name, and their state in a row
+
+
+def one_row(network: Network, row: Any) -> Observations:
+    """Return a row as `Observations` (1, n_visible)."""
+    found = Observations.of(row, n_visible=network.n_visible)
+    if found.n_rows != 1:
+        raise InvalidDataError(f"expected one row at a time, got {found.n_rows}")
+    return found
 
 
 def find_visible(network: Network, finding: str | int) -> int:

@@ -16,14 +16,14 @@ from noisyor.engines.contract import FREE, EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
-from noisyor.inference.method import Bounds, Method, Posterior
-from noisyor.model.network import Network, network_of
+from noisyor.inference.method import Bounds, Method, Posterior, check_method
+from noisyor.model.network import FittedModel, Network, network_of
 
 # ---- explanations
 
 
 def explain(
-    network: Any,
+    network: Network | FittedModel,
     X: Any,
     method: Method | None = None,
     *,
@@ -67,10 +67,7 @@ def explain(
     """
     network = network_of(network)
     method = method_for(network) if method is None else method
-    if not hasattr(method, "posterior"):
-        raise InvalidSettingError(
-            f"method is a value such as nor.MaxProduct() or nor.MeanField(), not {method!r}"
-        )
+    check_method(method)
     observations = Observations.of(X, n_visible=network.n_visible)
     return method.posterior(
         network,
@@ -208,7 +205,7 @@ class EvaluationResult:
 
 
 def evaluate(
-    network: Network,
+    network: Network | FittedModel,
     X: Any,
     methods: Method | Sequence[Method] | None = None,
     *,
@@ -219,7 +216,7 @@ def evaluate(
 
     Parameters
     ----------
-    network : the network.
+    network : a `Network` or a fitted estimator.
     X : test data in any form that `Observations.of` takes; unobserved visibles are summed out.
     methods : one `Method` or several with different names; default `MaxProduct` and `MeanField`, as
         in the paper: the mode by message passing at temperature zero, and full mean-field. For
@@ -242,6 +239,7 @@ def evaluate(
     >>> nor.evaluate(network, rows)
     EvaluationResult(rows=2, elbo_mp=-1.73..., elbo_vi=-1.69...)
     """
+    network = network_of(network)
     chosen = chosen_methods(methods)
     observations = Observations.of(X, n_visible=network.n_visible)
     bounds = [
@@ -271,14 +269,11 @@ def chosen_methods(methods: Method | Sequence[Method] | None) -> list[Method]:
     """Return the methods asked for, or the default ones, checked to have different names."""
     if methods is None:
         return [MaxProduct(), MeanField()]
-    given = list(methods) if isinstance(methods, Sequence) else [methods]
+    given: list[Any] = list(methods) if isinstance(methods, list | tuple) else [methods]
     if not given:
         raise InvalidSettingError("methods is empty: give MaxProduct(), MeanField() or both")
     for method in given:
-        if not callable(getattr(method, "bounds", None)):
-            raise InvalidSettingError(
-                f"methods are inference methods such as MaxProduct() or MeanField(), got {method!r}"
-            )
+        check_method(method)
     names = [method.name for method in given]
     if len(set(names)) < len(names):
         raise InvalidSettingError(f"methods must have different names, got {names}")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from noisyor._util.arrays import FloatArray, log_one_minus_exp
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.model.network import Network
+from noisyor.model.network import FittedModel, Network, network_of
 
 MAX_HIDDEN = 20
 
@@ -49,7 +49,7 @@ class ExactPosterior:
     map_log_joint: FloatArray
 
 
-def enumerate_posterior(network: Network, X: Any) -> ExactPosterior:
+def enumerate_posterior(network: Network | FittedModel, X: Any) -> ExactPosterior:
     """Compute the exact posterior of every row by enumerating all hidden configurations.
 
     Parameters
@@ -69,6 +69,7 @@ def enumerate_posterior(network: Network, X: Any) -> ExactPosterior:
     >>> nor.inference.enumerate_posterior(network, row).map_states
     array([[1, 0]], dtype=uint8)
     """
+    network = network_of(network)
     observations = Observations.of(X, n_visible=network.n_visible)
     states = hidden_configurations(network.n_hidden)
     log_p = log_joint_table(network, states, observations.to_dense().astype(np.float64))

@@ -18,6 +18,7 @@ from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, GradientSum
+from noisyor.errors import InvalidSettingError
 from noisyor.model.network import Network
 
 BLOCK_BYTES = 32 * 2**20
@@ -124,6 +125,15 @@ class Method(Protocol):
     def settings(self) -> dict[str, object]:
         """Return everything that determines the results, for records and checkpoints."""
         ...
+
+
+def check_method(method: object) -> None:
+    """Raise `InvalidSettingError` unless ``method`` is an object with the functions of a method."""
+    if isinstance(method, type) or not hasattr(method, "posterior"):
+        shown = f"the class {method.__name__}" if isinstance(method, type) else repr(method)
+        raise InvalidSettingError(
+            f"method must be an object such as MaxProduct() or MeanField(), got {shown}"
+        )
 
 
 @dataclass(frozen=True, eq=False)

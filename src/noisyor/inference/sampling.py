@@ -44,7 +44,7 @@ from noisyor.inference.exact import hidden_configurations, log_joint_table
 from noisyor.inference.max_product import ICM_SWEEPS, MaxProduct
 from noisyor.inference.method import Posterior, row_blocks
 from noisyor.model.forward import total_parameter
-from noisyor.model.network import Network
+from noisyor.model.network import FittedModel, Network, network_of
 
 Clamp = npt.NDArray[np.uint8] | None
 MarginalMethod = Literal["auto", "exact", "chains", "set"]
@@ -52,7 +52,7 @@ METHODS: tuple[MarginalMethod, ...] = get_args(MarginalMethod)
 PredictionMethod = Literal["auto", "exact", "samples"]
 
 _MAX_CONFIGURATIONS = 2**14
-_MAX_CELLS = 2**21
+_MAX_CELLS = 4_000_000
 """Configurations, and configurations times visible nodes, up to which a network is enumerated."""
 
 _BLOCK_ROWS = 256
@@ -217,7 +217,7 @@ class EvidenceEstimate(Score):
 
 
 def evidence_bound(
-    network: Network,
+    network: Network | FittedModel,
     X: Any,
     *,
     n_samples: int = 16,
@@ -235,7 +235,7 @@ def evidence_bound(
 
     Parameters
     ----------
-    network : the network.
+    network : a `Network` or a fitted estimator.
     X : observations in any form that `Observations.of` takes; unobserved visibles are summed out.
     n_samples : posterior samples in S.
     n_expansions : members whose single flips are added to S.
@@ -255,6 +255,7 @@ def evidence_bound(
     >>> bound.n_configurations  # all there are: the bound is exact
     array([4])
     """
+    network = network_of(network)
     observations = Observations.of(X, n_visible=network.n_visible)
     run: dict[str, Any] = {"hidden": hidden, "seed": seed, "engine": engine, "progress": progress}
     size: dict[str, Any] = {"n_samples": n_samples, "n_expansions": n_expansions}
@@ -263,7 +264,7 @@ def evidence_bound(
 
 
 def estimate_evidence(
-    network: Network,
+    network: Network | FittedModel,
     X: Any,
     *,
     n_chains: int = 32,
@@ -282,7 +283,7 @@ def estimate_evidence(
 
     Parameters
     ----------
-    network : the network.
+    network : a `Network` or a fitted estimator.
     X : observations in any form that `Observations.of` takes; unobserved visibles are summed out.
     n_chains : independent chains per row, at least 2; the error falls with their square root.
     n_steps : sweeps of each chain; more of them make the weights more even.
@@ -301,6 +302,7 @@ def estimate_evidence(
     >>> round(estimate.mean, 2)
     -1.74
     """
+    network = network_of(network)
     observations = Observations.of(X, n_visible=network.n_visible)
     run: dict[str, Any] = {"hidden": hidden, "seed": seed, "engine": engine, "progress": progress}
     chains: dict[str, Any] = {"n_chains": n_chains, "n_steps": n_steps, "n_stay": _N_STAY}
@@ -337,7 +339,7 @@ class LogProbability(EvidenceEstimate):
 
 
 def log_probability(
-    network: Network,
+    network: Network | FittedModel,
     X: Any,
     *,
     seed: int = 0,
@@ -351,7 +353,7 @@ def log_probability(
 
     Parameters
     ----------
-    network : the network.
+    network : a `Network` or a fitted estimator.
     X : rows in any form that `Observations.of` takes.
     seed : key of the samples; those of a row depend on the seed and on what the row holds.
     engine, progress : as in `explain`.
@@ -368,6 +370,7 @@ def log_probability(
     (True, array([-1.74, -1.66]))
     """
     seed = check_seed(seed)
+    network = network_of(network)
     observations = Observations.of(X, n_visible=network.n_visible)
     rows, numbers = observations.unique_rows()
     exact = few_configurations(network)
@@ -427,7 +430,7 @@ class Marginals:
 
 
 def marginals(
-    network: Network,
+    network: Network | FittedModel,
     X: Any,
     method: MarginalMethod = "auto",
     *,
@@ -441,7 +444,7 @@ def marginals(
 
     Parameters
     ----------
-    network : the network.
+    network : a `Network` or a fitted estimator.
     X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
     method : ``"auto"``: exact if there are few hidden states, else ``"chains"``. ``"exact"``: all
         hidden states are enumerated. ``"chains"``: exact weights on a set of likely configurations,
@@ -463,6 +466,7 @@ def marginals(
     """
     check_choice("method", method, METHODS)
     check_count("n_samples", n_samples, 2)
+    network = network_of(network)
     observations = Observations.of(X, n_visible=network.n_visible)
     if method == "auto":
         method = "exact" if few_configurations(network) else "chains"
@@ -756,7 +760,7 @@ class Prediction:
 
 
 def predict_visible(
-    network: Network,
+    network: Network | FittedModel,
     X: Any,
     method: PredictionMethod = "auto",
     *,
@@ -772,7 +776,7 @@ def predict_visible(
 
     Parameters
     ----------
-    network : the network.
+    network : a `Network` or a fitted estimator.
     X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
     method : ``"exact"`` enumerates all hidden states, ``"samples"`` draws them by Gibbs sampling
         and weighs those that recur by their exact probability; ``"auto"`` enumerates where that is
@@ -802,6 +806,7 @@ def predict_visible(
     groups = [np.asarray(group, dtype=np.int64) for group in one_hot]
     if groups and observed != "kept":
         raise InvalidSettingError('one_hot needs observed="kept"')
+    network = network_of(network)
     observations = Observations.of(X, n_visible=network.n_visible)
     exact = method == "exact" or (method == "auto" and few_configurations(network))
     clamp = clamp_of(network, hidden, observations.n_rows)

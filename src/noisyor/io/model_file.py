@@ -24,7 +24,7 @@ from noisyor.io.sealed_file import (
     write_sealed,
 )
 from noisyor.model.layout import layout_from_json, layout_to_json
-from noisyor.model.network import Network
+from noisyor.model.network import FittedModel, Network, network_of
 
 __all__ = [
     "FORMAT",
@@ -56,7 +56,7 @@ _DTYPES = {
 
 
 def save_network(
-    path: PathLike, network: Network, *, metadata: Mapping[str, Any] | None = None
+    path: PathLike, network: Network | FittedModel, *, metadata: Mapping[str, Any] | None = None
 ) -> None:
     """Write a network to a file, in one step: the old file stays until the new one is complete.
 
@@ -65,7 +65,7 @@ def save_network(
     Parameters
     ----------
     path : file to write, by custom ending in ``.safetensors``; its folder must exist.
-    network : the network.
+    network : a `Network` or a fitted estimator.
     metadata : what else to keep, anything that JSON can hold; `load_model` returns it.
 
     Examples
@@ -77,7 +77,7 @@ def save_network(
     >>> path.exists()
     True
     """
-    user = _json_object(metadata)
+    network, user = network_of(network), _json_object(metadata)
     arrays: Arrays = {name: getattr(network, name) for name in _DTYPES}
     arrays |= {_GROUP + name: index for name, index in network.groups.items()}
     fields = {

@@ -227,7 +227,7 @@ _UNUSED_PRIOR = 1e-4
 
 def learn_factors(
     X: Any,
-    n_components: int | Literal["auto"],
+    n_components: int | Literal["auto"] = "auto",
     *,
     objective: Literal["auto", "mdl", "likelihood", "hamming"] = "auto",
     init: str = "data",
@@ -291,7 +291,7 @@ def learn_factors(
     OPTIONS["objective"].rule.check("objective", objective)
     if init != "data" and objective not in ("auto", "mdl"):
         raise InvalidSettingError(f'objective={objective!r} needs init="data", got {init!r}')
-    known = ("objective", "n_candidates", *_OWN_KEYWORDS)
+    known = ("n_components", "objective", "n_candidates", *_OWN_KEYWORDS)
     chosen = choose_options(options, changes, defaults, known)
     check_place(chosen.checkpoint)
     rows = Observations.of(X)
@@ -568,7 +568,7 @@ def _code_length_ratio(found: FoundFactors) -> float:
     share = (ones + 1) / (seen + 2)
     independent = -float((ones * np.log(share) + (seen - ones) * np.log1p(-share)).sum())
     cover = Cover.of(matrix, found.states, found.factors)
-    return -cover.score(matrix) / independent
+    return -cover.score(matrix) / independent if independent else 1.0
 
 
 def _recounted(found: FoundFactors, rows: Observations, context: Context) -> FoundFactors:

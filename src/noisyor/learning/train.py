@@ -25,7 +25,7 @@ from noisyor.engines.contract import Engine, EngineLike, GradientSum
 from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct, method_for
-from noisyor.inference.method import Method
+from noisyor.inference.method import Method, check_method
 from noisyor.learning.optimizers import Adam, Optimizer
 from noisyor.learning.state import (
     Checkpoint,
@@ -44,7 +44,7 @@ from noisyor.learning.state import (
     rows_identity,
     save_checkpoint,
 )
-from noisyor.model.network import THETA_MAX, THETA_MIN, Network
+from noisyor.model.network import THETA_MAX, THETA_MIN, FittedModel, Network, network_of
 
 __all__ = [
     "Batches",
@@ -65,7 +65,7 @@ __all__ = [
 
 
 def train(
-    network: Network,
+    network: Network | FittedModel,
     X: Any,
     method: Method | None = None,
     options: TrainOptions | None = None,
@@ -84,7 +84,7 @@ def train(
 
     Parameters
     ----------
-    network : graph and starting parameters, see `initialize`.
+    network : graph and starting parameters, see `initialize`, or a fitted estimator.
     X : training data in any form that `Observations.of` takes.
     method : how hidden states are inferred; default ``MaxProduct(temperature=1.0)``.
     options : how to train; default ``TrainOptions()``.
@@ -101,7 +101,7 @@ def train(
     >>> bool(result.history.elbo[-5:].mean() > result.history.elbo[:5].mean())
     True
     """
-    options = choose_options(options, changes)
+    network, options = network_of(network), choose_options(options, changes)
     rows = _InMemory(network, Observations.of(X, n_visible=network.n_visible), get_engine(engine))
     unseen = None if held_out is None else HeldOut.in_memory(network, held_out, engine)
     return train_on(network, rows, method, options, held_out=unseen)
@@ -192,10 +192,8 @@ def train_on(
     settings: dict[str, object] | None = None,
 ) -> TrainingResult:
     """Run the loop of `train`, wherever the rows are; ``settings`` as in `Run`."""
-    if method is not None and (isinstance(method, type) or not hasattr(method, "posterior")):
-        raise InvalidSettingError(
-            f"method must be an object such as MaxProduct() or MeanField(), got {method!r}"
-        )
+    if method is not None:
+        check_method(method)
     size = min(options.batch_size or rows.n_rows, rows.n_rows)
     n_batches = -(-rows.n_rows // size)
     steps = options.passes * n_batches if options.steps is None else options.steps

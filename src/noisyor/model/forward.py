@@ -9,8 +9,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray, dense_of
-from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.model.network import Network, probability_from_theta
+from noisyor._util.validation import check_count, check_seed
+from noisyor.errors import InvalidDataError
+from noisyor.model.network import FittedModel, Network, network_of, probability_from_theta
 
 __all__ = [
     "Sample",
@@ -103,10 +104,16 @@ def prior_marginals(
     return result
 
 
-def sample(network: Network, n_rows: int, seed: int = 0) -> Sample:
+def sample(network: Network | FittedModel, n_rows: int, seed: int = 0) -> Sample:
     """Draw rows from the model, parents before children.
 
     Row r depends on (seed, r) alone: asking for more rows leaves the first ones as they are.
+
+    Parameters
+    ----------
+    network : a `Network` or a fitted estimator.
+    n_rows : number of rows.
+    seed : of the random numbers.
 
     Examples
     --------
@@ -115,8 +122,7 @@ def sample(network: Network, n_rows: int, seed: int = 0) -> Sample:
     >>> drawn.hidden.shape, drawn.visible.shape
     ((4, 2), (4, 3))
     """
-    if n_rows < 1:
-        raise InvalidSettingError(f"the number of rows must be at least 1, got {n_rows}")
+    network, n_rows, seed = network_of(network), check_count("n_rows", n_rows), check_seed(seed)
     hidden, visible = [], []
     weights = edge_matrix(network)
     step = max(1, _BLOCK_CELLS // network.n_nodes)

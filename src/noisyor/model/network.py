@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -402,7 +402,13 @@ def _above(network: Network, observed: BoolArray) -> LongArray:
 # ---- parameters and the probabilities they stand for
 
 
-def network_of(model: Any) -> Network:
+class FittedModel(Protocol):
+    """Anything with a learned network, such as a fitted estimator."""
+
+    network_: Network
+
+
+def network_of(model: Network | FittedModel) -> Network:
     """Return a network as it is, and the network of a fitted estimator."""
     if isinstance(model, Network):
         return model

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noisyor._util.files import check_folder, check_target, make_folder, real_path, write_text
+from noisyor._util.validation import check_count
 from noisyor._version import __version__
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
@@ -61,8 +62,8 @@ class Page(NamedTuple):
 
 def write_report(
     model: Any,
-    out: str | Path,
     data: Any = None,
+    out: str | Path = "report.html",
     *,
     reading: Mapping[str, Any] | None = None,
     labels: str | None = None,
@@ -77,9 +78,9 @@ def write_report(
     Parameters
     ----------
     model : path of a file that `noisyor.save_network` wrote, a network, or a fitted estimator.
+    data : rows to explain in any form that `Observations.of` takes, or the path of a file of rows;
+        None for a page that shows the model alone.
     out : the page. An earlier report is replaced, any other file only with ``force``.
-    data : file of rows to explain, or rows in any form that `Observations.of` takes; without data
-        the page shows the model alone.
     reading : options of `noisyor.tables.ReadOptions`, where those of the model do not fit.
     labels : column of the data file with a label of each row, which the model has not seen; the
         page shows which causes go with which label.
@@ -97,20 +98,20 @@ def write_report(
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> nor.save_network(folder / "model.safetensors", nor.bipartite(3, 2))
-    >>> summary = nor.report.write_report(folder / "model.safetensors", folder / "report.html")
-    >>> summary["hidden"], (folder / "report.html").exists()
+    >>> network, rows = nor.bipartite(3, 2), np.eye(3)
+    >>> summary = nor.report.write_report(network, rows, folder / "page.html", scores=False)
+    >>> summary["hidden"], (folder / "page.html").exists()
     (2, True)
     """
     require_templates()
-    if max_rows < 1:
-        raise InvalidSettingError(f"max_rows must be at least 1, got {max_rows}")
-    if not isinstance(out, (str, Path)):
+    check_count("max_rows", max_rows)
+    is_page = isinstance(data, (str, Path)) and str(data).lower().endswith((".html", ".htm"))
+    if is_page or not isinstance(out, (str, Path)):
         raise InvalidSettingError(
-            f"out is the path of the page, not {type(out).__name__}: "
-            'write_report(model, "page.html", X)'
+            "write_report takes the model, the rows and the path of the page, in this order: "
+            'write_report(model, X, "page.html"), or write_report(model, out="page.html")'
         )
     target = Path(out)
     inputs = [Path(one) for one in (model, data) if isinstance(one, (str, Path))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -40,6 +41,7 @@ _MARKS = ("x", "✓", "✔", "*", "•", "●", "+")
 _CODES_OF_MISSING = (9.0, 88.0, 99.0, 888.0, 999.0, 9999.0)
 _MAX_CODES = 12
 _MAX_LISTED = 200
+_TRUTH = re.compile(r"ReadOptions\(truth='([^']*)'\)")
 
 
 def parse_truth(text: str) -> dict[str, int]:
@@ -166,25 +168,37 @@ def number_hint(value: float, columns: Sequence[str] = ()) -> str:
 def columns_hint(hints: Mapping[str, str]) -> str:
     """Combine the hints of all columns that do not hold 0 and 1, given by name, into one text.
 
-    Columns with the same remedy share it. All others are listed in one option to paste.
+    Columns with the same remedy share it. All columns that no words for 0 and 1 turn into data are
+    listed in one option to paste.
     """
     if len(hints) == 1:
         return next(iter(hints.values()))
-    own = [name for name, hint in hints.items() if repr(name) in hint]
     shared: dict[str, list[str]] = {}
     for name, hint in hints.items():
         if repr(name) not in hint:
             shared.setdefault(hint, []).append(name)
-    parts = [hints[own[0]]] if own else []
+    parts = []
     for hint, names in list(shared.items())[:3]:
         few = ", ".join(map(repr, names[:3])) + " ..." * (len(names) > 3)
         parts.append(f"for {len(names)} column{'s' * (len(names) > 1)} ({few}): {hint}")
-    # Words for 0 and 1 turn these columns into data, so that nothing is to be left out.
-    rest = own if own or any("truth=" in hint for hint in shared) else list(hints)
-    if len(rest) > 1:
+    words = [found[1] for hint in hints.values() if (found := _TRUTH.search(hint))]
+    if len(set(words)) > 1 and all(text.count("/") == 1 for text in words):
+        both = zip(*(text.split("/") for text in dict.fromkeys(words)), strict=True)
+        ones, zeros = (list(dict.fromkeys(part)) for part in both)
+        if not set(ones) & set(zeros):
+            parts.append(
+                f"all words in one: ReadOptions(truth='{','.join(ones)}/{','.join(zeros)}')"
+            )
+    rest = [name for name, hint in hints.items() if not _TRUTH.search(hint)]
+    if rest:
         first = f"the first {_MAX_LISTED} of " if len(rest) > _MAX_LISTED else ""
+        count = "1 column does" if len(rest) == 1 else f"{len(rest)} columns do"
+        them = "it" if len(rest) == 1 else "them"
         option = _drop_option(*rest[:_MAX_LISTED])
-        parts.append(f"{first}{len(rest)} columns do not hold 0 and 1, {option} leaves them out")
+        parts.append(f"{first}{count} not hold 0 and 1, {option} leaves {them} out")
+    named = next((name for name in rest if "id_column=" in hints[name]), None)
+    if named is not None:
+        parts.append(f"if {named!r} names the rows, give ReadOptions(id_column={named!r})")
     return "; ".join(parts)
 
 
@@ -217,7 +231,8 @@ def cell_hint(name: str, values: Sequence[str], usual: bool) -> str:
         one, zero = distinct
         return (
             f"if {one!r} stands for 1 and {zero!r} for 0, give "
-            f"ReadOptions(truth='{one}/{zero}'); if it does not matter, {drop}"
+            f"ReadOptions(truth='{one}/{zero}'), in the other case "
+            f"ReadOptions(truth='{zero}/{one}'); if it does not matter, {drop}"
         )
     if len(known) > 2 * len(distinct) and len(distinct) > 2:
         few = ", ".join(map(repr, distinct[:3]))
@@ -237,7 +252,10 @@ def _hint_of_numbers(name: str, n_cells: int, numbers: list[float], usual: bool,
     if len(odd) == 1 and (odd[0] < 0 or odd[0] in _CODES_OF_MISSING):
         return f"if {odd[0]:g} says that it is missing, give ReadOptions(truth='1/0/{odd[0]:g}')"
     if set(numbers) == {1.0, 2.0} and not (usual and 0.0 in numbers):
-        return "if 2 stands for 1 and 1 for 0, give ReadOptions(truth='2/1')"
+        return (
+            "if 2 stands for 1 and 1 for 0, give ReadOptions(truth='2/1'), in the other case "
+            "ReadOptions(truth='1/2')"
+        )
     if len(odd) > _MAX_CODES and 0.0 not in numbers:
         return f"it has numbers from {odd[0]:g} to {odd[-1]:g}, none of them 0: {drop}"
     return "ReadOptions(above=0) turns numbers into 0 and 1"

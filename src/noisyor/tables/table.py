@@ -249,8 +249,8 @@ def distinct_names(names: Sequence[str], where: object) -> tuple[list[str], tupl
         return result, ()
     few = ", ".join(map(repr, list(dict.fromkeys(repeated))[:5]))
     note = (
-        f"{where}: {len(repeated)} column names occur more than once ({few}); "
-        "a number was added to make them distinct"
+        f"{where}: column names that occur more than once ({few}) were made distinct by a number, "
+        f"as in {next(new for old, new in zip(names, result, strict=True) if old != new)!r}"
     )
     return result, (note,)
 
@@ -442,6 +442,11 @@ def read_table(
     if isinstance(settings.get("drop"), str):
         settings["drop"] = (settings["drop"],)
     options = replace(options or ReadOptions(), **settings)
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidDataError(
+            f"read_table takes the path of a file or folder, got {type(path).__name__}; arrays and "
+            "frames can be passed to all functions as they are"
+        )
     path = Path(path)
     name = format_of(path, options.format)
     columns = None if network is None else network.visible_names

@@ -1,0 +1,179 @@
+"""Typical mistakes, 36 on the command line and 40 in Python: each ends in one clear line.
+
+The second entry of every case is a fact that the line must hold: a name, a number or a remedy.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import noisyor as nor
+from noisyor.cli.main import main
+
+COLUMNS = list("abcdefghi")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files as people have them, right and wrong, and a model of the good table."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    X = rows()
+    good = pd.DataFrame(X, columns=COLUMNS)
+    labels = good.assign(name=[f"r{k}" for k in range(60)], kind=["x", "y", "z"] * 20)
+    texts = {
+        "good.csv": good.to_csv(index=False),
+        "narrow.csv": good[COLUMNS[:5]].to_csv(index=False),
+        "other.csv": good.set_axis([f"{c}_new" for c in COLUMNS], axis=1).to_csv(index=False),
+        "counts.csv": (good * 3).to_csv(index=False),
+        "labels.csv": labels.to_csv(index=False),
+        "words.csv": "a,b\n" + "rep,y\ndem,n\n" * 4,
+        "empty.csv": "",
+        "header.csv": "a,b\n",
+        "ragged.csv": "a,b\n1,0\n1,0,1\n",
+        "blank.csv": "a,b\n,\n,\n",
+        "data.xyz": "a,b\n1,0\n",
+        "fake.safetensors": "hello",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    (folder / "latin.csv").write_bytes("é,b\n1,0\n".encode("latin-1"))
+    model = folder / "m.safetensors"
+    arguments = [str(folder / "good.csv"), "--components", "3", "--steps", "5", "--quiet"]
+    assert main(["fit", *arguments, "--out", str(model)]) == 0
+    return folder
+
+
+def rows():
+    states = np.random.default_rng(0).integers(0, 2, (60, 3))
+    return (states @ np.kron(np.eye(3, dtype=int), np.ones((1, 3), dtype=int)) > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("command", "fact"),
+    [
+        ("fti good.csv", "'fit'"),
+        ("explian m.safetensors", "'explain'"),
+        ("fit", "DATA"),
+        ("fit absent.csv", "absent.csv does not exist"),
+        ("fit good.csv --componets 3", "--components"),
+        ("fit good.csv --components three", "'three'"),
+        ("fit good.csv --components 0", "'0'"),
+        ("fit good.csv --seed abc", "'abc' is not a whole number"),
+        ("fit good.csv --above much", "'much' is not a number"),
+        ("fit good.csv --held-out 1.5", "1.5"),
+        ("fit good.csv --truth yes", "'yes'"),
+        ("fit good.csv --out m.safetensors", "--force"),
+        ("fit good.csv --out absent/m.safetensors", "absent"),
+        ("fit good.csv --out good.csv --force", "input"),
+        ("fit good.csv --drop zebra", "'zebra'"),
+        ("fit good.csv --id-column zebra", "'zebra'"),
+        ("fit good.csv --kind features --components 2 --feature-shape 2,2", "9 columns"),
+        ("fit good.csv --layers 3 --components 4", "--layers"),
+        ("fit good.csv --topics 3 --components 3", "--topics"),
+        ("fit counts.csv", "--above 0"),
+        ("fit labels.csv", "--drop name,kind"),
+        ("fit words.csv", "--truth rep,y/dem,n"),
+        ("fit empty.csv", "empty"),
+        ("fit header.csv", "no rows"),
+        ("fit ragged.csv", "line 3"),
+        ("fit blank.csv", "every entry is missing"),
+        ("fit latin.csv", "--encoding latin-1"),
+        ("fit data.xyz", "--format csv"),
+        ("fit m.safetensors", "m.safetensors is a model"),
+        ("explain good.csv m.safetensors", "MODEL comes before DATA"),
+        ("explain m.safetensors", "--observe"),
+        ("explain m.safetensors good.csv --rows 100-200", "rows 0 to 59"),
+        ("explain m.safetensors --observe zebra", "'zebra'"),
+        ("explain m.safetensors other.csv", "'a_new'"),
+        ("explain m.safetensors narrow.csv", "lacks 4 of the 9 columns"),
+        ("info fake.safetensors", "not a model file"),
+    ],
+)
+def test_mistakes_on_the_command_line(folder, monkeypatch, capsys, command, fact):
+    monkeypatch.chdir(folder)
+    assert main(command.split()) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("noisyor: error: ")
+    assert printed.err.count("\n") == 1
+    assert fact in printed.err
+
+
+X = rows()
+BMF = nor.BooleanMatrixFactorization
+FRAME = pd.DataFrame(X, columns=COLUMNS)
+WITH_LABELS = FRAME.assign(name=[f"r{k}" for k in range(60)], kind=["x", "y"] * 30)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return BMF(3, steps=5, n_jobs=1).fit(FRAME)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "fact"),
+    [
+        (lambda m: BMF(3).fit("good.csv"), "read_table"),
+        (lambda m: BMF(3).fit(None), "Expected 2D array"),
+        (lambda m: BMF(3).fit(X[0]), "1D array"),
+        (lambda m: BMF(3).fit(X.reshape(20, 3, 9)), "dim 3"),
+        (lambda m: BMF(3).fit(X[:0]), "0 sample"),
+        (lambda m: BMF(3).fit(X * 3), "X > 0"),
+        (lambda m: BMF(3).fit(-X), "-1 is missing"),
+        (lambda m: BMF(3).fit(np.where(X, np.inf, 0)), "infinity"),
+        (lambda m: BMF(3).fit(X.astype(str)), "numeric"),
+        (lambda m: BMF(3).fit(np.full((5, 4), np.nan)), "every entry of X is missing"),
+        (lambda m: BMF(3).fit(WITH_LABELS), "['name', 'kind']"),
+        (lambda m: BMF(3).fit([[1, 0], [0]]), "shape"),
+        (lambda m: BMF(3).fit(["a text", "another"]), "vectorize"),
+        (lambda m: BMF("3").fit(X), "n_components must be 1, 2, … or 'auto', got '3'"),
+        (lambda m: BMF(2.5).fit(X), "2.5"),
+        (lambda m: BMF(3, objective="mld").fit(X), "'mdl'"),
+        (lambda m: BMF(3, method="mean-field").fit(X), "MaxProduct()"),
+        (lambda m: BMF(3, time_limit="1m").fit(X), "'1m'"),
+        (lambda m: BMF(3).transform(X), "call fit first"),
+        (lambda m: BMF(3).save("m.safetensors"), "call fit first"),
+        (lambda m: BMF(1, steps=2).fit(X).transform(X[:, :4]), "expecting 9"),
+        (lambda m: m.transform(FRAME[COLUMNS[::-1]]), "same order"),
+        (lambda m: m.inverse_transform(X), "9 causes"),
+        (lambda m: m.fit(X, sample_weight=np.ones(3)), "(60,)"),
+        (lambda m: nor.train(m, X, "mean-field"), "MeanField()"),
+        (lambda m: nor.train(m, X, nor.MaxProduct), "the class MaxProduct"),
+        (lambda m: nor.train(X, m), "expected a network or a fitted estimator"),
+        (lambda m: nor.train(m, X, setps=3), "'steps'"),
+        (lambda m: nor.train(m, X, steps="100"), "'100'"),
+        (lambda m: nor.explain(X, m), "expected a network or a fitted estimator"),
+        (lambda m: nor.explain(BMF(3), X), "call fit first"),
+        (lambda m: nor.explain(m, X[:, :3]), "3 columns, expected 9"),
+        (lambda m: nor.evaluate(m, X * 2), "got 2"),
+        (lambda m: nor.explanation.rank_causes(m, X), "60"),
+        (lambda m: nor.learn_factors(X, n_component=3), "'n_components'"),
+        (lambda m: nor.load_network("absent.safetensors"), "absent.safetensors"),
+        (lambda m: nor.save_network(m, "m.safetensors"), "str"),
+        (lambda m: nor.read_table("t.csv", abve=0), "'above'"),
+        (lambda m: nor.read_table(FRAME), "DataFrame"),
+        (lambda m: nor.report.write_report(m, "p.html", X), 'write_report(model, X, "page.html")'),
+    ],
+)
+def test_mistakes_in_python(model, mistake, fact):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(nor.NoisyOrError) as caught:
+            mistake(model)
+    assert fact in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_rows_of_read_table_and_fitted_models_are_taken_everywhere(folder, model):
+    table = nor.read_table(folder / "good.csv")
+    assert BMF(2, steps=2).fit(table).transform(table).shape == (60, 2)
+    assert nor.explain(model, table).n_rows == 60
+    assert nor.marginals(model, table).probability.shape == (60, 3)
+    assert nor.evaluate(model, table).elbo_mp.per_row.shape == (60,)
+    assert nor.sample(model, 4).visible.shape == (4, 9)
+    nor.save_network(folder / "again.safetensors", model)
+    assert nor.load_network(folder / "again.safetensors").n_hidden == 3
