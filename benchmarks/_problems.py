@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 import noisyor as nor
 from noisyor import Network, Observations
+from noisyor.learning.state import TrainingResult
 
 BMF_SIZES = [(100, 20), (200, 120), (400, 80), (400, 240)]
 BMF_BATCH = 20
@@ -31,7 +32,7 @@ class Problem(NamedTuple):
     batch_size: int
     learning_rate: float
 
-    def trained(self, steps: int) -> nor.learning.TrainingResult:
+    def trained(self, steps: int) -> TrainingResult:
         """The result of some updates, to measure where messages carry information."""
         return nor.train(
             self.network,

@@ -42,6 +42,8 @@ from noisyor.engines.contract import Evidence, MeanFieldOptions, NoiseKey
 from noisyor.engines.numpy.mean_field import RowAscent
 from noisyor.engines.numpy.rows import rows_of
 from noisyor.errors import MissingExtraError
+from noisyor.explanation.attribution import attribute_findings
+from noisyor.inference.max_product import elbo_mp_gradient
 
 EXACT = 1e-9
 BELIEF = 2e-3
@@ -440,7 +442,7 @@ def check_log_joint(
     found = nor.inference.log_joint(network, states, rows, engine=engine)
     checks.near("log_joint", found, expected)
     weights = np.ones(len(states)) if problem.weights is None else problem.weights
-    gradient = nor.inference.elbo_mp_gradient(network, rows, states, engine=engine)
+    gradient = elbo_mp_gradient(network, rows, states, engine=engine)
     checks.near("mean log_joint", gradient.value, weights @ expected / weights.sum())
     slope = truth.gradient(states, weights / weights.sum())
     checks.near("gradient of log_joint", gradient.gradient, np.where(network.free, slope, 0.0))
@@ -671,7 +673,7 @@ def check_explanations(
             checks.near("information of a question", question.gain, gain, atol=1e-6)
 
     states = random.integers(0, 2, (len(problem.rows), network.n_hidden)).astype(np.uint8)
-    found = nor.explanation.attribute_findings(network, rows, states)
+    found = attribute_findings(network, rows, states)
     total = truth.total[found.visible, truth.index(states)[found.row]]
     leak = network.theta[network.leak_param[found.visible]] / total
     checks.near("attribute_findings, leak", found.leak, leak)

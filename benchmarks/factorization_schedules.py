@@ -21,7 +21,7 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor.datasets.synthetic import generate_bmf
 from noisyor.engines.registry import get_engine
-from noisyor.learning import StepInfo
+from noisyor.learning.state import StepInfo
 from noisyor.learning.train import train
 from noisyor.metrics import factorization_error
 from reproduction.one_layer import BMF_PROTOCOL as PROTOCOL

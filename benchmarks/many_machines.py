@@ -46,6 +46,7 @@ from distributed import Client
 from noisyor import distributed as nd
 from noisyor.distributed import session
 from noisyor.distributed.chunks import ClusterRows, TaskRows
+from noisyor.distributed.inference import Parts
 from noisyor.distributed.session import sum_over_batches
 from noisyor.distributed.training import gradient_of_rows
 
@@ -286,7 +287,7 @@ def kills(options: Any) -> dict[str, Any]:
             learned = nd.train(client, model, rows, steps=steps).network
             same_training.append(learned.theta.tobytes() == expected)
             parts = nd.explain(client, model, rows, out=folder / str(len(same_training)))
-            assert isinstance(parts, nd.Parts)
+            assert isinstance(parts, Parts)
             same_explaining.append(_same_causes(parts, causes))
             print(len(log), "killed", flush=True)
         stop.set()
@@ -301,7 +302,7 @@ def kills(options: Any) -> dict[str, Any]:
     }
 
 
-def _same_causes(parts: nd.Parts, expected: nor.inference.Posterior) -> bool:
+def _same_causes(parts: Parts, expected: nor.inference.Posterior) -> bool:
     import pyarrow.parquet
 
     tables = [pyarrow.parquet.read_table(file) for file in parts.files]
@@ -363,7 +364,7 @@ def explain_child(scheduler: str, folder: Path, chunk: int) -> None:
     rows = nor.data.open_rows(folder / "rows", chunk_rows=chunk)
     with Client(scheduler_file=scheduler) as client:
         parts = nd.explain(client, network(), rows, nor.MaxProduct(), out=folder / "causes")
-    assert isinstance(parts, nd.Parts)
+    assert isinstance(parts, Parts)
     print(json.dumps({"parts_that_were_there": parts.n_resumed}))
 
 

@@ -34,6 +34,7 @@ from _sceptics import grecond, ten_lines, thirty_lines
 from noisyor.baselines import independent_columns
 from noisyor.metrics import factorization_error
 from noisyor.search.cover import Cover, Matrix
+from noisyor.search.factors import FoundFactors
 from noisyor.search.starts import start_from_factors
 from reproduction.datasets import load_tiny20
 
@@ -112,7 +113,7 @@ def counted(parts: Parts, factors: Bits) -> nor.Network:
     states = nor.search.cover_rows(parts.train, factors)
     matrix = Matrix(parts.train > 0, np.ones(parts.train.shape, dtype=bool))
     cover = Cover.of(matrix, states, factors)
-    found = nor.search.FoundFactors(
+    found = FoundFactors(
         states, factors, cover.rates, (), cover.errors(matrix), np.arange(len(states)), matrix
     )
     network = nor.bipartite(parts.train.shape[1], max(1, len(factors)))

@@ -86,13 +86,18 @@ def test_a_name_exists_is_no_module_and_is_documented(space, name):
 @pytest.mark.parametrize("space", namespaces())
 def test_the_reference_of_a_namespace_has_its_names_and_no_other(space):
     page = REFERENCE[space.removeprefix("noisyor.")]
-    shown = re.findall(r"^::: (\S+)$", page, re.MULTILINE)
+    names, _, results = page.partition("\n## Results\n")
+    shown = re.findall(r"^::: (\S+)$", names, re.MULTILINE)
     assert page.startswith(f"# {space.replace('noisyor.', 'nor.')}\n")
     assert len(shown) == len(set(shown))
     expected = {f"{home}.{name}" for name, home in namespaces()[space].items()}
     if space != "noisyor":  # what the root has is shown there alone
         expected -= {f"{home}.{name}" for name, home in namespaces()["noisyor"].items()}
     assert set(shown) == expected
+    for record in re.findall(r"^::: (\S+)$", results, re.MULTILINE):
+        module, _, name = record.rpartition(".")
+        assert name not in namespaces()[space]
+        assert isinstance(getattr(importlib.import_module(module), name), type)
 
 
 def test_every_page_of_the_reference_is_of_a_namespace():

@@ -25,9 +25,6 @@ from noisyor.data.observations import Observations
 from noisyor.engines.threads import one_blas_thread, resolve_threads, run_blocks
 
 __all__ = [
-    "BernoulliMixture",
-    "ChowLiuTree",
-    "IndependentColumns",
     "chow_liu",
     "independent_columns",
     "learn_mixture",

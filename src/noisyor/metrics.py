@@ -18,7 +18,6 @@ from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.network import Network
 
 __all__ = [
-    "FeatureMatch",
     "factorization_error",
     "features_iou",
     "match_features",

@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noisyor.datasets import generate_bmf, generate_deconvolution, true_features
+from noisyor.datasets import generate_bmf, generate_deconvolution
+from noisyor.datasets.synthetic import true_features
 from noisyor.errors import InvalidSettingError
 from noisyor.model.forward import boolean_convolution
 

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 import noisyor as nor
+from noisyor.explanation.attribution import attribute_findings
+from noisyor.learning.validation import leave_one_out_gain
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS: dict[str, Any] = {"batch_size": 20, "learning_rate": 0.01, "progress": False}
@@ -324,7 +326,7 @@ def gibbs_em() -> dict[str, Any]:
 @call
 def pruning() -> dict[str, Any]:
     X, network = table(), sharp_network(n_hidden=7)
-    gain = nor.learning.leave_one_out_gain(network, X)
+    gain = leave_one_out_gain(network, X)
     return {"gain": gain, "theta": nor.learning.prune_hidden(network, X, 3, seed=1).theta}
 
 
@@ -522,7 +524,7 @@ def ranked_causes() -> dict[str, Any]:
 def attribution() -> dict[str, Any]:
     network, X = deep_network(), table(15, 18, 5)
     states = nor.explain(network, X, nor.MaxProduct(temperature=0.0)).states
-    found = nor.explanation.attribute_findings(network, X, states)
+    found = attribute_findings(network, X, states)
     return {"leak": found.leak, "own": found.own.toarray(), "above": found.above.toarray()}
 
 

@@ -7,7 +7,7 @@ from random_networks import random_network, random_rows
 import noisyor as nor
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.evaluate import Score
+from noisyor.inference.evaluate import EvaluationResult, Score
 from noisyor.inference.max_product import method_for
 
 
@@ -40,11 +40,11 @@ def test_mean_and_standard_error(problem):
 
 def test_the_elbo_is_the_larger_mean_not_the_mean_of_the_larger():
     mp, vi = Score(np.array([-1.0, -9.0])), Score(np.array([-3.0, -5.0]))
-    assert nor.inference.EvaluationResult(mp, vi).elbo is vi
-    assert nor.inference.EvaluationResult(mp, vi).better == "elbo_vi"
-    assert nor.inference.EvaluationResult(vi, mp).elbo is vi
-    assert nor.inference.EvaluationResult(mp).elbo is mp
-    shown = repr(nor.inference.EvaluationResult(mp, vi))
+    assert EvaluationResult(mp, vi).elbo is vi
+    assert EvaluationResult(mp, vi).better == "elbo_vi"
+    assert EvaluationResult(vi, mp).elbo is vi
+    assert EvaluationResult(mp).elbo is mp
+    shown = repr(EvaluationResult(mp, vi))
     assert shown == "EvaluationResult(rows=2, elbo_mp=-5.0000 ± 4.0000, elbo_vi=-4.0000 ± 1.0000)"
 
 

@@ -12,7 +12,7 @@ from noisyor.engines.context import Context
 from noisyor.errors import InvalidSettingError
 from noisyor.inference import log_probability
 from noisyor.learning.recipes import _code_length_ratio
-from noisyor.learning.validation import SizeCurve, choose_size, split_validation
+from noisyor.learning.validation import SizeCurve, choose_size, leave_one_out_gain, split_validation
 from noisyor.metrics import factorization_error
 
 KINDS = np.where(np.random.default_rng(7).random((4, 12)) < 0.5, 0.8, 0.05)
@@ -153,7 +153,7 @@ class TestNumber:
         training, validation = split_validation(rows, 0)
         options = {"objective": "mdl", "n_restarts": 1, "n_candidates": 0, "steps": 0}
         network = nor.learn_factors(training, 4, progress=False, **options).network
-        gain = nor.learning.leave_one_out_gain(network, training)
+        gain = leave_one_out_gain(network, training)
         best = network.failure_probability[np.argmax(gain)]
         seen = []
 

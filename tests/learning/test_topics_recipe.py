@@ -8,6 +8,7 @@ from topic_documents import WORDS, topic_documents
 
 import noisyor as nor
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
+from noisyor.learning.recipes import FitResult
 from noisyor.model.names import distinctive_visibles, named_after
 from noisyor.search.starts import choose_topics, start_from_topics
 
@@ -18,7 +19,7 @@ def documents() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def learned(documents) -> nor.learning.FitResult:
+def learned(documents) -> FitResult:
     return nor.learn_topics(documents, n_components=3, progress=False)
 
 

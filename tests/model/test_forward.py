@@ -13,7 +13,7 @@ from random_networks import random_network
 import noisyor as nor
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import hidden_configurations, log_joint_table
-from noisyor.model.forward import boolean_product
+from noisyor.model.forward import boolean_product, edge_matrix, prior_marginals
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -94,23 +94,23 @@ def test_prior_marginals_are_how_often_hidden_nodes_are_on():
         failure_probability=[0.5, 0.5, 0.2, 0.6, 0.3, 0.4],
         prior_probability=[0.1, 0.2, 0.3, 0.1, 0.5],
     )
-    found = nor.model.prior_marginals(network)
+    found = prior_marginals(network)
     drawn = np.asarray(nor.sample(network, 20_000, seed=5).hidden.mean(axis=0)).ravel()
     np.testing.assert_allclose(found, drawn, atol=0.015)
     # Of a node whose probability is known, only what it leads to follows.
-    known = nor.model.prior_marginals(network, np.array([3]), np.array([1.0]))
+    known = prior_marginals(network, np.array([3]), np.array([1.0]))
     assert known[[2, 3, 4]].tolist() == pytest.approx([0.3, 1.0, 0.5])
     assert known[1] == pytest.approx(1 - 0.8 * 0.3)
 
 
 def test_the_edge_matrix_holds_every_edge_once():
     network = random_network(3)
-    theta = nor.model.edge_matrix(network)
+    theta = edge_matrix(network)
     assert theta.shape == (network.n_nodes, network.n_hidden)
     for edge in range(network.n_edges):
         child, parent = network.edge_child[edge], network.parent[edge]
         assert theta[child, parent] == network.theta[network.param[edge]]
-    success = nor.model.edge_matrix(network, probability=True)
+    success = edge_matrix(network, probability=True)
     np.testing.assert_allclose(success.toarray(), 1 - np.exp(-theta.toarray()))
 
 
@@ -121,7 +121,7 @@ def test_prior_marginals_below_independent_causes_are_exact():
     )
     states = hidden_configurations(4)
     joint = np.exp(log_joint_table(network, states, np.full((1, 5), np.nan))[0])
-    np.testing.assert_allclose(nor.model.prior_marginals(network), joint @ states, rtol=1e-10)
+    np.testing.assert_allclose(prior_marginals(network), joint @ states, rtol=1e-10)
 
 
 # ---- Boolean products

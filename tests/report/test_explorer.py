@@ -7,6 +7,7 @@ import pytest
 
 import noisyor as nor
 from noisyor.explanation.attribution import attribute_findings
+from noisyor.model.forward import prior_marginals
 from noisyor.model.names import hidden_names
 from noisyor.report import explorer as module
 from noisyor.report.explorer import cause_names, explorer_data, reach_of
@@ -29,7 +30,7 @@ def explorer(example) -> dict:
         WORDS,
         cause_names(network, "topics", False),
         reach_of(network),
-        nor.model.prior_marginals(network),
+        prior_marginals(network),
         rows,
         attribute_findings(network, rows.observations, rows.states).chains(),
         None,

@@ -9,7 +9,8 @@ file ``hp.obo``, findings are shown by name.
 import sys
 
 import noisyor_hpo
-from noisyor.explanation import CauseRanking, named_evidence, rank_causes
+from noisyor.explanation import named_evidence, rank_causes
+from noisyor.explanation.ranking import CauseRanking
 
 PRESENT = {
     "HP:0001166": "Arachnodactyly",

@@ -102,14 +102,7 @@ _MAX_LOG_CHANCE = -20.0
 
 
 class OneHot(NamedTuple):
-    """A group of columns with exactly one of them on, and the number of rows that show all of it.
-
-    Examples
-    --------
-    >>> from noisyor.data import OneHot
-    >>> OneHot(range(3, 6), 100).columns
-    range(3, 6)
-    """
+    """A group of columns with exactly one of them on, and the number of rows that show all of it."""
 
     columns: range
     n_rows: int
@@ -121,14 +114,6 @@ def find_one_hot(rows: Observations) -> tuple[OneHot, ...]:
     Rows with an unobserved entry in a group have at most one column on. Columns that would look
     like a group by chance, such as one that is nearly always on beside one that never is, are left
     out.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> colour = np.eye(3)[np.arange(60) % 3]
-    >>> X = np.hstack([np.random.default_rng(0).random((60, 2)) < 0.5, colour])
-    >>> nor.data.find_one_hot(nor.Observations.of(X))
-    (OneHot(columns=range(2, 5), n_rows=60),)
     """
     if rows.n_rows * rows.n_visible > _MAX_CELLS:
         return ()

@@ -43,13 +43,6 @@ class TextData:
     test : the same for the held-out documents, or None.
     vocabulary : (n_words + 2,) names of the columns: "" and "[UNK]", which are always 0, then the
         words, the most frequent first.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> data = nor.data.vectorize(["the cat sat", "the dog sat"], max_words=2)
-    >>> data.train.n_rows, data.test, data.vocabulary
-    (2, None, ('', '[UNK]', 'the', 'sat'))
     """
 
     name: str

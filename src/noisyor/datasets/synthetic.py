@@ -35,13 +35,6 @@ class BmfData:
     U_train, U_test : (n, r), which features a row has.
     V : (r, n), the features.
     p_uv : probability of a one in the factors.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> data = nor.datasets.generate_bmf(n=6, r=2)
-    >>> bool((nor.model.boolean_product(data.U_train, data.V) == data.train).all())
-    True
     """
 
     train: BinaryArray
@@ -113,14 +106,6 @@ class DeconvolutionData:
     images : (n_images, 14, 14) uint8.
     features : (4, 5, 5) uint8, the shapes: square, plus, triangle, diamond.
     states : (n_images, 4, 10, 10) uint8, 1 where a shape's top left corner lies.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> data = nor.datasets.generate_deconvolution(n_images=3)
-    >>> images = nor.model.boolean_convolution(data.states, data.features)
-    >>> bool((images == data.images).all())
-    True
     """
 
     images: BinaryArray
@@ -129,14 +114,7 @@ class DeconvolutionData:
 
 
 def true_features() -> BinaryArray:
-    """Return the four shapes, uint8 (4, 5, 5): square, plus, triangle, diamond.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.datasets.true_features().sum(axis=(1, 2)).tolist()  # pixels of each shape
-    [16, 9, 12, 8]
-    """
+    """Return the four shapes, uint8 (4, 5, 5): square, plus, triangle, diamond."""
     return np.array(
         [[[pixel == "#" for pixel in row] for row in shape] for shape in _SHAPES]
     ).astype(np.uint8)

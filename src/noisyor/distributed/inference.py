@@ -51,14 +51,6 @@ class Parts:
     n_parts : number of files.
     n_rows : number of rows of the data.
     n_resumed : number of files that an earlier call had written.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> import noisyor as nor
-    >>> parts = nor.distributed.Parts(Path("causes"), n_parts=2, n_rows=30, n_resumed=0)
-    >>> [file.name for file in parts.files]
-    ['part-00000000.parquet', 'part-00000001.parquet']
     """
 
     folder: Path

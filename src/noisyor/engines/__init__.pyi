@@ -1,7 +1,6 @@
 from .contract import Engine as Engine
 from .contract import Evidence as Evidence
 from .contract import GradientSum as GradientSum
-from .contract import NoiseKey as NoiseKey
 from .numba.engine import NumbaEngine as NumbaEngine
 from .numpy.engine import NumpyEngine as NumpyEngine
 from .registry import engine_names as engine_names

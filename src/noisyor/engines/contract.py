@@ -99,14 +99,7 @@ class Evidence(NamedTuple):
 
 
 class NoiseKey(NamedTuple):
-    """What the noise of a batch depends on besides its rows.
-
-    Examples
-    --------
-    >>> from noisyor.engines import NoiseKey
-    >>> NoiseKey(seed=3).step
-    0
-    """
+    """What the noise of a batch depends on besides its rows."""
 
     seed: int
     step: int = 0

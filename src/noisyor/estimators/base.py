@@ -575,17 +575,10 @@ class NoisyOrEstimator(PredictMixin, ABC):
     components_ : probability that a cause switches a column on.
     prior_ : probability of each cause (when the causes above it are off).
     noise_ : (n_features_in_,) probability of each column when no cause is on.
-    history_ : bounds and times of all updates, see `noisyor.learning.History`.
+    history_ : bounds and times of all updates, see `noisyor.train`.
     settings_ : how the model was learned, with the defaults filled in.
     provenance_ : what `save` writes beside the network: data, settings, versions.
     n_features_in_, feature_names_in_ : number of columns, and their names if they had any.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> model = nor.BooleanMatrixFactorization(n_components=2)
-    >>> isinstance(model, nor.estimators.NoisyOrEstimator)
-    True
     """
 
     _kind: ClassVar[Kind]

@@ -36,7 +36,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     entries stay as they are. A column of which nothing was observed is kept.
 
     Neighboring columns of which exactly one is on in every row, as one-hot encoding makes them,
-    are recognized (`noisyor.data.find_one_hot`), and filled in such that this holds. With few rows,
+    are recognized, and filled in such that this holds. With few rows,
     several networks are learned, each from another part of the rows, and their log-odds
     averaged: what one of them learned by heart, the others did not.
 
@@ -56,7 +56,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     ----------
     estimators_ : the estimators that were fitted, each with its ``network_``; ``estimator_`` is the
         first of them.
-    one_hot_ : groups of columns of which exactly one is on, `noisyor.data.OneHot`.
+    one_hot_ : groups of columns of which exactly one is on.
     indicator_ : `sklearn.impute.MissingIndicator`, None without ``add_indicator``.
     n_features_in_, feature_names_in_ : number of columns, and their names if they had any.
 

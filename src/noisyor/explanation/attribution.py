@@ -121,18 +121,6 @@ def attribute_findings(network: Network | FittedModel, X: Any, states: Any) -> A
     network : a `Network` or a fitted estimator.
     X : (n_rows, n_visible) in any form that `Observations.of` takes.
     states : (n_rows, n_hidden) of 0 and 1, dense or SciPy sparse, such as ``Posterior.states``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(
-    ...     1, 2, failure_probability=[[0.25], [0.5]], noise_probability=0.5)
-    >>> found = nor.explanation.attribute_findings(network, np.array([[1]]), [[1, 1]])
-    >>> found.shares().toarray().round(2).tolist(), found.leak.round(2).tolist()
-    ([[0.5, 0.25]], [0.25])
-    >>> found.chains().hidden.tolist()
-    [0]
     """
     network = network_of(network)
     ones = Observations.of(X, n_visible=network.n_visible).to_csr()

@@ -210,13 +210,6 @@ def find_visible(network: Network, finding: str | int) -> int:
     Raises
     ------
     InvalidDataError : there is no such node; the message lists similar names.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(2, 1, visible_names=["Fever", "Cough"])
-    >>> nor.explanation.find_visible(network, "cough")
-    1
     """
     if not isinstance(finding, str):
         return network.visible_index(finding)

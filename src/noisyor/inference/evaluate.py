@@ -116,13 +116,6 @@ class Score:
 
     ``per_row`` (n_rows,); ``weights`` (n_rows,) how many rows each one stands for, None for one
     each; ``mean`` over rows; ``standard_error`` of the mean, NaN for one row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisyor.inference import Score
-    >>> print(Score(np.array([-1.0, -3.0])))
-    -2.0000 ± 1.0000
     """
 
     per_row: FloatArray
@@ -145,15 +138,7 @@ class Score:
 
 
 class MethodScore(NamedTuple):
-    """Bounds that one method gives: at its best explanation, and its own.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisyor.inference import MethodScore, Score
-    >>> MethodScore(Score(np.array([-2.0])), Score(np.array([-1.5]))).elbo.mean
-    -1.5
-    """
+    """Bounds that one method gives: at its best explanation, and its own."""
 
     mode: Score
     elbo: Score
@@ -171,13 +156,6 @@ class EvaluationResult:
         there was none.
     elbo_mp_of_mean_field : ``log p(h, x)`` at the best explanation of that method, or None.
     by_method : the scores of each method by its name.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisyor.inference import EvaluationResult, Score
-    >>> EvaluationResult(Score(np.array([-2.0])), Score(np.array([-1.5]))).better
-    'elbo_vi'
     """
 
     elbo_mp: Score

@@ -30,17 +30,6 @@ class ExactPosterior:
     map_states : (n_rows, n_hidden) uint8 maximizer of ``log p(h, x)``; ties go to the first
         configuration in binary counting order of the nodes.
     map_log_joint : (n_rows,) its value.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(
-    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
-    ... )
-    >>> row = np.array([[1, 1, 0]])
-    >>> nor.inference.enumerate_posterior(network, row).marginals.round(2)
-    array([[1.  , 0.04]])
     """
 
     log_likelihood: FloatArray

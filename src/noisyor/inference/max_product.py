@@ -302,15 +302,6 @@ def elbo_mp_gradient(
     -------
     Gradient: the mean, and an array (n_params,) that sums over all edges tied to an entry and is
     zero where the entry is fixed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import noisyor as nor
-    >>> network, row = nor.bipartite(3, 2), np.array([[1, 1, 0]])
-    >>> found = nor.inference.elbo_mp_gradient(network, row, [[1, 0]])
-    >>> found.gradient.shape == (network.n_params,)
-    True
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     dense = _dense_states(states, network, observations.n_rows, several=True)

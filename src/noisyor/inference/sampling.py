@@ -180,13 +180,6 @@ class EvidenceBound(Score):
     ``per_row`` (n_rows,), ``mean`` and ``standard_error`` as in `Score`; ``n_configurations``
     (n_rows,) size of each row's set. Causes that are independent of all others given the row are
     summed out and not counted.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisyor.inference import EvidenceBound
-    >>> EvidenceBound(np.array([-2.0, -4.0]), np.array([8, 8])).mean
-    -3.0
     """
 
     n_configurations: npt.NDArray[np.int64]
@@ -198,13 +191,6 @@ class EvidenceEstimate(Score):
 
     ``per_row`` (n_rows,), ``mean`` and ``standard_error`` (spread of the rows) as in `Score`;
     ``error`` (n_rows,) standard error of each row's estimate, from the spread of its chains.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisyor.inference import EvidenceEstimate
-    >>> EvidenceEstimate(np.array([-2.0, -4.0]), np.array([0.3, 0.4])).mean_error
-    0.25
     """
 
     error: FloatArray
@@ -319,14 +305,6 @@ class LogProbability(EvidenceEstimate):
     ``per_row``, ``mean`` and ``standard_error`` as in `Score`, ``error`` and ``mean_error`` as in
     `EvidenceEstimate`, zero if exact; ``bound`` (n_rows,) what a set of explanations guarantees;
     ``exact`` whether all hidden states were enumerated.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisyor.inference import LogProbability
-    >>> one = LogProbability(np.array([-2.0]), np.zeros(1), np.array([-2.5]), False)
-    >>> one.mean, one.bound_mean
-    (-2.0, -2.5)
     """
 
     bound: FloatArray
@@ -410,13 +388,6 @@ class Marginals:
         method gives none. Zero for causes that are independent of all others given the row,
         whose probability is exact.
     method : how they were estimated.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisyor.inference import Marginals
-    >>> Marginals(np.array([[0.2, 0.9]]), np.zeros((1, 2)), "set").n_rows
-    1
     """
 
     probability: FloatArray
@@ -745,13 +716,6 @@ class Prediction:
         row. An unobserved node has nothing of its own to leave out.
     hidden : (n_rows, n_hidden) probability of every hidden node, given the whole row.
     exact : whether all hidden states were enumerated.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisyor.inference import Prediction
-    >>> Prediction(np.array([[0.2, 0.9]]), np.zeros((1, 1)), True).exact
-    True
     """
 
     probability: FloatArray
@@ -783,8 +747,8 @@ def predict_visible(
         cheap.
     observed : what is given for an observed entry: ``"left-out"``, its probability as if it alone
         were unobserved, or ``"kept"``, the 0 or 1 that it is, which takes less time.
-    one_hot : groups of columns of which exactly one is on, such as the answers to one question; see
-        `noisyor.data.find_one_hot`. Only with ``observed="kept"``.
+    one_hot : groups of columns of which exactly one is on, such as the answers to one question;
+        `noisyor.data.columns.find_one_hot` finds them. Only with ``observed="kept"``.
     n_samples : draws of every row, in eight chains.
     hidden, engine, progress : as in `explain`.
     seed : key of the samples; those of a row depend on the seed and on what the row holds.

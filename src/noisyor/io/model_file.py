@@ -96,14 +96,7 @@ def save_network(
 
 
 class SavedModel(NamedTuple):
-    """What a model file holds: the network, and the metadata that it was saved with.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.io.SavedModel(nor.bipartite(3, 2), {"author": "me"}).metadata
-    {'author': 'me'}
-    """
+    """What a model file holds: the network, and the metadata that it was saved with."""
 
     network: Network
     metadata: dict[str, Any]

@@ -62,7 +62,7 @@ def provenance(
     observations : the training data; only their size and a fingerprint are kept.
     settings : how the model was learned.
     metrics : such as ``held_out_elbo``.
-    curve : of the training, see `noisyor.learning.History.curve`.
+    curve : of the training, the dictionary that ``History.curve()`` returns.
     source : name of the file that the data came from.
 
     Examples

@@ -55,15 +55,6 @@ class PhasedRun:
 
     ``phases`` as they were asked for; ``results`` of those that were run, in order: all of them
     unless a callback stopped one. ``run["mp"]`` is the result of the phase with that name.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> phases = [nor.learning.Phase("mp", nor.MaxProduct(), 3)]
-    >>> run = nor.learning.train_phases(network, np.eye(2), phases, progress=False)
-    >>> "mp" in run, "vi" in run, run["mp"].state.step
-    (True, False, 3)
     """
 
     phases: tuple[Phase, ...]

@@ -77,16 +77,7 @@ _OWN_KEYWORDS = ("init", "method", "options", "held_out", "engine", "noise", "n_
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A learned network, the record of its training, and the settings that made it (for JSON).
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 10, axis=0)
-    >>> fitted = nor.learn_factors(X, 2, n_restarts=1, progress=False)
-    >>> fitted.network.n_hidden, fitted.settings["seed"]
-    (2, 0)
-    """
+    """A learned network, the record of its training, and the settings that made it (for JSON)."""
 
     network: Network
     history: History
@@ -787,15 +778,6 @@ def start_by_sampling(
     X : training data.
     method : of the first training.
     seed, engine, progress : see `train`.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
-    >>> graph, method = nor.bipartite(n_visible=4, n_hidden=2), nor.MeanField(tolerance=1e-3)
-    >>> start = nor.learning.start_by_sampling(graph, X, method, progress=False)
-    >>> start.failure_probability.shape
-    (2, 4)
     """
     options = TrainOptions(
         steps=400,

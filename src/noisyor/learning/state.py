@@ -249,14 +249,7 @@ class TrainingState(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Mean held-out bound after a number of steps.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.learning.Evaluation(step=100, elbo=-8.5).elbo
-    -8.5
-    """
+    """Mean held-out bound after a number of steps."""
 
     step: int
     elbo: float
@@ -269,14 +262,6 @@ class History:
     ``elbo`` (steps,) mean bound of each minibatch before its update, rows counted by their weights;
     ``seconds`` (steps,) wall time of each update; ``evaluations`` the held-out bounds;
     ``forgotten`` how many updates came before the first that is kept, see `recent`.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> held_out = nor.learning.Evaluation(step=2, elbo=-8.0)
-    >>> history = nor.learning.History(elbo=np.array([-9.0, -7.0]), evaluations=(held_out,))
-    >>> history.curve()["elbo"], history.curve()["held_out_elbo"]
-    ([-9.0, -7.0], [-8.0])
     """
 
     elbo: FloatArray = field(default_factory=lambda: np.empty(0))
@@ -323,14 +308,6 @@ class TrainingResult:
     """The learned network, the final state (to go on from) and the record of the run.
 
     ``resumed_at`` is the step of the checkpoint that the run went on from, 0 if it began anew.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> result = nor.train(network, np.eye(2), steps=3, progress=False)
-    >>> result.state.step, result.history.elbo.shape, result.resumed_at
-    (3, (3,), 0)
     """
 
     network: Network
@@ -345,14 +322,6 @@ class StepInfo(NamedTuple):
     ``state`` the new state; ``elbo`` the mean bound of the minibatch before the update; ``network``
     with the new parameters; ``earlier_steps`` those of the phases before this one, see
     `train_phases`.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> network, seen = nor.bipartite(n_visible=2, n_hidden=1), []
-    >>> result = nor.train(network, np.eye(2), steps=3, callbacks=[seen.append], progress=False)
-    >>> [info.state.step for info in seen]
-    [1, 2, 3]
     """
 
     state: TrainingState

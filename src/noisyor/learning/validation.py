@@ -321,14 +321,6 @@ def leave_one_out_gain(network: Network, X: Any, *, engine: EngineLike = "auto")
     network : any network.
     X : observations in any form that `Observations.of` takes.
     engine : as in `explain`.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]])
-    >>> rows = np.array([[1, 1, 0], [1, 1, 0]])
-    >>> nor.learning.leave_one_out_gain(network, rows).round(1)
-    array([6.8, 0. ])
     """
     rows = Observations.of(X, n_visible=network.n_visible)
     posterior = _METHOD.posterior(network, rows, engine=engine)

@@ -1,17 +1,4 @@
 from .forward import Sample as Sample
-from .forward import boolean_convolution as boolean_convolution
-from .forward import boolean_product as boolean_product
-from .forward import edge_matrix as edge_matrix
-from .forward import prior_marginals as prior_marginals
 from .forward import visible_probability as visible_probability
-from .layout import BipartiteLayout as BipartiteLayout
-from .layout import ConvolutionalLayout as ConvolutionalLayout
-from .layout import LayeredLayout as LayeredLayout
-from .layout import Placement as Placement
-from .layout import state_shape as state_shape
 from .names import hidden_names as hidden_names
 from .names import topic_words as topic_words
-from .network import failure_from_theta as failure_from_theta
-from .network import probability_from_theta as probability_from_theta
-from .network import theta_from_failure as theta_from_failure
-from .network import theta_from_probability as theta_from_probability

@@ -43,14 +43,6 @@ def edge_matrix(network: Network, *, probability: bool = False) -> sp.csr_array:
     network : the network.
     probability : False for theta; True for the probability ``1 - exp(-theta)`` that the parent,
         when on, switches the child on.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> network = nor.from_edges(
-    ...     2, 2, [(0, 0), (1, 1)], [(1, 0)], failure_probability=[0.2, 0.4, 0.5])
-    >>> nor.model.edge_matrix(network, probability=True).toarray().round(1).tolist()
-    [[0.8, 0.0], [0.0, 0.6], [0.0, 0.5], [0.0, 0.0]]
     """
     theta = network.theta[network.param]
     return sp.csr_array(
@@ -77,14 +69,6 @@ def prior_marginals(
     network : the network.
     known, probability : (n,) hidden nodes whose probability is known already, and what it is; the
         others follow from them.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> network = nor.from_edges(
-    ...     1, 2, [(0, 0)], [(1, 0)], failure_probability=[0.1, 0.5], prior_probability=[0.1, 0.4])
-    >>> nor.model.prior_marginals(network).round(2).tolist()
-    [0.28, 0.4]
     """
     result = network.prior_probability
     below = np.diff(network.child_ptr)[network.n_visible :] > 0
@@ -198,14 +182,7 @@ def _sample_hidden(
 
 
 def boolean_product(U: npt.ArrayLike, V: npt.ArrayLike) -> BinaryArray:
-    """Compute ``1[U V >= 1]`` of binary U (n, r) and V (r, p), uint8 (n, p).
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.model.boolean_product([[1, 1], [0, 1]], [[1, 0, 0], [1, 1, 0]]).tolist()
-    [[1, 1, 0], [1, 1, 0]]
-    """
+    """Compute ``1[U V >= 1]`` of binary U (n, r) and V (r, p), uint8 (n, p)."""
     left, right = binary_array("U", U, 2), binary_array("V", V, 2)
     if left.shape[1] != len(right):
         raise InvalidDataError(f"U has {left.shape[1]} columns, but V has {len(right)} rows")
@@ -229,12 +206,6 @@ def boolean_convolution(
     -------
     uint8 (n_images, rows + height - 1, columns + width - 1), or with `border`
     (n_images, rows - height + 1, columns - width + 1).
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.model.boolean_convolution([[[[1, 0], [0, 0]]]], [[[1, 1], [0, 1]]]).tolist()
-    [[[1, 1, 0], [0, 1, 0], [0, 0, 0]]]
     """
     active = binary_array("states", states, 4)
     patterns = binary_array("features", features, 3)

@@ -72,15 +72,6 @@ class ConvolutionalLayout:
 
     Hidden node ``(component, i, j)``, numbered row-major, is a component at a position. With
     ``border`` the positions include those where the feature hangs over the border of the image.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> layout = nor.convolutional((4, 5), 2, (3, 3)).layout
-    >>> layout.state_shape, layout.n_hidden
-    ((2, 3), 12)
-    >>> layout.placement(7)
-    Placement(component=1, row=0, column=1)
     """
 
     kind: ClassVar[str] = "convolutional"
@@ -247,14 +238,6 @@ def state_shape(
     image_shape, feature_shape : (height, width).
     border : False counts the positions with the whole feature inside the image, True those where
         it covers at least one pixel.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.model.state_shape((14, 14), (6, 6))
-    (9, 9)
-    >>> nor.model.state_shape((14, 14), (6, 6), border=True)
-    (19, 19)
     """
     image, feature = _plane("image_shape", image_shape), _plane("feature_shape", feature_shape)
     if border:

@@ -1,7 +1,5 @@
 from .cover import cover_rows as cover_rows
-from .factors import FoundFactors as FoundFactors
 from .factors import search_factors as search_factors
-from .features import FoundFeatures as FoundFeatures
 from .features import search_features as search_features
 from .starts import choose_topics as choose_topics
 from .starts import start_from_counts as start_from_counts

@@ -76,14 +76,6 @@ class FoundFactors:
     errors : number of entries of the searched rows that the cover gets wrong, counted by weight.
     rows : (n_searched,) numbers of the searched rows.
     matrix : those rows, dense, and their weights if they have any.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 10, axis=0)
-    >>> found = nor.search.search_factors(X, 2, n_restarts=1)
-    >>> found.states.shape, found.factors.shape, found.errors
-    ((20, 2), (2, 4), 0)
     """
 
     states: BinaryArray

@@ -94,15 +94,6 @@ class FoundFeatures:
     errors : number of pixels of the searched images that the cover gets wrong.
     images : (n_searched,) numbers of the searched images.
     border : whether features may hang over the border.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> images = np.zeros((6, 3, 3))
-    >>> images[:, 1, :2] = 1
-    >>> found = nor.search.search_features(images, 1, (1, 2), border=False, n_restarts=1)
-    >>> found.features.tolist(), found.states.shape
-    ([[[1, 1]]], (6, 1, 3, 2))
     """
 
     features: BinaryArray
