@@ -185,3 +185,19 @@ def test_half_a_surrogate_pair_in_a_report(capsys):
     nor.save_network("m", nor.bipartite(4, 2, visible_names=names, failure_probability=0.1))
     assert refused_or_done(capsys, "report", "m", "--out", "r.html", "--quiet") == 0
     assert "a?" in Path("r.html").read_text("utf-8")
+
+
+class TestLongNames:
+    def test_more_than_a_model_file_holds(self, capsys, monkeypatch):
+        monkeypatch.setattr("noisyor.io.model_file._MAX_NAMES", 1000)
+        names = ",".join(f"{letter}{'x' * 400}" for letter in "abcd")
+        Path("rows.csv").write_text(ROWS.replace("a,b,c,d", names))
+        monkeypatch.setattr("noisyor.estimators.base.NoisyOrEstimator.fit", None)  # not reached
+        assert refused_or_done(capsys, "fit", "rows.csv", "--components", "2", "--out", "m") == 2
+        assert sorted(path.name for path in Path().iterdir()) == ["rows.csv"]
+
+    def test_causes_have_short_names(self):
+        network = nor.bipartite(
+            2, 1, failure_probability=0.1, visible_names=["a" * 10**6, "b" * 10**6]
+        )
+        assert len(nor.model.hidden_names(network, "factors")[0]) < 300

@@ -497,9 +497,11 @@ def _fit_table(
     resuming: bool,
 ) -> Fitted:
     """Fit an estimator to a table, evaluate and save; plan and checkpoint are removed."""
+    from noisyor.io.model_file import check_names
     from noisyor.learning.validation import hold_out
 
     rows = table.observations
+    check_names(rows.column_names)
     kind = plan.kind or _kind_of(table, plan.settings)
     if kind == "features":
         _check_images(rows, plan.settings)

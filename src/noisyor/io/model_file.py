@@ -7,13 +7,18 @@ parameter groups, layout) and ``user`` (whatever the caller wants to keep).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisyor.errors import InvalidNetworkError, InvalidSettingError, ModelFileError
+from noisyor.errors import (
+    InvalidDataError,
+    InvalidNetworkError,
+    InvalidSettingError,
+    ModelFileError,
+)
 from noisyor.io.sealed_file import (
     Arrays,
     DamagedError,
@@ -29,6 +34,7 @@ from noisyor.model.network import FittedModel, Network, network_of
 __all__ = [
     "FORMAT",
     "SavedModel",
+    "check_names",
     "load_model",
     "load_network",
     "read_metadata",
@@ -43,6 +49,8 @@ may have sets of alternatives, which no later version has."""
 
 _RENAMED_SETTINGS = {"polish": "icm", "step_on": "parameterization"}
 _RENAMED_OBJECTIVES = {"description": "mdl", "errors": "hamming", "probability": "likelihood"}
+
+_MAX_NAMES = 6 * 2**20  # bytes; the header of a file may have 8 MB
 
 _GROUP = "group."
 _DTYPES = {
@@ -136,6 +144,16 @@ def load_model(path: PathLike) -> SavedModel:
             raise ModelFileError(
                 f"the model file {Path(path)} does not hold a valid network: {error}"
             ) from error
+
+
+def check_names(names: Sequence[str] | None) -> None:
+    """Refuse names of columns that a model file cannot hold, before a model is learned."""
+    size = len(json.dumps(json.dumps(names)))
+    if size > _MAX_NAMES:
+        raise InvalidDataError(
+            f"the names of the columns take {size / 2**20:.1f} MB, a model file holds "
+            f"{_MAX_NAMES // 2**20} MB: shorten the names"
+        )
 
 
 def load_network(path: PathLike) -> Network:

@@ -49,6 +49,9 @@ _FAINT = 0.05
 _CLEAR_SHARE = 0.25
 """Of the chance of the likeliest column, from which another may be in the name of a cause."""
 
+_MAX_NAME = 100
+"""Characters of the name of a column in the name of a cause."""
+
 
 def visible_label(network: Network, index: int) -> str:
     """Return the name of a visible node, or else its column number or pixel."""
@@ -119,7 +122,7 @@ def hidden_names(
         chosen = _telling(network)
     else:
         chosen = [[i for i, _ in best[:_WORDS]] for best in strongest_visibles(network)]
-    labels = (", ".join(visible_label(network, i) for i in best) for best in chosen)
+    labels = (", ".join(visible_label(network, i)[:_MAX_NAME] for i in best) for best in chosen)
     return tuple(
         f"{name}: {said}" if said else name for name, said in zip(prefix, labels, strict=True)
     )
