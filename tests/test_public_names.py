@@ -127,6 +127,15 @@ def test_the_example_of_a_name_runs(space, name, tmp_path, monkeypatch):
     assert runner.failures == 0
 
 
+def test_every_name_is_taught():
+    """On a page that is no reference, in a notebook, or in the README."""
+    root = Path(__file__).parents[1]
+    guides = [page for page in PAGES if page.parent.name != "reference"]
+    notebooks = (root / "examples" / "notebooks").glob("*.ipynb")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (*guides, *notebooks))
+    assert not {name for _, name in PUBLIC if not re.search(rf"\b{name}\b", text)}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_teaches_can_be_imported(page):
     for dotted in set(re.findall(r"\bnor((?:\.[A-Za-z_]\w*)+)", page.read_text(encoding="utf-8"))):
