@@ -44,6 +44,7 @@ from noisyor.engines.numpy.rows import rows_of
 from noisyor.errors import MissingExtraError
 from noisyor.explanation.attribution import attribute_findings
 from noisyor.inference.max_product import elbo_mp_gradient
+from noisyor.model.network import THETA_MIN
 
 EXACT = 1e-9
 BELIEF = 2e-3
@@ -591,8 +592,10 @@ def check_probabilities(
     weights = np.ones(len(problem.rows)) if problem.weights is None else problem.weights
     checks.near("mean log_probability", found.mean, weights @ truth.log_p / weights.sum())
 
-    # Chains of the NumPy engine are slow.
-    if engine.name != "numpy" or random.random() < 1 / 6:
+    # Chains of the NumPy engine are slow. Chains change totals by differences, which lose the
+    # digits of leaks below those that training allows.
+    tiny = network.theta[network.leak_param].min() < THETA_MIN
+    if not tiny and (engine.name != "numpy" or random.random() < 1 / 6):
         check_evidence(problem, truth, engine, random, checks)
     for observed in ("left-out", "kept"):
         guess = nor.inference.predict_visible(
