@@ -173,7 +173,7 @@ class TestKinds:
             page = model_page(model, rows_for(model, example.data))
             Checker(page.html)
             assert "The model file says nothing about its origin." in page.html
-            assert "no record of the training" in page.html
+            assert "no record of the training by gradients" in page.html
 
     @pytest.mark.parametrize(
         "metadata",
@@ -231,6 +231,29 @@ class TestFiles:
         assert result["hidden"] == 2
         with pytest.raises(InvalidSettingError, match=r"page\.html"):
             write_report(model, tmp_path / "page.html", X)
+
+    def test_recurrence_number_of_causes_and_odd_rows_are_shown(self, tmp_path):
+        X = np.repeat([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]], 40, axis=0)
+        X[7] = [1, 1, 1, 0, 0, 1]
+        model = nor.BooleanMatrixFactorization(2).fit(X)
+        model.provenance_["stability"] = {"recurrence": [1.0, 0.2], "n_resamples": 5}
+        sizes = {"n_components": [1, 2, 4], "log_p": [-4.0, -2.0, -1.9]}
+        curve = {**sizes, "standard_error": [0.2, 0.2, 0.2], "chosen": 2, "n_rows": 20}
+        model.provenance_["settings"] = {"n_components_curve": curve}
+        result = write_report(model, X, tmp_path / "page.html")
+        text = (tmp_path / "page.html").read_text("utf-8")
+        Checker(text)
+        assert next(iter(result["odd"])) == 7
+        assert "1 of 2 causes were found again" in text
+        assert "2 were chosen" in text
+        assert text.count("doubtful") > 1
+        for broken in ({"recurrence": ["x", 2]}, {"recurrence": [0.5]}, 7):
+            model.provenance_["stability"] = broken
+            model.provenance_["settings"] = {"n_components_curve": {**curve, "log_p": "x"}}
+            write_report(model, X, tmp_path / "page.html", scores=False)
+            text = (tmp_path / "page.html").read_text("utf-8")
+            assert "found again" not in text
+            assert "were chosen" not in text
 
     def test_a_report_is_replaced_but_nothing_else(self, factors, tmp_path):
         out = tmp_path / "new" / "report.html"

@@ -22,11 +22,14 @@ from noisyor.model.network import Network
 
 __all__ = [
     "TOPIC_WORDS",
+    "NumberCurve",
     "TrainingCurve",
     "kind_of",
     "mapping_in",
     "metrics_of",
+    "number_curve",
     "provenance",
+    "recurrence_of",
     "topic_words_of",
     "training_curve",
 ]
@@ -128,6 +131,36 @@ def topic_words_of(metadata: Mapping[str, Any], network: Network) -> list[list[i
         if not all(is_whole(word) and 0 <= word < network.n_visible for word in words):
             return None
     return [[int(word) for word in words] for words in lists]
+
+
+def recurrence_of(metadata: Mapping[str, Any], network: Network) -> list[float] | None:
+    """Return the share of resamples in which each cause was found again, or None if unknown."""
+    shares = mapping_in(metadata, "stability").get("recurrence")
+    if not isinstance(shares, list) or len(shares) != network.n_hidden:
+        return None
+    if not all(is_finite(share) and 0 <= share <= 1 for share in shares):
+        return None
+    return [float(share) for share in shares]
+
+
+class NumberCurve(NamedTuple):
+    """Validation log p by number of causes, with its standard error, and the number chosen."""
+
+    n_components: FloatArray
+    log_p: FloatArray
+    standard_error: FloatArray
+    chosen: int
+
+
+def number_curve(metadata: Mapping[str, Any]) -> NumberCurve | None:
+    """Return how the number of causes was chosen, or None if it was given."""
+    record = mapping_in(mapping_in(metadata, "settings"), "n_components_curve")
+    sizes, log_p = _pairs(record.get("n_components"), record.get("log_p"))
+    other, error = _pairs(record.get("n_components"), record.get("standard_error"))
+    chosen: Any = record.get("chosen")
+    if not len(sizes) or not np.array_equal(sizes, other) or not is_whole(chosen):
+        return None
+    return NumberCurve(sizes, log_p, error, int(chosen))
 
 
 class TrainingCurve(NamedTuple):

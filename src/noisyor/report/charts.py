@@ -28,12 +28,17 @@ __all__ = [
 
 
 class Curve(NamedTuple):
-    """One line or set of points of a chart: class name, (n,) x, (n,) y, whether to draw dots."""
+    """One line or set of points of a chart.
+
+    ``style`` its class; ``x``, ``y`` (n,); ``dots`` whether to draw points instead of a line;
+    ``error`` (n,) half the length of the interval around each point, or None.
+    """
 
     style: str
     x: FloatArray
     y: FloatArray
     dots: bool = False
+    error: FloatArray | None = None
 
 
 N_COLORS = 8
@@ -129,6 +134,9 @@ def line_chart(
     """
     xs = np.concatenate([curve.x for curve in curves])
     ys = np.concatenate([curve.y for curve in curves])
+    for curve in curves:
+        if curve.error is not None:
+            ys = np.r_[ys, curve.y - curve.error, curve.y + curve.error]
     if reference is not None:
         ys = np.r_[ys, reference[0]]
     y_ticks = _ticks(float(ys.min()), float(ys.max()))
@@ -149,6 +157,11 @@ def line_chart(
             (f"{plot.across(x):.1f}", f"{plot.down(y):.1f}")
             for x, y in zip(curve.x, curve.y, strict=True)
         ]
+        if curve.error is not None:
+            parts += [
+                f'<path class="interval" d="M{x} {plot.down(y - e):.1f}V{plot.down(y + e):.1f}"/>'
+                for (x, _), y, e in zip(points, curve.y, curve.error, strict=True)
+            ]
         if curve.dots:
             parts += [
                 f'<circle class="{curve.style}" cx="{x}" cy="{y}" r="4.5"/>' for x, y in points

@@ -92,8 +92,11 @@ def explorer_data(
     explained: ExplainedRows | None,
     chains: Chains | None,
     row_names: tuple[str, ...] | None,
+    recurrence: list[float] | None = None,
 ) -> dict[str, Any]:
     """Return everything that the explorer shows as plain JSON; ``names`` see `cause_names`.
+
+    ``recurrence`` is the share of resamples in which each cause was found again, if known.
 
     Causes are numbered as in the network; a child below ``n_visible`` is a visible. Success
     probabilities are in thousandths.
@@ -112,6 +115,7 @@ def explorer_data(
         "level": network.hidden_levels.tolist(),
         "rate": _rounded(rate),
         "uses": uses,
+        "recurs": recurrence,
         "rows": None if explained is None else len(explained.number),
         "home": _strongest_parent(network, success).tolist(),
         "counts": np.diff(child_ptr).tolist(),

@@ -14,7 +14,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.inference.evaluate import Score, explain
 from noisyor.inference.max_product import method_for
 from noisyor.inference.sampling import LogProbability, log_probability
-from noisyor.io.provenance import metrics_of, training_curve
+from noisyor.io.provenance import metrics_of, number_curve, training_curve
 from noisyor.model.forward import visible_probability
 from noisyor.model.network import Network
 from noisyor.report.charts import Curve, calibration_chart, line_chart
@@ -199,6 +199,7 @@ def fit_section(
         "log_p": log_p,
         "main": _main_score(explained, log_p, metrics),
         "curve": _curve(model, words, metrics),
+        "numbers": _numbers(model, words),
         "calibration": None if calibration is None else _calibration(calibration),
     }
 
@@ -278,6 +279,25 @@ def _curve(model: Model, words: Words, metrics: dict[str, float]) -> dict[str, A
         "has_held_out": bool(len(record.held_out_step)),
         "has_train": bool(len(record.step)),
     }
+
+
+def _numbers(model: Model, words: Words) -> dict[str, Any] | None:
+    """Return the chart of validation log p by number of causes, if the number was chosen."""
+    curve = number_curve(model.metadata)
+    if curve is None:
+        return None
+    best = int(curve.n_components[curve.log_p.argmax()])
+    label = f"Validation log p by number of {words.causes}; {curve.chosen} were chosen"
+    at = curve.n_components == curve.chosen
+    every = Curve("train", curve.n_components, curve.log_p, error=curve.standard_error)
+    chosen = Curve("held-out", curve.n_components[at], curve.log_p[at], dots=True)
+    svg = line_chart(
+        [every, chosen],
+        label,
+        x_title=f"number of {words.causes}",
+        y_title=f"log p of validation {words.rows}, nats",
+    )
+    return {"svg": svg, "chosen": curve.chosen, "best": best}
 
 
 def _smooth(step: FloatArray, elbo: FloatArray) -> tuple[FloatArray, FloatArray]:

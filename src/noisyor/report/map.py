@@ -34,9 +34,6 @@ _MIN_LETTERS = 7
 _MAX_LINE = 16
 """Letters of a line from which long names are broken at spaces and hyphens."""
 
-_ROUNDS = 400
-"""Rounds of moving circles."""
-
 _GAP = 0.04
 """Gap between circles as a share of their mean radius."""
 
@@ -46,7 +43,7 @@ class Region(NamedTuple):
 
     ``target`` of its link; ``words`` to write into it; ``note`` to show beside it; ``weight`` how
     often it is on; ``color`` index of a color, None for the color of its group of similar regions;
-    ``picture`` an SVG to show in place of words.
+    ``picture`` an SVG to show in place of words; ``is_doubtful`` whether its outline is dashed.
     """
 
     target: str
@@ -55,6 +52,7 @@ class Region(NamedTuple):
     weight: float
     color: int | None = None
     picture: str = ""
+    is_doubtful: bool = False
 
 
 def similarity_of(reach: Any, states: Any, chosen: list[int]) -> FloatArray:
@@ -124,7 +122,8 @@ def _drawing(
         radius = circles.radius[k] * scale
         words = _words(region, x, y, radius, smallest)
         parts.append(
-            f'<a class="region c{colors[k]}" href="#{region.target}" '
+            f'<a class="region c{colors[k]}{" doubtful" * region.is_doubtful}" '
+            f'href="#{region.target}" '
             f'aria-label="{escape(region.note)}"><title>{escape(region.note)}</title>'
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>{words}</a>'
         )
@@ -214,67 +213,47 @@ class Circles(NamedTuple):
 def lay_out(radius: FloatArray, similarity: FloatArray, aspect: float) -> Circles:
     """Place circles side by side, similar ones near each other.
 
+    The circles are placed in the order given. Each touches two that lie already, at the free
+    position that is nearest to the middle of the map and to the circles that it resembles.
+
     Parameters
     ----------
     radius : (n,) their sizes.
     similarity : (n, n) from 0 to 1, symmetric.
     aspect : width of the map over its height, about.
-
-    The start is classical scaling of the distances. Then circles are pulled to the middle and to
-    similar circles, and pushed out of each other.
     """
-    n = len(radius)
-    if n == 1:
-        return Circles(np.zeros(1), np.zeros(1), radius)
-    spread = float(np.sqrt((radius**2).sum()))
-    position = _plane(similarity) * spread * 1.5
-    stretch = np.array([np.sqrt(aspect), 1.0 / np.sqrt(aspect)])
-    position = position * stretch
+    stretch = np.sqrt(np.array([aspect, 1.0 / aspect]))
     gap = _GAP * float(radius.mean())
-    reach = radius[:, None] + radius[None, :] + gap
-    pull = similarity - np.diag(np.diag(similarity))
-    pull = pull / np.maximum(pull.sum(axis=1, keepdims=True), 1e-9)
-    for number in range(_ROUNDS):
-        calm = 1.0 - number / _ROUNDS
-        position = position - 0.03 * calm * position / stretch**2
-        position = position + 0.03 * calm * (
-            pull @ position - position * (pull.sum(axis=1) > 0)[:, None]
-        )
-        position = _apart(position, reach)
-    for _ in range(_ROUNDS):  # until nothing overlaps
-        moved = _apart(position, reach)
-        if np.abs(moved - position).max() < 1e-3 * gap:
-            break
-        position = moved
-    return Circles(position[:, 0], position[:, 1], radius)
+    placed = np.zeros((len(radius), 2))
+    for k in range(1, len(radius)):
+        reach = radius[:k] + radius[k] + gap
+        free = _free_positions(placed[:k], reach)
+        distance = np.linalg.norm((free[:, None] - placed[None, :k]) / stretch, axis=2)
+        pull = similarity[k, :k] + 1e-3
+        cost = np.linalg.norm(free / stretch, axis=1) + distance @ (pull / pull.sum())
+        placed[k] = free[cost.argmin()]
+    return Circles(placed[:, 0], placed[:, 1], radius)
 
 
-def _plane(similarity: FloatArray) -> FloatArray:
-    """Return positions (n, 2) in [-1, 1] with distances of about one minus the similarity."""
-    n = len(similarity)
-    distance = 1.0 - similarity
-    np.fill_diagonal(distance, 0.0)
-    middle = np.eye(n) - 1.0 / n
-    values, vectors = np.linalg.eigh(-0.5 * middle @ distance**2 @ middle)
-    position = vectors[:, -2:][:, ::-1] * np.sqrt(np.maximum(values[-2:][::-1], 0.0))
-    # Signs of eigenvectors are arbitrary: the first that counts is positive.
-    signs = np.sign(position[np.abs(position).argmax(axis=0), np.arange(position.shape[1])])
-    position = position * np.where(signs == 0, 1.0, signs)
-    # Items that share nothing would lie in one point.
-    angle = 2.399963 * np.arange(n)
-    outward = 0.05 * np.sqrt((np.arange(n) + 0.5) / n)
-    position = position + np.stack([outward * np.cos(angle), outward * np.sin(angle)], axis=1)
-    return np.asarray(position / max(1e-9, float(np.abs(position).max())))
+def _free_positions(placed: FloatArray, reach: FloatArray) -> FloatArray:
+    """Return the centers (m, 2) at which one more circle touches others and overlaps none.
 
-
-def _apart(position: FloatArray, reach: FloatArray) -> FloatArray:
-    """Push overlapping circles apart, each by half of what is missing."""
-    difference = position[:, None, :] - position[None, :, :]
-    distance = np.sqrt((difference**2).sum(axis=2)) + 1e-9
-    missing = np.maximum(reach - distance, 0.0)
-    np.fill_diagonal(missing, 0.0)
-    push = 0.5 * (missing / distance)[:, :, None] * difference
-    return np.asarray(position + push.sum(axis=1))
+    ``placed`` (k, 2) are centers, ``reach`` (k,) the distances at which the new circle touches.
+    """
+    if len(placed) == 1:
+        return np.array([[placed[0, 0] + reach[0], placed[0, 1]]])
+    i, j = np.triu_indices(len(placed), 1)
+    across = placed[j] - placed[i]
+    distance = np.linalg.norm(across, axis=1)
+    along = (reach[i] ** 2 - reach[j] ** 2 + distance**2) / (2 * distance)
+    height = np.sqrt(np.maximum(reach[i] ** 2 - along**2, 0.0))
+    meet = distance <= reach[i] + reach[j]
+    ahead = across / distance[:, None]
+    aside = np.stack([-ahead[:, 1], ahead[:, 0]], axis=1)
+    foot = placed[i] + along[:, None] * ahead
+    found = np.concatenate([(foot + sign * height[:, None] * aside)[meet] for sign in (1, -1)])
+    gaps = np.linalg.norm(found[:, None] - placed[None], axis=2) - reach
+    return np.asarray(found[(gaps > -1e-9 * reach.max()).all(axis=1)])
 
 
 def group_similar(similarity: FloatArray, most: int) -> LongArray:

@@ -15,10 +15,11 @@ from noisyor._version import __version__
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.explanation.attribution import attribute_findings
+from noisyor.explanation.odd import odd_rows
 from noisyor.io.provenance import metrics_of
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.report.baseline import MIN_ROWS, baseline_section, compare_with_mixture
-from noisyor.report.fit_quality import calibrate, explain_rows, fit_section
+from noisyor.report.fit_quality import ExplainedRows, calibrate, explain_rows, fit_section
 from noisyor.report.inputs import (
     Model,
     Rows,
@@ -30,6 +31,7 @@ from noisyor.report.inputs import (
     read_model,
     rows_for,
     same_data,
+    shorten,
     words_of,
 )
 from noisyor.report.residuals import EXTRA, MISSED, RECONSTRUCTED, residuals
@@ -49,6 +51,9 @@ GENERATOR = "noisyor report"
 
 MAX_ROWS = 2000
 """Rows that are explained by default."""
+
+_N_ODD, _MAX_ODD, _MAX_ODD_EDGES = 10, 300, 50_000
+"""Odd rows that are listed; rows to look for them in, and edges of the model, at most."""
 
 _SCRIPTS = ("dom.js", "map.js", "explorer.js", "matrix.js", "pictures.js", "charts.js")
 
@@ -175,6 +180,7 @@ def model_page(
         if labels is not None:
             values = [labels[1][row] for row in explained.number.tolist()]
             counted = count_labels(values, explained.states, labels[0])
+    odd = _odd_rows(model, rows, explained, engine) if scores and not is_image else None
     fit = fit_section(model, words, explained, calibration, scores)
     if is_image and isinstance(layout, ConvolutionalLayout):
         section = feature_section(model, layout, explained, share)
@@ -195,6 +201,7 @@ def model_page(
         "headline": section["headline"],
         "wrong_entries": None if left is None else left.wrong,
         "calibration_gap": None if calibration is None else calibration.gap,
+        "odd": None if odd is None else {row["number"]: row["log_p"] for row in odd},
         "mixture": None
         if baseline is None
         else {**baseline._asdict(), "verdict": baseline.verdict},
@@ -226,6 +233,7 @@ def model_page(
             codes={"reconstructed": RECONSTRUCTED, "missed": MISSED, "extra": EXTRA},
             fit=fit,
             noise=float(np.median(network.noise_probability)),
+            odd=odd,
             baseline=None if baseline is None else baseline_section(baseline, words),
             provenance=provenance_rows(model.metadata),
             has_metadata=bool(model.metadata),
@@ -233,6 +241,31 @@ def model_page(
         )
     )
     return Page(html, summary)
+
+
+def _odd_rows(
+    model: Model, rows: Rows | None, explained: ExplainedRows | None, engine: EngineLike
+) -> list[dict[str, Any]] | None:
+    """Return the least likely of the rows, with their surprising entries."""
+    network = model.network
+    if rows is None or explained is None or network.n_edges > _MAX_ODD_EDGES:
+        return None
+    some = np.linspace(0, len(explained.number) - 1, min(len(explained.number), _MAX_ODD)).round()
+    some = np.unique(some.astype(np.int64))
+    found = odd_rows(network, explained.observations.take(some), _N_ODD, engine=engine)
+    numbers = explained.number[some]
+    return [
+        {
+            "number": int(numbers[odd.row]),
+            "name": None if rows.names is None else shorten(rows.names[int(numbers[odd.row])]),
+            "log_p": odd.log_p,
+            "entries": [
+                (shorten(entry.name), "on" if entry.value else "off", entry.probability)
+                for entry in odd.entries
+            ],
+        }
+        for odd in found
+    ]
 
 
 def is_report(path: Path) -> bool:

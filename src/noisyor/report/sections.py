@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from noisyor._util.arrays import FloatArray, LongArray, csr_of
 from noisyor.errors import InvalidDataError
 from noisyor.explanation.attribution import Chains
+from noisyor.io.provenance import recurrence_of
 from noisyor.model.forward import prior_marginals
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.network import Network
@@ -137,7 +138,10 @@ def cause_section(
     if explained is not None:
         n_rows = len(explained.number)
         uses = np.asarray(explained.states.sum(axis=0)).ravel()
-    explorer = explorer_data(network, words, called, reach, rate, explained, links, names)
+    recurrence = recurrence_of(model.metadata, network)
+    explorer = explorer_data(
+        network, words, called, reach, rate, explained, links, names, recurrence
+    )
     _add_texts(explorer.get("documents"), texts)
     data: dict[str, Any] = {"explorer": explorer}
     # No topic makes a word more likely on than off: a matrix would show nothing but misses.
@@ -152,7 +156,7 @@ def cause_section(
     found = None if uses is None or not n_rows else uses / n_rows
     often = np.asarray(rate if found is None else found, dtype=np.float64)
     verb = "on" if n_rows else "expected"
-    regions = _cause_regions(model, words, called, often, verb, labels)
+    regions = _cause_regions(model, words, called, often, verb, labels, recurrence)
     n_working = network.n_hidden - len(dead)
     states = None if explained is None else explained.states
     matrix = data.get("matrix")
@@ -174,7 +178,7 @@ def cause_section(
         "is_layered": network.n_layers > 1,
         "worst": worst_columns(network, left) if left is not None and matrix is not None else None,
         "n_cut": explorer["cut"],
-        "health": _health(titles, dead, duplicates),
+        "health": _health(titles, dead, duplicates, recurrence),
     }
 
 
@@ -233,6 +237,7 @@ def _cause_regions(
     often: FloatArray,
     verb: str,
     labels: Labels | None,
+    recurrence: list[float] | None,
 ) -> list[Region]:
     """Return the causes as circles of the map."""
     regions = []
@@ -246,7 +251,10 @@ def _cause_regions(
                 note += f", {most} of them {labels.names[leader]}"
         lines = tuple(label.split(", ")) if label else _lines(name)
         picture = _picture(model.network, k)
-        regions.append(Region(f"cause-{k}", lines, note, float(often[k]), color, picture))
+        doubtful = recurrence is not None and recurrence[k] <= 0.5
+        note += ", does not recur" * doubtful
+        weight = float(often[k])
+        regions.append(Region(f"cause-{k}", lines, note, weight, color, picture, doubtful))
     return regions
 
 
@@ -264,8 +272,16 @@ def _picture(network: Network, cause: int) -> str:
     return shaded_image(success.reshape(network.visible_shape), f"cause {cause} as gray levels")
 
 
-def _health(titles: list[str], dead: dict[int, str], duplicates: list[list[int]]) -> dict[str, Any]:
+def _health(
+    titles: list[str],
+    dead: dict[int, str],
+    duplicates: list[list[int]],
+    recurrence: list[float] | None = None,
+) -> dict[str, Any]:
+    known = list(zip(titles, recurrence or [], strict=False))
     return {
+        "recurrence": None if recurrence is None else sum(share > 0.5 for share in recurrence),
+        "unsure": [(title, percent(share)) for title, share in known if share <= 0.5],
         "n_causes": len(titles),
         "dead": [(titles[cause], reason) for cause, reason in dead.items()],
         "duplicates": [[titles[cause] for cause in group] for group in duplicates],

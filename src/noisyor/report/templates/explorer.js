@@ -43,6 +43,7 @@
       parts.push(data.uses[k] === 0 ? "not in use"
         : whole(data.uses[k]) + " " + (data.uses[k] === 1 ? words.row : words.rows));
     } else parts.push(percent(data.rate[k]));
+    if (data.recurs && data.recurs[k] <= 0.5) parts.push("does not recur");
     return parts.join(" · ");
   }
 
@@ -259,6 +260,7 @@
         " (" + percent(data.uses[k] / data.rows) + ")");
     }
     facts.push("expected in " + percent(data.rate[k]));
+    if (data.recurs) facts.push("recurs in " + percent(data.recurs[k]) + " of the resamples");
     const parts = [
       make("h3", { tabindex: "-1", id: "detail-title" }, title(k)),
       make("p", { class: "soft" }, facts.filter(Boolean).join(" · ")),
