@@ -10,9 +10,7 @@ from broken_rows import Broken
 import noisyor as nor
 from distributed import Client
 from noisyor import distributed as nd
-from noisyor.distributed import gibbs
 from noisyor.errors import ClusterError, InvalidDataError, InvalidSettingError
-from noisyor.search import search_factors
 
 
 def same(one, other):
@@ -116,38 +114,6 @@ def test_chunks_without_rows_have_no_part(client, network, tmp_path):
     assert numbers == [list(range(30)), list(range(30, 50))]
 
 
-def test_gibbs_rounds_continue_where_they_were_stopped(
-    client, network, data, source, tmp_path, monkeypatch
-):
-    settings = {"sweeps": 4, "smooth_to": "frequency", "seed": 3}
-    expected = nor.learning.learn_by_gibbs(network, data, share_draws=False, **settings)
-    save, saved = gibbs._save, []
-
-    def interrupted(*arguments):
-        save(*arguments)
-        saved.append(arguments)
-        if len(saved) == 2:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(gibbs, "_save", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        nd.learn_by_gibbs(client, network, source, folder=tmp_path / "chains", **settings)
-    with pytest.raises(nor.errors.CheckpointError, match="another run"):
-        nd.learn_by_gibbs(client, network, source, folder=tmp_path / "chains", sweeps=5)
-    found = nd.learn_by_gibbs(client, network, source, folder=tmp_path / "chains", **settings)
-    assert len(saved) == 4
-    assert same(found, expected)
-    assert [file.name for file in (tmp_path / "chains").iterdir()] == ["rounds.checkpoint"]
-
-
-def test_restarts_of_a_search_run_in_parallel_with_the_same_result(client, data):
-    rows = data.take(slice(0, 300))
-    here = search_factors(rows, 3, n_restarts=4, patience=4)
-    there = nd.search_factors(client, rows, 3, n_restarts=4, patience=4)
-    assert here.scores == there.scores
-    assert (here.factors == there.factors).all()
-
-
 @pytest.mark.long
 def test_an_estimator_takes_a_client(client, data, source):
     settings = {"n_components": 3, "objective": "mdl", "steps": 2}
@@ -159,7 +125,7 @@ def test_an_estimator_takes_a_client(client, data, source):
 
 
 def test_small_minibatches_are_refused_with_advice(client, network, source):
-    with pytest.raises(InvalidSettingError, match=r"batch_size=100 .*8,192.*learn_by_gibbs"):
+    with pytest.raises(InvalidSettingError, match=r"batch_size=100 .*8,192"):
         nd.train(client, network, source, batch_size=100)
 
 

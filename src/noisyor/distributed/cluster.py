@@ -12,7 +12,6 @@ Tasks have no side effects that matter and no state, so that all of them may run
 from __future__ import annotations
 
 import itertools
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -92,27 +91,6 @@ class Cluster:
                     "in a module that workers can import"
                 ) from error
         raise ClusterError(f"no worker accepted data in {_MAX_ATTEMPTS} attempts")
-
-    def ask_all(self, function: Callable[..., T], *arguments: Any) -> list[T]:
-        """Run a function once on each worker; workers that leave or hang are skipped."""
-        waiting = {
-            self.client.submit(
-                function, *arguments, pure=False, workers=[address], retries=1
-            ): address
-            for address in self.workers.responding()
-        }
-        found, end = [], time.monotonic() + max(self.workers.timeout, 60.0)
-        while waiting and time.monotonic() < end:
-            with suppress(TimeoutError, CancelledError):
-                self._wait_once(list(waiting), 0.5, "ALL_COMPLETED")
-            connected = self.workers.info()
-            for future, address in list(waiting.items()):
-                if future.status == "finished":
-                    with suppress(TimeoutError, CancelledError):  # the worker left just now
-                        found.append(future.result(timeout=self.workers.timeout))
-                if future.status != "pending" or address not in connected:
-                    del waiting[future]
-        return found
 
     def map(
         self,

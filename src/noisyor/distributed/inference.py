@@ -21,7 +21,7 @@ from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.files import plain, write_atomically
 from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
-from noisyor.distributed.session import ClusterSettings, Job, Session, open_session
+from noisyor.distributed.session import Job, Session, open_session
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import ClusterError, InvalidSettingError, MissingExtraError
 from noisyor.inference.evaluate import (
@@ -75,14 +75,13 @@ def explain(
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: bool | None = False,
-    exact: bool = True,
     timeout: float = 60.0,
 ) -> Posterior | Parts:
     """Find the most likely causes of rows that workers of a cluster read.
 
     Parameters
     ----------
-    client, rows, engine, exact, timeout : as in `noisyor.distributed.train`.
+    client, rows, engine, timeout : as in `noisyor.distributed.train`.
     network, method, seed, progress : as in `noisyor.explain`.
     out : folder on storage that all workers can write to. Workers write a Parquet file for each
         chunk of rows, and no memory grows with the number of rows. The same call given again writes
@@ -107,9 +106,8 @@ def explain(
     """
     chosen = method_for(network) if method is None else method
     clamp = _clamp(network, hidden)
-    settings = ClusterSettings(engine, exact, timeout)
-    job = {"method": chosen, "seed": check_seed(seed)}
-    with open_session(client, network, rows, settings, **job) as session:
+    job: dict[str, Any] = {"method": chosen, "seed": check_seed(seed), "engine": engine}
+    with open_session(client, network, rows, timeout=timeout, **job) as session:
         if out is None:
             return concatenate(session.map(explain_chunk, progress=progress, clamp=clamp))
         return _write_parts(session, out, clamp, progress)
@@ -123,14 +121,13 @@ def evaluate(
     *,
     engine: EngineLike = "auto",
     progress: bool | None = False,
-    exact: bool = True,
     timeout: float = 60.0,
 ) -> EvaluationResult:
     """Compute bounds on the log-likelihood of rows that workers of a cluster read.
 
     Parameters
     ----------
-    client, rows, engine, exact, timeout : as in `noisyor.distributed.train`.
+    client, rows, engine, timeout : as in `noisyor.distributed.train`.
     network, methods, progress : as in `noisyor.evaluate`.
 
     Returns
@@ -149,8 +146,8 @@ def evaluate(
     >>> len(score.elbo_mp.per_row)
     8
     """
-    chosen, settings = chosen_methods(methods), ClusterSettings(engine, exact, timeout)
-    with open_session(client, network, rows, settings, method=chosen[0]) as session:
+    chosen = chosen_methods(methods)
+    with open_session(client, network, rows, engine=engine, timeout=timeout) as session:
         return evaluate_rows(session, chosen, progress=progress)
 
 

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
+from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
-from noisyor.distributed.chunks import is_for_cluster
+from noisyor.distributed.chunks import TaskRows, is_for_cluster, joined
 from noisyor.distributed.inference import evaluate_rows
-from noisyor.distributed.session import ClusterSettings, Job, Session, open_session
+from noisyor.distributed.session import ROWS_AT_ONCE, Job, Session, open_session
 from noisyor.engines.contract import EngineLike, GradientSum
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.method import Method
@@ -23,6 +24,9 @@ from noisyor.model.network import Network
 
 MIN_BATCH_ROWS = 8192
 """Rows of the smallest minibatch that is worth a message, and of a block that is shuffled."""
+
+_SAMPLE_ENTRIES, _MIN_SAMPLE_ROWS = 2**19, 5_000
+"""Entries of a sample of rows, approximately, and its smallest number of rows."""
 
 _DEFAULTS = TrainOptions(batch_size=None, block_rows=MIN_BATCH_ROWS)
 
@@ -36,7 +40,6 @@ def train(
     *,
     held_out: Any = None,
     engine: EngineLike = "auto",
-    exact: bool = True,
     timeout: float = 60.0,
     **changes: Any,
 ) -> TrainingResult:
@@ -44,7 +47,8 @@ def train(
 
     The result has the bits of ``noisyor.train`` on the same rows in memory with the same options,
     ``batch_size`` and ``block_rows`` included: for any number of workers, and when workers are lost
-    during training. (If rows have weights, these must be whole numbers for that.)
+    during training. This needs workers with the processor and the library versions of this process,
+    and weights of rows, if any, that are whole numbers.
 
     Parameters
     ----------
@@ -59,7 +63,6 @@ def train(
         sums would take longer than the work.
     held_out : rows in memory, or in any form of ``rows``, whose mean bound is recorded.
     engine : of the workers, as in `explain`; an engine given by name uses one thread for each task.
-    exact : refuse workers that compute other bits than this process; False only warns.
     timeout : seconds without a heartbeat after which the tasks of a worker are given to others.
 
     Examples
@@ -77,11 +80,10 @@ def train(
     chosen = default_method(network) if method is None else method
     if options.block_rows is None:
         options = replace(options, block_rows=_DEFAULTS.block_rows)
-    settings = ClusterSettings(engine, exact, timeout)
-    job = {"method": chosen, "seed": int(options.seed)}
-    with open_session(client, network, rows, settings, **job) as session:
+    how: dict[str, Any] = {"method": chosen, "engine": engine, "timeout": timeout}
+    with open_session(client, network, rows, seed=int(options.seed), **how) as session:
         _check_batch_size(options, session.rows.n_rows)
-        with _open_held_out(client, network, held_out, chosen, settings) as unseen:
+        with _open_held_out(client, network, held_out, **how) as unseen:
             return train_on(
                 network,
                 _RowsOnCluster(session),
@@ -142,15 +144,15 @@ def weight_of_rows(rows: Observations, job: Job) -> list[FloatArray]:
 
 @contextmanager
 def _open_held_out(
-    client: Any, network: Network, rows: Any, method: Method, settings: ClusterSettings
+    client: Any, network: Network, rows: Any, *, engine: EngineLike, **how: Any
 ) -> Iterator[HeldOut | None]:
     """Open held-out rows, which this process or the workers of the cluster read."""
     if rows is None:
         yield None
     elif not is_for_cluster(rows):
-        yield HeldOut.in_memory(network, rows, settings.engine)
+        yield HeldOut.in_memory(network, rows, engine)
     else:
-        with open_session(client, network, rows, settings, method=method) as session:
+        with open_session(client, network, rows, engine=engine, **how) as session:
 
             def mean_bound(current: Network, method: Method) -> float:
                 found = evaluate_rows(session, [method], current.theta)
@@ -165,5 +167,36 @@ def _check_batch_size(options: TrainOptions, n_rows: int) -> None:
         raise InvalidSettingError(
             f"batch_size={size:,} is too small for a cluster: sending parameters and sums would "
             f"take longer than the work. Use at least {MIN_BATCH_ROWS:,} rows, all rows "
-            "(batch_size=None), learn_by_gibbs, which has no learning rate, or one machine"
+            "(batch_size=None), or one machine"
         )
+
+
+# ---- the sample from which a fit starts
+
+
+def fetch_sample(client: Any, rows: Any, seed: int) -> Observations:
+    """Let workers read a random sample of rows: about half a million entries, or all rows."""
+    check_seed(seed)
+    with open_session(client, None, rows) as session:
+        n_rows = session.rows.n_rows
+        size = max(_MIN_SAMPLE_ROWS, _SAMPLE_ENTRIES // session.rows.reader.n_visible)
+        if n_rows > size:
+            chosen = np.sort(np.random.default_rng(seed).choice(n_rows, size, replace=False))
+        else:
+            chosen = np.arange(n_rows)
+        task_of_row = chosen // session.rows_per_task(n_rows)
+        groups = np.split(chosen, np.flatnonzero(np.diff(task_of_row)) + 1)
+        tasks = (session.rows.select([(row, row + 1) for row in g.tolist()]) for g in groups)
+        parts = dict(session.cluster.map(read_rows, tasks, session.job))
+        return joined([parts[index] for index in range(len(groups))])
+
+
+def count_rows(client: Any, rows: Any) -> tuple[int, int]:
+    """Return the number of rows and of chunks."""
+    with open_session(client, None, rows) as session:
+        return session.rows.n_rows, len(session.rows.reader.sizes)
+
+
+def read_rows(task: TaskRows, job: Job) -> Observations:
+    """Task: return rows of a sample."""
+    return joined(list(job.reader.batches(task, ROWS_AT_ONCE)))

@@ -686,8 +686,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
         return self._keep_streamed(result.network, result.history, first, data)
 
     def _fit_cluster(self, client: Any, X: Any) -> Self:
-        from noisyor.distributed.fitting import count_rows, fetch_sample
-        from noisyor.distributed.training import train
+        from noisyor.distributed.training import count_rows, fetch_sample, train
 
         if isinstance(X, str | os.PathLike):
             X = open_rows(X)

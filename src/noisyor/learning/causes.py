@@ -19,7 +19,7 @@ from noisyor._util.progress import TimeUpError, progress_bar
 from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.engines.context import Context
-from noisyor.learning.gibbs_em import ChainsInMemory, GibbsRounds
+from noisyor.learning.gibbs_em import Chains, GibbsRounds
 from noisyor.learning.validation import (
     drop_hidden,
     estimate_log_p,
@@ -235,7 +235,7 @@ def _score(network: Network, rows: Observations, context: Context) -> float:
 def _rounds(
     network: Network, rows: Observations, smoothing: float, context: Context
 ) -> GibbsRounds:
-    chains = ChainsInMemory(network, rows, engine=context.engine)
+    chains = Chains(network, rows, engine=context.engine)
     # Causes are kinds of rows at the start: each says something about every column.
     return GibbsRounds(
         network, chains, smoothing=smoothing, smooth_to="frequency", seed=context.seed

@@ -9,8 +9,7 @@ on share the success. There is no rate to choose.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,22 +19,12 @@ from noisyor._util.validation import COUNT, NOT_NEGATIVE, check_choice, check_se
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
 from noisyor.engines.noise import combine
-from noisyor.engines.reduction import ROWS_OF_BLOCK, TreeSum
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.model.network import THETA_MIN, Network, probability_from_theta, theta_from_probability
 
-__all__ = [
-    "ROWS_OF_SWEEP",
-    "Chains",
-    "ChainsInMemory",
-    "GibbsRounds",
-    "RoundMean",
-    "column_weights",
-    "first_states",
-    "learn_by_gibbs",
-]
+__all__ = ["Chains", "GibbsRounds", "learn_by_gibbs"]
 
 _SUREST = 1.0 - 1e-5
 """Largest probability that an estimate may give an edge, a noise or a prior."""
@@ -43,9 +32,6 @@ _SUREST = 1.0 - 1e-5
 _NOISE_SHARE = 0.01
 """Share of the pseudo-rows in which a visible node came on by itself."""
 
-
-ROWS_OF_SWEEP = 16 * ROWS_OF_BLOCK
-"""Rows whose counts are added up as one piece, where the pieces may be on different machines."""
 
 _MOST_ROWS = 8
 """Rows that are the same and share a chain, at most."""
@@ -58,7 +44,6 @@ def learn_by_gibbs(
     sweeps: int = 60,
     smoothing: float = 0.5,
     smooth_to: Literal["failure", "frequency"] = "failure",
-    share_draws: bool = True,
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: Progress = False,
@@ -67,7 +52,7 @@ def learn_by_gibbs(
 
     Each round draws every hidden node of every row once, given all others, and takes one step of
     expectation-maximization. The result is the mean of the second half of the rounds. A row of
-    weight w counts as w rows.
+    weight w counts as w rows. Up to eight rows that are the same share their draws.
 
     Parameters
     ----------
@@ -80,8 +65,6 @@ def learn_by_gibbs(
     smooth_to : what an edge did in its pseudo-rows: it failed, which suits causes of a few columns,
         or it worked as often as its visible node is on, which suits causes that are kinds of rows
         and say something about every column.
-    share_draws : let up to eight rows that are the same share their draws, which is less work.
-        Without it the result has the bits of `noisyor.distributed.learn_by_gibbs`.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
@@ -100,7 +83,7 @@ def learn_by_gibbs(
     rounds = None
     try:
         rows = Observations.of(X, n_visible=network.n_visible)
-        chains = ChainsInMemory(network, rows, share_draws=share_draws, engine=engine)
+        chains = Chains(network, rows, engine=engine)
         rounds = GibbsRounds(network, chains, smoothing=smoothing, smooth_to=smooth_to, seed=seed)
         with progress_bar(sweeps, "gibbs", "sweeps", progress) as bar:
             return rounds.advance(sweeps, bar)
@@ -108,72 +91,31 @@ def learn_by_gibbs(
         return network if rounds is None else rounds.network
 
 
-class Chains(Protocol):
-    """The chains of the sampler, one or more for each row, in memory or on a cluster."""
-
-    def sweep(self, network: Network, key: NoiseKey) -> tuple[FloatArray, FloatArray]:
-        """Draw every hidden node once: successes and trials of parameters, (n_params,) each."""
-        ...
-
-    def column_weights(self) -> tuple[FloatArray, FloatArray]:
-        """Return the weight of rows in which each column is observed, and is 1, (n_visible,)."""
-        ...
-
-
-class ChainsInMemory:
-    """Chains of this process, which start from the modes of their rows."""
+class Chains:
+    """The chains of the sampler, which start from the modes of their rows."""
 
     def __init__(
-        self,
-        network: Network,
-        rows: Observations,
-        *,
-        share_draws: bool = True,
-        engine: EngineLike = "auto",
+        self, network: Network, rows: Observations, *, engine: EngineLike = "auto"
     ) -> None:
         if not rows.n_rows:
             raise InvalidDataError("there are no rows to learn from")
-        self._rows, self._engine = _chains(rows) if share_draws else rows, engine
-        self._piece = self._rows.n_rows if share_draws else ROWS_OF_SWEEP
-        self._states = first_states(network, self._rows, engine=engine)
+        self._rows, self._engine = _chains(rows), engine
+        modes = MaxProduct().posterior(network, self._rows, engine=engine).states.toarray()
+        self._states: BinaryArray = np.ascontiguousarray(modes, dtype=np.uint8)
 
     def sweep(self, network: Network, key: NoiseKey) -> tuple[FloatArray, FloatArray]:
-        """See `Chains`."""
+        """Draw every hidden node once: successes and trials of parameters, (n_params,) each."""
         sampler, prepared = Runner(self._engine, network).on("gibbs_sweep")
-        total, after = TreeSum(), []
-        for begin in range(0, self._rows.n_rows, self._piece):
-            piece = slice(begin, begin + self._piece)
-            evidence = Evidence.of(network, self._rows.take(piece))
-            swept = sampler.gibbs_sweep(prepared, evidence, self._states[piece], key)
-            total.add([swept.successes, swept.trials])
-            after.append(swept.states)
-        self._states = after[0] if len(after) == 1 else np.concatenate(after)
-        successes, trials = total.result()
-        return successes, trials
+        evidence = Evidence.of(network, self._rows)
+        swept = sampler.gibbs_sweep(prepared, evidence, self._states, key)
+        self._states = swept.states
+        return swept.successes, swept.trials
 
     def column_weights(self) -> tuple[FloatArray, FloatArray]:
-        """See `Chains`."""
-        return column_weights(self._rows)
-
-
-def first_states(network: Network, rows: Observations, *, engine: EngineLike) -> BinaryArray:
-    """Return the states that chains start from, the modes of their rows, (n_rows, n_hidden)."""
-    modes = MaxProduct().posterior(network, rows, engine=engine).states.toarray()
-    return np.ascontiguousarray(modes, dtype=np.uint8)
-
-
-def column_weights(rows: Observations) -> tuple[FloatArray, FloatArray]:
-    """Return the weight of rows in which each column is observed, and is 1, (n_visible,)."""
-    seen = rows.total_weight - rows.missing_csr().T @ rows.row_weights
-    return np.asarray(seen), np.asarray(rows.to_csr().T @ rows.row_weights)
-
-
-class RoundMean(NamedTuple):
-    """Rounds done, and the sum of the probabilities (n_params,) over those that are averaged."""
-
-    n_done: int
-    n_counted: int
-    total: FloatArray
+        """Return the weight of rows in which each column is observed, and is 1, (n_visible,)."""
+        rows = self._rows
+        seen = rows.total_weight - rows.missing_csr().T @ rows.row_weights
+        return np.asarray(seen), np.asarray(rows.to_csr().T @ rows.row_weights)
 
 
 class GibbsRounds:
@@ -199,29 +141,16 @@ class GibbsRounds:
         self._seed, self.number = check_seed(seed), 0
         self._smoothing, self._success = smoothing, _pseudo_success(network, chains, smooth_to)
 
-    def advance(
-        self,
-        n_rounds: int,
-        bar: Any = None,
-        *,
-        mean: RoundMean | None = None,
-        keep: Callable[[RoundMean], object] | None = None,
-    ) -> Network:
-        """Run some rounds and return the mean of the parameters over their second half.
-
-        ``mean`` is where an earlier call was stopped; ``keep`` is called with it after each round.
-        """
-        mean = RoundMean(0, 0, np.zeros(self.network.n_params)) if mean is None else mean
-        while mean.n_done < n_rounds:
+    def advance(self, n_rounds: int, bar: Any = None) -> Network:
+        """Run some rounds and return the mean of the parameters over their second half."""
+        total, n_counted = np.zeros(self.network.n_params), 0
+        for n_done in range(n_rounds):
             probability = self._once()
-            counted = 2 * mean.n_done >= n_rounds - 1
-            total = mean.total + probability if counted else mean.total
-            mean = RoundMean(mean.n_done + 1, mean.n_counted + counted, total)
-            if keep is not None:
-                keep(mean)
+            if 2 * n_done >= n_rounds - 1:
+                total, n_counted = total + probability, n_counted + 1
             if bar is not None:
                 bar.update(1)
-        return self.with_probability(mean.total / mean.n_counted)
+        return self.with_probability(total / n_counted)
 
     def _once(self) -> FloatArray:
         """Do one round and return the probabilities of the parameters, (n_params,)."""

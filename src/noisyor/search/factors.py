@@ -11,15 +11,15 @@ factors are replaced while the number of wrong entries falls (`reduce_errors`).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray, FloatArray
-from noisyor._util.progress import Job, Progress, TimeUpError, progress_bar
+from noisyor._util.progress import Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, check_choice, or_none
 from noisyor.data.observations import Observations
 from noisyor.engines.context import CheckpointStore, Context, Stored
@@ -150,13 +150,8 @@ def search_rows(
     observations: Observations,
     settings: SearchSettings,
     context: Context,
-    run_on: Callable[[Starts], Any] | None = None,
 ) -> FoundFactors:
-    """Run the search of `search_factors` in a context.
-
-    ``run_on`` wraps the starts if they are computed elsewhere: the wrapper has the methods
-    ``announce`` and ``start`` of `Starts`.
-    """
+    """Run the search of `search_factors` in a context."""
     n_components, n_restarts, _, objective = settings
     patience = _checked_patience(settings)
     distinct, numbers = observations, np.arange(observations.n_rows)
@@ -164,7 +159,7 @@ def search_rows(
         distinct, numbers = observations.unique_rows()
     kind = ErrorStarts if objective == "hamming" else Starts
     starts = kind(distinct, OBJECTIVES[objective], context)
-    search = _Search(starts, starts if run_on is None else run_on(starts))
+    search = _Search(starts)
     with progress_bar(n_restarts, "search", "restarts", context.job) as bar:
         first = None
         if isinstance(n_components, str):
@@ -230,8 +225,8 @@ class _Found(NamedTuple):
 class _Search:
     """The restarts of a search, and what is kept of them."""
 
-    def __init__(self, starts: Starts, runner: Any) -> None:
-        self.starts, self.runner, self.store = starts, runner, starts.context.store
+    def __init__(self, starts: Starts) -> None:
+        self.starts, self.store = starts, starts.context.store
         self.matrix, self.engine, self.score = starts.matrix, starts.context.engine, starts.score
 
     def first_guess(self, n_restarts: int, patience: int) -> Cover:
@@ -294,12 +289,10 @@ class _Search:
         bar: Any,
     ) -> Iterator[_Found]:
         """Yield the best cover after each restart, ``first`` being that after the first one."""
-        known = [(n, self.starts.kind(n)) for n in numbers if n or first is None]
-        self.runner.announce([(kind, n, max_components) for n, kind in known if kind is not None])
         for number in numbers:
             if found is None:
                 if first is None:
-                    first = self.runner.start(STARTS[0], 0, max_components)
+                    first = self.starts.start(STARTS[0], 0, max_components)
                     first = self.starts.repair(first, 0, max_components)
                 found = _Found(first, {STARTS[0]: self.score(first)})
                 yield found
@@ -311,7 +304,7 @@ class _Search:
             if bar is not None:
                 bar.update(1)
                 bar.set_postfix(causes=best.n_components, errors=best.errors(self.matrix))
-            new = self.runner.start(kind, number, max_components)
+            new = self.starts.start(kind, number, max_components)
             score = max(self.score(new), alone.get(kind, -np.inf))
             both = combine(self.matrix, best, new, max_components, engine=self.engine)
             chosen = max((best, new, both), key=self.score)
@@ -404,14 +397,6 @@ class Starts:
     def score(self, cover: Cover) -> float:
         """Return the score of a cover; larger is better."""
         return cover.score(self.matrix)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Workers of a cluster measure deadlines with their own clock and keep nothing.
-        job, store = Job(["search"], show=False), CheckpointStore()
-        return {**vars(self), "context": replace(self.context, job=job, store=store)}
-
-    def announce(self, requests: Sequence[tuple[Start, int, int]]) -> None:
-        """List the starts that will probably be asked for; here they are computed on demand."""
 
     def kind(self, number: int) -> Start | None:
         """Return the kind of a start by its index; None for the kind that did best so far."""
