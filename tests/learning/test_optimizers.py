@@ -80,7 +80,7 @@ def test_an_own_optimizer_moves_down_the_negative_bound(problem, parameterizatio
     optimizer = Momentum()
     options = TrainOptions(optimizer=optimizer, parameterization=parameterization)
     state = nor.learning.init(network, optimizer)
-    found = nor.learning.gradient(state, network, rows, method).total
+    found = nor.learning.gradient(state, network, rows, method)
     after = nor.learning.update(state, network, found, options)
     ascent = found.gradient / found.weight
     expected = (
