@@ -15,7 +15,7 @@ def test_the_cited_version_is_this_one():
 
 def test_the_paper_is_cited_as_the_theory_page_cites_it():
     text = (ROOT / "CITATION.cff").read_text("utf-8")
-    names = re.findall(r"family-names: (.+)", text.split("preferred-citation:")[1])
+    names = re.findall(r"family-names: (.+)", text.split("- type: conference-paper")[1])
     entry = re.search(
         r"^\* Dedieu.*?\*The paper", (ROOT / "docs/theory.md").read_text("utf-8"), re.M | re.S
     )
