@@ -42,6 +42,7 @@ PAGES = ROOT_PAGES | NOTEBOOKS
 SOURCES = {page: path for path, page in PAGES.items()}
 
 LINK = re.compile(r"(!?)(\[(?:[^\[\]]|!?\[[^\]]*\])*\])\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
+SEARCH_BOOST = {"Tutorials": 4.0, "How-to": 3.0, "Results": 0.5, "Reference": 0.3}
 CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
@@ -90,6 +91,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         folder = os.path.dirname(page.file.src_uri) or "."
         return f"{is_image}{text}({os.path.relpath(found, folder)}{anchor})"
 
+    # Searches should find guides before the reference that they explain.
+    section = page.ancestors[-1].title if page.ancestors else ""
+    page.meta.setdefault("search", {"boost": SEARCH_BOOST.get(section, 1.0)})
     parts = CODE.split(markdown)
     parts[::2] = [LINK.sub(point, part) for part in parts[::2]]
     return "".join(parts)
