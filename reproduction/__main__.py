@@ -19,6 +19,7 @@ from noisyor.cli.run import run_command_line
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.learning.initialize import Noise
 from reproduction import NAMES, experiment, runner
+from reproduction.appendix import appendix
 from reproduction.comparison import build_summary, entries
 from reproduction.figures import write_figures
 from reproduction.page import document
@@ -296,14 +297,23 @@ def figures(record: Path, out: Path, quiet: bool) -> None:
     default=FOLDER.parent / "docs" / "reproduction.md",
     help="The page.  [default: docs/reproduction.md]",
 )
-def page(record: Path, out: Path) -> None:
-    """Write the page that sets all recorded runs beside the paper's numbers."""
-    text = document(record)
-    title = text.partition("\n")[0]
-    if out.exists() and out.read_bytes()[:100].partition(b"\n")[0] != title.encode():
-        raise InvalidSettingError(f"{out} exists and is another page; choose another name")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, text.encode())
+@click.option(
+    "--runs",
+    type=_PATH,
+    metavar="FILE",
+    default=FOLDER / "RUNS.md",
+    help="Its appendix with every run.  [default: reproduction/RUNS.md]",
+)
+def page(record: Path, out: Path, runs: Path) -> None:
+    """Write the page of verdicts on the paper's numbers, and its appendix."""
+    texts = {out: document(record), runs: appendix(record)}
+    for path, text in texts.items():
+        title = text.partition("\n")[0]
+        if path.exists() and path.read_bytes()[:100].partition(b"\n")[0] != title.encode():
+            raise InvalidSettingError(f"{path} exists and is another page; choose another name")
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text.encode())
 
 
 @_cli.command()

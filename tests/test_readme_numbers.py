@@ -215,6 +215,7 @@ def test_tiny20_beside_the_paper():
     """What the page on topics says of the reproduction is on the page of it."""
     topics = (ROOT / "docs" / "beyond_topics.md").read_text("utf-8")
     page = (ROOT / "docs" / "reproduction.md").read_text("utf-8")
+    page += (ROOT / "reproduction" / "RUNS.md").read_text("utf-8")
     section = topics.split("## Plain max-product on tiny20")[1].split("\n## ")[0]
     quoted = re.findall(r"[+-]\d+\.\d+ \(\d\.\d+\)", section)
     assert len(quoted) == 5
