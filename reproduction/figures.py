@@ -322,6 +322,61 @@ def _features(
     return true, theta, binary
 
 
+_MAX_SEEDS = 10
+
+
+def deconvolution_seeds(runs: Sequence[Run]) -> Figure | None:
+    """Draw the features of each seed by MP, VI and PMP, continuous and binary.
+
+    Of each method the runs by the paper's protocol from the best start are shown, else those of
+    the variant with most runs. PMP has binary features only.
+    """
+    about = experiment("deconvolution")
+    panels = []
+    for method in ("mp", "vi", "pmp"):
+        own = [
+            group
+            for group in groups(about, runs)
+            if paper_method(group.method) == method and "features" in group.runs[0]["arrays"]
+        ]
+        if not own:
+            continue
+        best = max(own, key=lambda g: (g.reproduction and "test" in g.chosen, len(g.runs)))
+        shown = sorted(best.runs, key=lambda run: run["seed"])[:_MAX_SEEDS]
+        how = (method, order(shown[0]), best.noise, best.init)
+        title = ", ".join(part for part in how if part and part != "none")
+        features = [_features(run) for run in shown]
+        seeds = [run["seed"] for run in shown]
+        if method != "pmp":
+            continuous = [1 - np.exp(-theta) for _, theta, _ in features]
+            panels.append((f"{title}\ncontinuous", seeds, continuous))
+        panels.append((f"{title}\nbinary", seeds, [binary for *_, binary in features]))
+    if not panels:
+        return None
+    height = max(len(seeds) for _, seeds, _ in panels)
+    figure = blank_figure(2.9 * len(panels), 0.55 * height + 0.9)
+    grid = figure.subplots(1, len(panels), squeeze=False)
+    for axes, (title, seeds, drawn) in zip(grid[0], panels, strict=True):
+        image(axes, _mosaic(drawn, height))
+        line = drawn[0].shape[1] + 1
+        axes.set_yticks([line * k + line / 2 for k in range(len(seeds))], map(str, seeds))
+        axes.set_ylabel("seed", fontsize=8)
+        axes.set_title(title, fontsize=8)
+    return figure
+
+
+def _mosaic(rows: Sequence[npt.NDArray[Any]], n_rows: int) -> npt.NDArray[Any]:
+    """Put features (n, height, width) of several runs below each other, with gray lines between."""
+    n, height, width = rows[0].shape
+    canvas = np.full((n_rows * (height + 1) + 1, n * (width + 1) + 1), 0.3)
+    for k in range(n_rows):
+        for f in range(n):
+            top, left = k * (height + 1) + 1, f * (width + 1) + 1
+            own = rows[k][f] if k < len(rows) else 0.3
+            canvas[top : top + height, left : left + width] = own
+    return canvas
+
+
 class SpareFeature(NamedTuple):
     """The feature of a run that matches no true feature, and the others.
 
@@ -477,6 +532,7 @@ FIGURES: dict[str, tuple[str, Callable[[Sequence[Run]], Figure | None]]] = {
     "overparam_features": ("overparam", overparam_features),
     "deconvolution_example": ("deconvolution", deconvolution_example),
     "deconvolution_features": ("deconvolution", deconvolution_features),
+    "deconvolution_seeds": ("deconvolution", deconvolution_seeds),
     "deconvolution_spare": ("deconvolution", deconvolution_spare),
     "deconvolution_reconstructions": ("deconvolution", deconvolution_reconstructions),
     "network": ("tiny20", network_picture),

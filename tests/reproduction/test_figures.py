@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from run_records import SETTINGS
 
-from noisyor import datasets, layered
+from noisyor import layered
 from noisyor.errors import InvalidDataError, MissingExtraError
 from reproduction.__main__ import main
 from reproduction.figures import (
@@ -97,7 +97,7 @@ def test_the_run_in_the_middle_is_shown():
 
 @pytest.mark.parametrize(("prior", "lowest"), [(0.005, True), (0.015, False)])
 def test_the_spare_feature_is_the_one_that_matches_nothing(prior, lowest):
-    true = datasets.true_features()
+    true = true_features()
     learned = np.zeros((5, 6, 6))
     learned[[4, 0, 3, 1], 1:, :5] = 5.0 * true  # out of order; the third is spare
     learned[2, 0, 0] = 5.0

@@ -161,7 +161,7 @@ class TestEveryExperiment:
         assert main(write) == 0
         assert main(["figures", "--record", "record", "--out", "pictures"]) == 0
         written = capsys.readouterr().out.split()
-        assert len(written) == 8
+        assert len(written) == 10
         assert all(Path(path).stat().st_size for path in written)
 
     def test_files_of_others_are_not_replaced(self, capsys):
