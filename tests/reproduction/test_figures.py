@@ -8,6 +8,7 @@ import pytest
 from run_records import SETTINGS
 
 from noisyor import layered
+from noisyor.datasets.synthetic import true_features
 from noisyor.errors import InvalidDataError, MissingExtraError
 from reproduction.__main__ import main
 from reproduction.figures import (
