@@ -64,3 +64,18 @@ def test_the_augmented_maximizer_can_differ_from_the_true_one():
         assert (exact.map_log_joint <= exact.log_likelihood + 1e-12).all()
         differs += (augmented.states != exact.map_states).any()
     assert differs > 0
+
+
+def test_the_order_of_rows_changes_no_bit():
+    network = nor.initialize(nor.bipartite(11, 7), "paper-2", noise="gaussian", seed=1)
+    rows = random_rows(network, 3, n_rows=37, missing=0.2)
+    order = np.random.default_rng(0).permutation(37)
+    whole, moved = enumerate_posterior(network, rows), enumerate_posterior(network, rows[order])
+    np.testing.assert_array_equal(moved.marginals, whole.marginals[order])
+    np.testing.assert_array_equal(moved.log_likelihood, whole.log_likelihood[order])
+    causes, moved_causes = (nor.marginals(network, x, "exact") for x in (rows, rows[order]))
+    np.testing.assert_array_equal(moved_causes.probability, causes.probability[order])
+    seen, moved_seen = (
+        nor.inference.predict_visible(network, x, "exact").probability for x in (rows, rows[order])
+    )
+    np.testing.assert_array_equal(moved_seen, seen[order])

@@ -9,10 +9,9 @@ The rules, held by ``tests/engines/contract`` for every engine:
   so their bits do not depend on the number of workers or on who finished first.
 * Noise is a function of (seed, step, row id, sample, node), see `noisyor.engines.noise`. A row gets
   the same noise in any batch, order or worker.
-* A node is on if its belief is positive; a belief of zero, an exact tie, is off. Networks with
-  uniform parameters have such ties. Engines agree on beliefs up to rounding (single precision in
-  compiled ones), so where real arithmetic gives zero one engine may find 1e-7 and another -1e-16:
-  only there, and in rows that do not converge, may engines decode different states.
+* A node is on if its belief exceeds ``TIE``, so that an exact tie is off. Networks with uniform
+  parameters have ties: real arithmetic gives a belief of zero, engines 1e-16 or, in single
+  precision, 1e-6. In rows that converge all engines decode the same states.
 * Workers belong to the engine: ``NumbaEngine(n_threads=2)``.
 """
 
@@ -36,6 +35,10 @@ from noisyor.model.network import Network
 
 FREE = 2
 """Evidence on a hidden node: 0 and 1 clamp it, this leaves it free."""
+
+TIE = 1e-5
+"""Largest belief that counts as a tie: above the rounding of single precision, and far below the
+tolerance of messages."""
 
 NEVER = -1e30
 """Belief of a hidden node that took no part in the inference of a row; its state is off."""

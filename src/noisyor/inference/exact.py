@@ -68,10 +68,18 @@ def enumerate_posterior(network: Network | FittedModel, X: Any) -> ExactPosterio
     evidence = weight.sum(axis=1)
     return ExactPosterior(
         log_likelihood=best + np.log(evidence),
-        marginals=weight @ states / evidence[:, None],
+        marginals=average_by_row(weight, states) / evidence[:, None],
         map_states=states[log_p.argmax(axis=1)],
         map_log_joint=best,
     )
+
+
+def average_by_row(weight: FloatArray, values: npt.NDArray[Any]) -> FloatArray:
+    """Multiply weights (n_rows, n) by values (n, m) without BLAS.
+
+    BLAS sums a row in an order that depends on the rows beside it, and so would its last bits.
+    """
+    return np.stack([(weight * column).sum(axis=1) for column in values.T], axis=1)
 
 
 def check_possible(best: FloatArray) -> None:
@@ -115,9 +123,8 @@ def sum_of_nodes(
     """Sum the terms of nodes that are on or off, (n_nodes, n_states) each: (n_rows, n_states)."""
     first = dense.shape[1]
     of_hidden = np.where(hidden.T == 1, on[first:], off[first:]).sum(axis=0)
-    observed_on, observed_off = (dense == 1).astype(float), (dense == 0).astype(float)
-    # A node that nothing can switch on has log p = -inf, and 0 * -inf is NaN.
-    never = np.isneginf(on[:first])
-    of_on = observed_on @ np.where(never, 0.0, on[:first])
-    of_on[observed_on @ never > 0] = -np.inf
-    return np.asarray(of_hidden + of_on + observed_off @ off[:first])
+    table = np.empty((len(dense), len(hidden)))
+    for index, row in enumerate(dense):  # no matrix product, so that rows do not affect each other
+        of_on, of_off = on[:first][row == 1].sum(axis=0), off[:first][row == 0].sum(axis=0)
+        table[index] = of_hidden + of_on + of_off
+    return table

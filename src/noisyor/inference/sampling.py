@@ -40,7 +40,7 @@ from noisyor.engines.noise import combine, mix, uniform
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.evaluate import Score, clamp_of
-from noisyor.inference.exact import hidden_configurations, log_joint_table
+from noisyor.inference.exact import average_by_row, hidden_configurations, log_joint_table
 from noisyor.inference.max_product import ICM_SWEEPS, MaxProduct
 from noisyor.inference.method import Posterior, row_blocks
 from noisyor.model.forward import total_parameter
@@ -453,7 +453,7 @@ def marginals(
             engine=engine,
             progress=progress,
         )
-        exact = np.concatenate([found.mass @ found.states.astype(np.float64) for found in parts])
+        exact = np.concatenate([found.average(found.states) for found in parts])
         return Marginals(exact, np.zeros_like(exact), method)
     found = explore_configurations(
         network,
@@ -495,8 +495,10 @@ class WeightedStates(NamedTuple):
     mass: Any
     log_mass: FloatArray | None = None
 
-    def average(self, values: FloatArray) -> FloatArray:
+    def average(self, values: npt.NDArray[Any]) -> FloatArray:
         """Return the posterior means (n_rows, m) of values (n_states, m)."""
+        if isinstance(self.mass, np.ndarray):
+            return average_by_row(self.mass, values)
         return np.asarray(self.mass @ values)
 
 

@@ -1,19 +1,16 @@
-"""Compiled kernels on disk: only whole ones of these sources, in a place that can be written.
+"""Compiled kernels on disk: only undamaged ones that were compiled from these sources.
 
-The compiler's own cache trusts what it finds. It looks at the file of each kernel alone, not at
-what the kernel calls, so all entries are dropped when any source of the engine has changed. It
-loads a damaged entry and fails, every time, so entries get a checksum here and a damaged one is
-compiled anew. And it refuses to compile where neither the package's folder nor the user's cache
-can be written, as in a container, so there is a last resort.
+Numba's own cache looks at the file of each kernel alone, not at what the kernel calls, so here all
+entries are dropped when any source of the engine has changed. Numba loads a damaged entry and
+fails, every time, so here entries have a checksum and a damaged one is compiled anew. Numba
+refuses to compile where no folder can be written, as in some containers; here kernels are then
+compiled in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle  # nosec B403
-import stat
-import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -46,13 +43,27 @@ def njit(title: str = "") -> Callable[[Callable[..., Any]], Any]:
     def compiled(function: Callable[..., Any]) -> Any:
         kernel = numba.njit(nogil=True, error_model="numpy")(function)
         kernel.title = title
-        kernel._cache = _KernelCache(function)
+        try:
+            kernel._cache = _KernelCache(function)
+        except RuntimeError:  # numba's word for a machine without a folder that can be written
+            _warn_of_no_cache()
+            return kernel
         if kernel._cache.cache_path not in _FOLDERS:
             _FOLDERS.add(kernel._cache.cache_path)
             forget_stale_kernels(kernel)
         return kernel
 
     return compiled
+
+
+@lru_cache(maxsize=1)
+def _warn_of_no_cache() -> None:
+    warnings.warn(
+        "kernels are compiled anew in every process, because neither the package's folder nor the "
+        "home folder can be written; name a folder in the environment variable NUMBA_CACHE_DIR",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def inner(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -171,67 +182,7 @@ def _read(path: Path) -> Any:
         return None
 
 
-# ---- a place of last resort
-
-
-class _LastResort(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
-    """A folder of the user's in the temporary folder; without one, a place that holds nothing."""
-
-    def __init__(self, py_func: Any, py_file: str) -> None:
-        self._py_file, self._lineno = py_file, py_func.__code__.co_firstlineno
-        self._folder = _temporary_folder()
-        place = self._folder or Path(os.devnull)
-        self._path = str(place / self.get_suitable_cache_subpath(py_file))
-
-    def get_cache_path(self) -> str:
-        return self._path
-
-    def ensure_cache_path(self) -> None:
-        if self._folder is not None:
-            Path(self._path).mkdir(parents=True, exist_ok=True)
-
-
-@lru_cache(maxsize=1)
-def _temporary_folder() -> Path | None:
-    """A folder that nobody else can write to, the same in every process; says which, once.
-
-    Kernels are code. So a folder that another user has made, or could write to, is not used.
-    """
-    try:
-        folder = Path(tempfile.gettempdir()) / f"noisyor-kernels-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-        private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
-        if not private or found.st_uid != os.getuid():
-            raise PermissionError(f"{folder} belongs to somebody else")
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except (OSError, AttributeError):
-        _say("are compiled anew in every process")
-        return None
-    _say(f"are kept in {folder}")
-    return folder
-
-
-def _say(what: str) -> None:
-    warnings.warn(
-        f"compiled kernels {what}: neither the package's folder nor a cache in the home folder can "
-        "be written; the environment variable NUMBA_CACHE_DIR names another place",
-        RuntimeWarning,
-        stacklevel=2,
-    )
-
-
-# ---- all of it as the compiler knows it
-
-
-class _Places(caching.CompileResultCacheImpl):
-    _locator_classes = (*caching.CompileResultCacheImpl._locator_classes, _LastResort)
-
-
 class _KernelCache(caching.FunctionCache):
-    _impl_class = _Places
-
     def __init__(self, py_func: Any) -> None:
         super().__init__(py_func)
         self._cache_file = _CheckedFiles(

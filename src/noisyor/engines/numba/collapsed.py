@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import float32, uint64
 
-from noisyor.engines.contract import FREE, MaxProductOptions, NoiseKey
+from noisyor.engines.contract import FREE, TIE, MaxProductOptions, NoiseKey
 from noisyor.engines.numba.active_set import Work, lay_out
 from noisyor.engines.numba.arguments import unpack
 from noisyor.engines.numba.cache import inner, njit
@@ -92,16 +92,16 @@ def infer_collapsed(graph_address, parameters_address, call_address, work_addres
 
 @inner()
 def decode(graph, work, n_active, output, draw):
-    """On where the belief is positive; an exact tie and nodes that took no part are off.
+    """Write the states of a draw: on where the belief exceeds ``TIE``, equation T11.
 
-    Ties are real: without noise, uniform parameters give them. Equation T11.
+    Nodes that took no part are off.
     """
     offset = draw * graph.n_hidden
     for k in range(graph.n_hidden):
         output.states[offset + k] = 0
     for index in range(n_active):
         k = work.hidden[index]
-        output.states[offset + k] = work.belief[k] > 0.0
+        output.states[offset + k] = work.belief[k] > float32(TIE)
     if output.with_beliefs:
         for k in range(graph.n_hidden):
             output.beliefs[offset + k] = NEVER

@@ -24,6 +24,7 @@ from noisyor._util.arrays import FloatArray, log_expm1, log_one_minus_exp
 from noisyor.engines.contract import (
     FREE,
     NEVER,
+    TIE,
     Evidence,
     MaxProductOptions,
     MaxProductResult,
@@ -64,7 +65,7 @@ def max_product(
             iterations, residual = messages.run()
             beliefs = messages.beliefs()[prepared.network.n_visible :]
             line = row.number * options.n_samples + sample
-            result.states[line] = beliefs > 0  # an exact tie is off
+            result.states[line] = beliefs > TIE
             result.iterations[line], result.residual[line] = iterations, residual
             if with_beliefs:
                 result.beliefs[line] = beliefs

@@ -18,6 +18,7 @@ import warp as wp
 
 from noisyor.engines.contract import FREE as FREE_STATE
 from noisyor.engines.contract import NEVER as LOWEST
+from noisyor.engines.contract import TIE as LARGEST_TIE
 
 NEVER = wp.constant(wp.float32(LOWEST))
 """Log-odds of something that cannot be; finite, so that differences stay finite."""
@@ -197,6 +198,7 @@ class Output:
 
 
 ZERO = wp.constant(wp.float32(0.0))
+TIE = wp.constant(wp.float32(LARGEST_TIE))
 OFF = wp.constant(wp.uint8(0))
 ON = wp.constant(wp.uint8(1))
 FREE = wp.constant(wp.uint8(FREE_STATE))
@@ -375,14 +377,11 @@ def unless_known(known: wp.uint8, belief: wp.float32) -> wp.float32:
 
 @wp.func
 def decode(graph: Graph, work: Work, output: Output, line: int):
-    """Switch nodes on where the belief is positive: equation T11.
-
-    Ties are real, uniform parameters give them, and are off.
-    """
+    """Switch nodes on where the belief exceeds ``TIE``: equation T11."""
     for k in range(graph.n_hidden):
         at = offset(k, graph.n_hidden, line, work.lines)
         belief = work.belief[at]
-        output.states[at] = wp.uint8(belief > ZERO)
+        output.states[at] = wp.uint8(belief > TIE)
         if output.with_beliefs != 0:
             output.beliefs[at] = belief
 
