@@ -4,9 +4,11 @@
     python benchmarks/interruptions.py --seconds 600
     python benchmarks/interruptions.py --seed 7 --first 31 --runs 1   # one again
 
-Every run takes one piece of work that has a checkpoint, stops it up to four times and lets it go on
-from the checkpoint until it is done. The result must have the same bits as that of the work that
-nothing happened to: parameters, record of the training and settings. Ways to stop:
+Every run takes one piece of work, stops it up to four times and starts it again until it is done.
+The result must have the same bits as that of the work that nothing happened to: parameters, record
+of the training and settings of work that has a checkpoint and goes on from it; the files of
+commands that start again. After every stop, a file that a command writes has its old content or its
+new one, and no other file is left at the end. Ways to stop:
 
 * ``interrupt``: KeyboardInterrupt, as from Ctrl-C.
 * ``kill``: the process ends at once, as by SIGKILL; nothing is cleaned up.
@@ -25,9 +27,12 @@ that repeats it, and the exit code is 1.
 from __future__ import annotations
 
 import argparse
+import atexit
+import hashlib
 import inspect
 import io
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -45,6 +50,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+import _root  # noqa: F401
 import noisyor as nor
 from noisyor._util import progress
 from noisyor._util.files import write_atomically
@@ -54,6 +60,8 @@ from noisyor.engines.contract import FUNCTIONS
 from noisyor.io.model_file import load_model
 from noisyor.learning import state as checkpoint
 from noisyor.learning import train
+from reproduction.__main__ import main as reproduction
+from reproduction.record import Record
 
 Way = Literal["interrupt", "kill", "limit", "none"]
 WAYS: tuple[Way, ...] = ("interrupt", "kill", "limit")
@@ -123,6 +131,8 @@ def armed(trap: Trap) -> Iterator[None]:
     for module in (progress, train, cli_fit):
         put(module, "time", _Clock(trap))
     put(checkpoint, "write_atomically", ticking(write_atomically))
+    put(os, "replace", ticking(os.replace))
+    put(os, "fsync", ticking(os.fsync))
     for name in FUNCTIONS:
         put(nor.engines.NumbaEngine, name, ticking(getattr(nor.engines.NumbaEngine, name)))
     try:
@@ -239,8 +249,97 @@ def _command(data: Callable[[], Any], *arguments: str) -> Work:
     return work
 
 
+def _hybrid(folder: Path, trap: Trap) -> Outcome:
+    """Train in two phases; each has a checkpoint of its own."""
+    found = nor.learning.train_hybrid(
+        _start(),
+        table(),
+        mp_steps=20,
+        vi_steps=8,
+        batch_size=20,
+        checkpoint=folder / "run",
+        resume=True,
+        checkpoint_every=0.0 if trap.at % 2 else 30.0,
+        time_limit=trap.limit,
+        progress=False,
+        engine=nor.engines.NumbaEngine(n_threads=1),
+    )
+    elbo = np.concatenate([result.history.elbo for result in found.results])
+    return Outcome(found.network, elbo, str(len(elbo)))
+
+
+def _sweep(folder: Path, trap: Trap) -> Outcome:
+    """Run two runs of the reproduction; finished ones are skipped, a stopped one goes on."""
+    told = io.StringIO()
+    line = ["run", "bmf", "--size", "12,3", "--init", "paper-3", "--seeds", "0-1", "--steps", "40"]
+    line += ["--threads", "1", "--validation-seeds", "0", "--quiet", "--out", str(folder / "out")]
+    with redirect_stdout(told), redirect_stderr(told):
+        code = reproduction(line)
+    if code == 130:
+        raise KeyboardInterrupt
+    if code:
+        raise DifferenceError(f"the sweep ended with {code}: {told.getvalue()}")
+    left = [path.name for path in folder.rglob("*") if path.name.endswith("-part")]
+    if left:
+        raise DifferenceError(f"files were left behind: {left}")
+    runs = Record(folder / "out").runs()
+    return Outcome(_start(), np.zeros(1), repr([run["metrics"] for run in runs]))
+
+
+def _files(*arguments: str) -> Work:
+    """Make work of a command that writes files and starts again after a stop.
+
+    In its arguments ``{in}`` is the folder of `_inputs`, and ``{out}`` the one for its output.
+    """
+    source = _inputs()
+
+    def work(folder: Path, trap: Trap) -> Outcome:
+        line = [part.format_map({"in": source, "out": folder}) for part in arguments]
+        told = io.StringIO()
+        with redirect_stdout(told), redirect_stderr(told):
+            code = noisyor(line)
+        if code == 130:
+            raise KeyboardInterrupt
+        if code not in (0, 1):
+            raise DifferenceError(f"{line[0]} ended with {code}: {told.getvalue()}")
+        hidden = [path.name for path in folder.rglob(".*")]
+        if hidden:
+            raise DifferenceError(f"files were left behind: {hidden}")
+        written = sorted(path for path in folder.rglob("*") if path.is_file())
+        content = [(path.name, _lasting(path.read_bytes())) for path in written]
+        return Outcome(_start(), np.zeros(1), repr((content, told.getvalue())))
+
+    return work
+
+
+@cache
+def _inputs() -> Path:
+    """Return a folder with a model and rows with missing values."""
+    folder = Path(tempfile.mkdtemp(prefix="interruptions-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    nor.save_network(folder / "model", _start())
+    np.save(folder / "rows.npy", table().to_dense())
+    return folder
+
+
+def _lasting(content: bytes) -> str:
+    """Return a hash of a file without the dates and durations in it."""
+    if content[:20].lower().startswith(b"<!doctype html"):
+        content = re.sub(rb"20\d\d-\d\d-\d\d[T ][\d:+]+|[\d.]+ s\b", b"", content)
+    elif b"noisyor" in content[:2000] and b"child_ptr" in content:
+        return hashlib.sha256(_theta_of(content)).hexdigest()
+    return hashlib.sha256(content).hexdigest()
+
+
+def _theta_of(content: bytes) -> bytes:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        return load_model(file.name).network.theta.tobytes()
+
+
 def works() -> dict[str, Work]:
-    """Return everything that takes a checkpoint, by name."""
+    """Return all work by name: whatever takes a checkpoint or writes a file."""
     factors, topics, features = nor.learn_factors, nor.learn_topics, nor.learn_features
     held_out: dict[str, Any] = {"held_out": table(20), "evaluate_every": 7}
     few: dict[str, Any] = {"n_restarts": 3}
@@ -258,6 +357,21 @@ def works() -> dict[str, Work]:
         ),
         "train by mean field": _function(
             nor.train, _start, table, mean_field, steps=15, **held_out
+        ),
+        "train_hybrid": _hybrid,
+        "reproduction": _sweep,
+        "demo": _files("demo", "--out", "{out}/demo", "--quiet"),
+        "impute": _files(
+            "impute", "{in}/model", "{in}/rows.npy", "--out", "{out}/m.csv", "--force"
+        ),
+        "explain": _files("explain", "{in}/model", "{in}/rows.npy"),
+        "evaluate": _files("evaluate", "{in}/model", "{in}/rows.npy"),
+        "sample": _files("sample", "{in}/model", "--out", "{out}/rows.npz", "--force", "--quiet"),
+        "report": _files(
+            "report", "{in}/model", "{in}/rows.npy", "--out", "{out}/page.html", "--quiet"
+        ),
+        "export": _files(
+            "export", "{in}/model", "--to", "json", "--out", "{out}/m", "--force", "--quiet"
         ),
         "train_stream": _function(nor.train_stream, _start, chunks, batch_size=10, passes=3),
         "learn_network": _function(nor.learn_network, _start, table, steps=30, batch_size=10),

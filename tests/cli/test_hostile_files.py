@@ -201,3 +201,9 @@ class TestLongNames:
             2, 1, failure_probability=0.1, visible_names=["a" * 10**6, "b" * 10**6]
         )
         assert len(nor.model.hidden_names(network, "factors")[0]) < 300
+
+
+def test_a_plan_of_another_version(capsys):
+    plan(format="noisyor-fit-plan-1")
+    assert main(["resume", "m"]) == 2
+    assert "another version" in capsys.readouterr().err

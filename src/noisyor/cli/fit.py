@@ -422,8 +422,14 @@ def read_plan(path: Path) -> Plan:
         if path.stat().st_size > _LARGEST_PLAN:
             raise ValueError("too large")
         record = json.loads(path.read_bytes())
-        if record.pop("format") != _PLAN_FORMAT:
-            raise ValueError("another version")
+        found = record.pop("format")
+        if found != _PLAN_FORMAT:
+            if str(found).startswith("noisyor-fit-plan-"):
+                raise CheckpointError(
+                    f"{path} is the plan of another version of noisyor; continue the run with that "
+                    "version, or start it again: noisyor fit ... --force"
+                )
+            raise ValueError("another format")
         plan = Plan(**{**record, "checkpoint": str(path).removesuffix(".json")})
         check_settings(plan, _PLAN_RULES)
         for name, value in plan.settings.items():
@@ -433,6 +439,8 @@ def read_plan(path: Path) -> Plan:
         check_seed(plan.seed)
         ReadOptions.from_json(plan.reading)
         return plan
+    except CheckpointError:
+        raise
     except InvalidSettingError as error:
         raise CheckpointError(f"{path} is not the plan of a run, or damaged ({error})") from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -29,6 +29,7 @@ from noisyor._util.validation import (
     check_seed,
     check_settings,
 )
+from noisyor._version import __version__
 from noisyor.data.observations import Observations
 from noisyor.engines.context import CheckpointStore
 from noisyor.errors import CheckpointError, InvalidSettingError
@@ -397,7 +398,9 @@ def _optimizer_arrays(state: Any) -> dict[str, npt.NDArray[Any]]:
     return {f"optimizer_{index}": array for index, array in enumerate(state_arrays(state))}
 
 
-FORMAT = "noisyor-checkpoint-3"
+FORMAT = f"noisyor-checkpoint-3 of {'.'.join(__version__.split('.')[:2])}"
+"""Format and minor version: another version may compute other numbers."""
+
 _MARK = b"noisyor-checkpoint-"  # in the header of any version
 
 _START = 2**20  # bytes that hold the header of any checkpoint
@@ -559,7 +562,10 @@ def _read(path: Path) -> Checkpoint:
             raise CheckpointError(f"the checkpoint {path} is damaged: its header is too long")
         metadata = dict(json.loads(content[8 : 8 + length])["__metadata__"])
         if metadata.get("format") != FORMAT:
-            raise CheckpointError(f"{path} is not a checkpoint of this version")
+            raise CheckpointError(
+                f"{path} is no checkpoint of this version of noisyor; continue the run with the "
+                "version that wrote it, or start the run again without it"
+            )
         arrays = load(content)
         if metadata.pop("sha256") != _digest(metadata, arrays):
             raise CheckpointError(f"the checkpoint {path} is damaged")
