@@ -231,14 +231,16 @@ def find_visible(network: Network, finding: str | int) -> int:
 
 
 def named_evidence(
-    network: Network, present: Iterable[str | int], absent: Iterable[str | int] = ()
+    network: Network | FittedModel,
+    present: Iterable[str | int],
+    absent: Iterable[str | int] = (),
 ) -> Observations:
-    """Build a row of findings given by name or number; all other findings are unknown.
+    """Build a row of findings given by name or index; all other findings are unknown.
 
     Parameters
     ----------
-    network : supplies the names, see `find_visible`.
-    present, absent : findings.
+    network : a network or a fitted estimator; its columns give the names.
+    present, absent : names or indices of findings. Case does not matter.
 
     Returns
     -------
@@ -254,6 +256,7 @@ def named_evidence(
     for findings in (present, absent):
         if isinstance(findings, str):
             raise InvalidDataError(f"findings are a list of names, got the text {findings!r}")
+    network = network_of(network)
     return Observations.from_evidence(
         network.n_visible,
         [find_visible(network, finding) for finding in present],
