@@ -151,7 +151,7 @@ def features_iou(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> float:
 def match_features(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> FeatureMatch:
     """Match true with learned features so that the total intersection over union is largest.
 
-    The overlap of a pair is the best over all places of the true feature's window inside the
+    The overlap of a pair is the best over all positions of the true feature's window inside the
     learned feature, since shifted features draw the same images.
 
     Parameters

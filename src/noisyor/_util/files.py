@@ -181,7 +181,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
             os.chmod(temporary, _mode(target))
             if sys.platform != "win32":
-                os.replace(temporary, target)  # while the lock holds, so that nobody removes it
+                os.replace(temporary, target)  # while locked, so that no other process removes it
         if sys.platform == "win32":  # pragma: no cover
             os.replace(temporary, target)  # an open file cannot be renamed there
     except BaseException:
@@ -286,7 +286,7 @@ def locked(target: Path, doing: str) -> Iterator[None]:
                 path.unlink()
         else:
             with suppress(OSError):
-                path.unlink()  # before the lock ends: nobody else has it yet
+                path.unlink()  # while locked, so that no other process has it yet
             os.close(handle)
 
 

@@ -172,15 +172,15 @@ class _NoBar:
         pass
 
     def update(self, n: float = 1) -> None:
-        """Nothing is shown."""
+        """Do nothing."""
 
     def refresh(self) -> None:
-        """Nothing is shown."""
+        """Do nothing."""
 
     def set_postfix(
         self, ordered: Mapping[str, object] | None = None, refresh: bool = True, **named: object
     ) -> None:
-        """Nothing is shown."""
+        """Do nothing."""
 
 
 class _Lines(_NoBar):
@@ -212,7 +212,7 @@ class _Lines(_NoBar):
     def set_postfix(
         self, ordered: Mapping[str, object] | None = None, refresh: bool = True, **named: object
     ) -> None:
-        """Numbers for the end of the line."""
+        """Set the numbers at the end of the line."""
         numbers = {**(ordered or {}), **named}
         self._postfix = "".join(f", {name} {value}" for name, value in numbers.items())
 

@@ -1,7 +1,7 @@
 """Columns of `Observations`: select them, align them with a model, find one-hot groups.
 
-A table of categories becomes binary by one column for each category. Whoever fills in such a table
-should know: exactly one column of such a group is on in every row.
+A table of categories becomes binary by one column for each category. Imputation needs to know these
+groups, because exactly one column of a group is on in every row.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ def _from(first: int, on: sp.csc_array, missing: sp.csc_array, share: FloatArray
         complete[_rows_of(missing, last)] = False
         n_complete = int(complete.sum())
         if last > first and n_complete and (count[complete] == 1).all():
-            chance = _exactly_one(share[first : last + 1])
-            if n_complete * np.log(chance) < _MAX_LOG_CHANCE:
+            by_chance = _exactly_one(share[first : last + 1])
+            if n_complete * np.log(by_chance) < _MAX_LOG_CHANCE:
                 return OneHot(range(first, last + 1), n_complete)
     return None
 
@@ -158,6 +158,6 @@ def _rows_of(matrix: sp.csc_array, column: int) -> LongArray:
 def _exactly_one(share: FloatArray) -> float:
     """Return the probability that exactly one of independent columns is on."""
     none, one = 1.0, 0.0
-    for chance in share.tolist():
-        none, one = none * (1.0 - chance), one * (1.0 - chance) + none * chance
+    for p in share.tolist():
+        none, one = none * (1.0 - p), one * (1.0 - p) + none * p
     return min(max(one, 1e-300), 1.0)

@@ -281,7 +281,7 @@ class Cluster:
 
 
 def _futures(job: SharedValue, shared: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of a task, with futures in place of shared values."""
+    """Return the arguments of a task, with futures for shared values."""
     arguments = {"job": job, **shared}
     return {
         name: value.future() if isinstance(value, SharedValue) else value

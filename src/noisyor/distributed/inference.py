@@ -177,7 +177,7 @@ def evaluate_rows(
 
 
 def _clamp(network: Network, hidden: Any) -> BinaryArray | None:
-    """Evidence on hidden nodes for all rows, (1, n_hidden); None for none."""
+    """Return evidence on hidden nodes for all rows, (1, n_hidden); None for none."""
     if hidden is not None and not isinstance(hidden, Mapping):
         raise InvalidSettingError(
             "on a cluster, hidden must be a mapping from name or index to 0 or 1, the same for all "

@@ -104,7 +104,7 @@ class CheckpointStore:
         return Stored(found) if found else None
 
     def save(self, name: str, arrays: Mapping[str, AnyArray]) -> None:
-        """Keep arrays under a name, in place of those before."""
+        """Keep arrays under a name; they replace those kept there before."""
         if self._write is None:
             return
         start = f"{self._scope}{name}/"
@@ -169,7 +169,7 @@ class _Bounded:
         self.supports = engine.supports
 
     def prepare(self, network: Network) -> Any:
-        """The network in the engine's layout."""
+        """See `Engine.prepare`."""
         return self._engine.prepare(network)
 
     def __repr__(self) -> str:
@@ -207,7 +207,7 @@ def note_compilation(note: Callable[[str], None]) -> Iterator[None]:
                 note(f"compiling kernel {next(_NUMBERS)}: {title} (once on this machine)")
 
         def on_end(self, event: Any) -> None:
-            """The next line says that this kernel is done."""
+            """Do nothing: the next line says that this kernel is done."""
 
     with events.install_listener("numba:compile", Listener()):
         yield

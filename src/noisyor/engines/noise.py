@@ -53,7 +53,7 @@ def logistic(key: npt.ArrayLike) -> FloatArray:
 
 
 def _bits(value: npt.ArrayLike) -> KeyArray:
-    """Integers modulo 2**64: negative row ids are as good as others."""
+    """Return integers modulo 2**64, so that negative row ids are valid."""
     array = np.asarray(value)
     if array.dtype.kind == "i":
         return array.astype(np.int64).view(np.uint64)

@@ -16,7 +16,7 @@ from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.engines.threads import run_blocks
 
 ROWS_OF_BLOCK = 512
-"""Rows whose gradients, or credits of a Gibbs sweep, are added one after another."""
+"""Rows whose gradients, or successes of a Gibbs sweep, are added one after another."""
 
 MEAN_FIELD_ROWS, MEAN_FIELD_PARTS = 256, 16
 """Rows of a block of mean-field inference, and the parts in which threads take a whole block."""

@@ -1,4 +1,4 @@
-"""Engines by name. The only place that imports one, and only when it is asked for."""
+"""Engines by name. No other module imports an engine, and each is imported on first use."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def resolve_threads(n_threads: int | None) -> int:
-    """Number of threads to use: the argument, else ``NOISYOR_NUM_THREADS``, else all cores."""
+    """Return the number of threads: the argument, else ``NOISYOR_NUM_THREADS``, else all cores."""
     source, value = "n_threads", n_threads
     if value is None and os.environ.get("NOISYOR_NUM_THREADS"):
         source = "NOISYOR_NUM_THREADS"
@@ -146,7 +146,7 @@ def run_blocks(
         for future in others:
             future.result()
     except BaseException:
-        stop.set()  # an interrupt or an error, here or while waiting: nobody needs the rest
+        stop.set()  # after an interrupt or an error the remaining blocks are not needed
         wait(others)
         raise
 

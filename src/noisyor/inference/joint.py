@@ -86,7 +86,7 @@ class JointMaxProduct:
         check_settings(self, rules)
 
     def settings(self) -> dict[str, object]:
-        """Everything that determines the results."""
+        """Return everything that determines the results."""
         settings = asdict(self)
         del settings["keep_beliefs"]
         return {"method": "joint max-product", **settings}

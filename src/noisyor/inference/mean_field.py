@@ -40,8 +40,8 @@ class MeanField:
 
     The posterior of a row is approximated by independent probabilities q, one for each cause. The
     bound on ``log p(x)`` also depends on Jensen weights r, one for each edge into a node that may
-    be on. Both start afresh for every row, q at 1/2 and r proportional to theta, and are improved
-    in turn; no update lowers the bound.
+    be on. For every row q starts at 1/2 and r proportional to theta, and both are improved in turn;
+    no update lowers the bound.
 
     Parameters
     ----------

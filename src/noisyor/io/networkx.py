@@ -105,7 +105,7 @@ def from_networkx(
     nodes. Nodes without ``kind`` are visible if they have no outgoing edge, otherwise hidden.
     Edges with equal ``param`` share a parameter, so do nodes with equal ``leak_param``;
     ``free=False`` fixes it. If nodes or edges were added or removed since `to_networkx`, theta is
-    numbered anew and the groups are those of a plain graph.
+    numbered again and the groups are those of a plain graph.
 
     Parameters
     ----------

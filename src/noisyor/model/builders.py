@@ -1,4 +1,4 @@
-"""Ways to lay out a network: all edges, features at all places of an image, a list of edges.
+"""Ways to lay out a network: all edges, features at all positions of an image, a list of edges.
 
 Every builder returns a `Network` with three parameter groups, ``"failure"`` (the edges),
 ``"prior"`` (the leaks of the hidden nodes) and ``"noise"`` (the leaks of the visible nodes).

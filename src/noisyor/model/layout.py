@@ -1,8 +1,8 @@
 """How a network was laid out: what its builder knew and the arrays alone no longer say.
 
 A `Network` keeps its layout in ``network.layout``, through training, pickling and files, so that
-nobody has to guess from array shapes where a feature lies in an image. A layout says what it knows
-as plain JSON (`layout_to_json`), and whether a graph is really the one it describes (`describes`).
+the positions of features in an image need not be guessed from array shapes. `layout_to_json`
+writes a layout as plain JSON, and `describes` checks whether a graph has the layout.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Edges(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """A component at a place: the image row and column of its top left pixel, perhaps negative."""
+    """A component at a position: image row and column of its top left pixel, perhaps negative."""
 
     component: int
     row: int
@@ -60,7 +60,7 @@ class BipartiteLayout:
         check_positive(n_visible=self.n_visible, n_hidden=self.n_hidden)
 
     def describes(self, child_ptr: LongArray, parent: IntArray) -> bool:
-        """Whether these are the edges of the layout."""
+        """Return whether these are the edges of the layout."""
         ends = np.minimum(np.arange(len(child_ptr)), self.n_visible) * self.n_hidden
         every = np.tile(np.arange(self.n_hidden), self.n_visible)
         return np.array_equal(child_ptr, ends) and np.array_equal(parent, every)
@@ -123,7 +123,7 @@ class ConvolutionalLayout:
     def edges(self) -> Edges:
         """Return the edges from all positions to the pixels that the features cover there.
 
-        Parents of a pixel come in rising order. ``entry`` is the edge's row-major place in the
+        Parents of a pixel come in rising order. ``entry`` is the edge's row-major index in the
         features, (n_components, height, width).
         """
         (rows, columns), (height, width) = self.state_shape, self.feature_shape
@@ -146,7 +146,7 @@ class ConvolutionalLayout:
         )
 
     def describes(self, child_ptr: LongArray, parent: IntArray) -> bool:
-        """Whether these are the edges of the layout."""
+        """Return whether these are the edges of the layout."""
         covered = self.n_visible if self.border else self.n_positions
         n_entries = self.n_components * self.feature_shape[0] * self.feature_shape[1]
         if len(parent) != covered * n_entries:
@@ -184,7 +184,7 @@ class LayeredLayout:
         return sum(self.layers[1:])
 
     def describes(self, child_ptr: LongArray, parent: IntArray) -> bool:
-        """Whether all edges lead from a layer to the one below."""
+        """Return whether all edges lead from a layer to the one below."""
         layer = np.repeat(np.arange(len(self.layers)), self.layers)
         child = np.repeat(np.arange(len(child_ptr) - 1), np.diff(child_ptr))
         return bool((layer[self.n_visible + parent] == layer[child] + 1).all())

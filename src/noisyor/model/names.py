@@ -47,7 +47,7 @@ _WORDS = 3
 _KEPT = 12
 _FAINT = 0.05
 _CLEAR_SHARE = 0.25
-"""Of the chance of the likeliest column, from which another may be in the name of a cause."""
+"""A column may be in the name of a cause from this share of the largest probability on."""
 
 _MAX_NAME = 100
 """Characters of the name of a column in the name of a cause."""
@@ -76,14 +76,14 @@ def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:
     For a node above other hidden nodes it is the probability of the likeliest path down. At most
     twelve are listed, the likeliest first, none below 5 percent.
     """
-    chance = probability_from_theta(network.theta[network.param])
+    probability = probability_from_theta(network.theta[network.param])
     ptr, edges = network.outgoing
     found: list[list[tuple[int, float]]] = [[] for _ in range(network.n_hidden)]
     for k in np.argsort(-network.hidden_levels, kind="stable").tolist():
         best: dict[int, float] = {}
         outgoing = edges[ptr[k] : ptr[k + 1]]
-        for edge in outgoing[chance[outgoing] >= _FAINT].tolist():
-            child, sure = int(network.edge_child[edge]), float(chance[edge])
+        for edge in outgoing[probability[outgoing] >= _FAINT].tolist():
+            child, sure = int(network.edge_child[edge]), float(probability[edge])
             below = (
                 [(child, 1.0)] if child < network.n_visible else found[child - network.n_visible]
             )
@@ -124,7 +124,7 @@ def hidden_names(
         chosen = [[i for i, _ in best[:_WORDS]] for best in strongest_visibles(network)]
     labels = (", ".join(visible_label(network, i)[:_MAX_NAME] for i in best) for best in chosen)
     return tuple(
-        f"{name}: {said}" if said else name for name, said in zip(prefix, labels, strict=True)
+        f"{name}: {words}" if words else name for name, words in zip(prefix, labels, strict=True)
     )
 
 
@@ -159,7 +159,7 @@ def _placements(network: Network) -> Iterable[str]:
     layout = network.layout
     if not isinstance(layout, ConvolutionalLayout):
         raise InvalidNetworkError(
-            "only the hidden nodes of a convolutional network are features at a place"
+            "hidden nodes are features at a position only in a convolutional network"
         )
     for k in range(network.n_hidden):
         component, row, column = layout.placement(k)
@@ -209,7 +209,7 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
 
     Of twice as many distinctive words, see `distinctive_visibles`, the one that goes least with
     the others in documents is struck out until ``n`` are left. Two words go together by their
-    normalised pointwise mutual information, see `Togetherness`. A topic alone does not know this:
+    normalized pointwise mutual information, see `Togetherness`. A topic alone does not know this:
     in short texts two of its words may be synonyms that never meet.
 
     Parameters
@@ -233,9 +233,9 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
 
 
 class Togetherness:
-    """How much more often two words are met in one document than by chance.
+    """How much more often two words occur in one document than independent words would.
 
-    The measure is normalised pointwise mutual information, log(p(a, b) / p(a) p(b)) over
+    The measure is normalized pointwise mutual information, log(p(a, b) / p(a) p(b)) over
     -log p(a, b): -1 for words that never meet, 0 by chance, 1 for words that are never apart. Few
     meetings are weak evidence, so one standard deviation is subtracted from their number.
 

@@ -236,9 +236,9 @@ def workspace(
     begin: int,
     end: int,
 ) -> AbstractContextManager[Packed[Work]]:
-    """Memory for the largest of the rows ``begin`` to ``end``.
+    """Return memory for the largest of the rows ``begin`` to ``end``.
 
-    ``idle`` is what was used before with the same graph, whatever its parameters.
+    ``idle`` holds memory that earlier calls used with the same graph, whatever its parameters.
     """
     n_edges, n_children = largest_row(graph.values, rows, begin, end)
 
@@ -249,7 +249,7 @@ def workspace(
 
 
 def largest_row(graph: Graph, rows: Rows, begin: int, end: int) -> tuple[int, int]:
-    """Upper bounds on the padded edges and the children of any of the rows ``begin`` to ``end``.
+    """Bound the padded edges and the children of any of the rows ``begin`` to ``end``.
 
     The bound on edges is generous: memory that is never touched costs nothing.
     """

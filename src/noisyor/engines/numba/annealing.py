@@ -108,7 +108,7 @@ class Memory(Workspace):
 
 
 def allocate(model: RowModel, n_hidden: int, n_starts: int, options: AnnealingOptions) -> Memory:
-    """Memory for rows with ``n_starts`` starts each."""
+    """Allocate memory for rows with ``n_starts`` starts each."""
     n_expansions, n_chains = options.n_expansions, options.n_chains
     if n_expansions > 0:
         n_starts, n_expansions = n_starts + 1, n_expansions + 1
@@ -188,7 +188,7 @@ def _name_of(keys, state, n):
 
 @inner()
 def _slot_of(found, name):
-    """Slot of the table that has the entry of this name, plus one, or the empty slot for it.
+    """Find the slot of the table that holds the entry of this name, or the empty slot for it.
 
     Names are 64 bits. Two configurations of one name would count once: the sum stays a bound.
     """
@@ -335,7 +335,7 @@ def _weigh_set(model, found, n_starts, n_expansions):
 
 @inner()
 def _run_chains(model, found, chains, log_sum, key, options):
-    """Annealed importance sampling of what lies outside a set, equation T41.
+    """Sample what lies outside a set by annealed importance sampling, equation T41.
 
     A chain starts from nodes that are independent of each other, with nearly their probabilities
     under the set of configurations, and passes to p(h, x) by Gibbs sweeps of rising inverse
@@ -407,7 +407,7 @@ def _fill_first(model, found, chains):
 
 @inner()
 def _swap(model, chains, heat, key):
-    """Metropolis steps that replace one free node that is on by another one: equation T42.
+    """Replace one free node that is on by another one, in Metropolis steps: equation T42.
 
     One of two rival causes is on and the other off: single flips would have to pass through both
     or none. The new node is drawn by its probability at the start, ``up_to`` (n + 1,) summed.
@@ -446,7 +446,7 @@ def _swap(model, chains, heat, key):
 
 @inner()
 def _interval_of(up_to, n, wanted):
-    """The last j < n with ``up_to[j] <= wanted``: whose interval of ``up_to`` holds a number."""
+    """Return the last j < n with ``up_to[j] <= wanted``."""
     low, high = 0, n + 1
     while low < high:
         middle = (low + high) // 2
@@ -459,7 +459,7 @@ def _interval_of(up_to, n, wanted):
 
 @inner()
 def _visit(model, found, key, on):
-    """A sweep at the target that counts what lies outside the set, for equation T43.
+    """Sweep at the target and count what lies outside the set, for equation T43.
 
     Adds to ``on`` (n,) the conditional probability that a node is on and the configuration
     outside; returns the mean over nodes of the probability to be outside.
@@ -532,7 +532,7 @@ def _combine_chains(model, found, chains, options):
 
 @inner()
 def _mean_and_error(values, count):
-    """Mean and its standard error."""
+    """Return the mean and its standard error."""
     mean, squares = 0.0, 0.0
     for index in range(count):
         mean += values[index] / count

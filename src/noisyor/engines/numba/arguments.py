@@ -77,7 +77,7 @@ _DATA_OF_BYTES = bytes.__basicsize__ - 1
 
 
 def aligned_zeros(size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Zeros (size,) that begin at a cache line, so that no vector of a kernel crosses two lines."""
+    """Allocate zeros (size,) from a cache line on, so that no vector of a kernel crosses two."""
     length = size * np.dtype(dtype).itemsize
     room = np.zeros(length + _LINE, dtype=np.uint8)
     shift = -room.ctypes.data % _LINE
@@ -85,7 +85,7 @@ def aligned_zeros(size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def _aligned_arrays(plan: list[tuple[Any, np.dtype[Any]]]) -> list[npt.NDArray[Any]]:
-    """Zeros of the given lengths and types; those of float64 each begin at a cache line."""
+    """Allocate zeros of the given lengths and types; those of float64 begin at cache lines."""
     # One piece of memory is cheaper to align than many.
     room, begin, found = aligned_zeros(sum(length + 8 for length, _ in plan), np.float64), 0, []
     for length, dtype in plan:
@@ -235,7 +235,7 @@ def _fields(cls: type) -> tuple[_Field, ...]:
 
 @cache
 def _layout(cls: type) -> str:
-    """Format of the words for `struct`: floats are stored as such, all else as integers."""
+    """Return the format of the words for `struct`: floats as such, all else as integers."""
     codes = ""
     for _, dtype, kind in _fields(cls):
         if dtype is None and hasattr(kind, "_fields"):
@@ -272,9 +272,9 @@ Kept = TypeVar("Kept")
 def borrowed(
     idle: deque[Kept], fits: Callable[[Kept], bool], make: Callable[[], Kept]
 ) -> Iterator[Kept]:
-    """The first that is idle, if it fits, else a new one; idle again afterwards.
+    """Lend the first idle object if it fits, else a new one; it is idle again afterwards.
 
-    Never in two threads at once. One that does not fit is dropped: it was too small.
+    No object is lent to two threads at once. One that does not fit is dropped as too small.
 
     >>> idle = deque([bytearray(2)])
     >>> with borrowed(idle, lambda memory: len(memory) >= 3, lambda: bytearray(3)) as memory:
@@ -315,7 +315,7 @@ class _ViewModel(models.PrimitiveModel):
 
 @cache
 def _members(cls: type) -> dict[str, tuple[int, Any]]:
-    """First word and numba type of each field."""
+    """Return the first word and the numba type of each field."""
     members, position = {}, 0
     for name, dtype, kind in _fields(cls):
         if dtype is not None:
@@ -364,7 +364,7 @@ def _read_field(context: Any, builder: Any, view: Any, words: Any, name: str) ->
 
 @intrinsic
 def unpack(typingctx: Any, address: Any, cls: Any) -> Any:
-    """A view of the fields that `pack` wrote to an address: ``unpack(address, Graph).ptr[3]``."""
+    """Return a view of the fields that `pack` wrote: ``unpack(address, Graph).ptr[3]``."""
 
     def codegen(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], _WORD.as_pointer())
@@ -374,7 +374,7 @@ def unpack(typingctx: Any, address: Any, cls: Any) -> Any:
 
 @intrinsic
 def advance(typingctx: Any, pointer: Any, count: Any) -> Any:
-    """The pointer to element ``count``: ``advance(p, n)[i]`` is ``p[n + i]``."""
+    """Return the pointer to element ``count``: ``advance(p, n)[i]`` is ``p[n + i]``."""
 
     def codegen(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         return builder.gep(arguments[0], [arguments[1]])

@@ -167,7 +167,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _read(path: Path) -> Any:
-    """What `_write` wrote, None if it is not there or damaged."""
+    """Return what `_write` wrote, or None if it is missing or damaged."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -176,7 +176,7 @@ def _read(path: Path) -> Any:
     if hashlib.sha256(content[size:]).digest() != content[:size]:
         return None
     try:
-        # As numba itself does: the cache is the user's own, and no place for files of others.
+        # As numba itself does: the cache is a private folder of the user.
         return pickle.loads(content[size:])  # nosec B301
     except Exception:  # whole, but of a compiler that had other types
         return None

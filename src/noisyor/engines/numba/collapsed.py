@@ -112,7 +112,7 @@ def decode(graph, work, n_active, output, draw):
 
 @inner(inline="always")
 def _start(graph, parameters, work, size, options, key):
-    """Messages at zero (excess = theta), prior log-odds on nodes without parents, fresh noise.
+    """Set messages to zero (excess = theta), with prior log-odds and noise.
 
     The start of equation T14; noise by equation T17.
     """
@@ -148,7 +148,7 @@ def _start(graph, parameters, work, size, options, key):
 
 @inner()
 def _collect(work, n_active):
-    """Beliefs from the messages that have come in, which are then cleared: equation T12.
+    """Compute beliefs from the incoming messages, and clear these: equation T12.
 
     ``unary`` holds -T_k and the noise.
     """
@@ -163,10 +163,10 @@ def _collect(work, n_active):
 
 @inner(inline="always")
 def _iterate(graph, parameters, work, size, options):
-    """Flooding until no message wants to change by ``tolerance``; return count and last change.
+    """Update all messages in parallel until none asks for a change of ``tolerance``.
 
-    Beliefs are computed once per iteration, after all factors: so the updates are parallel, and the
-    order of the children matters for rounding only.
+    Beliefs are computed once per iteration, after all factors, so the order of the children matters
+    for rounding only. Returns the number of iterations and the last change.
     """
     step, tolerance = float32(options.step), float32(options.tolerance)
     blocks, belief, to_child = work.blocks, work.belief, work.to_child
@@ -286,7 +286,7 @@ def send_back(work, number, step):
 
 @inner(forceinline=True)
 def send(to_child, k, message, step):
-    """Damped message to a hidden child, equation T13; return the change it asked for."""
+    """Damp a message to a hidden child, equation T13; return the change that it asked for."""
     difference = message - to_child[k]
     to_child[k] += step * difference
     return abs(difference)
@@ -294,7 +294,7 @@ def send(to_child, k, message, step):
 
 @inner(forceinline=True)
 def parents_of_eight(belief, first, offset, parent, start):
-    """Beliefs of the parents of eight edges of a wide child, from edge ``offset`` of it.
+    """Return the beliefs of the parents of eight edges of a wide child, from edge ``offset`` on.
 
     Consecutive parents are one load. It may read past the last parent into the next ones or the
     eight spare entries; padding makes whatever is there harmless.
@@ -315,7 +315,7 @@ def add_to_parents(incoming, first, offset, parent, start, value):
 
 @inner(forceinline=True)
 def parents_of_lanes(belief, first, k, parent, cell):
-    """Beliefs of the parents of one slot of a block: k in all lanes, if ``first`` is not -1."""
+    """Return the beliefs of the parents of a slot: k in all lanes, if ``first`` is not -1."""
     return splat(belief[k]) if first >= 0 else gather(belief, parent, cell)
 
 
@@ -330,7 +330,7 @@ def add_to_lanes(incoming, first, k, parent, cell, value):
 
 @inner(forceinline=True)
 def with_leak(best, second, leak):
-    """Largest and second largest t once the leak is among the candidates.
+    """Return the largest and second largest t, with the leak among the candidates.
 
     The leak is kept out of the vectors: one number per child would take a lane of its own.
     """

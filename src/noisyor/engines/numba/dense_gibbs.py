@@ -122,7 +122,7 @@ class Block(Workspace):
 
 
 def is_dense(network: Network) -> bool:
-    """Whether to lay a network out as a matrix."""
+    """Return whether to lay a network out as a matrix."""
     if network.child_ptr[network.n_visible] < network.n_edges:
         return False
     width = -(-network.n_hidden // LANES) * LANES
@@ -130,7 +130,7 @@ def is_dense(network: Network) -> bool:
 
 
 def _edge_entries(network: Network, width: int) -> npt.NDArray[np.int64]:
-    """Entry of the matrix of each edge (n_edges,); built once for a graph."""
+    """Return the entry of the matrix of each edge (n_edges,); built once for a graph."""
     entries: npt.NDArray[np.int64] | None = network.engine_cache.get("numba matrix")
     if entries is None:
         entries = network.edge_child.astype(np.int64) * width + network.parent
@@ -139,7 +139,7 @@ def _edge_entries(network: Network, width: int) -> npt.NDArray[np.int64]:
 
 
 def matrices_of(network: Network) -> Matrices:
-    """The parameters of a network in its layout."""
+    """Return the parameters of a network as matrices."""
     n_visible, n_hidden = network.n_visible, network.n_hidden
     width = -(-n_hidden // LANES) * LANES
     value = np.maximum(network.theta, TINY)
@@ -156,7 +156,7 @@ def matrices_of(network: Network) -> Matrices:
 
 
 def _allocate(tables: Matrices, missing: bool) -> Packed[Block]:
-    """Scratch and zeros for a block of rows."""
+    """Allocate scratch and zeros for a block of rows."""
     n_visible, width = len(tables.leak), tables.width
     n_edges = n_visible * width
     work = Work(per_column=width, per_one=-(-n_visible // LANES) * LANES)
@@ -203,7 +203,7 @@ def _by_parameter(
     unseen_on: FloatArray,
     weight: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Successes and trials (n_params,) each, equation T38, from the totals of `Sums`."""
+    """Return successes and trials (n_params,) each, equation T38, from the totals of `Sums`."""
     entries = _edge_entries(network, width)
     of_visible, of_hidden = np.split(network.leak_param, [network.n_visible])
     times_on, total = times_on[: network.n_hidden], float(weight[0])
@@ -295,7 +295,7 @@ def _enter_row(tables, work, rows, row, states):
 
 @inner()
 def _refresh(sums, off, n_ones):
-    """``off = 1 / (exp(B) - 1)`` from the sums B."""
+    """Compute ``off = 1 / (exp(B) - 1)`` from the sums B."""
     for index in range(0, n_ones, LANES):
         rest, works = exp_minus(load(sums, index))
         store(off, index, rest / works)
@@ -329,7 +329,7 @@ def _switch_on(tables, work, n_ones, c):
 
 @inner(forceinline=True)
 def _gains(tables, work, n_ones, c):
-    """Log-odds of eight nodes that are off, from column c."""
+    """Return the log-odds of eight nodes that are off, from column c on."""
     one = splat(1.0)
     gain, factor, bound = load(work.net, c), one, 1.0
     for index in range(n_ones):
@@ -345,10 +345,10 @@ def _gains(tables, work, n_ones, c):
 
 @inner(forceinline=True)
 def _successes_of_eight(tables, work, sums, n_ones, c, expected):
-    """Successes of the edges of eight nodes, equation T38; ``expected``: weight times probability.
+    """Add the successes of the edges of eight nodes, equation T38.
 
-    The sums are without them. In terms of it, the share of an edge is works (1 + off) / (1 + works
-    off).
+    ``expected`` is weight times probability. The sums are without these nodes; then the share of an
+    edge is works (1 + off) / (1 + works off).
     """
     one = splat(1.0)
     for index in range(n_ones):
@@ -397,7 +397,7 @@ def _draw_eight(tables, work, sums, n_ones, first, weight, key):
 
 @inner()
 def _gain_of_one(tables, work, n_ones, c):
-    """Log-odds of a node that is on, from the sums without it."""
+    """Return the log-odds of a node that is on, from the sums without it."""
     gain, factor = work.net[c], 1.0
     for index in range(n_ones):
         factor *= 1.0 + tables.works[work.ones[index] + c] * work.less_off[index]
@@ -409,7 +409,7 @@ def _gain_of_one(tables, work, n_ones, c):
 
 @inner()
 def _successes_of_one(tables, work, sums, n_ones, c, expected):
-    """Successes of the edges of a node that is on, from the sums without it."""
+    """Add the successes of the edges of a node that is on, from the sums without it."""
     for index in range(n_ones):
         odds, at = work.less_off[index], work.ones[index] + c
         works = tables.works[at]

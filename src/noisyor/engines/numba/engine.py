@@ -82,11 +82,11 @@ class Prepared:
         return self.graph, self.parameters
 
     def memory(self, rows: Rows, begin: int, end: int) -> AbstractContextManager[Packed[Work]]:
-        """What a thread works in during max-product and ICM, kept for the next time."""
+        """Return the memory of a thread for max-product and ICM; it is kept for the next call."""
         return workspace(self.graph, self.idle, rows, begin, end)
 
     def scratch(self, n_gradient: int = 0) -> Packed[log_joint.Scratch]:
-        """What a thread works in for log p(h, x); ``n_gradient`` entries of a gradient."""
+        """Allocate the memory of a thread for log p(h, x); ``n_gradient`` entries of a gradient."""
         n_hidden = self.graph.values.n_hidden
         return pack(
             log_joint.Scratch(
@@ -149,7 +149,7 @@ class NumbaEngine:
         return resolve_threads(self.n_threads)
 
     def prepare(self, network: Network) -> Prepared:
-        """The padded graph, kept with the network, and its parameters spread over the edges."""
+        """See `noisyor.engines.contract.Engine.prepare`."""
         return Prepared(network)
 
     # ---- max-product

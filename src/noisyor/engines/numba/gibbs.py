@@ -74,7 +74,7 @@ def sweep_rows(
         for j in range(n):
             known = model.clamp[j] != FREE
             chain.state[j] = model.clamp[j] if known else state[model.hidden[j]]
-        # Sums afresh for every sweep: rounding does not add up over the rounds of learning.
+        # Sums are computed again in every sweep, so that rounding does not accumulate over rounds.
         enter_state(model)
         # Only the leak can have switched an isolated node on: all of the success is its own.
         for k in range(n_hidden):
@@ -115,7 +115,7 @@ def sweep_rows(
 
 @inner()
 def _add_successes(graph, model, sums, j, expected):
-    """Successes of node j's leak and edges, equation T38; ``expected``: weight times probability.
+    """Add the successes of node j's leak and edges, equation T38.
 
     With ``off = 1 / (exp(B) - 1)`` the share of T37 needs no exponential: it is ``works (1 + off)``
     if B is with the edge, and ``works (1 + off) / (1 + works off)`` if B is without it.

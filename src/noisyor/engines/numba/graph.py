@@ -99,7 +99,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(evidence: Evidence) -> Rows:
-    """The rows of a batch, for kernels."""
+    """Return the rows of a batch in the types that kernels expect."""
     return Rows(
         evidence.n_rows,
         np.ascontiguousarray(evidence.ptr, dtype=np.int64),
@@ -115,7 +115,7 @@ def rows_of(evidence: Evidence) -> Rows:
 
 
 def graph_of(network: Network) -> Packed[Graph]:
-    """The padded layout of a network's graph; built once, shared by `Network.with_theta`."""
+    """Return the padded layout of a graph; built once, shared by `Network.with_theta`."""
     cached: Packed[Graph] | None = network.engine_cache.get("numba")
     if cached is None:
         cached = network.engine_cache["numba"] = pack(_pad(network))
@@ -205,7 +205,7 @@ def parameters_of(graph: Packed[Graph], theta: npt.NDArray[np.float64]) -> Packe
 
 
 def log_expm1(theta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """``log(exp(theta) - 1)`` of an array: NumPy's vectorized counterpart of the scalar kernel.
+    """Return ``log(exp(theta) - 1)`` of an array: the NumPy counterpart of the scalar kernel.
 
     Exact to rounding relative to ``max(1, |result|)`` for any theta > 0.
     """

@@ -134,13 +134,13 @@ def _allocate(layout: Layout, n_messages: int = 0) -> Packed[Scratch]:
 
 @inner(forceinline=True)
 def and_down(left, right):
-    """From an AND to its output: ``min(left + right, left, right)``."""
+    """Return the message of an AND to its output: ``min(left + right, left, right)``."""
     return smallest(left + right, smallest(left, right))
 
 
 @inner(forceinline=True)
 def and_up(other, output):
-    """From an AND to an input: ``[other + output]_+ - [other]_+`` without cancellation."""
+    """Return the message of an AND to an input: ``[other + output]_+ - [other]_+``."""
     # [o + s]_+ - [o]_+ written out subtracts two large numbers when o is large and positive.
     below = smallest(other, splat(float32(0.0)))
     return largest(below + output, below - other)
@@ -148,14 +148,14 @@ def and_up(other, output):
 
 @inner(forceinline=True)
 def _or_up(down, peak, need, need_of_peak, support):
-    """From an OR to the input that sent ``down``; see `_or_terms` for the rest."""
+    """Return the message of an OR to the input that sent ``down``; arguments of `_or_terms`."""
     most = where_equal(down, peak, need_of_peak, need)
     return smallest(most, support - largest(down, splat(float32(0.0))))
 
 
 @inner(forceinline=True)
 def _or_terms(scratch, evidence, pixel):
-    """What the inputs of eight ORs have in common: ``need``, ``need_of_peak``, ``support``.
+    """Return what all inputs of eight ORs share: ``need``, ``need_of_peak``, ``support``.
 
     An input that holds the maximum sees the runner-up; with a tie both are the same number.
     """
@@ -167,7 +167,7 @@ def _or_terms(scratch, evidence, pixel):
 
 @inner()
 def _clear(layout, scratch):
-    """No input of a pixel has been seen yet, and no message to an activation."""
+    """Clear the largest inputs of all pixels and the messages to all states."""
     never, zero = splat(NEVER), splat(float32(0.0))
     for pixel in range(0, layout.n_pixels, LANES):
         store(scratch.best, pixel, never)
@@ -179,7 +179,7 @@ def _clear(layout, scratch):
 
 @inner()
 def _sum_lanes(layout, scratch, unary, u):
-    """New beliefs of the states of an image, from the messages that its lanes collected."""
+    """Compute the beliefs of the states of an image from the messages in its lanes."""
     for k in range(layout.n_states):
         u[k] = unary[k] + reduce_sum(load(scratch.lanes, k * LANES))
 
@@ -272,7 +272,7 @@ def learn(
 
 @njit("joint max-product")
 def update_chunks(problem_address, scratch_address, begin, end):
-    """One iteration for chunks ``begin`` to ``end`` of the images."""
+    """Run one iteration for chunks ``begin`` to ``end`` of the images."""
     problem, scratch = unpack(problem_address, Problem), unpack(scratch_address, Scratch)
     images, layout = problem.images, problem.images.layout
     for number in range(begin, end):
@@ -317,7 +317,7 @@ def update_chunks(problem_address, scratch_address, begin, end):
 
 @inner()
 def _collect(layout, scratch, first, last, u, v, messages):
-    """Largest, second largest and positive part of t for the pixels of some blocks."""
+    """Find the largest, second largest and positive part of t for the pixels of some blocks."""
     n_components, height, columns = layout.n_components, layout.height, layout.columns
     zero = splat(float32(0.0))
     cell = 2 * LANES * first * layout.rows * columns * height * n_components
@@ -345,7 +345,7 @@ def _collect(layout, scratch, first, last, u, v, messages):
 
 @inner()
 def _answer(layout, scratch, first, last, u, v, messages, evidence, incoming, step):
-    """New messages of some blocks; return the largest change asked for, lane by lane.
+    """Compute the messages of some blocks; return the largest change asked for, by lane.
 
     t is computed a second time rather than stored: messages are most of the memory traffic.
     What arrives at the states is added to ``lanes``, at the features to ``incoming``.
@@ -522,7 +522,7 @@ def infer(
 
 @njit("max-product with given features")
 def infer_images(problem_address, scratch_address, begin, end):
-    """All iterations for images ``begin`` to ``end``; ``u`` gets the beliefs."""
+    """Run all iterations for images ``begin`` to ``end``; ``u`` gets the beliefs."""
     problem, scratch = unpack(problem_address, GivenFeatures), unpack(scratch_address, Scratch)
     images, layout = problem.images, problem.images.layout
     step, tolerance = float32(problem.step), float32(problem.tolerance)
@@ -547,7 +547,7 @@ def infer_images(problem_address, scratch_address, begin, end):
 
 @inner()
 def _collect_given(problem, scratch, u):
-    """Largest, second largest and positive part of t for all pixels."""
+    """Find the largest, second largest and positive part of t for all pixels."""
     layout, ptr, messages = problem.images.layout, problem.ptr, scratch.messages
     zero, cell = splat(float32(0.0)), 0
     for block in range(layout.n_blocks):
@@ -575,7 +575,7 @@ def _collect_given(problem, scratch, u):
 
 @inner()
 def _answer_given(problem, scratch, u, evidence, step):
-    """New messages; return the largest change asked for."""
+    """Compute all messages; return the largest change asked for."""
     layout, ptr = problem.images.layout, problem.ptr
     messages, lanes = scratch.messages, scratch.lanes
     zero, tiny, rate, cell = splat(float32(0.0)), splat(TINY), splat(step), 0
@@ -643,7 +643,7 @@ def _states_from_kernel(u: SingleArray, unaries: JointUnaries) -> SingleArray:
 
 
 def _features_to_kernel(features: SingleArray, padding: np.float32) -> SingleArray:
-    """From (feature, line, column) to (block, line, feature, lane), flat."""
+    """Rearrange (feature, line, column) to (block, line, feature, lane), flat."""
     n_components, height, width = features.shape
     n_blocks = -(-width // LANES)
     padded = np.full((n_components, height, n_blocks * LANES), padding, dtype=np.float32)
@@ -653,7 +653,7 @@ def _features_to_kernel(features: SingleArray, padding: np.float32) -> SingleArr
 
 
 def _features_from_kernel(v: SingleArray, shape: tuple[int, ...]) -> SingleArray:
-    """The inverse of `_features_to_kernel`."""
+    """Invert `_features_to_kernel`."""
     n_components, height, width = shape
     arranged = v.reshape(-1, height, n_components, LANES).transpose(2, 1, 0, 3)
     return np.ascontiguousarray(arranged.reshape(n_components, height, -1)[:, :, :width])

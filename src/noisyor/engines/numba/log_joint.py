@@ -47,7 +47,7 @@ class Scratch(NamedTuple):
 
 @inner()
 def hidden_totals(graph, parameters, rows, row, totals):
-    """Cost of switching each hidden node on: theta summed over its observed and hidden children."""
+    """Sum theta over the observed and hidden children of each hidden node: its cost of being on."""
     for k in range(graph.n_hidden):
         # T_k of equation T5: from the totals of all children, take off the unobserved ones.
         totals[k] = parameters.total[k]
@@ -70,7 +70,7 @@ def _list_on(state, n_hidden, found):
 
 @inner()
 def _node_sum(graph, parameters, state, on, n_on, node):
-    """Total parameter of a node: its leak and the edges from parents that are on.
+    """Return the total parameter of a node: its leak and the edges from parents that are on.
 
     ``on`` lists the hidden nodes that are on in ``state``: if the parents are consecutive numbers
     only these need a look.
@@ -245,7 +245,7 @@ def _enter(graph, parameters, work, rows, row, state, n_active):
 
 @inner()
 def _flip_gain(graph, parameters, work, state, k):
-    """What flipping hidden node k adds to log p(h, x): equation T19."""
+    """Return what flipping hidden node k adds to log p(h, x): equation T19."""
     sign = -1.0 if state[k] else 1.0
     gain = sign * (log_expm1(work.sums[graph.n_visible + k]) - work.total[k])
     for position in range(graph.out_ptr[k], graph.out_ptr[k + 1]):

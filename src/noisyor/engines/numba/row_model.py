@@ -59,7 +59,7 @@ class RowModel(Workspace):
 
 
 def allocate(graph: Graph, rows: Rows, begin: int, end: int) -> RowModel:
-    """Memory for the largest of the rows ``begin`` to ``end``."""
+    """Allocate memory for the largest of the rows ``begin`` to ``end``."""
     n_hidden = graph.n_hidden
     n_edges, n_children = largest_row(graph, rows, begin, end)
     n_slots = n_children + n_hidden
@@ -186,7 +186,7 @@ def enter_state(model):
 
 @inner()
 def gain_on(model, j):
-    """Log-odds of node j given all others: log p(h, x) with j on minus that with j off.
+    """Return the log-odds of node j given all others: log p with j on minus log p with j off.
 
     Equation T19, with T36 where many children are concerned.
     """

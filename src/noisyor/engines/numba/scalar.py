@@ -47,7 +47,7 @@ minimum = _float_minmax("minnum")
 
 @inner()
 def log_expm1(b):
-    """``log(exp(b) - 1)`` for b > 0: log-odds of a node whose total parameter is b.
+    """Return ``log(exp(b) - 1)`` for b > 0: the log-odds of a node with total parameter b.
 
     It is ``b + log(1 - exp(-b))``, without cancellation at either end.
     """
@@ -59,13 +59,13 @@ def log_expm1(b):
 
 @inner()
 def logistic_of(odds):
-    """Probability from log-odds, without overflow."""
+    """Return the probability of log-odds, without overflow."""
     return 1.0 / (1.0 + math.exp(-minimum(maximum(odds, -700.0), 700.0)))
 
 
 @inner(forceinline=True)
 def mix(key):
-    """Bijective scrambling of 64 bits: ``mix`` of equation T18, the finalizer of splitmix64."""
+    """Scramble 64 bits bijectively: ``mix`` of equation T18, the finalizer of splitmix64."""
     key = uint64(key)
     key = (key ^ (key >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
     key = (key ^ (key >> uint64(27))) * uint64(0x94D049BB133111EB)
@@ -74,20 +74,20 @@ def mix(key):
 
 @inner()
 def combine(key, value):
-    """Key that is identified by a parent key and one more number: ``combine`` of equation T18."""
+    """Return the key of a parent key and one more number: ``combine`` of equation T18."""
     # value + 1, so that a value of 0 changes the key too.
     return mix(uint64(key) + uint64(0x9E3779B97F4A7C15) * (uint64(value) + uint64(1)))
 
 
 @inner()
 def uniform_of(key):
-    """A number strictly between 0 and 1: U of equation T18."""
+    """Return a number strictly between 0 and 1: U of equation T18."""
     # 53 bits plus a half: never 0 and never 1, so the logarithm of neither U nor 1 - U is infinite.
     return (float64(mix(key) >> uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
 
 
 @inner()
 def logistic_noise(key):
-    """Standard logistic variate, the difference of two independent standard Gumbels: T17."""
+    """Return a standard logistic variate, the difference of two standard Gumbels: T17."""
     uniform = uniform_of(key)
     return math.log(uniform / (1.0 - uniform))

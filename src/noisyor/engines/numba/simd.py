@@ -58,7 +58,7 @@ def _element_pointer(context, builder, kind, memory, index):
 
 
 def _vector_pointer(context, builder, kind, memory, index):
-    """Where a vector begins, and its alignment: that of an element, as rows start anywhere."""
+    """Return where a vector begins, and its alignment: one element, as rows start anywhere."""
     vector = context.get_value_type(_OF_ELEMENT[kind.dtype])
     pointer = _element_pointer(context, builder, kind, memory, index)
     return builder.bitcast(pointer, vector.as_pointer()), kind.dtype.bitwidth // 8
@@ -66,7 +66,7 @@ def _vector_pointer(context, builder, kind, memory, index):
 
 @intrinsic
 def load(typingctx, memory, index):
-    """``memory[index:index + 8]``."""
+    """Load ``memory[index:index + 8]``."""
 
     def codegen(context, builder, sig, arguments):
         pointer, align = _vector_pointer(context, builder, sig.args[0], *arguments)
@@ -77,7 +77,7 @@ def load(typingctx, memory, index):
 
 @intrinsic
 def store(typingctx, memory, index, value):
-    """``memory[index:index + 8] = value``."""
+    """Store ``memory[index:index + 8] = value``."""
 
     def codegen(context, builder, sig, arguments):
         pointer, align = _vector_pointer(context, builder, sig.args[0], *arguments[:2])
@@ -88,7 +88,7 @@ def store(typingctx, memory, index, value):
 
 
 def _indexed(context, builder, sig, memory, indices, start):
-    """Pointers to ``memory[indices[start + lane]]``, lane after lane."""
+    """Yield pointers to ``memory[indices[start + lane]]``, lane after lane."""
     first = _element_pointer(context, builder, sig.args[1], indices, start)
     for lane in range(LANES):
         index = builder.load(builder.gep(first, [ir.Constant(_INDEX, lane)]))
@@ -98,7 +98,7 @@ def _indexed(context, builder, sig, memory, indices, start):
 
 @intrinsic
 def gather(typingctx, memory, indices, start):
-    """``memory[indices[start:start + 8]]``, indices of type int32."""
+    """Load ``memory[indices[start:start + 8]]``; indices are of type int32."""
 
     def codegen(context, builder, sig, arguments):
         # Eight scalar loads, because not every machine has a gather instruction.
@@ -114,7 +114,7 @@ def gather(typingctx, memory, indices, start):
 
 @intrinsic
 def scatter_add(typingctx, memory, indices, start, value):
-    """``memory[indices[start:start + 8]] += value``, lane after lane: an index may repeat."""
+    """Add to ``memory[indices[start:start + 8]]``, lane after lane: an index may repeat."""
 
     def codegen(context, builder, sig, arguments):
         for lane, pointer in _indexed(context, builder, sig, *arguments[:3]):
@@ -133,7 +133,7 @@ def _shuffled(builder, vector, order):
 
 @intrinsic
 def splat(typingctx, value):
-    """The same number in all eight lanes."""
+    """Return the same number in all eight lanes."""
 
     def codegen(context, builder, sig, arguments):
         undefined = ir.Constant(context.get_value_type(sig.return_type), ir.Undefined)
@@ -166,7 +166,7 @@ def _smallest(builder, a, b):
 
 
 def _lanewise(n_arguments, build):
-    """An operation that ``build(builder, *vectors)`` emits lane by lane."""
+    """Make an operation that ``build(builder, *vectors)`` emits lane by lane."""
 
     def emit(context, builder, sig, arguments):
         return build(builder, *arguments)
@@ -243,14 +243,14 @@ reduce_min = _reduction(_smallest)
 
 @intrinsic
 def reduce_top_two(typingctx, first, second):
-    """Largest and second largest of 16 numbers, given lane-wise sorted: ``first >= second``."""
+    """Return the two largest of 16 numbers that are sorted lane by lane: ``first >= second``."""
 
     def codegen(context, builder, sig, arguments):
         best, next_best = arguments
         for shift in (4, 2, 1):
             order = [lane ^ shift for lane in range(LANES)]
             other, next_other = (_shuffled(builder, v, order) for v in (best, next_best))
-            # The smaller of the two largest competes for second place.
+            # The smaller of the two largest is a candidate for the second largest.
             loser = _smallest(builder, best, other)
             best = _largest(builder, best, other)
             next_best = _largest(builder, _largest(builder, next_best, next_other), loser)
@@ -280,7 +280,7 @@ def _int_constant(value):
 
 
 def _power_of_two(builder, magic):
-    """``2 ** n`` for the integer n that ``magic = n + _MAGIC`` holds."""
+    """Return ``2 ** n`` for the integer n that ``magic = n + _MAGIC`` holds."""
     bits = builder.bitcast(magic, _INT_VECTOR)
     # What is left is n plus the bias of the exponent; 52 bits up it is the exponent of a float.
     bits = builder.sub(bits, _int_constant(_MAGIC_BITS - _EXPONENT_OF_ONE))
@@ -288,7 +288,7 @@ def _power_of_two(builder, magic):
 
 
 def _exponent(builder, value):
-    """The integer k, as float, for which ``value / 2 ** k`` lies in [sqrt(1/2), sqrt(2))."""
+    """Return the integer k, as float, with ``value / 2 ** k`` in [sqrt(1/2), sqrt(2))."""
     bits = builder.bitcast(value, _INT_VECTOR)
     # Floats are ordered like their bits, so the difference to sqrt(1/2) counts powers of two.
     k = builder.lshr(builder.sub(bits, _int_constant(_SQRT_HALF_BITS)), _int_constant(52))
@@ -311,7 +311,7 @@ mantissa = _lanewise(1, _mantissa)
 
 @inner(forceinline=True)
 def exp_minus(s):
-    """``exp(-s)`` and ``1 - exp(-s)`` of lanes ``s >= 0``, both to rounding.
+    """Return ``exp(-s)`` and ``1 - exp(-s)`` of lanes ``s >= 0``, both to rounding.
 
     With n the integer nearest to ``-s / log 2`` and g the rest, |g| <= log(2) / 2,
     ``exp(-s) = 2**n (1 + p)`` where ``p = exp(g) - 1`` is a polynomial without constant term, so
@@ -346,7 +346,7 @@ def exp_minus(s):
 
 @inner(forceinline=True)
 def log_one_plus(x):
-    """``log(1 + x)`` and ``1 / (1 + x)`` of lanes ``x >= 0``, both to rounding.
+    """Return ``log(1 + x)`` and ``1 / (1 + x)`` of lanes ``x >= 0``, both to rounding.
 
     One division serves both: ``log m = 2 atanh((m - 1) / (m + 1))`` for the mantissa m of 1 + x.
     Coefficients: interpolation at Chebyshev points.
@@ -376,7 +376,7 @@ def log_one_plus(x):
 
 @inner(forceinline=True)
 def edge_terms(s, slope):
-    """What a noisy-OR edge needs: ``phi(s)`` and its derivative, in lanes.
+    """Return ``phi(s)`` of noisy-OR edges and its derivative, in lanes.
 
     Equation T25 of docs/theory.md.
     ``phi(s) = f(leak + s) - f(leak)`` with ``f(b) = log(1 - exp(-b))``. In terms of
@@ -390,7 +390,7 @@ def edge_terms(s, slope):
 
 @inner(forceinline=True)
 def logistic(a):
-    """``1 / (1 + exp(-a))`` in lanes."""
+    """Return ``1 / (1 + exp(-a))`` in lanes."""
     # exp of a negative number only: no overflow, and both branches share the division.
     rest, _ = exp_minus(absolute(a))
     one = splat(1.0)
@@ -400,7 +400,7 @@ def logistic(a):
 
 @inner(forceinline=True)
 def entropy(q):
-    """``-q log q - (1 - q) log(1 - q)`` in lanes, 0 at both ends."""
+    """Return ``-q log q - (1 - q) log(1 - q)`` in lanes, 0 at both ends."""
     one, least = splat(1.0), splat(1e-100)
     other = one - q
     # -log q = log(1 + (1 - q) / q); at q = 0 the floor keeps the quotient finite and q makes it 0.

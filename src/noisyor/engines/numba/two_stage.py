@@ -78,7 +78,7 @@ class Stages(Workspace):
 def stages_of(
     graph: Packed[Graph], idle: deque[Packed[Stages]], work: Work
 ) -> AbstractContextManager[Packed[Stages]]:
-    """Memory for the rows that ``work`` is for; ``idle`` is what was used before."""
+    """Return memory for the rows that ``work`` is for; ``idle`` holds that of earlier calls."""
     messages, cells = len(work.excess), len(work.blocks.excess)
     wide, lanes = len(work.wide), len(work.blocks.leak)
 
@@ -129,7 +129,7 @@ def infer_two_stage(
 
 @inner(inline="always")
 def _fill_off_excess(graph, parameters, step, stages):
-    """``off_excess`` of every edge, and of all children of a hidden node; step = 1 - damping."""
+    """Compute ``off_excess`` of every edge, and its sum over the children of a hidden node."""
     for k in range(graph.n_hidden):
         stages.all_off[k] = 0.0
     for edge in range(stages.n_edges):
@@ -142,7 +142,7 @@ def _fill_off_excess(graph, parameters, step, stages):
 
 @inner(inline="always")
 def _start(graph, parameters, work, stages, rows, row, size, options, key):
-    """All messages zero, so that the belief is the noise; ``off_excess`` of children that are off.
+    """Set all messages to zero, so that the belief is the noise; sum ``off_excess``.
 
     The start of equation T16.
     """
@@ -199,7 +199,7 @@ def _take_off(graph, stages, nodes, first, last):
 
 @inner(forceinline=True)
 def _clamped(evidence, belief):
-    """The belief, or that of a node that is known to be on or off."""
+    """Return the belief, or that of a node that is known to be on or off."""
     if evidence == FREE:
         return float32(belief)
     return -NEVER if evidence == 1 else NEVER
@@ -207,7 +207,7 @@ def _clamped(evidence, belief):
 
 @inner(inline="always")
 def _iterate(graph, parameters, work, stages, size, options):
-    """Leave the beliefs of one row in ``work.belief``; return iterations and the last change."""
+    """Compute the beliefs of one row; return the number of iterations and the last change."""
     step, first = float32(options.step), np.int64(graph.first[0])
     belief, to_child, blocks = work.belief, work.to_child, work.blocks
     decay = 1.0  # delta^n of equation T16: what the message of a leak still lacks
@@ -279,9 +279,10 @@ def _iterate(graph, parameters, work, stages, size, options):
 
 @inner(forceinline=True)
 def _support_of_on(log_odds, start):
-    """A child that is on supports its edges without limit; large and finite, so never NaN.
+    """Return the support of the edges of children that are on: no limit.
 
-    Inert lanes have no support: their messages stay at zero.
+    It is large and finite, so that nothing is NaN. Inert lanes have no support: their messages stay
+    at zero.
     """
     return where_equal(load(log_odds, start), splat(NEVER), splat(float32(0.0)), splat(-NEVER))
 
@@ -334,12 +335,12 @@ def _edges(
 
 @inner(forceinline=True)
 def _update_block(belief, incoming, blocks, stages, number, first, leak, support, all_on, step):
-    """All messages of a block; return the largest change asked for.
+    """Update all messages of a block; return the largest change asked for.
 
     ``leak`` and ``support`` are vectors. ``lane_top``, ``lane_second`` and ``lane_positive`` belong
-    to the t of the iteration before; those of the new t take their place. ``first`` and
-    ``incoming`` as in `collapsed._update_block`; ``all_on`` as in `_edges`: then nobody asks for
-    ``lane_positive``.
+    to the t of the iteration before and are replaced by those of the new t. ``first`` and
+    ``incoming`` as in `collapsed._update_block`; ``all_on`` as in `_edges`: then ``lane_positive``
+    is not used.
     """
     zero, never, rate = splat(float32(0.0)), splat(NEVER), splat(step)
     lane = number * LANES
@@ -370,7 +371,7 @@ def _update_block(belief, incoming, blocks, stages, number, first, leak, support
 
 @inner(inline="always")
 def _update_child(graph, parameters, work, stages, number, ramp, back, is_on, step):
-    """All messages of a wide child; return the largest change, and what its factor tells it.
+    """Update all messages of a wide child; return the largest change, and the message to it.
 
     ``top``, ``second`` and ``positive`` belong to the t of the iteration before; those of the new t
     are gathered on the way for the next one.

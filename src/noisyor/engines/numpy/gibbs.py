@@ -109,7 +109,7 @@ class ChainState:
         self.refresh()
 
     def refresh(self) -> None:
-        """Compute the sums anew, so that rounding errors do not accumulate."""
+        """Compute the sums from scratch, so that rounding errors do not accumulate."""
         self.sums = self.model.prepared.leak.copy()
         for j in np.flatnonzero(self.state):
             self._add(int(j), 1.0)

@@ -143,7 +143,7 @@ class Prepared:
         )
 
     def _structure(self) -> dict[str, Any]:
-        """Arrays that do not depend on parameters, shared by `Network.with_theta`."""
+        """Return the arrays that do not depend on parameters, shared by `Network.with_theta`."""
         network, name = self.network, f"warp on {self.device}"
         if name not in network.engine_cache:
             arrays: dict[str, AnyArray] = {"ptr": network.child_ptr, "parent": network.parent}

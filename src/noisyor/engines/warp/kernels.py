@@ -42,7 +42,7 @@ _UNIT = wp.constant(wp.float64(1.0))
 """
 )
 def offset(slot: int, slots: int, line: int, lines: int) -> int:
-    """Where entry ``slot`` of a line lies in the memory of a launch, ``slots`` times ``lines``.
+    """Return where entry ``slot`` of a line lies in memory of ``slots`` times ``lines`` entries.
 
     The threads of a GPU take neighboring lines at once, so there the line is the fastest index. A
     core takes one line after another, and reads a line in one piece.
@@ -52,37 +52,37 @@ def offset(slot: int, slots: int, line: int, lines: int) -> int:
 
 @wp.func_native("return values.data[index];")
 def single_at(values: wp.array(dtype=wp.float32), index: int) -> wp.float32:
-    """``values[index]``, without the care for strides and negative numbers: the inner loop."""
+    """Return ``values[index]`` without support for strides and negative indices, for speed."""
     ...
 
 
 @wp.func_native("return values.data[index];")
 def int_at(values: wp.array(dtype=wp.int32), index: int) -> wp.int32:
-    """``values[index]``, as `single_at`."""
+    """Return ``values[index]``, as `single_at`."""
     ...
 
 
 @wp.func_native("values.data[index] = value;")
 def put(values: wp.array(dtype=wp.float32), index: int, value: wp.float32):
-    """``values[index] = value``, as `single_at`."""
+    """Set ``values[index]``, as `single_at`."""
     ...
 
 
 @wp.func_native("return left > right ? left : right;")
 def larger(left: wp.float32, right: wp.float32) -> wp.float32:
-    """The larger of two numbers that are never NaN, which the compiler need not know."""
+    """Return the larger of two numbers that are never NaN, so that the compiler need not check."""
     ...
 
 
 @wp.func_native("return left < right ? left : right;")
 def smaller(left: wp.float32, right: wp.float32) -> wp.float32:
-    """The smaller of two numbers that are never NaN."""
+    """Return the smaller of two numbers that are never NaN."""
     ...
 
 
 @wp.func
 def mix(key: wp.uint64) -> wp.uint64:
-    """Bijective scrambling of 64 bits: ``mix`` of equation T18, the finalizer of splitmix64."""
+    """Scramble 64 bits bijectively: ``mix`` of equation T18, the finalizer of splitmix64."""
     a = (key ^ (key >> wp.uint64(30))) * _FIRST
     b = (a ^ (a >> wp.uint64(27))) * _SECOND
     return b ^ (b >> wp.uint64(31))
@@ -90,19 +90,19 @@ def mix(key: wp.uint64) -> wp.uint64:
 
 @wp.func
 def combine(key: wp.uint64, value: wp.uint64) -> wp.uint64:
-    """Key that is identified by a parent key and one more number: ``combine`` of equation T18."""
+    """Return the key of a parent key and one more number: ``combine`` of equation T18."""
     return mix(key + _GOLDEN * (value + _ONE))
 
 
 @wp.func
 def uniform(key: wp.uint64) -> wp.float64:
-    """Uniform variate, strictly between 0 and 1."""
+    """Return a uniform variate, strictly between 0 and 1."""
     return (wp.float64(mix(key) >> wp.uint64(11)) + _HALF_BITS) * _SCALE
 
 
 @wp.func
 def logistic(key: wp.uint64) -> wp.float64:
-    """Standard logistic variate: the difference of two independent standard Gumbels."""
+    """Return a standard logistic variate: the difference of two standard Gumbels."""
     u = uniform(key)
     return wp.log(u / (_UNIT - u))
 
@@ -320,7 +320,7 @@ def _add_parents(
 
 @wp.func
 def _add(graph: Graph, rows: Rows, work: Work, k: int, clamp_row: int, line: int, count: int):
-    """Append a hidden node unless it is in the list; its known state tells."""
+    """Append a hidden node to the list unless its known state says that it is listed."""
     at = offset(k, graph.n_hidden, line, work.lines)
     if work.known[at] != _UNSEEN:
         return count

@@ -15,7 +15,7 @@ from noisyor.engines.contract import FREE
 from noisyor.engines.numba.arguments import Workspace, arrays
 from noisyor.engines.numba.cache import inner, small_code
 from noisyor.engines.numba.graph import Graph
-from noisyor.engines.numba.mean_field.jensen import (
+from noisyor.engines.numba.jensen import (
     BATCH_SOLVING,
     Children,
     Edges,
@@ -97,7 +97,7 @@ class Size(NamedTuple):
 
 
 def allocate(graph: Graph, most_edges: int, most_ones: int) -> Work:
-    """Memory for rows with at most so many active visibles and edges into them."""
+    """Allocate memory for rows with at most so many active visibles and edges into them."""
     n_hidden = graph.n_hidden
     n_edges = most_edges + int(graph.n_parents[graph.n_visible :].sum())
     n_children = most_ones + n_hidden
@@ -266,7 +266,7 @@ def _group(graph, tables, work, first, last, n_groups, spare):
 
 @inner()
 def _open_group(edges, groups, number, n_parents, wide, spare):
-    """An empty group with room for children of at most ``n_parents`` parents."""
+    """Make an empty group with room for children of at most ``n_parents`` parents."""
     small_code()
     begin = groups.begin[number]
     end = begin + LANES * ((n_parents + 7) // LANES if wide else n_parents)
@@ -319,7 +319,7 @@ def _fill(graph, tables, work, number, lane, c):
 
 @inner()
 def start(graph, tables, work, size):
-    """The published start: q = 1/2, r proportional to theta. Visibles have theirs already."""
+    """Set the published start: q = 1/2, r proportional to theta; r of visibles is set already."""
     small_code()
     hidden, children, r = work.hidden, work.children, work.edges.r
     for number in range(size.groups):
@@ -351,7 +351,7 @@ def discount_missing(graph, tables, hidden, missing, n_missing):
 
 @inner()
 def set_importance(work, size):
-    """Tell the groups how probable their hidden children are: q_i in front of the gap, T32."""
+    """Set the importance of hidden children to their probability: q_i of the gap, T32."""
     small_code()
     hidden, children, importance = work.hidden, work.children, work.groups.importance
     for j in range(size.hidden):
@@ -364,7 +364,7 @@ def set_importance(work, size):
 
 @inner()
 def start_of_node(theta, begin, n_parents, start, work):
-    """Jensen weights of a node to begin with: proportional to theta, floored."""
+    """Compute the starting Jensen weights of a node: proportional to theta, floored."""
     small_code()
     groups, values, r = work.groups, work.scratch.value, work.edges.r
     groups.begin[0] = 0

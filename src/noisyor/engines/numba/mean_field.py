@@ -7,25 +7,38 @@ part at q = 0, the bound of a row is
     - total_leak + sum_k { Ent(q_k) - q_k T_k } + sum_i q_i { leak_i + f(leak_i) + sum_e q_k W_e }
 
 where i runs over the visibles that are on and the hidden nodes that take part. An unobserved
-visible contributes nothing. As a function of one q it is linear plus the entropy, so its maximiser
+visible contributes nothing. As a function of one q it is linear plus the entropy, so its maximizer
 is the logistic function of the slope; nodes of one level do not meet in any term and are updated
 together, with the same result as one after the other.
 """
 
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import int64
 
-from noisyor.engines.contract import FREE, MeanFieldOptions, MeanFieldResult
-from noisyor.engines.numba.arguments import advance, unpack
+from noisyor._util.arrays import FloatArray, IntArray, LongArray
+from noisyor.engines.contract import (
+    FREE,
+    Evidence,
+    GradientSum,
+    MeanFieldOptions,
+    MeanFieldResult,
+)
+from noisyor.engines.numba.arguments import Packed, advance, borrowed, launch, pack, unpack
 from noisyor.engines.numba.cache import inner, njit, small_code
-from noisyor.engines.numba.graph import Graph, Rows
-from noisyor.engines.numba.mean_field.jensen import iterate, solve, weigh
-from noisyor.engines.numba.mean_field.layout import (
+from noisyor.engines.numba.graph import Graph, Rows, rows_of
+from noisyor.engines.numba.jensen import iterate, solve, weigh
+from noisyor.engines.numba.mean_field_rows import (
     Tables,
     Work,
+    allocate,
     discount_missing,
     lay_out_hidden,
     lay_out_visible,
@@ -43,6 +56,9 @@ from noisyor.engines.numba.simd import (
     splat,
     store,
 )
+from noisyor.engines.reduction import MEAN_FIELD_PARTS, TreeSum, mean_field_parts, tree_sum
+from noisyor.engines.threads import ROWS_OF_PIECE, run_blocks
+from noisyor.model.network import Network
 
 Q_FLOOR = 1e-5
 """Smallest probability of a hidden node that is inferred."""
@@ -50,6 +66,12 @@ Q_FLOOR = 1e-5
 STILL, NEARLY_STILL = 1e-14, 1e-4
 """A sweep that moves no q by more than this ends the sweeps of a round: more would do nothing. If
 rounds go on until the bound has converged, the next one makes up for the rest."""
+
+_FEW_PARTS = 8
+"""Up to so many parts of a block two are made for each thread, else four."""
+
+_LEAST_LEAK, _LEAST_SLOPE = 1e-300, 1e-100
+"""Keep the logarithm of a leak finite, and products with a tiny slope out of the denormals."""
 
 
 class Sums(NamedTuple):
@@ -148,7 +170,7 @@ def _leave_row(graph, tables, work, call, row, number, size):
 
 @inner()
 def _part_of(ptr, columns, row):
-    """The entries of a row: pointer and number."""
+    """Return the entries of a row: a pointer to the first, and their number."""
     return advance(columns, ptr[row]), ptr[row + 1] - ptr[row]
 
 
@@ -165,7 +187,7 @@ def _read_clamps(graph, rows, row, work):
 
 @inner()
 def _iterate_weights(work, size, options):
-    """A fixed number of steps on the Jensen weights of all children."""
+    """Take a fixed number of steps on the Jensen weights of all children."""
     edges, groups, n_groups, q = work.edges, work.groups, size.groups, work.hidden.q
     iterate(edges, groups, n_groups, q, work.scratch, options.r_iterations)
 
@@ -195,7 +217,7 @@ def _infer_with(update_weights):
 
     @inner()
     def ascend(graph, work, size, options, constant):
-        """Sweeps over q and steps on r in turn from the present (q, r).
+        """Alternate sweeps over q and steps on r, from the present (q, r) on.
 
         Returns the number of rounds, the bound, and what the last round added to it.
         """
@@ -246,7 +268,7 @@ _infer_by_solving = _infer_with(_solve_weights)
 
 @inner()
 def _collect(work, size):
-    """``base``: the log-odds of each hidden node apart from its hidden neighbours."""
+    """Compute ``base``: the log-odds of each hidden node apart from its hidden neighbors."""
     hidden, link, weight = work.hidden, work.edges.link, work.edges.weight
     for j in range(size.hidden):
         hidden.base[j] = hidden.fixed[j]
@@ -258,7 +280,7 @@ def _collect(work, size):
 
 @inner()
 def _parent_sum(graph, work, j):
-    """Log-odds that the parents of a hidden node give it: the first sum of equation T28."""
+    """Return the log-odds that a hidden node has from its parents: first sum of equation T28."""
     c, value = work.hidden.child[j], 0.0
     if c >= 0:
         edge, stride = work.children.start[c], work.children.stride[c]
@@ -304,7 +326,7 @@ def _sweep(graph, work, size):
 
 @inner()
 def _bound(graph, work, size):
-    """The bound of the row, apart from a constant, from ``base`` and the edge weights.
+    """Return the bound of the row, apart from a constant, from ``base`` and the edge weights.
 
     Equation T27: ``base`` already holds -T_k, the prior and the edges into active visibles.
     """
@@ -379,3 +401,165 @@ def starting_weights(graph_address, start_address, work_address):
         if graph.n_parents[node] > 0:
             n_parents = int64(graph.n_parents[node])
             start_of_node(given.theta, graph.ptr[node], n_parents, given.weight, work)
+
+
+# ---- a batch: prepare, share rows out over threads, add up
+
+
+class Prepared:
+    """A network in the layout of the mean-field kernels."""
+
+    def __init__(self, network: Network, graph: Packed[Graph]) -> None:
+        self.network = network
+        self.graph = graph
+        self.idle: deque[Packed[Work]] = network.engine_cache.setdefault("mean field work", deque())
+        theta = np.append(network.theta, 0.0)
+        leak, edge_theta = theta[graph.values.leak_param], theta[graph.values.param]
+        lifted = np.maximum(leak, _LEAST_LEAK)
+        total = np.bincount(graph.values.parent, edge_theta, network.n_hidden + 1)
+        first = pack(Start(edge_theta, np.empty(len(edge_theta))))
+        with self.memory(0, 1) as work:
+            starting_weights(graph.address, first.address, work.address)
+        order = _sweep_order(network)
+        self.tables = pack(
+            Tables(
+                theta=edge_theta,
+                start=first.values.weight,
+                leak=leak,
+                slope=np.maximum(np.exp(-lifted) / -np.expm1(-lifted), _LEAST_SLOPE),
+                log_odds=lifted + np.log(-np.expm1(-lifted)),
+                total=np.array(total[:-1], dtype=np.float64),
+                total_leak=float(leak.sum()),
+                order=order,
+                level=np.ascontiguousarray(network.hidden_levels[order], dtype=np.int32),
+            )
+        )
+
+    def memory(self, n_edges: int, n_ones: int) -> AbstractContextManager[Packed[Work]]:
+        """Return memory for a row with so many ones and edges into them, kept for the next call.
+
+        It is shared by all networks of the graph, and never by two threads at once.
+        """
+
+        def fits(work: Packed[Work]) -> bool:
+            return work.values.n_edges >= n_edges and work.values.n_ones >= n_ones
+
+        return borrowed(self.idle, fits, lambda: pack(allocate(self.graph.values, n_edges, n_ones)))
+
+    def needed(self, evidence: Evidence) -> tuple[int, int]:
+        """Return the most edges into active visibles, and the most active visibles, of any row."""
+        ptr = evidence.ptr
+        per_one = self.graph.values.n_parents[evidence.columns[ptr[0] : ptr[-1]]]
+        before = np.concatenate([[0], np.cumsum(per_one)])
+        return int(np.diff(before[ptr - ptr[0]]).max()), int(np.diff(ptr).max())
+
+
+def _sweep_order(network: Network) -> IntArray:
+    """List hidden nodes from the visibles upwards, by index within a level; built once."""
+    order: IntArray | None = network.engine_cache.get("mean field order")
+    if order is None:
+        levels = network.hidden_levels
+        order = np.lexsort((np.arange(network.n_hidden), -levels)).astype(np.int32)
+        network.engine_cache["mean field order"] = order
+    return order
+
+
+def infer(
+    prepared: Prepared, evidence: Evidence, options: MeanFieldOptions, with_q: bool, n_threads: int
+) -> MeanFieldResult:
+    """See `noisyor.engines.contract.Engine.mean_field`."""
+    n_rows = evidence.n_rows
+    result = _result(n_rows, prepared.network.n_hidden if with_q else 0)
+    bounds = mean_field_parts(n_rows)
+    nothing = Sums(np.empty(0), np.empty(0), False, 0, 0)
+    _run(prepared, evidence, options, result, nothing, bounds, n_threads)
+    return result
+
+
+def gradient(
+    prepared: Prepared,
+    evidence: Evidence,
+    options: MeanFieldOptions,
+    n_threads: int,
+) -> GradientSum:
+    """See `noisyor.engines.contract.Engine.mean_field_gradient`."""
+    graph, n_rows = prepared.graph.values, evidence.n_rows
+    result, total = _result(n_rows, 0), TreeSum()
+    bounds = mean_field_parts(n_rows)
+    for first, last in _blocks(bounds):
+        parts = bounds[first : last + 1]
+        n_params, n_hidden = prepared.network.n_params, graph.n_hidden
+        sums = Sums(
+            np.zeros((last - first, n_params + 1)),
+            np.zeros((last - first, n_hidden + 1)),
+            True,
+            n_params + 1,
+            n_hidden + 1,
+        )
+        _run(prepared, evidence, options, result, sums, parts, n_threads)
+        rows = slice(parts[0], parts[-1])  # those behind them have no bound yet
+        weighted = result.elbo[rows]
+        if len(evidence.weight):
+            weighted = weighted * evidence.weight[rows]
+        values = np.add.reduceat(weighted, parts[:-1] - parts[0])
+        of_parts = zip(values, sums.gradient, sums.mass, strict=True)
+        value, gradient, mass = tree_sum(
+            [[np.array([value]), part, mass] for value, part, mass in of_parts]
+        )
+        weight = evidence.weight[rows].sum() if len(evidence.weight) else parts[-1] - parts[0]
+        _finish_gradient(graph, gradient, mass, float(weight))
+        total.add([value, gradient])
+    value, gradient = total.result()
+    return GradientSum(float(value[0]), gradient[:-1], evidence.total_weight)
+
+
+def _finish_gradient(
+    graph: Graph, gradient: FloatArray, mass: FloatArray, total_weight: float
+) -> None:
+    """Add what every node, on or off, contributes: -1 per row and leak, -q_k per edge."""
+    np.subtract.at(gradient, graph.leak_param, total_weight)
+    np.subtract.at(gradient, graph.param, mass[graph.parent])  # padding goes to the spare entry
+
+
+def _blocks(bounds: LongArray) -> Iterator[tuple[int, int]]:
+    """Yield runs of parts that make up a block of rows, so that few partial sums are held."""
+    for first in range(0, len(bounds) - 1, MEAN_FIELD_PARTS):
+        yield first, min(first + MEAN_FIELD_PARTS, len(bounds) - 1)
+
+
+def _run(
+    prepared: Prepared,
+    evidence: Evidence,
+    options: MeanFieldOptions,
+    result: MeanFieldResult,
+    sums: Sums,
+    bounds: LongArray,
+    n_threads: int,
+) -> None:
+    """Infer the rows of all parts between ``bounds``."""
+    n_parts, needed = len(bounds) - 1, prepared.needed(evidence)
+    kernel = iterate_blocks if options.r_tolerance < 0.0 else solve_blocks
+    with_q = len(result.q) > 0
+    call = pack(Call(rows_of(evidence), options, result, with_q, sums, bounds))
+
+    def parts(begin: int, end: int) -> None:
+        with prepared.memory(*needed) as work:
+            launch(kernel, (prepared.graph, prepared.tables, call, work), begin, end)
+
+    rows_of_part = -(-int(bounds[-1] - bounds[0]) // n_parts)
+    run_blocks(
+        parts,
+        n_parts,
+        n_threads,
+        blocks_per_thread=4 if n_parts > _FEW_PARTS else 2,
+        first_piece=max(1, ROWS_OF_PIECE // rows_of_part),
+    )
+
+
+def _result(n_rows: int, n_hidden: int) -> MeanFieldResult:
+    return MeanFieldResult(
+        elbo=np.empty(n_rows),
+        gain=np.empty(n_rows),
+        rounds=np.empty(n_rows, dtype=np.int32),
+        q=np.empty((n_rows if n_hidden else 0, n_hidden)),
+    )

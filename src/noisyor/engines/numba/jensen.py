@@ -102,7 +102,7 @@ class Scratch(Workspace, floats=1.0):
 
 @inner()
 def floor_of(n_parents):
-    """Smallest weight of a child with this many parents, equation T31.
+    """Return the smallest weight of a child with this many parents, equation T31.
 
     With thousands of parents a floor of 1e-5 would take a good part of the whole.
     """
@@ -111,13 +111,13 @@ def floor_of(n_parents):
 
 @inner(forceinline=True)
 def by_child(lanes, wide):
-    """Sums by child from sums by lane: of one child over all lanes if the group is wide."""
+    """Return sums by child from sums by lane; a wide group is one child."""
     return splat(reduce_sum(lanes)) if wide else lanes
 
 
 @inner(forceinline=True)
 def largest_by_child(lanes, wide):
-    """Maxima by child from maxima by lane."""
+    """Return maxima by child from maxima by lane."""
     return splat(reduce_max(lanes)) if wide else lanes
 
 
@@ -168,7 +168,7 @@ def normalize(values, shift, r, groups, number, active, total):
 
 @inner()
 def weigh(edges, groups, first, last):
-    """Edge weights of groups ``first`` to ``last`` from their present r, equation T27."""
+    """Compute the edge weights of groups ``first`` to ``last`` from their r, equation T27."""
     for number in range(first, last):
         slope = load(groups.slope, 8 * number)
         for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
@@ -179,7 +179,7 @@ def weigh(edges, groups, first, last):
 
 @inner()
 def end_of_batch(groups, first, n_groups, most_edges):
-    """Number of the group behind the batch that begins with group ``first``."""
+    """Return the index one past the last group of the batch that starts at ``first``."""
     # A batch has at least one group, however large.
     last = first + 1
     while last < n_groups and groups.begin[last + 1] - groups.begin[first] <= most_edges:
@@ -192,7 +192,7 @@ def end_of_batch(groups, first, n_groups, most_edges):
 
 @inner()
 def iterate(edges, groups, n_groups, q, scratch, iterations):
-    """Published steps ``r_k <- r_k G_k / sum_j r_j G_j`` of all groups, equation T30."""
+    """Take the published steps ``r_k <- r_k G_k / sum_j r_j G_j`` in all groups, equation T30."""
     first, zero, one = int64(0), splat(0.0), splat(1.0)
     while first < n_groups:
         last = end_of_batch(groups, first, n_groups, BATCH)
@@ -225,7 +225,7 @@ def iterate(edges, groups, n_groups, q, scratch, iterations):
 
 @inner()
 def solve(edges, groups, children, first, n_groups, q, scratch, iterations, tolerance):
-    """At most ``iterations`` steps for the children of groups ``first`` to ``n_groups``.
+    """Take at most ``iterations`` steps for the children of groups ``first`` to ``n_groups``.
 
     A child is solved when no weights with the same floor could raise ``q_i F`` by ``tolerance``:
     F is concave, so its linearization at r bounds what is left (equation T32).
@@ -265,7 +265,7 @@ def solve(edges, groups, children, first, n_groups, q, scratch, iterations, tole
 
 @inner()
 def _still_solved(edges, groups, number, q):
-    """Whether a group was solved and no q of a parent changed since; adopts the present q."""
+    """Return whether a group was solved and no q of a parent changed; adopt the present q."""
     small, largest_change = splat(_SMALL_CHANGE), splat(-1.0)
     begin, end = groups.begin[number], groups.begin[number + 1]
     for edge in range(begin, end, LANES):
@@ -352,7 +352,7 @@ def _swap(edges, groups, children, one, other):
 
 @inner()
 def _evaluate(edges, groups, number, base, scratch):
-    """G (equation T29) and edge weights of a group."""
+    """Compute G, equation T29, and the edge weights of a group."""
     zero, slope = splat(0.0), load(groups.slope, 8 * number)
     for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
         parameter, share = load(edges.theta, edge), load(edges.r, edge)
@@ -365,7 +365,7 @@ def _evaluate(edges, groups, number, base, scratch):
 
 @inner()
 def _improve(edges, groups, number, base, scratch, tolerance):
-    """One step for the children of a group that are not solved; return whether there are any."""
+    """Take a step for the unsolved children of a group; return whether there are any."""
     active = load(groups.active, 8 * number)
     gap, total = _gap(edges, groups, number, base, scratch)
     # A child that is hardly ever on contributes hardly anything: its weights need less care.
@@ -383,7 +383,7 @@ def _improve(edges, groups, number, base, scratch, tolerance):
 
 @inner()
 def _gap(edges, groups, number, base, scratch):
-    """By child, an upper bound on what other weights could add to F, and the sum of r G.
+    """Bound by child what other weights could add to F; also return the sum of r G.
 
     Equation T32: the best vertex of the simplex with floors puts all that is free on the largest G.
     """
