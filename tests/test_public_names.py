@@ -136,7 +136,10 @@ def test_every_name_is_taught():
     assert not {name for _, name in PUBLIC if not re.search(rf"\b{name}\b", text)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+# The page about upgrading lists names that are gone.
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.stem != "upgrading"], ids=lambda page: page.name
+)
 def test_what_a_page_teaches_can_be_imported(page):
     for dotted in set(re.findall(r"\bnor((?:\.[A-Za-z_]\w*)+)", page.read_text(encoding="utf-8"))):
         thing = noisyor
