@@ -99,7 +99,7 @@ class BooleanProduct(NamedTuple):
 
 
 def bmf_data(n: int, r: int, seed: int = 0) -> BooleanProduct:
-    """The paper's Boolean matrix factorisation of rank r."""
+    """The paper's Boolean matrix factorization of rank r."""
     density = np.sqrt(1 - 0.75 ** (1 / r))
     generator = np.random.default_rng(seed)
     _, U, V = (generator.random(shape) < density for shape in [(n, r), (n, r), (r, n)])

@@ -27,7 +27,7 @@ def greedy_memberships(X: Bits, V: Bits, U: Bits | None = None) -> Bits:
 
 
 def ten_lines(X: npt.ArrayLike, r: int, seed: int = 0) -> Bits:
-    """Factors (r, columns) of a non-negative factorisation, rescaled and cut at one half."""
+    """Factors (r, columns) of a non-negative factorization, rescaled and cut at one half."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = NMF(min(r, *np.shape(X)), init="nndsvda", max_iter=500, random_state=seed)

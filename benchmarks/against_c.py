@@ -2,7 +2,7 @@
 
     python benchmarks/against_c.py [--json results/against_c.json]
 
-Max-product on a batch of 20 rows of the paper's Boolean matrix factorisation, 100 iterations, one
+Max-product on a batch of 20 rows of the paper's Boolean matrix factorization, 100 iterations, one
 thread each, with the true parameters and some noise on them: ``max_product.c``, compiled here with
 ``cc -O3 -march=native -ffast-math`` for 8 and for 16 lanes, of which the faster counts, against
 the engine on the prepared network. All beliefs must agree. The C function writes beliefs only; the

@@ -9,7 +9,7 @@ PGMax needs an environment of its own; its declared requirements are far more th
     ENVIRONMENT/bin/pip install jax==0.4.30 jaxlib==0.4.30 "numpy<2" numba cvxpy absl-py
     ENVIRONMENT/bin/pip install --no-deps pgmax==0.6.1
 
-Both run 100 iterations with damping 0.5 on 20 rows of the paper's Boolean matrix factorisation,
+Both run 100 iterations with damping 0.5 on 20 rows of the paper's Boolean matrix factorization,
 mode inference with the true parameters and some noise on them, in turns, on all cores. PGMax runs
 the paper's factor graph, a pairwise factor for every edge and an OR factor for every visible
 node, the leak included, batched with ``vmap`` and compiled before the clock starts. Its order of

@@ -1,4 +1,4 @@
-"""How good are factorisations by the default settings, beside the paper and two sceptics?
+"""How good are factorizations by the default settings, beside the paper and two sceptics?
 
     python benchmarks/factorization_beyond.py [--only NAME ...] [--json FILE]
 
@@ -6,7 +6,7 @@ Matrices come from the paper's generator with seeds that no other part of the pr
 case is written to the JSON file as soon as it is finished and not run again. ``test_re_pct`` is the
 error on unseen rows; with flipped entries, on the clean version of the training rows, by what was
 learned from the flipped ones. ``share_of_gap_pct`` says how far the test bound lies on the way from
-the true parameters' bound to the paper's. The sceptics: ``ten lines``, a non-negative factorisation
+the true parameters' bound to the paper's. The sceptics: ``ten lines``, a non-negative factorization
 cut at one half; ``thirty lines``, that with greedy alternation and re-seeding.
 """
 

@@ -1,4 +1,4 @@
-"""Does mean-field really fail on matrix factorisation and blind deconvolution, or did padding leak?
+"""Does mean-field really fail on matrix factorization and blind deconvolution, or did padding leak?
 
     python benchmarks/mean_field_phantom.py --problem bmf --n 100 --r 20 --variant correct
     python benchmarks/mean_field_phantom.py --problem bd --data DIR --variant phantom

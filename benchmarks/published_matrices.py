@@ -1,4 +1,4 @@
-"""Fewest errors of Boolean factorisations beside published ones.
+"""Fewest errors of Boolean factorizations beside published ones.
 
     python benchmarks/published_matrices.py [--seeds N] [--json results/published_matrices.json]
 

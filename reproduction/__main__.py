@@ -14,17 +14,17 @@ from pathlib import Path
 
 import click
 
-from noisyor._util.files import to_json, write_atomically
+from noisyor._util.files import write_atomically
 from noisyor.cli.run import run_command_line
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.learning.initialize import Noise
 from reproduction import NAMES, experiment, runner
 from reproduction.appendix import appendix
-from reproduction.comparison import build_summary, entries
+from reproduction.comparison import entries
 from reproduction.figures import write_figures
 from reproduction.page import document
 from reproduction.protocol import Choice
-from reproduction.record import FOLDER, Record, Run, check_replaceable
+from reproduction.record import FOLDER, Record
 from reproduction.terminal import table_text
 
 __all__ = ["main"]
@@ -147,9 +147,6 @@ def _cli() -> None:
     help="Folder with the record of runs, and for checkpoints.  [default: reproduction]",
 )
 @click.option(
-    "--json", "record", type=_PATH, metavar="FILE", help="Also write all results as JSON."
-)
-@click.option(
     "--resume/--no-resume",
     default=True,
     show_default=True,
@@ -172,7 +169,6 @@ def run(
     jobs: int,
     threads: int | None,
     out: Path,
-    record: Path | None,
     resume: bool,
     quiet: bool,
 ) -> None:
@@ -191,38 +187,25 @@ def run(
             tolerance=tolerance,
             damping=damping,
         )
-    if record is not None:
-        check_replaceable(record, name)
-        record.parent.mkdir(parents=True, exist_ok=True)
     sweep = runner.Sweep(specs, out, resume, jobs, threads, False if quiet else None)
     if not quiet:
         click.echo(f"{about.title}: {len(specs)} runs, recorded in {out}", err=True)
-
-    def collect() -> list[Run]:
-        """Write what is finished, also after an interrupt."""
-        runs = Record(out).runs(name)
-        if record is not None:
-            summary = to_json(build_summary(about, runs), indent=1) + "\n"
-            write_atomically(record, summary.encode())
-        return runs
 
     try:
         with _flags_in_errors():
             runner.run_sweep(sweep)
     except KeyboardInterrupt:
-        collect()
         click.echo(
             f"reproduction: finished runs and checkpoints are in {out}; "
             "give the same command again to continue",
             err=True,
         )
         raise
-    runs = collect()
     if not quiet:
         asked = {(spec.case, spec.method, spec.steps) for spec in specs}
         lines = [
             line
-            for line in entries(about, runs)
+            for line in entries(about, Record(out).runs(name))
             if (line.group.case, line.group.method, line.group.steps) in asked
         ]
         click.echo(_printable(table_text(lines)))

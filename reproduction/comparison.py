@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import fisher_exact, norm
 
-from reproduction.paper import CITATION, PaperCell, paper_cells
+from reproduction.paper import PaperCell, paper_cells
 from reproduction.protocol import Experiment, paper_method
 from reproduction.record import Run, with_mp_phase
 
@@ -44,7 +44,6 @@ __all__ = [
     "Entry",
     "Group",
     "Stat",
-    "build_summary",
     "compare",
     "entries",
     "groups",
@@ -334,38 +333,3 @@ def _paper(name: str, method: str, case: str, steps: int, metric: str) -> PaperC
         ):
             return cell
     return None
-
-
-def build_summary(experiment: Experiment, runs: Sequence[Run]) -> dict[str, Any]:
-    """Summarize an experiment as JSON: runs, means with verdicts, and the paper's numbers."""
-    summary = [
-        {
-            **{name: getattr(line.group, name) for name in (*_KIND, "init")},
-            "seeds": line.group.seeds,
-            "reproduction": line.group.reproduction,
-            "chosen_by": line.group.chosen,
-            "metric": line.metric,
-            "mean": line.ours.mean,
-            "standard_error": line.ours.error,
-            "n_runs": line.ours.n_runs,
-            "trivial": line.trivial,
-            "paper_mean": None if line.paper is None else line.paper.mean,
-            "paper_standard_error": None if line.paper is None else line.paper.error,
-            "difference": line.comparison.difference,
-            "verdict": line.comparison.verdict,
-        }
-        for line in entries(experiment, runs)
-    ]
-    return {
-        "experiment": experiment.name,
-        "runs": [
-            {key: value for key, value in run.items() if key != "arrays"}
-            for run in runs
-            if run["part"] == "test"
-        ],
-        "summary": summary,
-        "paper": {
-            "citation": CITATION,
-            "cells": [cell._asdict() for cell in paper_cells(experiment.name)],
-        },
-    }

@@ -36,7 +36,7 @@ import numpy.typing as npt
 import noisyor
 from noisyor._util.files import plain, take_lock, write_atomically
 from noisyor._version import __version__
-from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.errors import InvalidDataError
 from reproduction.protocol import MP_PHASE, Context, Outcome, RunSpec
 
 __all__ = ["FOLDER", "Record", "Run", "compact", "environment", "merge_runs", "run_record"]
@@ -395,20 +395,3 @@ def is_recorded(spec: RunSpec, known: set[tuple[Any, ...]]) -> bool:
 def recorded(runs: Iterable[Run]) -> set[tuple[Any, ...]]:
     """Return the identities of runs, for `is_recorded`."""
     return {(run["part"], *_key(run)) for run in runs}
-
-
-def check_replaceable(path: Path, experiment: str) -> None:
-    """Raise an error if a file exists that does not hold results of this experiment."""
-    if not os.path.lexists(path):
-        return
-    if not path.is_file():
-        raise InvalidSettingError(f"{path} is in the way: it is not a regular file")
-    content = path.read_bytes()
-    try:
-        found = json.loads(content) if content else {"experiment": experiment}
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or found.get("experiment") != experiment:
-        raise InvalidSettingError(
-            f"{path} exists and holds no results of {experiment}; remove it or choose another name"
-        )

@@ -8,7 +8,6 @@ from run_records import SETTINGS, run, scored
 from reproduction import NAMES, experiment
 from reproduction.comparison import (
     Stat,
-    build_summary,
     entries,
     groups,
     is_reproduction,
@@ -152,7 +151,6 @@ class TestChoiceOfTheStart:
     def test_a_validation_run_alone_is_no_result(self):
         runs = merge_runs([run(0, part="validation", validation_elbo=-9.0)])
         assert entries(experiment("deconvolution"), runs) == []
-        assert build_summary(experiment("deconvolution"), runs)["runs"] == []
 
 
 class TestEntries:
@@ -240,17 +238,3 @@ class TestPaper:
         assert ("pmp", "400,240", 1000, "test_re_pct") not in cells
         assert cells["mp", "IMG-UNIF,16", 45_000, "full_recovery_pct"] == (86.0, 9.6)
         assert cells["pmp", "BD", 1000, "features_iou"] == (0.94, 0.03)
-
-
-def test_summary_has_the_promised_shape():
-    result = build_summary(experiment("deconvolution"), [scored(0, -41.0), scored(1, -43.0)])
-    assert set(result) == {"experiment", "runs", "summary", "paper"}
-    assert set(result["runs"][0]) >= {
-        "seed",
-        "init",
-        "method",
-        "metrics",
-        "seconds",
-        "environment",
-    }
-    assert {"total", "update_median"} <= set(result["runs"][0]["seconds"])
