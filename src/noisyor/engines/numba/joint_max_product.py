@@ -192,8 +192,8 @@ class Problem(NamedTuple):
 
     ``v`` beliefs of the features; ``messages`` (n_images, n_messages). By chunk of ``chunk_size``
     images: messages to the features, ``partial`` (n_chunks, n_features), and ``changes``, the
-    largest that a message asked for. ``step`` is one minus the damping; ``two_stage`` is 1 for
-    that schedule, whose messages are four for each AND instead of two.
+    largest that a message asked for. ``step`` is one minus the damping. The two-stage schedule has
+    four messages for each AND, the collapsed one two.
     """
 
     images: Images
@@ -205,7 +205,6 @@ class Problem(NamedTuple):
     partial: npt.NDArray[np.float32]
     changes: npt.NDArray[np.float32]
     step: float
-    two_stage: int
 
 
 def learn(
@@ -239,16 +238,15 @@ def learn(
         n_messages=n_messages,
         messages=messages,
         step=1.0 - options.damping,
-        two_stage=int(two_stage),
         chunk_size=chunk_size,
         partial=np.empty((n_chunks, len(unary_v)), dtype=np.float32),
         changes=np.empty(n_chunks, dtype=np.float32),
     )
-    packed = pack(problem)
+    packed, kernel = pack(problem), update_chunks_two_stage if two_stage else update_chunks
 
     def block(begin: int, end: int) -> None:
         scratch = _allocate(layout)
-        launch(update_chunks, (packed, scratch), begin, end)
+        launch(kernel, (packed, scratch), begin, end)
 
     smallest_block = -(-_SMALLEST_WORK // (cells * LANES * chunk_size))
     done, residual = 0, 0.0
@@ -272,189 +270,150 @@ def learn(
 
 @njit("joint max-product")
 def update_chunks(problem_address, scratch_address, begin, end):
-    """Run one iteration for chunks ``begin`` to ``end`` of the images."""
-    problem, scratch = unpack(problem_address, Problem), unpack(scratch_address, Scratch)
-    images, layout = problem.images, problem.images.layout
-    for number in range(begin, end):
-        incoming = advance(problem.partial, number * problem.n_features)
-        for k in range(problem.n_features):
-            incoming[k] = 0.0
-        change = float32(0.0)
-        last = (number + 1) * problem.chunk_size
-        last = last if last < images.n_images else images.n_images
-        for n in range(number * problem.chunk_size, last):
-            u = advance(images.u, n * layout.n_states)
-            messages = advance(problem.messages, n * problem.n_messages)
-            evidence = advance(images.pixels, n * layout.n_pixels)
-            _clear(layout, scratch)
-            asked = splat(float32(0.0))
-            # With a single column of positions the blocks of a feature have no pixel in common.
-            # Then a block can be collected and answered while its messages are still in cache.
-            width = 1 if layout.columns == 1 else layout.n_blocks
-            for first in range(0, layout.n_blocks, width):
-                if problem.two_stage:
-                    _collect_stored(layout, scratch, first, first + width, messages)
-                    asked = largest(
-                        asked,
-                        _answer_two_stage(
-                            layout, scratch, first, first + width, u, problem.v, messages, evidence,
-                            incoming, float32(problem.step),
-                        ),
-                    )  # fmt: skip
-                    continue
-                _collect(layout, scratch, first, first + width, u, problem.v, messages)
-                asked = largest(
-                    asked,
-                    _answer(
+    """Run one iteration of the collapsed schedule for chunks ``begin`` to ``end``."""
+    _update_collapsed(problem_address, scratch_address, begin, end)
+
+
+@njit("joint max-product, two-stage")
+def update_chunks_two_stage(problem_address, scratch_address, begin, end):
+    """Run one iteration of the two-stage schedule for chunks ``begin`` to ``end``."""
+    _update_two_stage(problem_address, scratch_address, begin, end)
+
+
+def _update_with(two_stage):
+    """Make the update of one schedule, so that only that schedule is compiled."""
+    width_of_cell = (4 if two_stage else 2) * LANES
+
+    @inner()
+    def collect(layout, scratch, first, last, u, v, messages):
+        """Find the largest, second largest and positive part of t for the pixels of some blocks."""
+        n_components, height, columns = layout.n_components, layout.height, layout.columns
+        zero = splat(float32(0.0))
+        cell = width_of_cell * first * layout.rows * columns * height * n_components
+        for block in range(first, last):
+            for i in range(layout.rows):
+                for j in range(columns):
+                    activation = (i * columns + j) * n_components
+                    for a in range(height):
+                        feature = (block * height + a) * n_components * LANES
+                        pixel = (i + a) * layout.stride + j + block * LANES
+                        top, next_top = load(scratch.best, pixel), load(scratch.second, pixel)
+                        total = load(scratch.positive, pixel)
+                        for f in range(n_components):
+                            if two_stage:
+                                down = load(messages, cell + 2 * LANES)
+                            else:
+                                left = splat(u[activation + f]) - load(messages, cell)
+                                right = load(v, feature + f * LANES) - load(messages, cell + LANES)
+                                down = and_down(left, right)
+                            total = total + largest(down, zero)
+                            next_top = largest(next_top, smallest(top, down))
+                            top = largest(top, down)
+                            cell += width_of_cell
+                        store(scratch.best, pixel, top)
+                        store(scratch.second, pixel, next_top)
+                        store(scratch.positive, pixel, total)
+
+    @inner()
+    def answer(layout, scratch, first, last, u, v, messages, evidence, incoming, step):
+        """Compute the messages of some blocks; return the largest change asked for, by lane.
+
+        The collapsed schedule computes t a second time rather than storing it: messages are most of
+        the memory traffic. What arrives at the states is added to ``lanes``, at the features to
+        ``incoming``.
+        """
+        n_components, height, columns = layout.n_components, layout.height, layout.columns
+        lanes, zero, change = scratch.lanes, splat(float32(0.0)), splat(float32(0.0))
+        never, tiny, rate = splat(NEVER), splat(TINY), splat(step)
+        cell = width_of_cell * first * layout.rows * columns * height * n_components
+        for block in range(first, last):
+            for i in range(layout.rows):
+                for j in range(columns):
+                    activation = (i * columns + j) * n_components
+                    for a in range(height):
+                        feature = (block * height + a) * n_components * LANES
+                        pixel = (i + a) * layout.stride + j + block * LANES
+                        peak = load(scratch.best, pixel)
+                        need, need_of_peak, support = _or_terms(scratch, evidence, pixel)
+                        for f in range(n_components):
+                            belief = load(v, feature + f * LANES)
+                            old_u, old_v = load(messages, cell), load(messages, cell + LANES)
+                            left = splat(u[activation + f]) - old_u
+                            right = belief - old_v
+                            t = and_down(left, right)
+                            if two_stage:
+                                new_t, t = t, load(messages, cell + 2 * LANES)
+                                output = load(messages, cell + 3 * LANES)
+                                to_t = new_t + tiny - t
+                                wanted = _or_up(t, peak, need, need_of_peak, support)
+                                to_output = wanted + tiny - output
+                            else:
+                                output = _or_up(t, peak, need, need_of_peak, support)
+                            # Tends to tiny instead of zero, so that it never becomes denormal.
+                            to_u = and_up(right, output) + tiny - old_u
+                            to_v = and_up(left, output) + tiny - old_v
+                            # Padding lanes of a feature get messages like others; they must not
+                            # keep the loop going.
+                            if two_stage:
+                                asked = largest(absolute(to_u), absolute(to_v))
+                                asked = largest(asked, absolute(to_output))
+                                asked = largest(asked, absolute(to_t))
+                                change = largest(change, where_equal(belief, never, zero, asked))
+                                store(messages, cell + 2 * LANES, t + rate * to_t)
+                                store(messages, cell + 3 * LANES, output + rate * to_output)
+                            else:
+                                change = largest(change, absolute(to_u))
+                                real = where_equal(belief, never, zero, to_v)
+                                change = largest(change, absolute(real))
+                            new_u = old_u + rate * to_u
+                            new_v = old_v + rate * to_v
+                            store(messages, cell, new_u)
+                            store(messages, cell + LANES, new_v)
+                            # Lanes of an activation are summed at the end: no reduction in here.
+                            at = (activation + f) * LANES
+                            store(lanes, at, load(lanes, at) + new_u)
+                            at = feature + f * LANES
+                            store(incoming, at, load(incoming, at) + new_v)
+                            cell += width_of_cell
+        return change
+
+    @inner()
+    def update(problem_address, scratch_address, begin, end):
+        problem, scratch = unpack(problem_address, Problem), unpack(scratch_address, Scratch)
+        images, layout = problem.images, problem.images.layout
+        step = float32(problem.step)
+        for number in range(begin, end):
+            incoming = advance(problem.partial, number * problem.n_features)
+            for k in range(problem.n_features):
+                incoming[k] = 0.0
+            change = float32(0.0)
+            last = (number + 1) * problem.chunk_size
+            last = last if last < images.n_images else images.n_images
+            for n in range(number * problem.chunk_size, last):
+                u = advance(images.u, n * layout.n_states)
+                messages = advance(problem.messages, n * problem.n_messages)
+                evidence = advance(images.pixels, n * layout.n_pixels)
+                _clear(layout, scratch)
+                asked = splat(float32(0.0))
+                # With a single column of positions the blocks of a feature have no pixel in common.
+                # Then a block can be collected and answered while its messages are still in cache.
+                width = 1 if layout.columns == 1 else layout.n_blocks
+                for first in range(0, layout.n_blocks, width):
+                    collect(layout, scratch, first, first + width, u, problem.v, messages)
+                    changes = answer(
                         layout, scratch, first, first + width, u, problem.v, messages, evidence,
-                        incoming, float32(problem.step),
-                    ),
-                )  # fmt: skip
-            _sum_lanes(layout, scratch, advance(images.unary, n * layout.n_states), u)
-            change = maximum(change, reduce_max(asked))
-        problem.changes[number] = change
+                        incoming, step,
+                    )  # fmt: skip
+                    asked = largest(asked, changes)
+                _sum_lanes(layout, scratch, advance(images.unary, n * layout.n_states), u)
+                change = maximum(change, reduce_max(asked))
+            problem.changes[number] = change
+
+    return update
 
 
-@inner()
-def _collect(layout, scratch, first, last, u, v, messages):
-    """Find the largest, second largest and positive part of t for the pixels of some blocks."""
-    n_components, height, columns = layout.n_components, layout.height, layout.columns
-    zero = splat(float32(0.0))
-    cell = 2 * LANES * first * layout.rows * columns * height * n_components
-    for block in range(first, last):
-        for i in range(layout.rows):
-            for j in range(columns):
-                activation = (i * columns + j) * n_components
-                for a in range(height):
-                    feature = (block * height + a) * n_components * LANES
-                    pixel = (i + a) * layout.stride + j + block * LANES
-                    top, next_top = load(scratch.best, pixel), load(scratch.second, pixel)
-                    total = load(scratch.positive, pixel)
-                    for f in range(n_components):
-                        left = splat(u[activation + f]) - load(messages, cell)
-                        right = load(v, feature + f * LANES) - load(messages, cell + LANES)
-                        down = and_down(left, right)
-                        total = total + largest(down, zero)
-                        next_top = largest(next_top, smallest(top, down))
-                        top = largest(top, down)
-                        cell += 2 * LANES
-                    store(scratch.best, pixel, top)
-                    store(scratch.second, pixel, next_top)
-                    store(scratch.positive, pixel, total)
-
-
-@inner()
-def _answer(layout, scratch, first, last, u, v, messages, evidence, incoming, step):
-    """Compute the messages of some blocks; return the largest change asked for, by lane.
-
-    t is computed a second time rather than stored: messages are most of the memory traffic.
-    What arrives at the states is added to ``lanes``, at the features to ``incoming``.
-    """
-    n_components, height, columns = layout.n_components, layout.height, layout.columns
-    lanes, zero, change = scratch.lanes, splat(float32(0.0)), splat(float32(0.0))
-    never, tiny, rate = splat(NEVER), splat(TINY), splat(step)
-    cell = 2 * LANES * first * layout.rows * columns * height * n_components
-    for block in range(first, last):
-        for i in range(layout.rows):
-            for j in range(columns):
-                activation = (i * columns + j) * n_components
-                for a in range(height):
-                    feature = (block * height + a) * n_components * LANES
-                    pixel = (i + a) * layout.stride + j + block * LANES
-                    peak = load(scratch.best, pixel)
-                    need, need_of_peak, support = _or_terms(scratch, evidence, pixel)
-                    for f in range(n_components):
-                        belief = load(v, feature + f * LANES)
-                        old_u, old_v = load(messages, cell), load(messages, cell + LANES)
-                        left = splat(u[activation + f]) - old_u
-                        right = belief - old_v
-                        output = _or_up(and_down(left, right), peak, need, need_of_peak, support)
-                        # Tends to tiny instead of zero, so that it never becomes denormal.
-                        to_u = and_up(right, output) + tiny - old_u
-                        to_v = and_up(left, output) + tiny - old_v
-                        change = largest(change, absolute(to_u))
-                        # Padding lanes of a feature get messages like others; they must not keep
-                        # the loop going.
-                        real = where_equal(belief, never, zero, to_v)
-                        change = largest(change, absolute(real))
-                        new_u = old_u + rate * to_u
-                        new_v = old_v + rate * to_v
-                        store(messages, cell, new_u)
-                        store(messages, cell + LANES, new_v)
-                        # Lanes of an activation are summed at the end: no reduction in here.
-                        at = (activation + f) * LANES
-                        store(lanes, at, load(lanes, at) + new_u)
-                        at = feature + f * LANES
-                        store(incoming, at, load(incoming, at) + new_v)
-                        cell += 2 * LANES
-    return change
-
-
-@inner()
-def _collect_stored(layout, scratch, first, last, messages):
-    """Collect as `_collect` does, with the stored t of the two-stage schedule."""
-    n_components, height, columns = layout.n_components, layout.height, layout.columns
-    zero = splat(float32(0.0))
-    cell = 4 * LANES * first * layout.rows * columns * height * n_components
-    for block in range(first, last):
-        for i in range(layout.rows):
-            for j in range(columns):
-                for a in range(height):
-                    pixel = (i + a) * layout.stride + j + block * LANES
-                    top, next_top = load(scratch.best, pixel), load(scratch.second, pixel)
-                    total = load(scratch.positive, pixel)
-                    for _ in range(n_components):
-                        down = load(messages, cell + 2 * LANES)
-                        total = total + largest(down, zero)
-                        next_top = largest(next_top, smallest(top, down))
-                        top = largest(top, down)
-                        cell += 4 * LANES
-                    store(scratch.best, pixel, top)
-                    store(scratch.second, pixel, next_top)
-                    store(scratch.positive, pixel, total)
-
-
-@inner()
-def _answer_two_stage(layout, scratch, first, last, u, v, messages, evidence, incoming, step):
-    """Update all four messages of the ANDs of some blocks; return as `_answer` does."""
-    n_components, height, columns = layout.n_components, layout.height, layout.columns
-    lanes, zero, change = scratch.lanes, splat(float32(0.0)), splat(float32(0.0))
-    never, tiny, rate = splat(NEVER), splat(TINY), splat(step)
-    cell = 4 * LANES * first * layout.rows * columns * height * n_components
-    for block in range(first, last):
-        for i in range(layout.rows):
-            for j in range(columns):
-                activation = (i * columns + j) * n_components
-                for a in range(height):
-                    feature = (block * height + a) * n_components * LANES
-                    pixel = (i + a) * layout.stride + j + block * LANES
-                    peak = load(scratch.best, pixel)
-                    need, need_of_peak, support = _or_terms(scratch, evidence, pixel)
-                    for f in range(n_components):
-                        belief = load(v, feature + f * LANES)
-                        old_u, old_v = load(messages, cell), load(messages, cell + LANES)
-                        t, s = load(messages, cell + 2 * LANES), load(messages, cell + 3 * LANES)
-                        left = splat(u[activation + f]) - old_u
-                        right = belief - old_v
-                        to_u = and_up(right, s) + tiny - old_u
-                        to_v = and_up(left, s) + tiny - old_v
-                        to_t = and_down(left, right) + tiny - t
-                        to_s = _or_up(t, peak, need, need_of_peak, support) + tiny - s
-                        asked = largest(largest(absolute(to_u), absolute(to_v)), absolute(to_s))
-                        asked = largest(asked, absolute(to_t))
-                        change = largest(change, where_equal(belief, never, zero, asked))
-                        new_u = old_u + rate * to_u
-                        new_v = old_v + rate * to_v
-                        store(messages, cell, new_u)
-                        store(messages, cell + LANES, new_v)
-                        store(messages, cell + 2 * LANES, t + rate * to_t)
-                        store(messages, cell + 3 * LANES, s + rate * to_s)
-                        at = (activation + f) * LANES
-                        store(lanes, at, load(lanes, at) + new_u)
-                        at = feature + f * LANES
-                        store(incoming, at, load(incoming, at) + new_v)
-                        cell += 4 * LANES
-    return change
+_update_collapsed = _update_with(False)
+_update_two_stage = _update_with(True)
 
 
 # ---- states of given features
