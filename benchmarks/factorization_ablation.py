@@ -19,7 +19,7 @@ import numpy as np
 from _measure import Machine, arguments, significant, write
 from _sceptics import errors
 from noisyor.datasets.synthetic import generate_bmf
-from noisyor.inference.joint import JointMaxProduct, factorize
+from noisyor.inference.joint import JointMaxProduct, pmp_factorize
 from noisyor.search.cover import Cover, Matrix, prune, refine
 from noisyor.search.factors import search_factors
 
@@ -37,7 +37,7 @@ Stage = Callable[[Any, int, int], Found]
 
 
 def joint(X: Any, r: int, seed: int) -> Found:
-    found = factorize(X, r, SETTINGS, flip_probability=0.02, density=X.mean(), seed=seed)
+    found = pmp_factorize(X, r, SETTINGS, flip_probability=0.02, density=X.mean(), seed=seed)
     return found.states, found.features
 
 

@@ -34,8 +34,8 @@ from noisyor.inference.joint import (
     CERTAIN,
     Factorization,
     JointMaxProduct,
-    deconvolve,
-    factorize,
+    pmp_deconvolve,
+    pmp_factorize,
 )
 from noisyor.metrics import features_iou, reconstruction_error
 
@@ -73,12 +73,12 @@ def bmf(n: int, r: int, seed: int, damping: float = 0.5) -> dict[str, Any]:
     """Learn on the training matrix, explain the test matrix."""
     data, settings = boolean_product(n, r, seed), JointMaxProduct(damping=damping)
     began, began_cpu = time.perf_counter(), time.process_time()
-    learned = factorize(data.train, r, settings, seed=seed)
+    learned = pmp_factorize(data.train, r, settings, seed=seed)
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
 
     def error(settings: JointMaxProduct) -> float:
         given = learned.features
-        found = factorize(data.test, settings=settings, features=given, seed=seed + TEST_NOISE)
+        found = pmp_factorize(data.test, settings=settings, features=given, seed=seed + TEST_NOISE)
         return reconstruction_error(found.reconstruction, data.test)
 
     return {
@@ -128,7 +128,7 @@ def two_stage(n: int, r: int, seed: int) -> dict[str, Any]:
 
 def _large(damping: float, seed: int) -> dict[str, Any]:
     n, r = LARGE
-    factorize(np.eye(8), 2, JointMaxProduct(iterations=1))  # compile
+    pmp_factorize(np.eye(8), 2, JointMaxProduct(iterations=1))  # compile
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     result = bmf(n, r, seed, damping)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -152,11 +152,11 @@ def deconvolution(data: Path, prior: float, seed: int) -> dict[str, Any]:
     train, test = Observations.of(images).split(0.8, seed=seed)
     settings = JointMaxProduct()
     began = time.perf_counter()
-    learned = deconvolve(train, 5, (6, 6), settings, state_probability=prior, seed=seed)
+    learned = pmp_deconvolve(train, 5, (6, 6), settings, state_probability=prior, seed=seed)
     seconds = time.perf_counter() - began
 
     def error(settings: JointMaxProduct) -> float:
-        found = deconvolve(
+        found = pmp_deconvolve(
             test,
             settings=settings,
             features=learned.features,
@@ -212,7 +212,7 @@ def main() -> None:
             for run in results[name]["runs"]:
                 _print_run(name, run)
     if "bmf" in given.only:
-        factorize(np.eye(8), 2, JointMaxProduct(iterations=1))  # compile
+        pmp_factorize(np.eye(8), 2, JointMaxProduct(iterations=1))  # compile
         for r, paper in PAPER_BMF.items():
             name = f"bmf n=100 r={r}"
             results[name] = summary([bmf(100, r, s) for s in seeds], {"test_re_pct": paper})

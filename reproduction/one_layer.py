@@ -33,7 +33,7 @@ from noisyor.data.observations import Observations
 from noisyor.datasets import generate_bmf
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.evaluate import explain
-from noisyor.inference.joint import Factorization, JointMaxProduct, deconvolve, factorize
+from noisyor.inference.joint import Factorization, JointMaxProduct, pmp_deconvolve, pmp_factorize
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.initialize import Noise, initialize
@@ -220,7 +220,7 @@ def _run_bmf(spec: RunSpec, context: Context) -> Outcome:
         def score_factors(found: Factorization, reconstruction: BinaryArray) -> Scores:
             return scores(reconstruction_error(reconstruction, data.test), found.features)
 
-        fit, infer = partial(factorize, data.train, r), partial(factorize, own_noise)
+        fit, infer = partial(pmp_factorize, data.train, r), partial(pmp_factorize, own_noise)
         return _run_joint(spec, context, fit, infer, score_factors, data.test)
 
     def score(network: Network) -> Scores:
@@ -408,8 +408,8 @@ def _run_deconvolution(spec: RunSpec, context: Context) -> Outcome:
         def score_features(found: Factorization, reconstruction: BinaryArray) -> Scores:
             return scores(found.features, reconstruction, {"features": found.features})
 
-        fit = partial(deconvolve, train_rows, N_FEATURES, FEATURE_SHAPE, **prior)
-        infer = partial(deconvolve, test_rows, **prior)
+        fit = partial(pmp_deconvolve, train_rows, N_FEATURES, FEATURE_SHAPE, **prior)
+        infer = partial(pmp_deconvolve, test_rows, **prior)
         return _run_joint(spec, context, fit, infer, score_features, test, prior)
 
     def score(network: Network) -> Scores:

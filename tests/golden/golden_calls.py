@@ -494,14 +494,14 @@ def imputation() -> dict[str, Any]:
 @call
 def factorize_jointly() -> dict[str, Any]:
     settings = nor.inference.JointMaxProduct(iterations=60, keep_beliefs=True)
-    found = nor.inference.factorize(table(30, 12, 3), 3, settings, seed=2)
+    found = nor.inference.pmp_factorize(table(30, 12, 3), 3, settings, seed=2)
     return {"states": found.states, "features": found.features, "beliefs": found.state_beliefs}
 
 
 @call
 def deconvolve_jointly() -> dict[str, Any]:
     settings = nor.inference.JointMaxProduct(iterations=60, keep_beliefs=True)
-    found = nor.inference.deconvolve(images(6), 2, (3, 3), settings, seed=2)
+    found = nor.inference.pmp_deconvolve(images(6), 2, (3, 3), settings, seed=2)
     return {"states": found.states, "features": found.features, "beliefs": found.feature_beliefs}
 
 

@@ -254,7 +254,7 @@ def test_rows_are_made_dense_once_and_once_for_each_joint_run(data, monkeypatch)
         return call
 
     monkeypatch.setattr(Observations, "to_dense", counted("dense", Observations.to_dense))
-    monkeypatch.setattr(factors, "factorize", counted("joint", factors.factorize))
+    monkeypatch.setattr(factors, "pmp_factorize", counted("joint", factors.pmp_factorize))
     nor.learn_factors(data.train, 8, objective="mdl", n_restarts=2, progress=False)
     assert calls["joint"] > 1
     assert calls["dense"] == 1 + calls["joint"]

@@ -1,8 +1,12 @@
 from .contract import Engine as Engine
 from .contract import Evidence as Evidence
 from .contract import GradientSum as GradientSum
+from .contract import IcmOptions as IcmOptions
 from .numba.engine import NumbaEngine as NumbaEngine
 from .numpy.engine import NumpyEngine as NumpyEngine
+from .reduction import ROWS_OF_BLOCK as ROWS_OF_BLOCK
+from .reduction import tree_sum_of_blocks as tree_sum_of_blocks
+from .registry import Runner as Runner
 from .registry import engine_names as engine_names
 from .registry import get_engine as get_engine
 from .registry import register_engine as register_engine

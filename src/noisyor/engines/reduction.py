@@ -82,7 +82,14 @@ def tree_sum_of_blocks(
 ) -> list[FloatArray]:
     """Sum ``compute(number)`` over all blocks, computed on threads.
 
-    ``compute`` returns fresh arrays, the same shapes for every block.
+    ``compute`` returns fresh arrays, the same shapes for every block. The result has the same bits
+    for any number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> nor.engines.tree_sum_of_blocks(lambda block: [np.full(2, block)], 5, n_threads=2)
+    [array([10, 10])]
     """
     span = 1
     while span * _SPANS < n_blocks:

@@ -82,7 +82,21 @@ def get_engine(
 
 
 class Runner:
-    """An engine on one network: prepared once, with the fallback for functions that it lacks."""
+    """An engine on one network: prepared once, with the fallback for functions that it lacks.
+
+    Parameters
+    ----------
+    engine : ``"auto"``, a name, or an engine.
+    network : the network.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> runner = nor.engines.Runner("numba", nor.bipartite(3, 2))
+    >>> engine, prepared = runner.on("log_joint")
+    >>> engine.name
+    'numba'
+    """
 
     def __init__(self, engine: EngineLike, network: Network) -> None:
         self.engine, self.network = get_engine(engine), network

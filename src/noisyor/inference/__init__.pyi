@@ -1,13 +1,15 @@
 from .exact import enumerate_posterior as enumerate_posterior
 from .joint import Factorization as Factorization
 from .joint import JointMaxProduct as JointMaxProduct
-from .joint import deconvolve as deconvolve
-from .joint import factorize as factorize
+from .joint import pmp_deconvolve as pmp_deconvolve
+from .joint import pmp_factorize as pmp_factorize
 from .max_product import elbo_mp as elbo_mp
 from .max_product import log_joint as log_joint
 from .method import Bounds as Bounds
 from .method import Gradient as Gradient
 from .method import Method as Method
 from .method import Posterior as Posterior
+from .method import concatenate as concatenate
+from .method import row_blocks as row_blocks
 from .sampling import log_probability as log_probability
 from .sampling import predict_visible as predict_visible

@@ -1,8 +1,8 @@
-"""Joint max-product: features and states of binary data inferred together, without training.
+"""Joint max-product (PMP): features and states of binary data inferred together, without training.
 
-`factorize` writes a binary matrix as a Boolean product of two, `deconvolve` writes binary images
-as features stamped at positions. Max-product runs on the whole factor graph at once, with noise on
-the unaries (perturb-and-max-product), so every seed gives a sample of both unknowns. Given
+`pmp_factorize` writes a binary matrix as a Boolean product of two, `pmp_deconvolve` writes binary
+images as features stamped at positions. Max-product runs on the whole factor graph at once, with
+noise on the unaries (perturb-and-max-product), so every seed gives a sample of both unknowns. Given
 features, both functions infer the states of new data.
 """
 
@@ -111,7 +111,7 @@ class Factorization:
     --------
     >>> import numpy as np
     >>> import noisyor as nor
-    >>> nor.inference.factorize(np.eye(4, dtype=int), 4).converged
+    >>> nor.inference.pmp_factorize(np.eye(4, dtype=int), 4).converged
     False
     """
 
@@ -131,7 +131,7 @@ class Factorization:
         )
 
 
-def factorize(
+def pmp_factorize(
     X: Any,
     n_components: int | None = None,
     settings: JointMaxProduct | None = None,
@@ -169,7 +169,7 @@ def factorize(
     >>> import numpy as np
     >>> import noisyor as nor
     >>> X = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]] * 4)
-    >>> found = nor.inference.factorize(X, 2, seed=1)
+    >>> found = nor.inference.pmp_factorize(X, 2, seed=1)
     >>> int((found.reconstruction != X).sum())
     0
     """
@@ -200,7 +200,7 @@ def factorize(
     return _factorization(result, u, v, drawn.astype(np.uint8), settings or JointMaxProduct())
 
 
-def deconvolve(
+def pmp_deconvolve(
     images: Any,
     n_components: int | None = None,
     feature_shape: Sequence[int] | None = None,
@@ -216,7 +216,7 @@ def deconvolve(
 ) -> Factorization:
     """Find features and where they lie, wholly inside the image: blind deconvolution.
 
-    What is not explained here is as in `factorize`.
+    What is not explained here is as in `pmp_factorize`.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def deconvolve(
     >>> images = np.zeros((2, 4, 4), dtype=int)
     >>> images[0, :2, :2] = images[1, 1:3, 2:] = 1
     >>> square = np.ones((1, 2, 2), dtype=int)
-    >>> nor.inference.deconvolve(images, features=square).states.sum(axis=(1, 2, 3))
+    >>> nor.inference.pmp_deconvolve(images, features=square).states.sum(axis=(1, 2, 3))
     array([1, 1], dtype=uint64)
     """
     observations = Observations.of(images)

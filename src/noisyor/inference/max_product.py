@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from noisyor._util.arrays import BinaryArray, dense_of
+from noisyor._util.arrays import BinaryArray, SingleArray, dense_of
 from noisyor._util.validation import (
     BELOW_ONE,
     COUNT,
     COUNT_OR_ZERO,
+    FLAG,
     NOT_NEGATIVE,
     check_settings,
     choice,
@@ -63,6 +64,8 @@ class MaxProduct:
         one node at a time while the exact ``log p(h, x)`` rises, so it never lowers it.
     n_samples : explanations per row; more than one makes sense with a temperature.
     keep_beliefs : also return the log-odds of every hidden node.
+    keep_messages : also return these and the message of every edge, to study inference. The NumPy
+        engine computes them, one row after another, whatever engine is asked for.
     schedule : order of the messages. ``"collapsed"`` computes those inside a noisy-OR factor from
         one another. ``"two-stage"`` stores and damps each of them as the authors' software does:
         slower, and with loops it often converges elsewhere.
@@ -85,6 +88,7 @@ class MaxProduct:
     icm: int = 0
     n_samples: int = 1
     keep_beliefs: bool = False
+    keep_messages: bool = False
     schedule: Literal["collapsed", "two-stage"] = "collapsed"
 
     def __post_init__(self) -> None:
@@ -95,18 +99,20 @@ class MaxProduct:
             "tolerance": NOT_NEGATIVE,
             "icm": COUNT_OR_ZERO,
             "n_samples": COUNT,
+            "keep_beliefs": FLAG,
+            "keep_messages": FLAG,
             "schedule": choice("collapsed", "two-stage"),
         }
         check_settings(self, rules)
 
     def at_test_time(self) -> MaxProduct:
         """Return the same settings for evaluation: the mode, one explanation per row."""
-        return replace(self, temperature=0.0, n_samples=1, keep_beliefs=False)
+        return replace(self, temperature=0.0, n_samples=1, keep_beliefs=False, keep_messages=False)
 
     def settings(self) -> dict[str, object]:
         """Return everything that determines the results."""
         settings = asdict(self)
-        del settings["keep_beliefs"]
+        del settings["keep_beliefs"], settings["keep_messages"]
         return {"method": "max-product", **settings}
 
     @property
@@ -135,6 +141,8 @@ class MaxProduct:
         inferred once.
         """
         line_bytes = network.n_hidden * self.n_samples * (5 if self.keep_beliefs else 1)
+        line_bytes += 4 * network.n_edges * self.n_samples * self.keep_messages
+        engine = "numpy" if self.keep_messages else engine
         runner, key = Runner(engine, network), NoiseKey(int(seed))
 
         def infer(some: Observations) -> Posterior:
@@ -184,7 +192,11 @@ class MaxProduct:
         evidence = Evidence.of(runner.network, observations, clamp)
         messenger, prepared = runner.on("max_product")
         result = messenger.max_product(
-            prepared, evidence, self._options(), key, with_beliefs=self.keep_beliefs
+            prepared,
+            evidence,
+            self._options(),
+            key,
+            with_beliefs=self.keep_beliefs or self.keep_messages,
         )
         states = self._refined(runner, evidence, result.states)
         evaluator, prepared = runner.on("log_joint")
@@ -195,8 +207,15 @@ class MaxProduct:
             residual=result.residual,
             converged=result.residual < max(self.tolerance, 1e-6),
             n_samples=self.n_samples,
-            beliefs=result.beliefs if self.keep_beliefs else None,
+            beliefs=result.beliefs if self.keep_beliefs or self.keep_messages else None,
+            messages=self._messages(runner, key, evidence) if self.keep_messages else None,
         )
+
+    def _messages(self, runner: Runner, key: NoiseKey, evidence: Evidence) -> SingleArray:
+        engine: Any
+        engine, prepared = runner.on("max_product")
+        messages: SingleArray = engine.edge_messages(prepared, evidence, self._options(), key)
+        return messages
 
     def _refined(self, runner: Runner, evidence: Evidence, states: BinaryArray) -> BinaryArray:
         if not self.icm:

@@ -152,6 +152,9 @@ class Posterior:
     n_samples : number of explanations per row.
     beliefs : (n_rows * n_samples, n_hidden) float32 log-odds of the max-marginals, or None if they
         were not asked for. Nodes that were left out as non-ancestors have -1e30.
+    messages : (n_rows * n_samples, n_edges) float32 log-odds that each child sends to its parent,
+        edges as in ``network.edge_child`` and ``network.parent``; NaN where the child is
+        unobserved. None if they were not asked for.
     q : (n_rows, n_hidden) mean-field probabilities of the causes, or None if another method was
         used or they were not kept. With them come rounds in ``iterations`` and, in ``residual``,
         what the last round added to the bound.
@@ -177,6 +180,7 @@ class Posterior:
     converged: npt.NDArray[np.bool_]
     n_samples: int = 1
     beliefs: npt.NDArray[np.float32] | None = None
+    messages: npt.NDArray[np.float32] | None = None
     q: npt.NDArray[np.float64] | None = None
     elbo_vi: npt.NDArray[np.float64] | None = None
 
@@ -256,7 +260,16 @@ def of_distinct(
 
 
 def concatenate(parts: Sequence[Posterior]) -> Posterior:
-    """Join the posteriors of consecutive blocks of rows."""
+    """Join the posteriors of consecutive blocks of rows.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(3, 2)
+    >>> parts = [nor.explain(network, np.eye(3)[rows]) for rows in ([0], [1, 2])]
+    >>> nor.inference.concatenate(parts).n_rows
+    3
+    """
     if len(parts) == 1:
         return parts[0]
     joined: dict[str, Any] = {
@@ -281,6 +294,14 @@ def row_blocks(
 
     ``clamp`` (n_rows or 1, n_hidden) or None. A progress bar named ``task`` counts the rows of the
     blocks that the caller has done with.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> rows = nor.Observations.of(np.eye(5))
+    >>> blocks = nor.inference.row_blocks(rows, None, row_bytes=8, progress=False, max_rows=2)
+    >>> [some.n_rows for some, _ in blocks]
+    [2, 2, 1]
     """
     size = max(1, BLOCK_BYTES // max(1, row_bytes))
     size = size if max_rows is None else min(size, max_rows)

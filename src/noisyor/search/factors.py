@@ -26,7 +26,7 @@ from noisyor.engines.context import CheckpointStore, Context, Stored
 from noisyor.engines.contract import EngineLike, NoiseKey
 from noisyor.engines.threads import one_blas_thread
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.joint import JointMaxProduct, factorize
+from noisyor.inference.joint import JointMaxProduct, pmp_factorize
 from noisyor.search.cover import (
     OBJECTIVES,
     Cover,
@@ -431,7 +431,7 @@ class Starts:
             if not len(rows) or not cover.n_components:
                 break
             # what is covered already may be covered again: to the joint run it is unobserved
-            found = factorize(
+            found = pmp_factorize(
                 Observations.of(
                     self.observations.take(rows),
                     missing=covered[rows],
@@ -460,7 +460,7 @@ class Starts:
         rows = self.observations.take(chosen)
         if self.matrix.weight is not None:  # a row that was drawn twice has noise of its own
             rows = Observations.of(rows, row_ids=np.arange(len(chosen)))
-        found = factorize(
+        found = pmp_factorize(
             rows,
             size,
             JointMaxProduct(iterations=_ITERATIONS, damping=_DAMPING),

@@ -1,10 +1,10 @@
 """Search for the features that binary images are made of: many restarts, the best of each kept.
 
-Joint max-product over features and placements (`deconvolve`) draws the images almost without error,
-but one run in a few has split a feature, drawn it twice at different places of its window, or
-missed one. So every run is refined by single flips of placements and pixels, pruned by description
-length, and combined with the best cover so far, as in `factors`; the description length is that of
-`cover`, with the pixels of a feature shared by all its placements.
+Joint max-product over features and placements (`pmp_deconvolve`) draws the images almost without
+error, but one run in a few has split a feature, drawn it twice at different places of its window,
+or missed one. So every run is refined by single flips of placements and pixels, pruned by
+description length, and combined with the best cover so far, as in `factors`; the description length
+is that of `cover`, with the pixels of a feature shared by all its placements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from noisyor.engines.context import CheckpointStore, Context, Stored
 from noisyor.engines.contract import EngineLike, Factors
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError
-from noisyor.inference.joint import JointMaxProduct, deconvolve
+from noisyor.inference.joint import JointMaxProduct, pmp_deconvolve
 from noisyor.model.layout import state_shape
 from noisyor.search.cover import (
     PRIOR_ROWS,
@@ -286,7 +286,7 @@ class _Search:
         if affordable < len(chosen):  # each start sees images of its own
             order = np.random.default_rng((self.context.seed, number)).permutation(len(chosen))
             chosen = np.sort(order[: max(1, affordable)])
-        found = deconvolve(
+        found = pmp_deconvolve(
             padded[chosen],
             self.max_components,
             problem.window,

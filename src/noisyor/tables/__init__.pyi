@@ -1,4 +1,8 @@
+from .cells import MISSING as MISSING
 from .documents import load_documents as load_documents
 from .options import FORMATS as FORMATS
+from .options import Format as Format
 from .options import ReadOptions as ReadOptions
+from .table import RowBuilder as RowBuilder
 from .table import Table as Table
+from .table import file_lines as file_lines

@@ -85,7 +85,16 @@ Lines = Iterable[tuple[int, str]]
 
 
 def file_lines(path: Path, options: ReadOptions) -> Iterator[tuple[int, str]]:
-    """Iterate over lines of a file, perhaps compressed: number from 1, and text with its end."""
+    """Iterate over lines of a file, perhaps compressed: number from 1, and text with its end.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import noisyor as nor
+    >>> _ = Path("lines.txt").write_text("#..\\n.#.\\n")
+    >>> list(nor.tables.file_lines(Path("lines.txt"), nor.tables.ReadOptions()))
+    [(1, '#..\\n'), (2, '.#.\\n')]
+    """
     with open_binary(path) as stream:
         yield from text_lines(stream, path, options.encoding, options.encoding_errors)
 
@@ -343,6 +352,14 @@ class RowBuilder:
     where : the file, for errors.
     names : (n_columns,) distinct names of the columns, or None.
     cells : the meaning of numbers; None for 0 and 1 alone.
+
+    Examples
+    --------
+    >>> import numpy as np, noisyor as nor
+    >>> builder = nor.tables.RowBuilder("memory", ["a", "b"])
+    >>> builder.add_codes(np.array([[0, 1], [1, nor.tables.MISSING]], dtype=np.uint8))
+    >>> builder.finish().n_missing
+    1
     """
 
     def __init__(

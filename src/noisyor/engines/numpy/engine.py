@@ -15,7 +15,7 @@ from noisyor.engines.numpy.cover import cover_memberships, improve_cover
 from noisyor.engines.numpy.gibbs import gibbs_sweep
 from noisyor.engines.numpy.joint_max_product import joint_max_product
 from noisyor.engines.numpy.log_joint import icm, log_joint, log_joint_gradient
-from noisyor.engines.numpy.max_product import max_product
+from noisyor.engines.numpy.max_product import edge_messages, max_product
 from noisyor.engines.numpy.mean_field import mean_field, mean_field_gradient
 from noisyor.engines.numpy.rows import Prepared
 from noisyor.engines.threads import resolve_threads
@@ -56,7 +56,9 @@ class NumpyEngine:
         """Spread the parameters of the network over edges and nodes."""
         return Prepared(network)
 
-    # Every function of the contract is one of this package; none needs the engine.
+    # Every function of the contract is one of this package; none needs the engine. Messages of
+    # single edges are beyond the contract: no other engine keeps them.
+    edge_messages = staticmethod(edge_messages)
     max_product = staticmethod(max_product)
     icm = staticmethod(icm)
     log_joint = staticmethod(log_joint)

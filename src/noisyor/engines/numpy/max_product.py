@@ -17,10 +17,11 @@ the others of the iteration before, all start at zero, leaks too, and all are da
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 import numpy as np
 
-from noisyor._util.arrays import FloatArray, log_expm1, log_one_minus_exp
+from noisyor._util.arrays import FloatArray, SingleArray, log_expm1, log_one_minus_exp
 from noisyor.engines.contract import (
     FREE,
     NEVER,
@@ -53,6 +54,36 @@ def max_product(
         iterations=np.zeros(lines, dtype=np.int32),
         residual=np.zeros(lines, dtype=np.float32),
     )
+    for line, messages in _messages(prepared, evidence, options, key):
+        result.iterations[line], result.residual[line] = messages.run()
+        beliefs = messages.beliefs()[prepared.network.n_visible :]
+        result.states[line] = beliefs > TIE
+        if with_beliefs:
+            result.beliefs[line] = beliefs
+    return result
+
+
+def edge_messages(
+    prepared: Prepared, evidence: Evidence, options: MaxProductOptions, key: NoiseKey
+) -> SingleArray:
+    """Return the last message of every edge to its parent, (lines, n_edges).
+
+    Messages of children that are unobserved are NaN.
+    """
+    lines = evidence.n_rows * options.n_samples
+    result = np.full((lines, prepared.network.n_edges), np.nan, dtype=np.float32)
+    for line, messages in _messages(prepared, evidence, options, key):
+        messages.run()
+        result[line, messages.edge_index] = messages.up
+    return result
+
+
+def _messages(
+    prepared: Prepared, evidence: Evidence, options: MaxProductOptions, key: NoiseKey
+) -> Iterator[tuple[int, _Messages]]:
+    """Yield the messages of every line before the first iteration."""
+    n_hidden = prepared.network.n_hidden
+    kind = _TwoStage if options.two_stage else _Collapsed
     for row in rows_of(prepared, evidence):
         row_key = combine(combine(key.seed, key.step), row.id)
         for sample in range(options.n_samples):
@@ -60,16 +91,7 @@ def max_product(
             if options.temperature > 0:
                 keys = combine(combine(row_key, sample), np.arange(n_hidden))
                 noise = options.temperature * logistic(keys)
-            kind = _TwoStage if options.two_stage else _Collapsed
-            messages = kind(prepared, row, options, noise)
-            iterations, residual = messages.run()
-            beliefs = messages.beliefs()[prepared.network.n_visible :]
-            line = row.number * options.n_samples + sample
-            result.states[line] = beliefs > TIE
-            result.iterations[line], result.residual[line] = iterations, residual
-            if with_beliefs:
-                result.beliefs[line] = beliefs
-    return result
+            yield row.number * options.n_samples + sample, kind(prepared, row, options, noise)
 
 
 def or_messages(
@@ -110,13 +132,13 @@ class _Messages(ABC):
         has_factor[: self.n_visible] &= row.visible != FREE
         self.child = np.flatnonzero(has_factor)
         self.edges = Segments(prepared.n_parents[self.child])
-        numbers = prepared.edges_into(self.child)
-        self.parent = network.parent[numbers] + self.n_visible
-        self.theta = prepared.theta[numbers]
+        self.edge_index = prepared.edges_into(self.child)
+        self.parent = network.parent[self.edge_index] + self.n_visible
+        self.theta = prepared.theta[self.edge_index]
         self.log_works = log_one_minus_exp(self.theta)  # f(theta)
         self.leak = log_expm1(prepared.leak)
         self.noise = np.concatenate([np.zeros(self.n_visible), noise])
-        self.up = np.zeros(len(numbers))
+        self.up = np.zeros(len(self.edge_index))
         self.to_child = np.zeros(network.n_nodes)
         self.heard = np.zeros(0, dtype=np.int64)
         self.is_off = self.edges.spread(self.known[self.child] == -np.inf)
