@@ -4,11 +4,12 @@
 
 Starts a server on the loopback interface and sends requests from 40 connections, while so many
 other connections at a time send nothing, half of a head, one byte a second, a body without an end,
-or bytes that are no request. A hostile connection that is closed is opened again, at most once a
-second. Every request must be answered: a connection that the server closed is opened again, as
-clients do. The memory of the server after the first tenth of the requests and at the end must
-differ by less than 20 %, and the server must write nothing to its terminal. The exit code is 1
-otherwise. Everything stops after ``--seconds``.
+bytes that are no request, half of a body, or thousands of requests whose answers they do not read.
+A hostile connection that is closed is opened again, at most once a second. Every request must be
+answered: a connection that the server closed is opened again, as clients do. The memory of the
+server after the first tenth of the requests and at the end must differ by less than 20 %, and the
+server must write nothing to its terminal. The exit code is 1 otherwise. Everything stops after
+``--seconds``.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ async def misuse(
     kind: int,
     done: asyncio.Event,
 ) -> None:
-    """Misuse a connection in one of five ways until the server closes it."""
+    """Misuse a connection in one of seven ways until the server closes it."""
     head = HEAD % port
     first = (
         b"",
@@ -65,8 +66,15 @@ async def misuse(
         head[:10],
         head + b"Content-Length: 99999999\r\n\r\n",
         b"\x16\x03 no\r\n",
+        head + b"Content-Length: 100\r\n\r\n{",
+        3000 * (b"GET /page.js HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % port),
     )
     writer.write(first[kind])
+    if kind == 6:
+        assert isinstance(writer.transport, asyncio.ReadTransport)
+        writer.transport.pause_reading()
+        await asyncio.wait({asyncio.ensure_future(done.wait())}, timeout=15)
+        return
     gone = asyncio.ensure_future(reader.read())  # ends when the server closes the connection
     ended = asyncio.ensure_future(done.wait())
     try:
@@ -106,7 +114,7 @@ async def load(address: str, process: int, options: argparse.Namespace) -> bool:
     port, done = int(address.rstrip("/").rpartition(":")[2]), asyncio.Event()
     opened: Counter[str] = Counter()
     hostile = [
-        asyncio.ensure_future(misbehave(port, number % 5, done, opened))
+        asyncio.ensure_future(misbehave(port, number % 7, done, opened))
         for number in range(options.hostile)
     ]
     await asyncio.sleep(2)

@@ -74,11 +74,32 @@ def request(port: int) -> bytes:
 @pytest.fixture
 def hasty(models, monkeypatch):
     """A server with a short deadline for heads and room for few connections."""
-    monkeypatch.setattr(server_module, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(server_module, "REQUEST_SECONDS", 0.5)
     monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 20)
     running = ServerInThread(models.clinic)
     yield running
     running.stop()
+
+
+SLOW = (
+    b"POST /api/explain HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+)
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["first", "behind another request"])
+def test_a_body_that_stops_half_way_is_closed(hasty, before):
+    with socket.create_connection((LOOPBACK, hasty.port), timeout=5) as door:
+        door.sendall(request(hasty.port) * before + SLOW % hasty.port)
+        assert closes_within(door, 3)
+
+
+def test_a_client_that_does_not_read_is_closed(hasty):
+    many = 500_000 * request(hasty.port).replace(b"health", b"page.js")
+    with socket.create_connection((LOOPBACK, hasty.port), timeout=20) as door:
+        with pytest.raises(ConnectionError):  # the server reads no further, then ends it
+            door.sendall(many)
+        assert httpx.get(hasty.address + "health", timeout=5).status_code == 200
 
 
 @pytest.mark.parametrize("sent", [b"", HALF], ids=["nothing", "half a head"])
@@ -97,7 +118,8 @@ def test_a_second_request_that_stops_half_way_is_closed(hasty):
         assert closes_within(door, 3)
 
 
-def test_half_open_connections_keep_nobody_out(models, monkeypatch):
+@pytest.mark.parametrize("sent", [HALF, SLOW], ids=["half a head", "half a body"])
+def test_half_open_connections_keep_nobody_out(models, monkeypatch, sent):
     """Many more than the server holds; without a deadline they would be held for ever."""
     monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 20)
     running = ServerInThread(models.clinic)
@@ -105,7 +127,7 @@ def test_half_open_connections_keep_nobody_out(models, monkeypatch):
         with ExitStack() as stack:
             for _ in range(80):
                 door = stack.enter_context(socket.create_connection((LOOPBACK, running.port)))
-                door.sendall(HALF)
+                door.sendall(sent.replace(b"%d", b"%d" % running.port))
             for _ in range(3):
                 assert httpx.get(running.address + "health", timeout=5).status_code == 200
     finally:

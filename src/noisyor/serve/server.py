@@ -1,7 +1,8 @@
 """Run the application with uvicorn: limits and timeouts for every connection, and no log output.
 
-uvicorn has no deadline for the head of a request. Without one, connections that send nothing, or
-a head without an end, would be held for ever, and their number would reach the limit.
+uvicorn has no deadline for a request, nor for a client that does not read its answer. Without
+deadlines, connections that send nothing, or a request without an end, or read nothing, would be
+held for ever, and their number would reach the limit.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ __all__ = ["make_server"]
 MAX_CONNECTIONS = 500
 """Open connections; above it, the one that has waited longest for a request is closed."""
 
-HEAD_SECONDS = 10.0
-"""Time until the head of a request must be complete."""
+REQUEST_SECONDS = 10.0
+"""Time until a request must be complete, and until a client must read on."""
 
 _MAX_HEAD = 16_384
 
 
 class _Protocol(H11Protocol):
-    """A connection with a deadline for the head of a request."""
+    """A connection with deadlines for the request and for reading the answer."""
 
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_head()
+        self._watch()
         if len(self.connections) > MAX_CONNECTIONS:
             waiting = [
                 (one._deadline.when(), id(one), one)
@@ -42,38 +43,52 @@ class _Protocol(H11Protocol):
                 if isinstance(one, _Protocol) and one._deadline is not None
             ]
             if waiting:
-                min(waiting)[2]._close()
+                min(waiting)[2]._end()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._stop_waiting()  # the head is complete, and the application answers
-        elif self._deadline is None and not self.transport.is_closing():
-            self._await_head()  # the next request has begun
+        self._watch()
 
     def on_response_complete(self) -> None:
         # The rest of a body that nobody reads would be taken for the next request.
         unread = self.conn.their_state is h11.SEND_BODY
         super().on_response_complete()
         if unread:
-            self._close()
+            self.transport.close()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._set_deadline()  # for the client to read on
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._clear_deadline()
         super().connection_lost(exc)
 
-    def _await_head(self) -> None:
-        self._deadline = self.loop.call_later(HEAD_SECONDS, self._close)
+    def _watch(self) -> None:
+        """Have a deadline while a request is awaited or incomplete, and none while it is answered."""
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._clear_deadline()
+        elif self._deadline is None and not self.transport.is_closing():
+            self._set_deadline()
 
-    def _stop_waiting(self) -> None:
+    def _set_deadline(self) -> None:
+        self._clear_deadline()
+        self._deadline = self.loop.call_later(REQUEST_SECONDS, self._end)
+
+    def _clear_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _close(self) -> None:
-        self._stop_waiting()
-        if not self.transport.is_closing():
-            self.transport.close()
+    def _end(self) -> None:
+        """End the connection at once; what the client did not read is dropped."""
+        self._clear_deadline()
+        self.transport.abort()
 
 
 class _Server(uvicorn.Server):
