@@ -70,7 +70,9 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Have a deadline while a request is awaited or incomplete, and none while it is answered."""
+        """Set the deadline while a request is incomplete; clear it while it is answered."""
+        if self.flow.write_paused:
+            return  # the deadline is for reading
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._clear_deadline()
         elif self._deadline is None and not self.transport.is_closing():
