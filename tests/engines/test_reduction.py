@@ -96,7 +96,7 @@ def test_few_partial_sums_are_held_at_once():
 
     (total,) = tree_sum_of_blocks(compute, 5000, 2)
     assert total[0] == 5000 * 4999 / 2
-    assert most <= reduction._SPANS + 2 * 10
+    assert most <= reduction._MAX_SPANS + 2 * 10
 
 
 def test_a_long_stream_is_added_up_in_logarithmic_memory():

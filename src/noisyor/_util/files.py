@@ -59,7 +59,7 @@ __all__ = [
 
 
 class Compression(NamedTuple):
-    """How compressed files begin, and the function that opens them."""
+    """First bytes of compressed files, and the function that opens them."""
 
     magic: bytes
     open: Callable[[Any], Any]

@@ -20,7 +20,7 @@ from typing import Any, Self
 __all__ = ["Job", "Progress", "TimeUpError", "hidden_bars", "progress_bar"]
 
 SECONDS_BETWEEN_LINES = 10.0
-"""Where there is no terminal, a line is printed this often."""
+"""Seconds between printed lines where there is no terminal."""
 
 
 class TimeUpError(Exception):
@@ -111,7 +111,7 @@ class Job:
 
 
 Progress = bool | Job | None
-"""What ``progress=`` takes."""
+"""Type of ``progress=``."""
 
 
 def progress_bar(

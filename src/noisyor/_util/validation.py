@@ -38,7 +38,7 @@ __all__ = [
     "or_none",
 ]
 
-_LARGEST_COUNT = 2**31 - 1
+_MAX_COUNT = 2**31 - 1
 
 
 class Rule(NamedTuple):
@@ -71,7 +71,7 @@ def is_whole(value: object) -> bool:
 def count(least: int = 1) -> Rule:
     """Return the rule that a setting is a whole number of at least ``least``."""
     return Rule(
-        lambda value: is_whole(value) and least <= value <= _LARGEST_COUNT,
+        lambda value: is_whole(value) and least <= value <= _MAX_COUNT,
         f"{least}, {least + 1}, …",
     )
 

@@ -29,13 +29,13 @@ _FAN_IN = 8
 """Partial sums that one task adds up; a power of two, so that the result is a node of the tree."""
 
 _MAX_ATTEMPTS = 20
-"""How often work is submitted again while no task finishes."""
+"""Times that work is submitted again while no task finishes."""
 
 _MAX_LOSSES = 3
 """Losses in a row after which tasks run one at a time, and losses of one task run alone."""
 
 _RETRIES = 2
-"""How often Dask reruns a task that raised an error, because shared storage fails now and then."""
+"""Times that Dask reruns a task that raised an error: shared storage sometimes fails."""
 
 
 class SharedValue:

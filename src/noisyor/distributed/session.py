@@ -40,7 +40,7 @@ _MIN_ROWS_OF_TASK = 8 * ROWS_OF_BLOCK
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What all tasks of a run share; sent to the cluster once.
+    """The data that all tasks of a run share; sent to the cluster once.
 
     Attributes
     ----------

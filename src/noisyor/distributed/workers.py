@@ -22,7 +22,7 @@ _STARTUP_SECONDS = 3.0
 """Time a worker needs to start. Dask does not restart a worker that dies before that."""
 
 _MAX_TIMEOUTS_WITHOUT_WORKERS = 5
-"""How long a cluster may have no worker at all, in timeouts."""
+"""Timeouts after which a cluster without any worker is given up."""
 
 
 def import_dask() -> tuple[Any, Any]:

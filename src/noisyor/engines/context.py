@@ -1,4 +1,4 @@
-"""What travels through a search or a fit: engine, seed, job and store, in one frozen object.
+"""The context of a search or a fit: engine, seed, job and store in one frozen object.
 
 Public functions take ``engine=``, ``seed=``, ``progress=`` and ``time_limit=`` and build a
 `Context` from them; everything below them passes the context on.
@@ -116,14 +116,14 @@ class CheckpointStore:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """Where and how something is computed.
+    """Engine, seed, job and checkpoint store of a search or a fit.
 
     Attributes
     ----------
-    engine : computes; stops with `TimeUpError` when the time of the job is over.
-    seed : of all random numbers.
-    job : the progress bar and the deadline.
-    store : keeps what was found so far.
+    engine : the engine; raises `TimeUpError` when the time of the job is over.
+    seed : seed of all random numbers.
+    job : progress bar and deadline.
+    store : intermediate results, for a run that is continued.
     """
 
     engine: Engine
@@ -161,7 +161,7 @@ def bounded(engine: EngineLike, check: Callable[[], None]) -> Engine:
 
 
 class _Bounded:
-    """See `bounded`. Functions that the engine lacks are those of its fallback."""
+    """See `bounded`. Functions that the engine lacks run in its fallback."""
 
     def __init__(self, engine: Engine, check: Callable[[], None]) -> None:
         self._engine, self._check = engine, check

@@ -1,4 +1,4 @@
-"""What an engine is: the functions that every backend offers, and what goes in and comes out.
+"""The contract of engines: the functions that every backend offers, their options and results.
 
 The rules, held by ``tests/engines/contract`` for every engine:
 
@@ -49,11 +49,11 @@ _NO_WEIGHT.flags.writeable = False  # as weights are: compiled kernels tell the 
 
 
 class Evidence(NamedTuple):
-    """What is known of a batch of rows. Row r has its ones in ``columns[ptr[r]:ptr[r + 1]]``.
+    """The evidence of a batch of rows. Row r has its ones in ``columns[ptr[r]:ptr[r + 1]]``.
 
     ``ptr`` (n_rows + 1,) need not start at 0; ``missing_ptr`` and ``missing_columns`` hold
     unobserved visibles the same way. ``row_ids`` (n_rows,) key the noise. ``clamp`` (n_rows,
-    n_hidden) of 0, 1 or ``FREE``, or (1, n_hidden) for all rows alike, or (0, n_hidden) for none.
+    n_hidden) of 0, 1 or ``FREE``, or (1, n_hidden) shared by all rows, or (0, n_hidden) for none.
     ``weight`` (n_rows,) says how many rows each one stands for, or (0,) if all stand for one.
 
     Examples
@@ -102,7 +102,7 @@ class Evidence(NamedTuple):
 
 
 class NoiseKey(NamedTuple):
-    """What the noise of a batch depends on besides its rows."""
+    """The part of the key of the noise that all rows of a batch share."""
 
     seed: int
     step: int = 0
@@ -202,7 +202,7 @@ class GibbsResult(NamedTuple):
 
 
 class AnnealingOptions(NamedTuple):
-    """How far to explore.
+    """Options of `Engine.anneal`.
 
     ``n_expansions`` configurations have all their single flips added to the set; ``n_chains``
     chains, or 0 for none, make ``n_steps`` sweeps to the posterior and ``n_stay`` more there.
@@ -287,7 +287,7 @@ class CoverResult(NamedTuple):
 
 
 class ImproveOptions(NamedTuple):
-    """How long to look for covers with fewer errors.
+    """Options of `Engine.improve_cover`.
 
     At most ``steps`` replacements of factors, fewer if ``patience`` in a row lowered nothing; after
     each one up to ``sweeps`` passes at a ``temperature``, in wrong entries.
@@ -341,7 +341,7 @@ class Engine(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many threads or devices it uses; no result depends on it."""
+        """Number of threads or devices in use; no result depends on it."""
         ...
 
     @property
@@ -471,7 +471,7 @@ class Engine(Protocol):
 
 
 EngineLike = str | Engine
-"""What ``engine=`` takes: ``"auto"``, the name of an engine, or an engine."""
+"""Type of ``engine=``: ``"auto"``, the name of an engine, or an engine."""
 
 FUNCTIONS = frozenset(
     {

@@ -21,11 +21,11 @@ ROWS_OF_BLOCK = 512
 MEAN_FIELD_ROWS, MEAN_FIELD_PARTS = 256, 16
 """Rows of a block of mean-field inference, and the parts in which threads take a whole block."""
 
-_FEW_ROWS, _FEW_PARTS = 64, 8
-"""A block of fewer rows is split in fewer parts."""
+_SMALL_BLOCK_ROWS, _SMALL_BLOCK_PARTS = 64, 8
+"""A block of fewer rows than this is split into at most this many parts."""
 
-_SPANS = 64
-"""Most partial sums in memory at once: of that many runs of blocks."""
+_MAX_SPANS = 64
+"""Partial sums in memory at once, each over a run of blocks."""
 
 Parts = Sequence[FloatArray]
 
@@ -38,7 +38,7 @@ def mean_field_parts(n_rows: int) -> LongArray:
     bounds: list[int] = []
     for begin in range(0, n_rows, MEAN_FIELD_ROWS):
         size = min(MEAN_FIELD_ROWS, n_rows - begin)
-        n_parts = min(size, MEAN_FIELD_PARTS if size >= _FEW_ROWS else _FEW_PARTS)
+        n_parts = min(size, MEAN_FIELD_PARTS if size >= _SMALL_BLOCK_ROWS else _SMALL_BLOCK_PARTS)
         bounds.extend(begin + size * part // n_parts for part in range(n_parts))
     return np.array([*bounds, n_rows], dtype=np.int64)
 
@@ -92,7 +92,7 @@ def tree_sum_of_blocks(
     [array([10, 10])]
     """
     span = 1
-    while span * _SPANS < n_blocks:
+    while span * _MAX_SPANS < n_blocks:
         span *= 2  # a power of two: each span is a node of the tree
     n_spans = -(-n_blocks // span)
     sums: list[Parts] = [()] * n_spans

@@ -1,4 +1,4 @@
-"""How to infer the hidden causes of rows, and all that can be asked of a network."""
+"""Inference methods, and functions that answer questions about rows with a network."""
 
 import lazy_loader as lazy
 

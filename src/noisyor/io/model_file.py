@@ -104,7 +104,7 @@ def save_network(
 
 
 class SavedModel(NamedTuple):
-    """What a model file holds: the network, and the metadata that it was saved with."""
+    """The content of a model file: the network, and the metadata that it was saved with."""
 
     network: Network
     metadata: dict[str, Any]

@@ -1,7 +1,7 @@
-"""Where a model came from: what a model file says about its data, settings and quality.
+"""The metadata of a model file: its data, settings and quality.
 
-The metadata of a file may be anything that JSON holds. What is read from them here is of the type
-that it should be, or left out.
+The metadata of a file may be anything that JSON holds. The functions here return values of the
+expected type and leave out everything else.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 TOPIC_WORDS = "topic_words"
 """Entry of the metadata with the columns that say what each topic of one layer is about."""
 
-_LARGEST = 1e15
+_MAX_SIZE = 1e15
 """Largest size of a metric, bound or step: beyond it differences overflow, and no run has any."""
 
 NO_CURVE: Mapping[str, list[float]] = {
@@ -116,7 +116,7 @@ def metrics_of(metadata: Mapping[str, Any]) -> dict[str, float]:
     return {
         name: float(value)
         for name, value in mapping_in(metadata, "metrics").items()
-        if is_finite(value) and abs(value) <= _LARGEST
+        if is_finite(value) and abs(value) <= _MAX_SIZE
     }
 
 
@@ -190,5 +190,5 @@ def _pairs(x: Any, y: Any) -> tuple[FloatArray, FloatArray]:
         return empty
     if xs.ndim != 1 or xs.shape != ys.shape:
         return empty
-    plausible = (xs >= 0) & (xs <= _LARGEST) & (np.abs(ys) <= _LARGEST)  # and no NaN
+    plausible = (xs >= 0) & (xs <= _MAX_SIZE) & (np.abs(ys) <= _MAX_SIZE)  # and no NaN
     return xs[plausible], ys[plausible]

@@ -41,7 +41,7 @@ _MAX_HEADER = 8 * 2**20
 """Bytes of a header at most: it is parsed before anything else is known of a file. Names of 100,000
 columns take one or two million."""
 
-_LARGE_FILE = 64 * 2**20
+_LARGE_FILE_BYTES = 64 * 2**20
 """Bytes of a file from which holes in it are looked for."""
 
 PathLike = str | os.PathLike[str]
@@ -178,7 +178,7 @@ def _content(path: PathLike) -> bytes:
         if status.st_size != wanted:
             raise DamagedError(f"it has {status.st_size} bytes and announces {wanted}")
         on_disk = getattr(status, "st_blocks", status.st_size) * 512
-        if status.st_size > _LARGE_FILE and on_disk < status.st_size // 100:
+        if status.st_size > _LARGE_FILE_BYTES and on_disk < status.st_size // 100:
             raise DamagedError(f"of its {status.st_size:,} bytes most were never written")
         return start + stream.read()
 

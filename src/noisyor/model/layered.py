@@ -28,8 +28,8 @@ from noisyor.model.network import Network
 
 __all__ = ["layer_sizes", "layered"]
 
-MOST_COLUMNS = 20_000
-"""Average linkage needs all distances: 1.6 GB for so many columns, twice over."""
+MAX_COLUMNS = 20_000
+"""Columns that can be clustered: average linkage needs all distances twice, 1.6 GB each."""
 
 _BLOCK_ENTRIES = 4_000_000  # dense scratch of a block of rows: 32 MB
 
@@ -163,10 +163,10 @@ def cooccurrence_distance(data: sp.csr_array, weights: FloatArray | None = None)
     (n_visible * (n_visible - 1) / 2,) distances of the pairs (0, 1), (0, 2), ..., (1, 2), ...
     """
     n_rows, n_visible = data.shape
-    if n_visible > MOST_COLUMNS:
+    if n_visible > MAX_COLUMNS:
         raise InvalidDataError(
             f"{n_visible:,} columns have {n_visible**2 // 2:,} pairs, and a distance is kept for "
-            f"each; at most {MOST_COLUMNS:,} columns are possible, so leave out the rarest"
+            f"each; at most {MAX_COLUMNS:,} columns are possible, so leave out the rarest"
         )
     by_column = data.T.tocsr()
     if weights is not None:

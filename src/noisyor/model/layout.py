@@ -1,4 +1,4 @@
-"""How a network was laid out: what its builder knew and the arrays alone no longer say.
+"""The layout of a network: image sizes and layers, which its arrays alone do not show.
 
 A `Network` keeps its layout in ``network.layout``, through training, pickling and files, so that
 the positions of features in an image need not be guessed from array shapes. `layout_to_json`
@@ -110,7 +110,7 @@ class ConvolutionalLayout:
 
     @property
     def overhang(self) -> tuple[int, int]:
-        """How many rows and columns a feature may hang over the border of the image."""
+        """Number of rows and of columns that a feature may hang over the border of the image."""
         height, width = self.feature_shape
         return (height - 1, width - 1) if self.border else (0, 0)
 

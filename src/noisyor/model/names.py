@@ -1,4 +1,4 @@
-"""What nodes are called: their own names, or names made from what they switch on.
+"""Names of nodes: given ones, or names made from the columns that they switch on.
 
 A topic is named after words that distinguish it from others and that documents have together.
 """
@@ -40,13 +40,16 @@ Kind = Literal["factors", "topics", "features", "network"]
 N_WORDS = 10
 """Words that are listed for a topic."""
 
-_CANDIDATES = 2
-"""Times as many distinctive words are looked at as are listed."""
+_CANDIDATES_PER_WORD = 2
+"""Distinctive words that are considered for each word that is listed."""
 
-_WORDS = 3
-_KEPT = 12
-_FAINT = 0.05
-_CLEAR_SHARE = 0.25
+_MAX_WORDS_IN_NAME = 3
+"""Columns in the name of a cause."""
+
+_MAX_VISIBLES, _MIN_PROBABILITY = 12, 0.05
+"""Columns that are listed for a cause, and the smallest probability that it switches one on."""
+
+_MIN_SHARE_OF_LARGEST = 0.25
 """A column may be in the name of a cause from this share of the largest probability on."""
 
 _MAX_NAME = 100
@@ -82,15 +85,15 @@ def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:
     for k in np.argsort(-network.hidden_levels, kind="stable").tolist():
         best: dict[int, float] = {}
         outgoing = edges[ptr[k] : ptr[k + 1]]
-        for edge in outgoing[probability[outgoing] >= _FAINT].tolist():
+        for edge in outgoing[probability[outgoing] >= _MIN_PROBABILITY].tolist():
             child, sure = int(network.edge_child[edge]), float(probability[edge])
             below = (
                 [(child, 1.0)] if child < network.n_visible else found[child - network.n_visible]
             )
             for visible, further in below:
                 best[visible] = max(best.get(visible, 0.0), sure * further)
-        ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:_KEPT]
-        found[k] = [(visible, sure) for visible, sure in ranked if sure >= _FAINT]
+        ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:_MAX_VISIBLES]
+        found[k] = [(visible, sure) for visible, sure in ranked if sure >= _MIN_PROBABILITY]
     return found
 
 
@@ -117,11 +120,11 @@ def hidden_names(
     prefix = _numbers(network, kind)
     if kind == "topics" and network.n_layers == 1:
         found = distinctive_visibles(network) if words is None else words
-        chosen = [list(best[:_WORDS]) for best in found]
+        chosen = [list(best[:_MAX_WORDS_IN_NAME]) for best in found]
     elif network.n_layers == 1:
         chosen = _telling(network)
     else:
-        chosen = [[i for i, _ in best[:_WORDS]] for best in strongest_visibles(network)]
+        chosen = [[i for i, _ in best[:_MAX_WORDS_IN_NAME]] for best in strongest_visibles(network)]
     labels = (", ".join(visible_label(network, i)[:_MAX_NAME] for i in best) for best in chosen)
     return tuple(
         f"{name}: {words}" if words else name for name, words in zip(prefix, labels, strict=True)
@@ -134,11 +137,11 @@ def _telling(network: Network) -> list[list[int]]:
     What all causes switch on is in no name, unless one has nothing else.
     """
     edge = edge_matrix(network, probability=True)[: network.n_visible].T.toarray()
-    least = np.maximum(_FAINT, _CLEAR_SHARE * edge.max(axis=1, initial=0.0))
+    least = np.maximum(_MIN_PROBABILITY, _MIN_SHARE_OF_LARGEST * edge.max(axis=1, initial=0.0))
     strongest, chosen = strongest_visibles(network), []
-    for k, distinctive in enumerate(distinctive_visibles(network, _KEPT)):
+    for k, distinctive in enumerate(distinctive_visibles(network, _MAX_VISIBLES)):
         own = [i for i in distinctive if edge[k, i] >= least[k]]
-        chosen.append((own or [i for i, _ in strongest[k]])[:_WORDS])
+        chosen.append((own or [i for i, _ in strongest[k]])[:_MAX_WORDS_IN_NAME])
     return chosen
 
 
@@ -229,7 +232,7 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
     [[0, 1]]
     """
     pairs = X if isinstance(X, Togetherness) else Togetherness(X, network.n_visible)
-    return pairs.words(distinctive_visibles(network, _CANDIDATES * n), n)
+    return pairs.words(distinctive_visibles(network, _CANDIDATES_PER_WORD * n), n)
 
 
 class Togetherness:

@@ -45,7 +45,9 @@ THETA_MIN = 1e-5
 THETA_MAX = 1e6
 """Largest parameter. exp(-theta) is 0 long before; sums of larger ones lose what others add."""
 
-_SUREST = -np.log(np.finfo(np.float64).tiny)  # exp(-theta) is still a normal number
+_MAX_THETA_OF_PROBABILITY = -np.log(
+    np.finfo(np.float64).tiny
+)  # exp(-theta) is still a normal number
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +189,7 @@ class Network:
 
     @cached_property
     def roles(self) -> npt.NDArray[np.str_]:
-        """What each parameter is used for, shape (n_params,): failure, prior, noise or unused.
+        """Use of each parameter, shape (n_params,): failure, prior, noise or unused.
 
         An entry tied across uses takes the first that applies in that order.
         """
@@ -214,7 +216,7 @@ class Network:
 
     @cached_property
     def engine_cache(self) -> dict[str, Any]:
-        """What engines derive from the graph alone; shared by all networks of this graph."""
+        """Data that engines derive from the graph alone, shared by all networks of this graph."""
         return {}
 
     @cached_property
@@ -425,7 +427,7 @@ def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:
     """Return the parameter of an edge with this failure probability."""
     failure = _probability(probability, "failure probability")
     with np.errstate(divide="ignore"):
-        return np.clip(-np.log(failure), THETA_MIN, _SUREST)
+        return np.clip(-np.log(failure), THETA_MIN, _MAX_THETA_OF_PROBABILITY)
 
 
 def failure_from_theta(theta: npt.ArrayLike) -> FloatArray:
@@ -437,7 +439,7 @@ def theta_from_probability(probability: npt.ArrayLike) -> FloatArray:
     """Return the leak parameter of a node with this probability when its parents are off."""
     on = _probability(probability, "probability")
     with np.errstate(divide="ignore"):
-        return np.clip(-np.log1p(-on), THETA_MIN, _SUREST)
+        return np.clip(-np.log1p(-on), THETA_MIN, _MAX_THETA_OF_PROBABILITY)
 
 
 def probability_from_theta(theta: npt.ArrayLike) -> FloatArray:

@@ -63,7 +63,7 @@ class Work(Workspace):
 
 
 class Selection(NamedTuple):
-    """How many nodes of a row take part: entries of the lists in `Work`, and blocks."""
+    """Numbers of nodes of a row that take part: entries of the lists in `Work`, and blocks."""
 
     hidden: int
     wide_on: int

@@ -58,7 +58,7 @@ class Output(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What all threads of a call of max-product share."""
+    """Arguments and results of a call of max-product, which all threads share."""
 
     rows: Rows
     options: MaxProductOptions

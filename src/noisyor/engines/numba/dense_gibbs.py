@@ -53,14 +53,14 @@ from noisyor.model.network import Network
 _MIN_FILLED = 0.25
 """A network is laid out as a matrix if at least this share of the matrix are edges."""
 
-_LARGE = 1e290
-"""Products of factors are kept below this."""
+_MAX_PRODUCT = 1e290
+"""Largest product of factors before its logarithm is taken, so that none overflows."""
 
-_NEGLIGIBLE = 1e-12
-"""Edges of nodes of smaller probability earn no successes: less than rounding."""
+_MIN_PROBABILITY = 1e-12
+"""Smallest probability of a node whose edges get successes: less is below rounding."""
 
 _IMPOSSIBLE = -1e30
-"""Log-odds of columns that only fill up; finite, so that differences stay finite."""
+"""Log-odds of padding columns; finite, so that differences stay finite."""
 
 
 class Matrices(NamedTuple):
@@ -94,7 +94,7 @@ class Work(Workspace, aligned=True):
 
 
 class Sums(Workspace, aligned=True):
-    """What a block of rows adds up."""
+    """Sums over a block of rows."""
 
     per_edge = arrays(float64="successes")
     per_column = arrays(float64="times_on")
@@ -106,7 +106,7 @@ class Sums(Workspace, aligned=True):
 
 
 class Sweep(NamedTuple):
-    """What all blocks of a call share; ``states`` (n_rows, n_hidden)."""
+    """Arguments of a call, which all blocks share; ``states`` (n_rows, n_hidden)."""
 
     rows: Rows
     key: NoiseKey
@@ -336,7 +336,7 @@ def _gains(tables, work, n_ones, c):
         odds = work.off[index]
         # No factor is above 1 + off: all lanes overflow late enough if this product does not.
         bound *= 1.0 + odds
-        if bound > _LARGE:
+        if bound > _MAX_PRODUCT:
             gain = gain + log_one_plus(factor - one)[0]
             factor, bound = one, 1.0 + odds
         factor = factor * fma(load(tables.works, work.ones[index] + c), splat(odds), one)
@@ -384,7 +384,7 @@ def _draw_eight(tables, work, sums, n_ones, first, weight, key):
             if (uniform_of(combine(key, uint64(c))) < probability) != work.state[c]:
                 changed = c
         expected = load(work.lanes, 0)
-        if reduce_max(expected) >= _NEGLIGIBLE:
+        if reduce_max(expected) >= _MIN_PROBABILITY:
             _successes_of_eight(tables, work, sums, n_ones, first, expected * splat(weight))
         if changed < 0:
             break

@@ -73,12 +73,12 @@ class Prepared:
 
     @cached_property
     def parameters(self) -> Packed[Parameters]:
-        """For max-product, log p(h, x) and sampling."""
+        """Parameters of max-product, log p(h, x) and sampling, by edge."""
         return parameters_of(self.graph, self.network.theta)
 
     @property
     def packed(self) -> tuple[Packed[Graph], Packed[Parameters]]:
-        """What most kernels take first."""
+        """Graph and parameters: the first two arguments of most kernels."""
         return self.graph, self.parameters
 
     def memory(self, rows: Rows, begin: int, end: int) -> AbstractContextManager[Packed[Work]]:
@@ -113,7 +113,7 @@ class Prepared:
 
     @cached_property
     def mean_field(self) -> mean_field.Prepared:
-        """For mean-field."""
+        """Graph and parameters in the layout of mean field."""
         return mean_field.Prepared(self.network, self.graph)
 
 

@@ -37,7 +37,7 @@ class Sweep(NamedTuple):
 
 
 class Sums(Workspace):
-    """What a block of rows adds up, and scratch."""
+    """Sums over a block of rows, and scratch."""
 
     # How often each parameter is expected to have switched its node on, and how often it might
     # have, its parent being on and its child observed; the last entry is for padding.

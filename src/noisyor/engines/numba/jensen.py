@@ -49,8 +49,8 @@ R_FLOOR = 1e-5
 _TINY = 1e-280
 """A sum of scores below this is zero: dividing by it would overflow."""
 
-_MOST_PASSES = 100
-"""Ends the search for weights below the floor if rounding should keep it going."""
+_MAX_PASSES = 100
+"""Passes of the search for weights below the floor, in case rounding keeps it going."""
 
 
 _SMALL_CHANGE = 1e-4
@@ -143,7 +143,7 @@ def normalize(values, shift, r, groups, number, active, total):
     # for the others, which may make some of them low: repeat until the set of low ones stands
     # still.
     limit, room, rest = floor * total, one, total
-    for _ in range(_MOST_PASSES):
+    for _ in range(_MAX_PASSES):
         n_low, rest, least, slot = zero, zero, huge, zero
         for offset in range(0, end - begin, LANES):
             value = load(values, shift + offset)

@@ -71,10 +71,10 @@ from noisyor.engines.numba.simd import (
 )
 from noisyor.engines.threads import run_blocks
 
-_CHUNKS = 16
+_MAX_CHUNKS = 16
 """Partial sums of the messages to the features, at most."""
 
-_SMALLEST_WORK = 40_000
+_MIN_ANDS_PER_THREAD = 40_000
 """ANDs that are worth a thread of their own in one iteration."""
 
 CLAMPED = np.float32(1e6)
@@ -222,7 +222,7 @@ def learn(
         features = np.clip(features, -CLAMPED, CLAMPED).astype(np.float32)
     unary_v = _features_to_kernel(features, NEVER)
     cells = layout.n_blocks * layout.rows * layout.columns * layout.height * layout.n_components
-    chunk_size = -(-n_images // _CHUNKS)
+    chunk_size = -(-n_images // _MAX_CHUNKS)
     n_chunks = -(-n_images // chunk_size)
     n_messages = cells * (4 if two_stage else 2) * LANES
     messages = aligned_zeros(n_images * n_messages, np.float32)
@@ -248,7 +248,7 @@ def learn(
         scratch = _allocate(layout)
         launch(kernel, (packed, scratch), begin, end)
 
-    smallest_block = -(-_SMALLEST_WORK // (cells * LANES * chunk_size))
+    smallest_block = -(-_MIN_ANDS_PER_THREAD // (cells * LANES * chunk_size))
     done, residual = 0, 0.0
     while done < options.iterations:
         run_blocks(block, n_chunks, n_threads, smallest_block, blocks_per_thread=8)

@@ -22,8 +22,8 @@ from noisyor.engines.numba.cache import inner, njit
 from noisyor.engines.numba.graph import Graph, Parameters, Rows
 from noisyor.engines.numba.scalar import log_expm1, maximum
 
-_LEAST_GAIN = 1e-9
-"""A flip has to raise log p by more than rounding, or the ascent might not end."""
+_MIN_GAIN = 1e-9
+"""Gain of log p that a flip must exceed: more than rounding, so that the ascent ends."""
 
 
 class States(NamedTuple):
@@ -219,7 +219,7 @@ def icm_rows(graph_address, parameters_address, ascent_address, work_address, be
                     k = work.hidden[index]
                     if (
                         work.clamp[k] == FREE
-                        and _flip_gain(graph, parameters, work, state, k) > _LEAST_GAIN
+                        and _flip_gain(graph, parameters, work, state, k) > _MIN_GAIN
                     ):
                         _flip(graph, parameters, work, state, k)
                         changed = True

@@ -63,15 +63,15 @@ from noisyor.model.network import Network
 Q_FLOOR = 1e-5
 """Smallest probability of a hidden node that is inferred."""
 
-STILL, NEARLY_STILL = 1e-14, 1e-4
-"""A sweep that moves no q by more than this ends the sweeps of a round: more would do nothing. If
-rounds go on until the bound has converged, the next one makes up for the rest."""
+_MAX_STILL_CHANGE, _MAX_NEARLY_STILL_CHANGE = 1e-14, 1e-4
+"""Largest change of any q in a sweep that ends the sweeps of a round. The second number is for
+rounds that go on until the bound has converged: the next round catches up."""
 
-_FEW_PARTS = 8
-"""Up to so many parts of a block two are made for each thread, else four."""
+_MAX_PARTS_FOR_TWO = 8
+"""Parts of a block up to which each thread takes two; of more parts it takes four."""
 
-_LEAST_LEAK, _LEAST_SLOPE = 1e-300, 1e-100
-"""Keep the logarithm of a leak finite, and products with a tiny slope out of the denormals."""
+_MIN_LEAK, _MIN_SLOPE = 1e-300, 1e-100
+"""Smallest leak, whose logarithm is finite, and smallest slope, whose products are not denormal."""
 
 
 class Sums(NamedTuple):
@@ -85,7 +85,7 @@ class Sums(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What all threads share. Block b holds the rows ``bounds[b]`` to ``bounds[b + 1]``."""
+    """Arguments and results of a call. Block b holds rows ``bounds[b]`` to ``bounds[b + 1]``."""
 
     rows: Rows
     options: MeanFieldOptions
@@ -224,7 +224,7 @@ def _infer_with(update_weights):
         weigh(work.edges, work.groups, int64(0), size.groups)
         _collect(work, size)
         watch = options.tolerance >= 0.0
-        still = NEARLY_STILL if watch else STILL
+        still = _MAX_NEARLY_STILL_CHANGE if watch else _MAX_STILL_CHANGE
         value, gain = -np.inf, np.inf
         for number in range(options.outer):
             last = number == options.outer - 1
@@ -415,7 +415,7 @@ class Prepared:
         self.idle: deque[Packed[Work]] = network.engine_cache.setdefault("mean field work", deque())
         theta = np.append(network.theta, 0.0)
         leak, edge_theta = theta[graph.values.leak_param], theta[graph.values.param]
-        lifted = np.maximum(leak, _LEAST_LEAK)
+        lifted = np.maximum(leak, _MIN_LEAK)
         total = np.bincount(graph.values.parent, edge_theta, network.n_hidden + 1)
         first = pack(Start(edge_theta, np.empty(len(edge_theta))))
         with self.memory(0, 1) as work:
@@ -426,7 +426,7 @@ class Prepared:
                 theta=edge_theta,
                 start=first.values.weight,
                 leak=leak,
-                slope=np.maximum(np.exp(-lifted) / -np.expm1(-lifted), _LEAST_SLOPE),
+                slope=np.maximum(np.exp(-lifted) / -np.expm1(-lifted), _MIN_SLOPE),
                 log_odds=lifted + np.log(-np.expm1(-lifted)),
                 total=np.array(total[:-1], dtype=np.float64),
                 total_leak=float(leak.sum()),
@@ -551,7 +551,7 @@ def _run(
         parts,
         n_parts,
         n_threads,
-        blocks_per_thread=4 if n_parts > _FEW_PARTS else 2,
+        blocks_per_thread=4 if n_parts > _MAX_PARTS_FOR_TWO else 2,
         first_piece=max(1, ROWS_OF_PIECE // rows_of_part),
     )
 

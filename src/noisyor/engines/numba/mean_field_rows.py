@@ -1,4 +1,4 @@
-"""What mean-field inference works on: tables of the network, memory, and the layout of a row.
+"""The layout of a row for mean-field inference: tables of the network, and memory of a thread.
 
 A row has the visibles that are on, the hidden nodes that may be on, and the edges into both; what
 is off is in the totals of `Tables` and is never visited. Hidden nodes are numbered anew, children
@@ -31,7 +31,7 @@ NARROW = 32
 
 
 class Tables(NamedTuple):
-    """What inference needs to know of the parameters.
+    """The parameters, and what follows from them, for inference.
 
     By edge of the graph: ``theta``, and ``start``, the Jensen weight to begin with. By node:
     ``leak``, ``slope`` = f'(leak) = 1 / (exp(leak) - 1), ``log_odds`` = leak + f(leak). ``total``

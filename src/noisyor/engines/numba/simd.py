@@ -268,7 +268,7 @@ _MAGIC_BITS = 0x4338000000000000
 _EXPONENT_OF_ONE = 1023
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 
-LARGEST_EXPONENT = 256.0
+MAX_EXPONENT = 256.0
 """``exp(-s)`` is the same for all larger s, which keeps products with it out of the denormals."""
 _LOG2_E = 1.0 / math.log(2.0)
 _LN2_HIGH = 0.6931471803691238  # so few bits that its products with small integers are exact
@@ -317,7 +317,7 @@ def exp_minus(s):
     ``exp(-s) = 2**n (1 + p)`` where ``p = exp(g) - 1`` is a polynomial without constant term, so
     that nothing cancels for small s. Coefficients: interpolation at Chebyshev points.
     """
-    s = smallest(s, splat(LARGEST_EXPONENT))
+    s = smallest(s, splat(MAX_EXPONENT))
     shifted = fma(s, splat(-_LOG2_E), splat(_MAGIC))
     n = shifted - splat(_MAGIC)
     # log 2 in two parts: the product with the first is exact, so g has no error from the

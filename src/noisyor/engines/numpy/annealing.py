@@ -33,7 +33,7 @@ _SWAPS, _MOST_SWAPS = 4, 32
 _AFTER_NODES = 2**32
 """Keys of sweeps begin where those of nodes end."""
 
-_MOST_LOG = 700.0
+_MAX_LOG = 700.0
 
 
 def anneal(
@@ -207,7 +207,7 @@ def _chain(
         share, share_on = _visit(chain, found, step_key)
         outside += share / options.n_stay
         on += share_on / options.n_stay
-    return _Chain(math.exp(min(log_weight - log_sum, _MOST_LOG)), outside, on)
+    return _Chain(math.exp(min(log_weight - log_sum, _MAX_LOG)), outside, on)
 
 
 def _swap(chain: ChainState, start: _Start, heat: float, key: KeyArray) -> None:

@@ -13,8 +13,8 @@ from noisyor.engines.contract import FREE, Evidence, GradientSum, IcmOptions
 from noisyor.engines.numpy.rows import Prepared, Row, rows_of, sums_at, taking_part
 from noisyor.engines.reduction import ROWS_OF_BLOCK, tree_sum_of_blocks
 
-_ROUNDING = 1e-9
-"""A flip must gain more than this, so that flips end."""
+_MIN_GAIN = 1e-9
+"""Gain of log p that a flip must exceed: more than rounding, so that the ascent ends."""
 
 
 def log_joint(prepared: Prepared, evidence: Evidence, states: BinaryArray) -> FloatArray:
@@ -80,7 +80,7 @@ def _sweep(prepared: Prepared, row: Row, state: BinaryArray, nodes: list[int]) -
     for k in nodes:
         state[k] ^= 1
         value = _value(*_nodes(prepared, row, state))
-        if value > best + _ROUNDING:
+        if value > best + _MIN_GAIN:
             best, changed = value, True
         else:
             state[k] ^= 1

@@ -177,7 +177,7 @@ class _Messages(ABC):
 
     @abstractmethod
     def update(self) -> float:
-        """Make one iteration; return the largest change that a message asked for."""
+        """Run one iteration; return the largest change that a message asked for."""
 
     def still_to_come(self) -> float:
         """Return a change that is certain to come and is in no message yet."""

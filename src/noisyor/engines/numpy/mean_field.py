@@ -34,16 +34,16 @@ from noisyor.engines.reduction import mean_field_parts, tree_sum_of_blocks
 Q_FLOOR = 1e-5
 """Smallest probability of a hidden node that is inferred."""
 
-STILL, NEARLY_STILL = 1e-14, 1e-4
-"""A sweep that moves no q by more than this ends the sweeps of a round: more would do nothing. If
-rounds go on until the bound has converged, the next one makes up for the rest."""
+_MAX_STILL_CHANGE, _MAX_NEARLY_STILL_CHANGE = 1e-14, 1e-4
+"""Largest change of any q in a sweep that ends the sweeps of a round. The second number is for
+rounds that go on until the bound has converged: the next round catches up."""
 
 
 R_FLOOR = 1e-5
 """Smallest Jensen weight: what is smaller could not grow back within a few iterations."""
 
 _TINY = 1e-280
-_LEAST_SLOPE = 1e-100
+_MIN_SLOPE = 1e-100
 
 _SMALL_CHANGE = 1e-4
 """Relative change of q that r need not follow."""
@@ -132,7 +132,7 @@ class RowAscent:
     def ascend(self, options: MeanFieldOptions) -> tuple[int, float, float]:
         """Run the schedule from the present (q, r); return rounds, the bound and its last gain."""
         watch = options.tolerance >= 0.0
-        still = NEARLY_STILL if watch else STILL
+        still = _MAX_NEARLY_STILL_CHANGE if watch else _MAX_STILL_CHANGE
         value, gain = -np.inf, np.inf
         for number in range(options.outer):
             last = number == options.outer - 1
@@ -317,4 +317,4 @@ class Solver:
 
 def slope_of(leak: FloatArray) -> FloatArray:
     """Return ``f'(b) = 1 / (exp(b) - 1)`` by node, at least a tiny number."""
-    return np.maximum(np.exp(-leak) / -np.expm1(-leak), _LEAST_SLOPE)
+    return np.maximum(np.exp(-leak) / -np.expm1(-leak), _MIN_SLOPE)

@@ -57,7 +57,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of one row.
+    """The evidence of one row.
 
     ``number`` within the batch; ``id`` keys its noise; ``weight`` rows that it stands for;
     ``visible`` (n_visible,) and ``hidden`` (n_hidden,) of 0, 1 and ``FREE``: a visible is free if

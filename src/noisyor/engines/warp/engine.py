@@ -127,7 +127,7 @@ class Prepared:
 
     @cached_property
     def graph(self) -> Any:
-        """What kernels see: the structure and its parameters."""
+        """The structure and its parameters, for kernels."""
         network, value = self.network, np.maximum(self.network.theta, _TINY)
         theta, leak = value[network.param], value[network.leak_param]
         return structure(

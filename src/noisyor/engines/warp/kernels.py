@@ -207,7 +207,7 @@ _UNSEEN = wp.constant(wp.uint8(3))
 
 @wp.struct
 class Selection:
-    """How many nodes take part: hidden ones, children that are on, and all children.
+    """Numbers of nodes that take part: hidden ones, children that are on, and all children.
 
     ``first`` and ``end`` of the row's ones, ``first_missing`` and ``end_missing`` of what was not
     observed.
