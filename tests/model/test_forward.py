@@ -79,7 +79,7 @@ def test_visible_probability_is_the_noisy_or():
 
 def test_wrong_arguments():
     network = nor.bipartite(2, 2)
-    with pytest.raises(InvalidSettingError, match="at least 1"):
+    with pytest.raises(InvalidSettingError, match="n_rows must be 1"):
         nor.sample(network, 0)
     with pytest.raises(InvalidDataError, match=r"\(n_rows, 2\)"):
         nor.model.visible_probability(network, [[1, 0, 1]])
