@@ -41,9 +41,9 @@ import noisyor as nor
 from noisyor.engines.contract import Evidence, MeanFieldOptions, NoiseKey
 from noisyor.engines.numpy.mean_field import RowAscent
 from noisyor.engines.numpy.rows import rows_of
+from noisyor.engines.registry import get_engine
 from noisyor.errors import MissingExtraError
 from noisyor.explanation.attribution import attribute_findings
-from noisyor.inference.max_product import elbo_mp_gradient
 from noisyor.model.network import THETA_MIN
 
 EXACT = 1e-9
@@ -443,10 +443,11 @@ def check_log_joint(
     found = nor.inference.log_joint(network, states, rows, engine=engine)
     checks.near("log_joint", found, expected)
     weights = np.ones(len(states)) if problem.weights is None else problem.weights
-    gradient = elbo_mp_gradient(network, rows, states, engine=engine)
-    checks.near("mean log_joint", gradient.value, weights @ expected / weights.sum())
+    chosen, evidence = get_engine(engine, "log_joint_gradient"), Evidence.of(network, rows)
+    total = chosen.log_joint_gradient(chosen.prepare(network), evidence, states)
+    checks.near("mean log_joint", total.value / total.weight, weights @ expected / weights.sum())
     slope = truth.gradient(states, weights / weights.sum())
-    checks.near("gradient of log_joint", gradient.gradient, np.where(network.free, slope, 0.0))
+    checks.near("gradient of log_joint", total.gradient / total.weight, slope)
     chance = -np.expm1(-truth.total[: network.n_visible, truth.index(states)]).T
     checks.near("visible_probability", nor.model.visible_probability(network, states), chance)
 

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from engine_calls import explained
+from engine_calls import explained, mean_gradient
 from random_networks import random_network, random_rows
 
 import noisyor as nor
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.exact import enumerate_posterior, hidden_configurations, log_joint_table
-from noisyor.inference.max_product import elbo_mp_gradient
 
 
 @pytest.mark.parametrize("name", ["numpy", "numba"])
@@ -141,7 +140,7 @@ def test_gradient_equals_finite_differences(seed, samples, tied):
         repeated = np.repeat(x, samples, axis=0)
         return nor.inference.log_joint(network.with_theta(theta), states, repeated).mean()
 
-    result = elbo_mp_gradient(network, x, states)
+    result = mean_gradient(network, x, states)
     assert result.value == pytest.approx(value(network.theta))
     for entry in range(network.n_params):
         width = 1e-6 * (1 + network.theta[entry])
@@ -157,13 +156,12 @@ def test_gradient_of_many_rows_is_the_mean_of_the_rows():
     network = random_network(2, max_hidden=5, max_visible=6)
     x = random_rows(network, 2, n_rows=1500)  # several blocks of partial sums
     states = np.random.default_rng(0).integers(0, 2, (1500, network.n_hidden))
-    whole = elbo_mp_gradient(network, x, states, engine=get_engine(n_threads=2))
+    whole = mean_gradient(network, x, states, engine=get_engine(n_threads=2))
     parts = [
-        elbo_mp_gradient(network, x[part], states[part])
-        for part in np.array_split(np.arange(1500), 5)
+        mean_gradient(network, x[part], states[part]) for part in np.array_split(np.arange(1500), 5)
     ]
     np.testing.assert_allclose(whole.gradient, np.mean([p.gradient for p in parts], axis=0))
-    again = elbo_mp_gradient(network, x, states, engine=get_engine(n_threads=1))
+    again = mean_gradient(network, x, states, engine=get_engine(n_threads=1))
     np.testing.assert_array_equal(whole.gradient, again.gradient)
 
 

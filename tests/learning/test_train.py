@@ -9,13 +9,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from engine_calls import mean_gradient
 from random_networks import random_network, random_rows
 
 import noisyor as nor
 import noisyor.learning as training
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
-from noisyor.inference.max_product import elbo_mp_gradient
 from noisyor.learning import TrainOptions
 from noisyor.learning.train import smoothing_prior
 from noisyor.model.network import THETA_MAX, THETA_MIN
@@ -106,7 +106,7 @@ def test_steps_on_logarithms_are_in_proportion_to_the_parameters(problem):
     result = nor.train(
         network, x, method, steps=1, batch_size=None, learning_rate=0.01, parameterization="log"
     )
-    gradient = elbo_mp_gradient(network, x, nor.explain(network, x, method).states).gradient
+    gradient = mean_gradient(network, x, nor.explain(network, x, method).states).gradient
     # Adam's first step is the learning rate in the direction of the gradient, here of log theta.
     ratio = result.network.theta / network.theta
     clear = (np.abs(gradient * network.theta) > 1e-3) & network.free
@@ -308,7 +308,7 @@ def test_one_step_is_adam_on_the_gradient(problem):
         engine=get_engine(n_threads=1),
     )
     posterior = nor.explain(network, x, method)
-    expected = elbo_mp_gradient(network, x, posterior.states)
+    expected = mean_gradient(network, x, posterior.states)
     assert value == pytest.approx(expected.value)
     # Adam's first step is the learning rate in the direction of the gradient.
     moved = state.theta - network.theta

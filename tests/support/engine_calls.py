@@ -4,15 +4,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from noisyor._util.arrays import dense_of
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import (
     FREE,
     Evidence,
+    GradientSum,
     IcmOptions,
     MaxProductOptions,
     MeanFieldOptions,
     NoiseKey,
 )
+from noisyor.engines.registry import get_engine
 
 MAX_PRODUCT = MaxProductOptions(
     temperature=0.0,
@@ -74,3 +77,13 @@ def mean_field(engine, network, rows, *, hidden=None, **options):
     """Mean-field inference with q."""
     evidence, options = evidence_of(network, rows, hidden), PUBLISHED._replace(**options)
     return engine.mean_field(engine.prepare(network), evidence, options, with_q=True)
+
+
+def mean_gradient(network, rows, states, engine="numba"):
+    """Weighted mean over rows of log p(h, x), and its gradient; 0 where a parameter is fixed."""
+    engine = get_engine(engine) if isinstance(engine, str) else engine
+    observations, dense = Observations.of(rows), np.asarray(dense_of(states), dtype=np.uint8)
+    evidence = Evidence.of(network, observations)
+    total = engine.log_joint_gradient(engine.prepare(network), evidence, dense)
+    mean = np.where(network.free, total.gradient / total.weight, 0.0)
+    return GradientSum(total.value / total.weight, mean, 1.0)

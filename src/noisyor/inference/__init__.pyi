@@ -6,7 +6,6 @@ from .joint import pmp_factorize as pmp_factorize
 from .max_product import elbo_mp as elbo_mp
 from .max_product import log_joint as log_joint
 from .method import Bounds as Bounds
-from .method import Gradient as Gradient
 from .method import Method as Method
 from .method import Posterior as Posterior
 from .method import concatenate as concatenate

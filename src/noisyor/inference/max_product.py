@@ -35,7 +35,6 @@ from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
 from noisyor.inference.method import (
     Bounds,
-    Gradient,
     Posterior,
     concatenate,
     of_distinct,
@@ -305,32 +304,6 @@ def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
     return np.asarray(values.mean(axis=1) + np.array(entropy))
 
 
-def elbo_mp_gradient(
-    network: Network, X: Any, states: Any, engine: EngineLike = "auto"
-) -> Gradient:
-    """Compute the weighted mean over rows of ``log p(h, x)``, and its gradient for fixed states.
-
-    Parameters
-    ----------
-    network : the network.
-    X : observations, n_rows of them.
-    states : (n_rows * n_samples, n_hidden), samples of a row next to each other.
-    engine : as in `log_joint`.
-
-    Returns
-    -------
-    Gradient: the mean, and an array (n_params,) that sums over all edges tied to an entry and is
-    zero where the entry is fixed.
-    """
-    observations = Observations.of(X, n_visible=network.n_visible)
-    dense = _dense_states(states, network, observations.n_rows, several=True)
-    evaluator, prepared = Runner(engine, network).on("log_joint_gradient")
-    total = evaluator.log_joint_gradient(prepared, Evidence.of(network, observations), dense)
-    return Gradient(
-        total.value / total.weight, np.where(network.free, total.gradient / total.weight, 0.0)
-    )
-
-
 def _empirical_entropy(posterior: Posterior, row: int) -> float:
     samples = [posterior.active(row, s).tobytes() for s in range(posterior.n_samples)]
     counts = np.unique(np.array(samples, dtype=object), return_counts=True)[1]
@@ -338,19 +311,10 @@ def _empirical_entropy(posterior: Posterior, row: int) -> float:
     return float(-(share * np.log(share)).sum())
 
 
-def _dense_states(
-    states: Any, network: Network, n_rows: int, several: bool = False
-) -> npt.NDArray[np.uint8]:
-    n_hidden, dense = network.n_hidden, dense_of(states)
-    fits = dense.ndim == 2 and dense.shape[1] == n_hidden
-    if fits and several:
-        fits = len(dense) > 0 and len(dense) % n_rows == 0
-    elif fits:
-        fits = len(dense) == n_rows
-    if not fits:
-        raise InvalidDataError(
-            f"states must have shape ({n_rows}, {n_hidden}), got {np.shape(dense)}"
-        )
+def _dense_states(states: Any, network: Network, n_rows: int) -> npt.NDArray[np.uint8]:
+    dense, shape = dense_of(states), (n_rows, network.n_hidden)
+    if dense.shape != shape:
+        raise InvalidDataError(f"states must have shape {shape}, got {dense.shape}")
     if not np.isin(dense, (0, 1)).all():
         raise InvalidDataError("states must be 0 or 1")
     return np.ascontiguousarray(dense, dtype=np.uint8)

@@ -25,21 +25,6 @@ BLOCK_BYTES = 32 * 2**20
 """Size of the dense arrays of one block."""
 
 
-class Gradient(NamedTuple):
-    """Objective of a batch: its mean per row, and the gradient of that mean, (n_params,).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisyor.inference import Gradient
-    >>> Gradient(-2.0, np.zeros(3)).gradient.shape
-    (3,)
-    """
-
-    value: float
-    gradient: FloatArray
-
-
 class Bounds(NamedTuple):
     """Test-time bounds on ``log p(x)`` of every row, (n_rows,) each.
 
