@@ -63,7 +63,7 @@ class TestJob:
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-        job = Job(["search", "gibbs", "train"], show=True)
+        job = Job(show=True)
         with progress_bar(2, "search", "restarts", job) as bar:
             with progress_bar(9, "joint", "iterations", job) as inner:
                 inner.update(1)  # inside another phase: not shown
@@ -72,12 +72,12 @@ class TestJob:
             bar.update(5)
         lines = capsys.readouterr().err.splitlines()
         assert [line.partition(":")[0] for line in lines] == [
-            "phase 1 of 3, search",
-            "phase 3 of 3, train",
+            "search",
+            "train",
         ]
 
     def test_the_time_is_looked_at_when_a_bar_moves(self) -> None:
-        job = Job(["train"], show=False, time_limit=1e-9)
+        job = Job(show=False, time_limit=1e-9)
         assert job.is_limited
         assert job.is_over
         with pytest.raises(TimeUpError), progress_bar(2, "train", "steps", job) as bar:
@@ -86,19 +86,19 @@ class TestJob:
             pass  # the phase before was closed, although it ended early
 
     def test_a_share_of_the_time(self) -> None:
-        job = Job(["train"], show=False, time_limit=1000.0)
+        job = Job(show=False, time_limit=1000.0)
         with job.until(1e-9):
             assert job.is_over
             with job.until(1.0):
                 assert job.is_over  # never more than around it
         assert not job.is_over
-        with Job(["train"], show=False).until(1e-9):
+        with Job(show=False).until(1e-9):
             pass  # without a limit there is nothing to share
 
     def test_a_job_is_taken_over(self) -> None:
-        job = Job(["search", "train"])
-        assert Job.of(job, ["train"], time_limit=3.0) is job
-        assert Job.of(None, ["train"], time_limit=3.0).is_limited
+        job = Job()
+        assert Job.of(job, time_limit=3.0) is job
+        assert Job.of(None, time_limit=3.0).is_limited
 
 
 def test_a_notebook_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_bars_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_job_knows_that_a_share_of_its_limit_has_ended_something():
-    job = Job(["search", "train"], show=False, time_limit=1000.0)
+    job = Job(show=False, time_limit=1000.0)
     with job.until(0.0), suppress(TimeUpError):
         job.check()
     assert job.is_cut_short

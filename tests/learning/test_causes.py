@@ -15,7 +15,7 @@ from noisyor.learning.causes import choose_smoothing, learn_causes, sample_by_on
 
 
 def context(seed=0):
-    return Context.of("auto", seed, False, [])
+    return Context.of("auto", seed)
 
 
 @pytest.fixture(scope="module")

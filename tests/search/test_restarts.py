@@ -65,7 +65,7 @@ def test_a_search_for_features_goes_on_too():
 
 
 def test_no_time_at_all():
-    job = Job(["search"], show=False, time_limit=1e-9)
+    job = Job(show=False, time_limit=1e-9)
     found = search_factors(ROWS, 4, progress=job)
     assert found.factors.shape == (0, 12)
     assert len(search_factors(ROWS, "auto", progress=job).factors) == 0
@@ -75,7 +75,7 @@ def test_no_time_at_all():
 
 @pytest.mark.parametrize("module", [factors, features])
 def test_time_is_over_after_the_first_restart(monkeypatch, module):
-    job = Job(["search"], show=False, time_limit=3600.0)
+    job = Job(show=False, time_limit=3600.0)
 
     class OutOfTime(module.Restarts):
         def add(self, score):

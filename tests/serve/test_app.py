@@ -8,6 +8,7 @@ import threading
 import pytest
 from asgi_client import Client
 
+import noisyor as nor
 from noisyor.errors import InvalidDataError
 from noisyor.serve.app import Limits, make_app
 from noisyor.serve.guard import HEADERS
@@ -42,7 +43,22 @@ class TestAnswers:
         assert client.get("/api/model").json()["sha256"] == expected
 
     def test_health(self, client):
-        assert client.get("/health").json() == {"status": "ok"}
+        health = client.get("/health").json()
+        assert (health["status"], health["version"]) == ("ok", nor.__version__)
+        assert health["sha256"] == client.get("/api/model").json()["sha256"]
+
+    def test_a_batch_is_its_rows(self, client):
+        rows = [{"present": ["fever"]}, {"absent": [0]}, {}]
+        found = client.post("/api/explain-batch", json={"rows": rows, "top": 2}).json()["rows"]
+        for row, together in zip(rows, found, strict=True):
+            alone = client.post("/api/explain", json={**row, "top": 2}).json()
+            assert {**together, "seconds": 0} == {**alone, "seconds": 0}
+
+    @pytest.mark.parametrize(
+        "wrong", [{}, {"rows": 3}, {"rows": [3]}, {"rows": [{"top": 3}]}, {"rows": [{}] * 101}]
+    )
+    def test_a_wrong_batch_is_refused(self, client, wrong):
+        assert client.post("/api/explain-batch", json=wrong).status_code == 400
 
     def test_nothing_known(self, client):
         found = client.post("/api/explain", json={}).json()
@@ -76,13 +92,16 @@ class TestAnswers:
             "/api/model": client.get("/api/model"),
             "/api/findings": client.get("/api/findings"),
             "/api/explain": client.post("/api/explain", json={"present": [0]}),
+            "/api/explain-batch": client.post(
+                "/api/explain-batch", json={"rows": [{"present": [0]}]}
+            ),
             "/api/what-if": client.post("/api/what-if", json={"present": [0], "finding": 1}),
         }
         assert set(answers) == set(document["paths"])
         for path, answer in answers.items():
             operation = next(iter(document["paths"][path].values()))
             schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
-            check(answer.json(), schemas[schema["$ref"].rpartition("/")[2]])
+            check(answer.json(), schema, schemas)
         example = document["paths"]["/api/explain"]["post"]["requestBody"]["content"]
         media = example["application/json"]
         limits = Limits()
@@ -93,8 +112,10 @@ class TestAnswers:
         assert client.post("/api/explain", json=asked).status_code == 200
 
 
-def check(value, schema) -> None:
+def check(value, schema, schemas) -> None:
     """A value has the fields and types of a schema, and no others."""
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rpartition("/")[2]]
     if "oneOf" in schema:
         assert any(fits(value, one["type"]) for one in schema["oneOf"]), value
     elif "enum" in schema:
@@ -105,10 +126,10 @@ def check(value, schema) -> None:
     if isinstance(value, dict):
         assert set(value) == set(schema["properties"])
         for name, inner in value.items():
-            check(inner, schema["properties"][name])
+            check(inner, schema["properties"][name], schemas)
     elif isinstance(value, list):
         for inner in value:
-            check(inner, schema["items"])
+            check(inner, schema["items"], schemas)
 
 
 def fits(value, kind: str) -> bool:

@@ -2,25 +2,38 @@
 
 A long-running function takes ``progress``: True, False, None (shown on a terminal or in a notebook)
 or a `Job`. A job is work in several phases with one bar, which names the phase, and perhaps a time
-limit.
+limit. Progress, compilation and warnings also go to the logger ``noisyor``, whether or not a bar is
+shown.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Self
 
-__all__ = ["Job", "Progress", "TimeUpError", "hidden_bars", "progress_bar"]
+__all__ = ["LOG", "Job", "Progress", "TimeUpError", "hidden_bars", "progress_bar", "warn"]
+
+LOG = logging.getLogger("noisyor")
+LOG.addHandler(logging.NullHandler())  # silent unless the user configures logging
 
 SECONDS_BETWEEN_LINES = 10.0
-"""Seconds between printed lines where there is no terminal."""
+"""Where there is no terminal, and in a log, a line is written this often."""
+
+
+def warn(message: str, category: type[Warning] = RuntimeWarning, stacklevel: int = 2) -> None:
+    """Issue a warning, and log it."""
+    LOG.warning(message)
+    warnings.warn(message, category, stacklevel=stacklevel + 1)
 
 
 class TimeUpError(Exception):
@@ -28,34 +41,27 @@ class TimeUpError(Exception):
 
 
 class Job:
-    """Work in phases, with one bar for all of them and perhaps a time limit.
+    """Work in phases, with one bar at a time and perhaps a time limit.
+
+    A bar that is opened while another is open is not shown; it only checks the time limit.
 
     Parameters
     ----------
-    phases : descriptions of the expected bars, in order. A bar that is opened while another is open
-        is not shown; it only checks the time limit.
     show : True, False, or None for a terminal or notebook only.
     time_limit : seconds from now; None for no limit.
     """
 
-    def __init__(
-        self, phases: Sequence[str], show: bool | None = None, time_limit: float | None = None
-    ) -> None:
-        self._phases, self._show = list(phases), show
-        self.n_begun, self._open = 0, False
+    def __init__(self, show: bool | None = None, time_limit: float | None = None) -> None:
+        self._show, self._open = show, False
         self.is_cut_short = False
         """Whether the time limit, or a share of it, has ended a part of the work early."""
         self._began, self._limit = time.monotonic(), time_limit
         self._deadline = float("inf") if time_limit is None else self._began + time_limit
 
-    def expect(self, phases: Sequence[str]) -> None:
-        """Replace the phases still to come, once results show what is left to do."""
-        self._phases = [*self._phases[: self.n_begun], *phases]
-
     @classmethod
-    def of(cls, progress: Progress, phases: Sequence[str], time_limit: float | None = None) -> Job:
+    def of(cls, progress: Progress, time_limit: float | None = None) -> Job:
         """Return ``progress`` if it is a job, else a new job."""
-        return progress if isinstance(progress, Job) else cls(phases, progress, time_limit)
+        return progress if isinstance(progress, Job) else cls(progress, time_limit)
 
     @property
     def is_limited(self) -> bool:
@@ -90,20 +96,16 @@ class Job:
         if self._open:
             yield _Clock(self, _NoBar())
             return
-        if description in self._phases[self.n_begun :]:
-            self.n_begun = self._phases.index(description, self.n_begun) + 1
-        name = description
-        if len(self._phases) > 1:
-            name = f"phase {max(self.n_begun, 1)} of {len(self._phases)}, {description}"
         self._open = True
         try:
-            with progress_bar(total, name, unit, self._show) as bar:
+            with progress_bar(total, description, unit, self._show) as bar:
                 yield _Clock(self, bar)
         finally:
             self._open = False
 
     def note(self, text: str) -> None:
-        """Print a line above the bar, where progress is shown."""
+        """Log a line, and print it above the bar where progress is shown."""
+        LOG.info(text)
         if _is_shown(self._show):
             from tqdm import tqdm
 
@@ -125,11 +127,17 @@ def progress_bar(
     """
     if isinstance(show, Job):
         return show.phase(total, description, unit)
-    if not _is_shown(show):
-        return _NoBar()
-    if not _is_interactive():
-        return _Lines(total, description, unit)
-    return _shown(total, description, unit, delay)
+    bar: Any = _NoBar()
+    if _is_shown(show):
+        terminal = _is_interactive()
+        bar = (
+            _shown(total, description, unit, delay)
+            if terminal
+            else _Lines(total, description, unit, partial(print, file=sys.stderr, flush=True))
+        )
+    if LOG.isEnabledFor(logging.INFO):
+        return _Logged(bar, _Lines(total, description, unit, LOG.info))
+    return bar
 
 
 @contextmanager
@@ -184,17 +192,20 @@ class _NoBar:
 
 
 class _Lines(_NoBar):
-    """A progress bar that prints a line every ten seconds, for a log."""
+    """A progress bar that writes a line every ten seconds, for a log."""
 
     disable = False
 
-    def __init__(self, total: int | None, description: str, unit: str) -> None:
+    def __init__(
+        self, total: int | None, description: str, unit: str, write: Callable[[str], object]
+    ) -> None:
         self._total, self._description, self._unit = total, description, unit
+        self._write = write
         self._began = self._printed = time.monotonic()
         self._done, self._postfix = 0.0, ""
 
     def update(self, n: float = 1) -> None:
-        """Count, and print a line every ten seconds."""
+        """Count, and write a line every ten seconds."""
         self._done += n
         now = time.monotonic()
         if now - self._printed < SECONDS_BETWEEN_LINES:
@@ -207,7 +218,13 @@ class _Lines(_NoBar):
         line += f" {self._unit}, {spent:.0f} s"
         if self._total and 0 < self._done < self._total:
             line += f", about {spent * (self._total / self._done - 1):.0f} s left"
-        print(f"{line}{self._postfix}", file=sys.stderr, flush=True)
+        self._write(f"{line}{self._postfix}")
+
+    def finish(self) -> None:
+        """Write how much was done, and how long it took."""
+        spent = time.monotonic() - self._began
+        done = f"{self._done:,.0f} {self._unit}"
+        self._write(f"{self._description}: finished {done} in {spent:.1f} s{self._postfix}")
 
     def set_postfix(
         self, ordered: Mapping[str, object] | None = None, refresh: bool = True, **named: object
@@ -215,6 +232,36 @@ class _Lines(_NoBar):
         """Set the numbers at the end of the line."""
         numbers = {**(ordered or {}), **named}
         self._postfix = "".join(f", {name} {value}" for name, value in numbers.items())
+
+
+class _Logged:
+    """A bar whose progress is logged too."""
+
+    def __init__(self, bar: Any, lines: _Lines) -> None:
+        self._bar, self._lines = bar, lines
+
+    def __enter__(self) -> Self:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._lines.finish()
+        self._bar.__exit__(*error)
+
+    def update(self, n: float = 1) -> None:
+        """Move both on."""
+        self._bar.update(n)
+        self._lines.update(n)
+
+    def set_postfix(
+        self, ordered: Mapping[str, object] | None = None, refresh: bool = True, **named: object
+    ) -> None:
+        """Numbers for the end of both."""
+        self._bar.set_postfix(ordered, refresh, **named)
+        self._lines.set_postfix(ordered, refresh, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bar, name)
 
 
 class _Clock:

@@ -7,6 +7,7 @@ any moment can continue.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import reprlib
 import shlex
@@ -460,6 +461,8 @@ def _run(
     began = time.monotonic()
     try:
         table = _read(plan.data, plan.reading)
+        if is_watched:
+            _say_when_safe(plan)
         rows = table.observations
         if progress:
             for note in table.notes:
@@ -479,6 +482,25 @@ def _run(
         else:
             plan.forget()
         raise
+
+
+def _say_when_safe(plan: Plan) -> None:
+    """Print once that the run can be stopped, when the first checkpoint is there."""
+    from noisyor._util.progress import LOG
+    from noisyor.learning.state import SAVED
+
+    class Once(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.msg == SAVED:
+                LOG.removeHandler(self)
+                click.echo(
+                    "stopping is safe from now on: Ctrl-C keeps the best so far, and "
+                    f"noisyor resume {plan.out} --time-limit 1 writes it",
+                    err=True,
+                )
+
+    LOG.addHandler(Once())
+    LOG.setLevel(logging.INFO)
 
 
 def _read(data: str, reading: Mapping[str, Any]) -> Table:
@@ -595,7 +617,7 @@ def _evaluated(
     from noisyor.model.names import named_after
 
     model._describe(named_after(model.network_, table.observations, kind))
-    with note_compilation(Job(["evaluate"], progress).note):
+    with note_compilation(Job(progress).note):
         scores = validate(model.network_, train, held_out, engine=engine_with(threads))
     return Fitted(model, kind, table, scores)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -137,12 +137,11 @@ class Context:
         engine: EngineLike = "auto",
         seed: int = 0,
         progress: Progress = False,
-        phases: Sequence[str] = ("work",),
         time_limit: float | None = None,
         store: CheckpointStore | None = None,
     ) -> Context:
         """Build a context from the keywords of a public function."""
-        job, runner = Job.of(progress, phases, time_limit), get_engine(engine)
+        job, runner = Job.of(progress, time_limit), get_engine(engine)
         if job.is_limited:
             runner = bounded(runner, job.check)
         return cls(runner, check_seed(seed), job, CheckpointStore() if store is None else store)

@@ -18,6 +18,7 @@ from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.learning.state import (
     Callback,
+    History,
     StepInfo,
     TrainingResult,
     TrainOptions,
@@ -73,6 +74,14 @@ class PhasedRun:
     def network(self) -> Network:
         """The network after the last phase that was run."""
         return self.results[-1].network
+
+    @property
+    def history(self) -> History:
+        """The record of all phases that were run, one after another."""
+        joined = History()
+        for result in self.results:
+            joined = joined.followed_by(result.history)
+        return joined
 
     @property
     def update_seconds(self) -> tuple[FloatArray, ...]:

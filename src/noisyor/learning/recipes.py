@@ -7,7 +7,7 @@ paper's protocol, combine `initialize` and `train` instead, or give ``init="pape
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -125,7 +125,6 @@ def learn_network(
 def _working(
     options: TrainOptions,
     engine: EngineLike,
-    phases: Sequence[str],
     observations: Observations,
     settings: dict[str, object],
 ) -> Iterator[tuple[Context, TrainOptions]]:
@@ -139,7 +138,7 @@ def _working(
         path = f"{options.checkpoint}{SEARCH_ENDING}"
         store = open_store(path, identity, resume=options.resume)
     limit = options.time_limit
-    context = Context.of(engine, options.seed, options.progress, phases, limit, store)
+    context = Context.of(engine, options.seed, options.progress, limit, store)
     with note_compilation(context.job.note):
         yield context, replace(options, progress=context.job)
 
@@ -169,14 +168,6 @@ def _saved_start(graph: Network, context: Context) -> Network | None:
 
 
 # ---- factors
-
-_FACTOR_PHASES = {
-    "auto": ("search", "gibbs", "train"),
-    "mdl": ("search", "gibbs", "gibbs", "train"),
-    "likelihood": ("mixture", "gibbs"),
-    "hamming": ("search", "train"),
-}
-"""Expected progress bars, by objective."""
 
 _SWEEPS = 40
 """Rounds of Gibbs sampling after a search or a first training."""
@@ -296,8 +287,7 @@ def learn_factors(
         "n_restarts": n_restarts,
         "n_candidates": n_candidates,
     }
-    phases = _FACTOR_PHASES[objective] if init == "data" else ("train",)
-    with _working(chosen, engine, phases, rows, run_key) as (context, chosen):
+    with _working(chosen, engine, rows, run_key) as (context, chosen):
         if init == "data":
             search = _FactorSearch(rows, n_components, noise, n_restarts, n_candidates, context)
             start = search.start(objective)
@@ -380,7 +370,6 @@ class _FactorSearch:
             return self._restore(kept)
         if objective == "auto":
             objective = self._choose_objective()
-            self.context.job.expect(_FACTOR_PHASES[objective])
         if isinstance(self.n_components, str):
             found = self._start_auto(objective)
         elif objective == "likelihood":
@@ -656,7 +645,7 @@ def learn_topics(
         "init": init,
         "method": None if method is None else method.settings(),
     }
-    with _working(chosen, engine, ("train",), observations, recipe) as (context, chosen):
+    with _working(chosen, engine, observations, recipe) as (context, chosen):
         network = layered(observations, n_layers, n_parents=n_parents, shrink=shrink)
         if init != "data":
             network = initialize(network, init, seed=chosen.seed)
@@ -706,8 +695,7 @@ def _flat(
     check_place(chosen.checkpoint)
     observations = Observations.of(X)
     run_key: dict[str, object] = {"recipe": "topics", "n_components": int(n_components)}
-    phases = ("gibbs", "gibbs", "train")
-    with _working(chosen, engine, phases, observations, run_key) as (context, chosen):
+    with _working(chosen, engine, observations, run_key) as (context, chosen):
         graph = bipartite(
             observations.n_visible, n_components, prior="per_component", noise="per_visible"
         )
@@ -871,8 +859,7 @@ def learn_features(
         "border": border,
         "n_restarts": n_restarts,
     }
-    phases = ("search", "train") if searched else ("train",)
-    with _working(chosen, engine, phases, observations, run_key) as (context, chosen):
+    with _working(chosen, engine, observations, run_key) as (context, chosen):
         if searched:
             with context.job.until(_SHARE_OF_FEATURE_SEARCH):
                 found = search_features(

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import stat
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
@@ -23,7 +22,7 @@ from safetensors.numpy import load, save
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.files import check_folder, real_path, write_atomically
-from noisyor._util.progress import Progress
+from noisyor._util.progress import LOG, Progress, warn
 from noisyor._util.validation import (
     OPTIONS,
     check_seed,
@@ -290,7 +289,10 @@ class History:
         return History(
             np.concatenate([self.elbo, later.elbo]),
             np.concatenate([self.seconds, later.seconds]),
-            self.evaluations + later.evaluations,
+            (
+                *self.evaluations,
+                *(point._replace(step=self.n_steps + point.step) for point in later.evaluations),
+            ),
             self.forgotten + later.forgotten,
         )
 
@@ -482,6 +484,10 @@ def is_checkpoint(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+SAVED = "saved the checkpoint %s"
+"""Message in the log after a checkpoint was written."""
+
+
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
     """Write a checkpoint; a stop at any moment leaves the previous one or this one."""
     description = {
@@ -497,6 +503,7 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
         write_atomically(real_path(Path(path)), content)
     except OSError as error:
         raise CheckpointError(f"{_cannot(path)}: {_reason(error)}") from error
+    LOG.info(SAVED, os.fspath(path))
 
 
 def load_checkpoint(
@@ -527,7 +534,7 @@ def open_store(path: str | os.PathLike[str], identity: str, *, resume: bool) -> 
         try:
             save_checkpoint(path, Checkpoint(identity, 0, arrays))
         except CheckpointError as error:
-            warnings.warn(f"{error}; the search is not stopped", RuntimeWarning, stacklevel=2)
+            warn(f"{error}; the search is not stopped")
 
     found = read_checkpoint(path, identity).arrays if resume and os.path.lexists(path) else {}
     return CheckpointStore(found, write)

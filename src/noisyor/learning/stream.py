@@ -159,7 +159,7 @@ def train_stream(
     limit, expected = options.steps, (known or 0) * options.passes
     if limit is not None:
         expected = limit * (options.batch_size or 0)
-    job = Job.of(options.progress, ["train"], options.time_limit)
+    job = Job.of(options.progress, options.time_limit)
     with (
         progress_bar(expected, "train", "rows", job) as bar,
         run.kept(),

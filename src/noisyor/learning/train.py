@@ -8,7 +8,6 @@ it in this process, on rows in memory.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.progress import Job, TimeUpError, progress_bar
+from noisyor._util.progress import Job, TimeUpError, progress_bar, warn
 from noisyor.data.chunks import BlockOrder
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import Engine, EngineLike, GradientSum
@@ -45,6 +44,9 @@ from noisyor.learning.state import (
     save_checkpoint,
 )
 from noisyor.model.network import THETA_MAX, THETA_MIN, FittedModel, Network, network_of
+
+_MIN_STEPS, _CHECKED_ROWS = 20, 64
+"""Updates from which training is checked, and rows, for causes that are on."""
 
 __all__ = [
     "Batches",
@@ -104,7 +106,25 @@ def train(
     network, options = network_of(network), choose_options(options, changes)
     rows = _InMemory(network, Observations.of(X, n_visible=network.n_visible), get_engine(engine))
     unseen = None if held_out is None else HeldOut.in_memory(network, held_out, engine)
-    return train_on(network, rows, method, options, held_out=unseen)
+    result = train_on(network, rows, method, options, held_out=unseen)
+    if result.state.step >= _MIN_STEPS:
+        _check_active(result.network, rows, method)
+    return result
+
+
+def _check_active(network: Network, rows: _InMemory, method: Method | None) -> None:
+    """Warn if a trained network switches no cause on in the first rows."""
+    some = rows.rows.take(slice(0, _CHECKED_ROWS))
+    if not some.n_active:
+        return
+    chosen = default_method(network) if method is None else method
+    if not chosen.posterior(network, some, engine=rows.engine).states.nnz:
+        warn(
+            f"training ended with no cause on in the first {some.n_rows} rows: the network "
+            "explains them by noise; try another start, a smaller learning rate or more steps",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def default_method(network: Network) -> MaxProduct:
@@ -208,7 +228,7 @@ def train_on(
         settings=settings,
     )
     batches = rows.batches(run.method, options)
-    job = Job.of(options.progress, ["train"], options.time_limit)
+    job = Job.of(options.progress, options.time_limit)
     with (
         progress_bar(steps, "train", "steps", job) as bar,
         run.kept(),
@@ -334,7 +354,7 @@ class Run:
             try:
                 save_checkpoint(self.options.checkpoint, kept)
             except CheckpointError as error:
-                warnings.warn(f"{error}; training is not stopped", RuntimeWarning, stacklevel=2)
+                warn(f"{error}; training is not stopped")
         self.saved_at = time.monotonic()
 
     @contextmanager

@@ -133,7 +133,7 @@ def search_factors(
     ([[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]], 0)
     """
     settings = SearchSettings(n_components, n_restarts, patience, objective)
-    context = Context.of(engine, seed, progress, ["search"], time_limit, store)
+    context = Context.of(engine, seed, progress, time_limit, store)
     return search_rows(Observations.of(X), settings, context)
 
 

@@ -155,7 +155,7 @@ def search_features(
     COUNT.check("n_restarts", n_restarts)
     COUNT.check("patience", patience)
     COUNT.check("n_components", n_components)
-    context = Context.of(engine, seed, progress, ["search"], time_limit, store)
+    context = Context.of(engine, seed, progress, time_limit, store)
     search = _Search(observations, n_components, feature_shape, border, context)
     best, restarts = None, Restarts(patience)
     kept = context.store.load("restarts")

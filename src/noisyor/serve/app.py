@@ -38,12 +38,14 @@ _CLOSE = {"Connection": "close"}
 class Limits(NamedTuple):
     """Limits of a request.
 
-    ``body`` bytes of its body; ``findings`` in it; ``seconds`` until it is answered, waiting
-    included; ``working`` requests at the same time, and ``waiting`` requests in the queue.
+    ``body`` bytes of its body; ``findings`` of a row; ``rows`` of a batch; ``seconds`` until it is
+    answered, waiting included; ``working`` requests at the same time, and ``waiting`` requests in
+    the queue.
     """
 
     body: int = 65_536
     findings: int = 1_000
+    rows: int = 100
     seconds: float = 60.0
     working: int = 2
     waiting: int = 400
@@ -61,10 +63,11 @@ def make_app(subject: Subject, limits: Limits | None = None) -> Starlette:
         Route("/api", _file("api.html")),
         Route("/api.js", _file("api.js")),
         Route("/openapi.json", _openapi()),
-        Route("/health", _health),
+        Route("/health", api.health),
         Route("/api/model", api.model),
         Route("/api/findings", api.findings),
         Route("/api/explain", api.explain, methods=["POST"]),
+        Route("/api/explain-batch", api.explain_batch, methods=["POST"]),
         Route("/api/what-if", api.what_if, methods=["POST"]),
     ]
     handlers: dict[Any, Any] = {
@@ -81,6 +84,11 @@ class _Api:
         self._workers = ThreadPoolExecutor(limits.working, thread_name_prefix="answer")
         self._busy = 0
 
+    async def health(self, request: Request) -> Response:
+        """Answer without any inference, so that monitors never wait."""
+        about = self._subject.about()
+        return JSONResponse({"status": "ok", "sha256": about.get("sha256"), "version": __version__})
+
     async def model(self, request: Request) -> Response:
         return JSONResponse(plain({"sha256": None, **self._subject.about()}))
 
@@ -96,6 +104,21 @@ class _Api:
         body = await self._body(request, {"present", "absent", "top"})
         findings, top = self._known(body), _number("top", body.get("top", 10))
         return await self._answer(partial(self._subject.explain, findings, top))
+
+    async def explain_batch(self, request: Request) -> Response:
+        body = await self._body(request, {"rows", "top"})
+        rows, top = body.get("rows"), _number("top", body.get("top", 10))
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise HTTPException(400, "rows must be a list of objects with present and absent")
+        if len(rows) > self._limits.rows:
+            raise HTTPException(
+                400, f"at most {self._limits.rows:,} rows in a request, got {len(rows):,}"
+            )
+        for row in rows:
+            _only(row, {"present", "absent"})
+        known = [self._known(row) for row in rows]
+        jobs = [partial(self._subject.explain, findings, top) for findings in known]
+        return await self._answer(lambda: {"rows": [_timed(job) for job in jobs]})
 
     async def what_if(self, request: Request) -> Response:
         body = await self._body(request, {"present", "absent", "finding"})
@@ -130,11 +153,7 @@ class _Api:
             raise HTTPException(400, "the body is no JSON") from None
         if not isinstance(body, dict):
             raise HTTPException(400, "the body must be a JSON object")
-        unknown = sorted(set(body) - known)
-        if unknown:
-            raise HTTPException(
-                400, f"fields are {', '.join(sorted(known))}, got {unknown[0][:40]!r}"
-            )
+        _only(body, known)
         return body
 
     def _known(self, body: dict[str, Any]) -> Findings:
@@ -180,6 +199,19 @@ class _Api:
             self._busy -= 1
 
 
+def _timed(job: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return an answer with the seconds that it took."""
+    begin = time.perf_counter()
+    return {**job(), "seconds": time.perf_counter() - begin}
+
+
+def _only(body: dict[str, Any], known: set[str]) -> None:
+    """Reject fields that are not known."""
+    unknown = sorted(set(body) - known)
+    if unknown:
+        raise HTTPException(400, f"fields are {', '.join(sorted(known))}, got {unknown[0][:40]!r}")
+
+
 def _number(name: str, value: Any) -> int:
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 9:
         value = int(value)
@@ -211,10 +243,6 @@ async def _wrong(request: Request, error: Exception) -> Response:
 async def _failed(request: Request, error: Exception) -> Response:
     _LOG.error("%s %s: %s: %s", request.method, request.url.path, type(error).__name__, error)
     return JSONResponse({"error": "something went wrong in the server; see its terminal"}, 500)
-
-
-async def _health(request: Request) -> Response:
-    return JSONResponse({"status": "ok"})
 
 
 def _openapi() -> Callable[[Request], Any]:
