@@ -117,7 +117,6 @@ def test_steps_on_logarithms_are_in_proportion_to_the_parameters(problem):
     assert longer.network.theta[network.free].min() == THETA_MIN
 
 
-@pytest.mark.filterwarnings("ignore:training ended with no cause on")
 def test_steps_on_logarithms_leave_rare_columns_at_their_frequency():
     generator = np.random.default_rng(0)
     frequency = np.array([0.5, 0.1, 0.01, 0.002])
