@@ -66,7 +66,7 @@ def test_a_bad_value_beside_the_mask_is_still_bad() -> None:
         ([[0, 1], [1, 0]], "np.asarray.*from_indices"),
         (([1], [0, 2]), "tuple"),
         ({"a": [1]}, "dict"),
-        ("0101", "str"),
+        ("0101", "read_table"),
         (None, "NoneType"),
         (np.array([[None, 1]]), "object"),
         (np.array([["0", "1"]]), "<U1"),

@@ -109,7 +109,7 @@ class TestForm:
 class TestErrors:
     @pytest.mark.parametrize("texts", ["a single text", b"bytes"])
     def test_a_text_is_no_list_of_texts(self, texts):
-        with pytest.raises(UnsupportedDataError, match="a single one"):
+        with pytest.raises(UnsupportedDataError, match="a single text"):
             vectorize(texts)
 
     @pytest.mark.parametrize("wrong", [None, b"bytes", 3.5])

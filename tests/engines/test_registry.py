@@ -112,7 +112,7 @@ def test_a_name_is_given_once(name):
 
 
 def test_unknown_names_and_wrong_types_are_refused():
-    expected = "engine is 'auto', 'numba', 'numpy', 'warp', or an engine, got "
+    expected = "engine must be 'auto', 'numba', 'numpy', 'warp', or an engine, got "
     with pytest.raises(InvalidSettingError, match=f"{expected}'cuda'"):
         get_engine("cuda")
     with pytest.raises(InvalidSettingError, match=f"{expected}int"):

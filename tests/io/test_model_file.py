@@ -102,7 +102,7 @@ class TestFormat2:
         if isinstance(user, dict):
             assert isinstance(read_metadata(model), dict)
         else:
-            refused(model, "no mapping")
+            refused(model, "mapping")
 
 
 class TestDamage:
@@ -220,7 +220,7 @@ class TestDamage:
             ({"hidden_names": ["a", "b"]}, "hidden_names"),
             ({"groups": ["failure"]}, "its arrays are"),
             ({"groups": None}, "damaged"),
-            ({"layout": 3}, "kind among"),
+            ({"layout": 3}, "kind of a layout"),
             ({"layout": {"kind": "bipartite", "n_visible": 20, "n_hidden": 18}}, "not those of"),
             ({"layout": {"kind": "layered", "layers": [20, 10**15]}}, "n_hidden=10"),
         ],
@@ -236,7 +236,7 @@ class TestDamage:
 
     def test_metadata_of_the_wrong_kind(self, model):
         forge(model, description={"user": 3})
-        with pytest.raises(ModelFileError, match="no mapping"):
+        with pytest.raises(ModelFileError, match="mapping"):
             read_metadata(model)
 
 

@@ -181,7 +181,7 @@ class TestPlainGraph:
                 lambda g: g.nodes["flu"].clear(),
                 "node 'flu' has neither the attribute 'probability'",
             ),
-            (lambda g: g.nodes["flu"].update(probability=3), "node 'flu': a probability lies"),
+            (lambda g: g.nodes["flu"].update(probability=3), "node 'flu': a probability must lie"),
             (lambda g: g.nodes["flu"].update(kind="latent"), "visible or hidden, got 'latent'"),
             (
                 lambda g: g.nodes["flu"].update(kind="visible"),

@@ -77,8 +77,12 @@ class TestBipartite:
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
         [
-            ({"n_visible": 0}, InvalidNetworkError, "n_visible is a positive whole number, got 0"),
-            ({"n_hidden": 2.5}, InvalidNetworkError, "n_hidden is a positive whole number"),
+            (
+                {"n_visible": 0},
+                InvalidNetworkError,
+                "n_visible must be a positive whole number, got 0",
+            ),
+            ({"n_hidden": 2.5}, InvalidNetworkError, "n_hidden must be a positive whole number"),
             (
                 {"prior": "per_hidden"},
                 InvalidSettingError,
@@ -165,9 +169,9 @@ class TestConvolutional:
         ("arguments", "message"),
         [
             ({"feature_shape": (6, 2)}, "do not fit into images.*border=True"),
-            ({"image_shape": (5, 5, 1)}, r"image_shape is \(height, width\)"),
-            ({"feature_shape": (0, 2)}, r"feature_shape\[0\] is a positive whole number"),
-            ({"n_components": 0}, "n_components is a positive"),
+            ({"image_shape": (5, 5, 1)}, r"image_shape must be \(height, width\)"),
+            ({"feature_shape": (0, 2)}, r"feature_shape\[0\] must be a positive whole number"),
+            ({"n_components": 0}, "n_components must be a positive"),
         ],
     )
     def test_rejected(self, arguments, message):

@@ -207,7 +207,7 @@ class TestRejected:
     def test_theta(self, bad):
         theta = fields()["theta"]
         theta[5] = bad
-        self.reject(r"parameters lie in 0\.\.1e\+06, theta\[5\] is", theta=theta)
+        self.reject(r"parameters must lie in 0\.\.1e\+06, theta\[5\] is", theta=theta)
 
     def test_theta_in_two_dimensions(self):
         self.reject(re.escape("shape (16,), got (16, 1)"), theta=np.ones((16, 1)))
@@ -305,7 +305,7 @@ def test_shape_is_kept():
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, np.nan, np.inf])
 def test_no_probability(value):
-    with pytest.raises(InvalidNetworkError, match="failure probability lies between 0 and 1"):
+    with pytest.raises(InvalidNetworkError, match="failure probability must lie between 0 and 1"):
         theta_from_failure([0.5, value])
     with pytest.raises(InvalidNetworkError, match=r"between 0 and 1.*\(1 such values\)"):
         theta_from_probability([0.5, value])

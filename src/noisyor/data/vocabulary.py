@@ -127,7 +127,7 @@ def encode_documents(
     COUNT.check("max_tokens", max_tokens)
     if tuple(vocabulary[:2]) != (PADDING, UNKNOWN):
         raise InvalidDataError(
-            f"a vocabulary begins with {PADDING!r} and {UNKNOWN!r}, got {list(vocabulary[:2])}"
+            f"a vocabulary must begin with {PADDING!r} and {UNKNOWN!r}, got {list(vocabulary[:2])}"
         )
     return _observations(_encoded(texts, vocabulary, max_tokens, "texts"), vocabulary, first_id=0)
 
@@ -139,7 +139,7 @@ def words_of(text: str) -> list[bytes]:
 
 def _tokenized(texts: Iterable[str], what: str) -> Iterable[list[bytes]]:
     if isinstance(texts, str | bytes):
-        raise UnsupportedDataError(f"{what} is a list of texts, got a single one")
+        raise UnsupportedDataError(f"{what} must be a list of texts, got a single text")
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise UnsupportedDataError(

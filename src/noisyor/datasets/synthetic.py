@@ -66,9 +66,9 @@ def generate_bmf(n: int, r: int, seed: int = 0, p_x: float = 0.25) -> BmfData:
     """
     for name, value in (("n", n), ("r", r)):
         if not is_whole(value) or value < 1:
-            raise InvalidSettingError(f"{name} is a positive whole number, got {value!r}")
+            raise InvalidSettingError(f"{name} must be a positive whole number, got {value!r}")
     if not is_finite(p_x) or not 0 < p_x < 1:
-        raise InvalidSettingError(f"p_x lies strictly between 0 and 1, got {p_x!r}")
+        raise InvalidSettingError(f"p_x must lie strictly between 0 and 1, got {p_x!r}")
     p_uv = float(np.sqrt(1.0 - (1.0 - p_x) ** (1.0 / r)))
     generator = np.random.default_rng(check_seed(seed))
     U_test, U_train, V = (
@@ -139,7 +139,7 @@ def generate_deconvolution(n_images: int = 100, seed: int = 0) -> DeconvolutionD
     ((3, 14, 14), (3, 4, 10, 10))
     """
     if not is_whole(n_images) or n_images < 1:
-        raise InvalidSettingError(f"n_images is a positive whole number, got {n_images!r}")
+        raise InvalidSettingError(f"n_images must be a positive whole number, got {n_images!r}")
     own_stream = np.random.SeedSequence(check_seed(seed)).spawn(1)[0]
     generator = np.random.default_rng(own_stream)
     features = true_features()

@@ -68,7 +68,7 @@ def get_engine(
     if type(found) not in _CHECKED:  # looking for every function takes longer than a small batch
         if not isinstance(found, Engine):
             raise InvalidSettingError(
-                f"engine is 'auto', {_listed()}, or an engine, got {type(found).__name__}"
+                f"engine must be 'auto', {_listed()}, or an engine, got {type(found).__name__}"
             )
         _CHECKED.add(type(found))
     if function is None or function in found.supports:
@@ -115,7 +115,7 @@ class Runner:
 def _named(name: str, n_threads: int | None) -> Engine:
     home = _HOMES.get("numba" if name == "auto" else name)
     if home is None:
-        raise InvalidSettingError(f"engine is 'auto', {_listed()}, or an engine, got {name!r}")
+        raise InvalidSettingError(f"engine must be 'auto', {_listed()}, or an engine, got {name!r}")
     module, _, kind = home.partition(":")
     engine: Engine = getattr(import_module(module), kind)(n_threads=n_threads)
     return engine

@@ -349,7 +349,9 @@ def _unary(
 def _pixels(observations: Observations, flip_probability: float) -> SingleArray:
     """Return the evidence on every entry: positive where it is on, 0 where it is missing."""
     if not is_finite(flip_probability) or not 0 <= flip_probability < 0.5:
-        raise InvalidSettingError(f"flip_probability lies in [0, 0.5), got {flip_probability!r}")
+        raise InvalidSettingError(
+            f"flip_probability must lie in [0, 0.5), got {flip_probability!r}"
+        )
     strength = CERTAIN
     if flip_probability > 0:
         strength = -_log_odds("flip_probability", flip_probability)
@@ -360,7 +362,7 @@ def _pixels(observations: Observations, flip_probability: float) -> SingleArray:
 
 def _probability(name: str, value: float) -> float:
     if not is_finite(value) or not 0 < value < 1:
-        raise InvalidSettingError(f"{name} lies between 0 and 1, got {value!r}")
+        raise InvalidSettingError(f"{name} must lie between 0 and 1, got {value!r}")
     return float(value)
 
 
@@ -374,7 +376,7 @@ def _given(features: npt.ArrayLike, ndim: int, expected: str) -> BinaryArray:
     if array.ndim != ndim or not array.size:
         raise InvalidDataError(f"features must have shape {expected}, got {array.shape}")
     if array.dtype.kind not in "biuf" or not ((array == 0) | (array == 1)).all():
-        raise InvalidDataError("given features are binary, got other values than 0 and 1")
+        raise InvalidDataError("features must be 0 or 1")
     return array.astype(np.uint8)
 
 

@@ -49,7 +49,7 @@ def export_network(network: Network, to: Target) -> bytes:
     """
     writers = {"graphml": _graphml, "json": _json, "bif": _bif, "csv": _csv}
     if to not in writers:
-        raise InvalidSettingError(f"a network is exported to {', '.join(TARGETS)}, not {to!r}")
+        raise InvalidSettingError(f"the target must be one of {', '.join(TARGETS)}, got {to!r}")
     return writers[to](network)
 
 

@@ -130,7 +130,7 @@ def load_model(path: PathLike) -> SavedModel:
     with parsing(path):
         metadata = description["user"]
         if not isinstance(metadata, dict):
-            raise DamagedError("metadata is no mapping")
+            raise DamagedError("metadata must be a mapping")
         if description["format"] == _FORMAT_2:
             if "alternatives" in arrays:
                 raise ModelFileError(
@@ -232,7 +232,7 @@ def _network(fields: dict[str, Any], arrays: Arrays) -> Network:
 
 def _size(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**31:
-        raise DamagedError(f"a size is a positive number, got {str(value)[:40]!r}")
+        raise DamagedError(f"a size must be a positive number, got {str(value)[:40]!r}")
     return value
 
 
@@ -240,7 +240,7 @@ def _names(values: object) -> tuple[str, ...] | None:
     if values is None:
         return None
     if not isinstance(values, list) or not all(isinstance(name, str) for name in values):
-        raise DamagedError("names are a list of strings")
+        raise DamagedError("names must be a list of strings")
     return tuple(values)
 
 
@@ -248,7 +248,7 @@ def _json_object(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     if metadata is None:
         return {}
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
-        raise InvalidSettingError("metadata is a mapping from strings to what JSON can hold")
+        raise InvalidSettingError("metadata must be a mapping from strings to JSON values")
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(metadata), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:

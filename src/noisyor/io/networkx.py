@@ -264,7 +264,9 @@ def _split(graph: Any) -> tuple[list[Hashable], list[Hashable]]:
     for node, attributes in graph.nodes(data=True):
         kind = attributes.get("kind", "hidden" if graph.out_degree(node) else "visible")
         if kind not in ("visible", "hidden"):
-            raise InvalidNetworkError(f"kind of node {node!r} is visible or hidden, got {kind!r}")
+            raise InvalidNetworkError(
+                f"kind of node {node!r} must be visible or hidden, got {kind!r}"
+            )
         if kind == "visible" and graph.out_degree(node):
             child = next(iter(graph.successors(node)))
             raise InvalidNetworkError(

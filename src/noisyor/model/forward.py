@@ -232,9 +232,9 @@ def binary_array(name: str, values: npt.ArrayLike, ndim: int | None = None) -> B
     """Return ``values`` as a Boolean array; ``name`` is what errors call it."""
     array = np.asarray(values)
     if ndim is not None and array.ndim != ndim:
-        raise InvalidDataError(f"{name} has {ndim} axes, got an array of shape {array.shape}")
+        raise InvalidDataError(f"{name} must have {ndim} axes, got shape {array.shape}")
     if array.dtype != np.bool_:
         if array.dtype.kind not in "iuf" or not ((array == 0) | (array == 1)).all():
-            raise InvalidDataError(f"{name} is binary, got other values than 0 and 1")
+            raise InvalidDataError(f"{name} must hold 0 and 1 only")
         array = array.astype(np.bool_)
     return array

@@ -170,7 +170,9 @@ class LayeredLayout:
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
         if len(self.layers) < 2:
-            raise InvalidNetworkError(f"there are at least two layers, got {self.layers!r}")
+            raise InvalidNetworkError(
+                f"a layout must have at least two layers, got {self.layers!r}"
+            )
         check_positive(**{f"layers[{k}]": size for k, size in enumerate(self.layers)})
 
     @property
@@ -214,11 +216,11 @@ def layout_from_json(plain: object) -> Layout | None:
         return None
     if not isinstance(plain, Mapping) or plain.get("kind") not in _LAYOUTS:
         raise InvalidNetworkError(
-            f"a layout has a kind among {sorted(_LAYOUTS)}, got {str(plain)[:60]!r}"
+            f"the kind of a layout must be one of {sorted(_LAYOUTS)}, got {str(plain)[:60]!r}"
         )
     fields = {name: value for name, value in plain.items() if name != "kind"}
     if not isinstance(fields.get("border", False), bool):
-        raise InvalidNetworkError("border of a layout is true or false")
+        raise InvalidNetworkError("border of a layout must be true or false")
     try:
         return _LAYOUTS[plain["kind"]](**fields)
     except TypeError as error:
@@ -254,12 +256,12 @@ def check_positive(**sizes: object) -> None:
     """Refuse sizes that are not positive whole numbers."""
     for name, size in sizes.items():
         if not is_whole(size) or size < 1:  # type: ignore[operator]
-            raise InvalidNetworkError(f"{name} is a positive whole number, got {size!r}")
+            raise InvalidNetworkError(f"{name} must be a positive whole number, got {size!r}")
 
 
 def _plane(name: str, shape: Sequence[int]) -> tuple[int, int]:
     sides = tuple(shape)
     if len(sides) != 2:
-        raise InvalidNetworkError(f"{name} is (height, width), got {sides!r}")
+        raise InvalidNetworkError(f"{name} must be (height, width), got {sides!r}")
     check_positive(**{f"{name}[0]": sides[0], f"{name}[1]": sides[1]})
     return int(sides[0]), int(sides[1])

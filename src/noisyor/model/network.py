@@ -313,7 +313,7 @@ def _check_theta(theta: FloatArray, n_params: int) -> None:
     if bad.any():
         where = int(np.flatnonzero(bad)[0])
         raise InvalidNetworkError(
-            f"parameters lie in 0..{THETA_MAX:g}, theta[{where}] is {theta[where]!r}"
+            f"parameters must lie in 0..{THETA_MAX:g}, theta[{where}] is {theta[where]!r}"
         )
 
 
@@ -452,7 +452,7 @@ def _probability(value: npt.ArrayLike, what: str) -> FloatArray:
     bad = ~((array >= 0) & (array <= 1))
     if bad.any():
         raise InvalidNetworkError(
-            f"a {what} lies between 0 and 1, got {float(array[bad].flat[0])} "
+            f"a {what} must lie between 0 and 1, got {float(array[bad].flat[0])} "
             f"({int(bad.sum())} such values)"
         )
     return array
