@@ -122,7 +122,7 @@ class TestRefused:
             ("bipartite", "kind of a layout"),
             ({"kind": "other"}, "kind of a layout"),
             ({"kind": "bipartite", "n_visible": 3}, "malformed"),
-            ({"kind": "bipartite", "n_visible": 3, "n_hidden": True}, "n_hidden must be a positive"),
+            ({"kind": "bipartite", "n_visible": 3, "n_hidden": True}, "n_hidden must be"),
             ({"kind": "layered", "layers": 3}, "malformed"),
             ({"kind": "layered", "layers": [3]}, "at least two"),
             ({"kind": "layered", "layers": [3, 1.5]}, r"layers\[1\]"),
