@@ -194,7 +194,7 @@ IMAGES = np.zeros((2, 5, 6), dtype=np.uint8)
         (lambda: pmp_factorize(X, 2, features=X), InvalidSettingError, "but 4 features are given"),
         (lambda: pmp_factorize(X, features=X[:, :3]), InvalidDataError, "3 columns, but X has 4"),
         (lambda: pmp_factorize(X, features=X[0]), InvalidDataError, r"\(n_components, n_columns\)"),
-        (lambda: pmp_factorize(X, features=0.5 * X), InvalidDataError, "0 or 1"),
+        (lambda: pmp_factorize(X, features=0.5 * X), InvalidDataError, "0 and 1"),
         (lambda: pmp_factorize(X, 2, density=1.0), InvalidSettingError, "density must lie between"),
         (
             lambda: pmp_factorize(X, 2, state_probability=0),

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BinaryArray
-from noisyor._util.validation import check_seed, is_finite, is_whole
+from noisyor._util.validation import check_count, check_seed, is_finite
 from noisyor.errors import InvalidSettingError
-from noisyor.model.forward import boolean_convolution
+from noisyor.model.forward import boolean_convolution, boolean_product
 
 __all__ = [
     "BmfData",
@@ -64,9 +64,8 @@ def generate_bmf(n: int, r: int, seed: int = 0, p_x: float = 0.25) -> BmfData:
     >>> data.train.shape, data.U_train.shape, data.V.shape
     ((6, 6), (6, 2), (2, 6))
     """
-    for name, value in (("n", n), ("r", r)):
-        if not is_whole(value) or value < 1:
-            raise InvalidSettingError(f"{name} must be a positive whole number, got {value!r}")
+    check_count("n", n)
+    check_count("r", r)
     if not is_finite(p_x) or not 0 < p_x < 1:
         raise InvalidSettingError(f"p_x must lie strictly between 0 and 1, got {p_x!r}")
     p_uv = float(np.sqrt(1.0 - (1.0 - p_x) ** (1.0 / r)))
@@ -74,12 +73,8 @@ def generate_bmf(n: int, r: int, seed: int = 0, p_x: float = 0.25) -> BmfData:
     U_test, U_train, V = (
         (generator.random(shape) < p_uv).astype(np.uint8) for shape in ((n, r), (n, r), (r, n))
     )
-    return BmfData(_product(U_train, V), _product(U_test, V), U_train, U_test, V, p_uv)
-
-
-def _product(U: BinaryArray, V: BinaryArray) -> BinaryArray:
-    # Sums of ones: in floating point only whether they are zero matters, and that is exact.
-    return (U.astype(np.float32) @ V.astype(np.float32) > 0).astype(np.uint8)
+    train, test = boolean_product(U_train, V), boolean_product(U_test, V)
+    return BmfData(train, test, U_train, U_test, V, p_uv)
 
 
 ACTIVATION_PROBABILITY = 0.01
@@ -138,8 +133,7 @@ def generate_deconvolution(n_images: int = 100, seed: int = 0) -> DeconvolutionD
     >>> data.images.shape, data.states.shape
     ((3, 14, 14), (3, 4, 10, 10))
     """
-    if not is_whole(n_images) or n_images < 1:
-        raise InvalidSettingError(f"n_images must be a positive whole number, got {n_images!r}")
+    check_count("n_images", n_images)
     own_stream = np.random.SeedSequence(check_seed(seed)).spawn(1)[0]
     generator = np.random.default_rng(own_stream)
     features = true_features()

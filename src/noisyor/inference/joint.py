@@ -33,7 +33,7 @@ from noisyor.engines.contract import EngineLike, JointOptions, JointResult, Join
 from noisyor.engines.noise import combine, logistic
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.model.forward import boolean_convolution
+from noisyor.model.forward import binary_array, boolean_convolution, boolean_product
 from noisyor.model.layout import state_shape
 
 CERTAIN = 1e6
@@ -196,8 +196,8 @@ def pmp_factorize(
         progress,
     )
     u, v = result.states[:, :, 0, 0], result.features[:, 0]
-    drawn = (u > 0).astype(np.float32) @ (v > 0).astype(np.float32) > 0
-    return _factorization(result, u, v, drawn.astype(np.uint8), settings or JointMaxProduct())
+    drawn = boolean_product(u > 0, v > 0)
+    return _factorization(result, u, v, drawn, settings or JointMaxProduct())
 
 
 def pmp_deconvolve(
@@ -372,11 +372,9 @@ def _log_odds(name: str, value: float) -> float:
 
 
 def _given(features: npt.ArrayLike, ndim: int, expected: str) -> BinaryArray:
-    array = np.asarray(features)
+    array = binary_array("features", features)
     if array.ndim != ndim or not array.size:
         raise InvalidDataError(f"features must have shape {expected}, got {array.shape}")
-    if array.dtype.kind not in "biuf" or not ((array == 0) | (array == 1)).all():
-        raise InvalidDataError("features must be 0 or 1")
     return array.astype(np.uint8)
 
 
