@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from noisyor.errors import InvalidDataError
 
-__all__ = []
-
 FloatArray = npt.NDArray[np.float64]
 SingleArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int32]

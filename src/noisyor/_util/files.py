@@ -35,28 +35,6 @@ if sys.platform == "win32":  # pragma: no cover
 else:
     import fcntl
 
-__all__ = [
-    "COMPRESSIONS",
-    "FORMULA_STARTS",
-    "check_folder",
-    "check_target",
-    "csv_content",
-    "decompressed",
-    "existing",
-    "locked",
-    "make_folder",
-    "open_binary",
-    "plain",
-    "reading",
-    "real_path",
-    "replacing",
-    "take_lock",
-    "to_json",
-    "uncompressed_name",
-    "write_atomically",
-    "write_text",
-]
-
 
 class Compression(NamedTuple):
     """First bytes of compressed files, and the function that opens them."""

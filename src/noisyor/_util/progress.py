@@ -21,8 +21,6 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Self
 
-__all__ = ["LOG", "Job", "Progress", "TimeUpError", "hidden_bars", "progress_bar", "warn"]
-
 LOG = logging.getLogger("noisyor")
 LOG.addHandler(logging.NullHandler())  # silent unless the user configures logging
 

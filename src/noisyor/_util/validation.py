@@ -11,33 +11,6 @@ from typing import Any, NamedTuple
 from noisyor._util.progress import Job
 from noisyor.errors import InvalidSettingError
 
-__all__ = [
-    "BELOW_ONE",
-    "COUNT",
-    "COUNT_OR_AUTO",
-    "COUNT_OR_ZERO",
-    "FLAG",
-    "NOT_NEGATIVE",
-    "NUMBER",
-    "OPTIONS",
-    "PATH",
-    "POSITIVE",
-    "TEXT",
-    "WORKERS",
-    "Option",
-    "Rule",
-    "check_choice",
-    "check_count",
-    "check_positive",
-    "check_seed",
-    "check_settings",
-    "choice",
-    "count",
-    "is_finite",
-    "is_whole",
-    "or_none",
-]
-
 _MAX_COUNT = 2**31 - 1
 
 

@@ -22,17 +22,6 @@ from noisyor._util.files import reading
 from noisyor.data.observations import Observations, check_size, checked_names
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
 
-__all__ = [
-    "BlockOrder",
-    "RowSource",
-    "open_parquet",
-    "open_rows",
-    "other_columns",
-    "reading_parquet",
-    "sparse_block",
-    "write_rows",
-]
-
 PathLike = str | os.PathLike[str]
 
 _NAMES = "columns.json"

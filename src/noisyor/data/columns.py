@@ -18,8 +18,6 @@ from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 
-__all__ = ["OneHot", "align", "find_one_hot", "require", "select_columns", "suggest"]
-
 
 def select_columns(data: Observations, columns: npt.ArrayLike | range) -> Observations:
     """Return some columns, in the order given; rows keep their ids."""

@@ -33,8 +33,6 @@ from noisyor._util.arrays import (
 )
 from noisyor.errors import InvalidDataError, InvalidSettingError, UnsupportedDataError
 
-__all__ = []
-
 MAX_TOTAL_WEIGHT = 1e15
 MIN_WEIGHT = 1e-15
 """Largest total weight: sums and squares of weights stay finite, and single rows still count."""

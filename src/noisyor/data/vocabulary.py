@@ -21,8 +21,6 @@ from noisyor._util.validation import COUNT
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, UnsupportedDataError
 
-__all__ = ["PADDING", "UNKNOWN", "TextData", "encode_documents", "vectorize", "words_of"]
-
 PADDING, UNKNOWN = "", "[UNK]"
 """Names of the first two columns, which are never 1."""
 

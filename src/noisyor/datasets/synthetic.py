@@ -16,14 +16,6 @@ from noisyor._util.validation import check_count, check_seed, is_finite
 from noisyor.errors import InvalidSettingError
 from noisyor.model.forward import boolean_convolution, boolean_product
 
-__all__ = [
-    "BmfData",
-    "DeconvolutionData",
-    "generate_bmf",
-    "generate_deconvolution",
-    "true_features",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class BmfData:

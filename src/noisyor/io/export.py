@@ -16,8 +16,6 @@ from noisyor.io.networkx import to_networkx
 from noisyor.model.names import hidden_label, visible_label
 from noisyor.model.network import Network, failure_from_theta, probability_from_theta
 
-__all__ = ["TARGETS", "export_network"]
-
 Target = Literal["graphml", "json", "bif", "csv"]
 TARGETS: tuple[Target, ...] = ("graphml", "json", "bif", "csv")
 

@@ -31,16 +31,6 @@ from noisyor.io.sealed_file import (
 from noisyor.model.layout import layout_from_json, layout_to_json
 from noisyor.model.network import FittedModel, Network, network_of
 
-__all__ = [
-    "FORMAT",
-    "SavedModel",
-    "check_names",
-    "load_model",
-    "load_network",
-    "read_metadata",
-    "save_network",
-]
-
 FORMAT = "noisyor-model-3"
 
 _FORMAT_2 = "noisyor-model-2"

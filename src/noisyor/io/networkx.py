@@ -24,8 +24,6 @@ from noisyor.model.network import (
     theta_from_probability,
 )
 
-__all__ = ["from_networkx", "to_networkx"]
-
 _META = "noisyor"  # graph attribute with what belongs to no node and no edge
 
 

@@ -20,20 +20,6 @@ from noisyor.data.observations import Observations
 from noisyor.model.names import Kind
 from noisyor.model.network import Network
 
-__all__ = [
-    "TOPIC_WORDS",
-    "NumberCurve",
-    "TrainingCurve",
-    "kind_of",
-    "mapping_in",
-    "metrics_of",
-    "number_curve",
-    "provenance",
-    "recurrence_of",
-    "topic_words_of",
-    "training_curve",
-]
-
 TOPIC_WORDS = "topic_words"
 """Entry of the metadata with the columns that say what each topic of one layer is about."""
 

@@ -24,17 +24,6 @@ from safetensors.numpy import load, save
 from noisyor._util.files import write_atomically
 from noisyor.errors import ModelFileError
 
-__all__ = [
-    "Arrays",
-    "DamagedError",
-    "PathLike",
-    "is_sealed",
-    "on_one_line",
-    "parsing",
-    "read_sealed",
-    "write_sealed",
-]
-
 _ENTRY = "noisyor"
 
 _MAX_HEADER = 8 * 2**20

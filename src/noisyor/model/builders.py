@@ -19,8 +19,6 @@ from noisyor.errors import InvalidNetworkError
 from noisyor.model.layout import BipartiteLayout, ConvolutionalLayout, Layout, check_positive
 from noisyor.model.network import Network, theta_from_failure, theta_from_probability
 
-__all__ = ["assemble", "bipartite", "convolutional", "from_edges", "renumbered"]
-
 NodeLabel = int | str
 Edges = Iterable[tuple[NodeLabel, NodeLabel]] | npt.NDArray[np.integer]
 

@@ -13,18 +13,6 @@ from noisyor._util.validation import check_count, check_seed
 from noisyor.errors import InvalidDataError
 from noisyor.model.network import FittedModel, Network, network_of, probability_from_theta
 
-__all__ = [
-    "Sample",
-    "binary_array",
-    "boolean_convolution",
-    "boolean_product",
-    "edge_matrix",
-    "prior_marginals",
-    "sample",
-    "total_parameter",
-    "visible_probability",
-]
-
 _BLOCK_CELLS = 4_000_000
 
 

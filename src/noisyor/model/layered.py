@@ -26,8 +26,6 @@ from noisyor.model.builders import assemble, renumbered
 from noisyor.model.layout import LayeredLayout
 from noisyor.model.network import Network
 
-__all__ = ["layer_sizes", "layered"]
-
 MAX_COLUMNS = 20_000
 """Columns that can be clustered: average linkage needs all distances twice, 1.6 GB each."""
 

@@ -19,17 +19,6 @@ from noisyor._util.arrays import IntArray, LongArray, pointers
 from noisyor._util.validation import is_whole
 from noisyor.errors import InvalidNetworkError
 
-__all__ = [
-    "BipartiteLayout",
-    "ConvolutionalLayout",
-    "LayeredLayout",
-    "Layout",
-    "Placement",
-    "layout_from_json",
-    "layout_to_json",
-    "state_shape",
-]
-
 
 class Edges(NamedTuple):
     """Parents of every visible: ``parent[ptr[i]:ptr[i + 1]]``, and the feature entry of an edge."""

@@ -21,19 +21,6 @@ from noisyor.model.forward import edge_matrix
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.network import Network, probability_from_theta
 
-__all__ = [
-    "N_WORDS",
-    "Kind",
-    "Togetherness",
-    "distinctive_visibles",
-    "hidden_label",
-    "hidden_names",
-    "named_after",
-    "strongest_visibles",
-    "topic_words",
-    "visible_label",
-]
-
 Kind = Literal["factors", "topics", "features", "network"]
 """Kind of a model: causes of columns, hierarchy of topics, patches of images, any graph."""
 

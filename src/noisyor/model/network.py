@@ -26,19 +26,6 @@ from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError
 from noisyor.model.layout import ConvolutionalLayout, Layout
 
-__all__ = [
-    "THETA_MAX",
-    "THETA_MIN",
-    "Network",
-    "Subnetwork",
-    "failure_from_theta",
-    "network_of",
-    "probability_from_theta",
-    "relevant_subnetwork",
-    "theta_from_failure",
-    "theta_from_probability",
-]
-
 THETA_MIN = 1e-5
 """Smallest parameter: the paper's epsilon, below which log-likelihood gradients explode."""
 

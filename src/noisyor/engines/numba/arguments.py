@@ -49,18 +49,6 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import intrinsic, lower_getattr_generic
 from numba.np.numpy_support import from_dtype
 
-__all__ = [
-    "Packed",
-    "Workspace",
-    "advance",
-    "aligned_zeros",
-    "arrays",
-    "borrowed",
-    "launch",
-    "pack",
-    "unpack",
-]
-
 _WORD = ir.IntType(64)
 _MASK = 2**64 - 1
 

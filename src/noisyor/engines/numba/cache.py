@@ -25,8 +25,6 @@ from numba.extending import intrinsic
 
 from noisyor._util.files import write_atomically
 
-__all__ = ["forget_stale_kernels", "inner", "njit", "small_code"]
-
 _STAMP = "noisyor-kernels.stamp"
 
 _FOLDERS: set[str] = set()

@@ -58,8 +58,6 @@ from noisyor.engines.reduction import ROWS_OF_BLOCK, tree_sum_of_blocks
 from noisyor.engines.threads import resolve_threads, run_blocks
 from noisyor.model.network import Network
 
-__all__ = ["NumbaEngine"]
-
 
 class Prepared:
     """The padded graph, and the parameters spread over its edges when they are first needed."""
