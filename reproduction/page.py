@@ -76,7 +76,7 @@ def document(record: Path = FOLDER, results: Path = RESULTS) -> str:
         *(wrapped(paragraph.format(citation=CITATION)) for paragraph in INTRODUCTION),
         _verdicts(tables),
         _differences(tables),
-        _causes(runs, tables),
+        _causes(runs, tables, results),
         _claims(runs),
         "## How a number is judged",
         bullets(rule.format(**rules) for rule in RULES),
@@ -178,7 +178,7 @@ def _differences(tables: Tables) -> str:
     return f"## Numbers that differ\n\n{wrapped(text)}\n\n{table(columns, rows)}"
 
 
-def _causes(runs: Sequence[Run], tables: Tables) -> str:
+def _causes(runs: Sequence[Run], tables: Tables, results: Path) -> str:
     """Explain every cause, with its evidence from the record."""
     evidence: dict[str, Callable[[], list[str]]] = {
         "noise": lambda: _noises(tables),
@@ -187,31 +187,47 @@ def _causes(runs: Sequence[Run], tables: Tables) -> str:
         "pmp": lambda: _joint(tables),
         "text": lambda: _fingerprints(tables["text"]),
     }
-    parts = ["## Causes"]
+    parts, numbers = ["## Causes"], _numbers(runs, results)
     for key, (title, where, text) in CAUSES.items():
-        filled = wrapped(f"*{where}* " + text.format(**_numbers(runs)))
+        filled = wrapped(f"*{where}* " + text.format(**numbers))
         shown = evidence[key]() if key in evidence else []
         parts += [f"### {title}", filled, *shown]
     return "\n\n".join(part for part in parts if part)
 
 
-def _numbers(runs: Sequence[Run]) -> dict[str, Any]:
+def _numbers(runs: Sequence[Run], results: Path) -> dict[str, Any]:
     """Return what the explanations quote; a dash where there is no run."""
     trivial: dict[int, float] = {}
     for run in of_experiment(runs, "tiny20"):
         if run["method"] == "vi" and "trivial_elbo" in run["metrics"]:
             trivial[run["seed"]] = run["metrics"]["trivial_elbo"]
+    path, reference = results / "joint_factorization.json", "–"
+    if path.is_file():
+        case = json.loads(path.read_text())["cases"]["bmf n=100 r=20, two-stage schedule"]
+        mean, error, n_seeds = stat([run["test_re_pct"] for run in case["runs"]])
+        reference = f"{with_error(mean, error)} % over {n_seeds} seeds"
     n, r, noise = 200, 80, NOISE_PROBABILITY
     blank = n * (0.25 * math.log(noise) + 0.75 * math.log1p(-noise))
     charge = -math.log1p(-noise) * r**2
     return {
         "hardest": number(trivial.get(0)),
         "mean": number(float(np.mean(list(trivial.values()))) if trivial else None),
+        "reference": reference,
+        "short": _short_joint(of_experiment(runs, "bmf")),
         "blank": blank,
         "charge": charge,
         "printed": blank - charge,
         "cost": _cost([run for run in of_experiment(runs, "text") if run["method"] == "local-vi"]),
     }
+
+
+def _short_joint(runs: Sequence[Run]) -> str:
+    """Format the errors of joint max-product after 100 iterations, by size."""
+    found: dict[str, list[float]] = {}
+    for run in runs:
+        if (run["method"], run["steps"]) == ("pmp-two-stage", 100):
+            found.setdefault(run["case"], []).append(run["metrics"]["test_re_pct"])
+    return ", ".join(f"{np.mean(own):.1f} % at {case}" for case, own in found.items()) or "–"
 
 
 def _cost(runs: Sequence[Run]) -> str:
