@@ -70,9 +70,9 @@ class TestBooleanConvolution:
         ("states", "features", "border", "message"),
         [
             (np.zeros((1, 2, 3, 3)), np.zeros((1, 2, 2)), False, "2 components, but there are 1"),
-            (np.zeros((2, 3, 3)), np.zeros((1, 2, 2)), False, "states has 4 axes"),
-            (np.zeros((1, 1, 3, 3)), np.full((1, 2, 2), 0.5), False, "features is binary"),
-            (np.full((1, 1, 3, 3), np.nan), np.zeros((1, 2, 2)), False, "states is binary"),
+            (np.zeros((2, 3, 3)), np.zeros((1, 2, 2)), False, "states must have 4 axes"),
+            (np.zeros((1, 1, 3, 3)), np.full((1, 2, 2), 0.5), False, "features must hold 0 and 1"),
+            (np.full((1, 1, 3, 3), np.nan), np.zeros((1, 2, 2)), False, "states must hold 0 and 1"),
             (np.zeros((1, 1, 2, 2)), np.zeros((1, 2, 2)), True, "too few"),
         ],
     )
