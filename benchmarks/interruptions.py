@@ -307,7 +307,8 @@ def _files(*arguments: str) -> Work:
             raise DifferenceError(f"files were left behind: {hidden}")
         written = sorted(path for path in folder.rglob("*") if path.is_file())
         content = [(path.name, _lasting(path.read_bytes())) for path in written]
-        return Outcome(_start(), np.zeros(1), repr((content, told.getvalue())))
+        text = told.getvalue().replace(str(folder), "")
+        return Outcome(_start(), np.zeros(1), repr((content, text)))
 
     return work
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from noisyor._util.files import write_atomically
-from noisyor.cli.run import run_command_line
+from noisyor.cli.run import printable, run_command_line
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.learning.initialize import Noise
 from reproduction import NAMES, experiment, runner
@@ -208,7 +208,7 @@ def run(
             for line in entries(about, Record(out).runs(name))
             if (line.group.case, line.group.method, line.group.steps) in asked
         ]
-        click.echo(_printable(table_text(lines)))
+        click.echo(printable(table_text(lines)))
 
 
 @contextmanager
@@ -233,15 +233,6 @@ def _seeds(text: str) -> list[int]:
             raise InvalidSettingError(f"--seeds: more than {_MAX_SEEDS:,} seeds in {text!r}")
         ranges.append(found)
     return list(dict.fromkeys(chain.from_iterable(ranges)))
-
-
-def _printable(text: str) -> str:
-    """Replace the characters that the terminal's encoding does not have."""
-    encoding = sys.stdout.encoding or "ascii"
-    try:
-        return text.encode(encoding).decode(encoding)
-    except UnicodeEncodeError:
-        return text.replace("–", "-").encode(encoding, "replace").decode(encoding)
 
 
 _record_option = click.option(

@@ -207,3 +207,20 @@ def test_a_plan_of_another_version(capsys):
     plan(format="noisyor-fit-plan-1")
     assert main(["resume", "m"]) == 2
     assert "another version" in capsys.readouterr().err
+
+
+def test_names_do_not_steer_the_terminal(capsys):
+    names = ["\x1b]0;title\x07a", "b\x9b31m", "c\x08\x08", "d\u202e"]
+    network = nor.bipartite(4, 2, visible_names=names, hidden_names=["\x1b[2J", "e"])
+    nor.save_network("m", network, metadata={"data": {"source": "\x1b[A"}, "kind": "factors"})
+    np.save("rows.npy", np.eye(4))
+    for line in (
+        ["info", "m"],
+        ["explain", "m", "rows.npy"],
+        ["explain", "m", "--observe", "\x1b[1mx"],
+        ["evaluate", "m", "rows.npy"],
+        ["report", "m", "rows.npy"],
+    ):
+        main(line)
+        printed = capsys.readouterr()
+        assert (printed.out + printed.err).replace("\n", "").replace("\t", "").isprintable()

@@ -16,7 +16,6 @@ from noisyor.cli.options import (
     open_model,
     optional_data_argument,
     print_json,
-    printable,
     read_for,
     reading_options,
     row_numbers,
@@ -24,6 +23,7 @@ from noisyor.cli.options import (
     threads_option,
     top_option,
 )
+from noisyor.cli.run import printable
 from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:

@@ -40,7 +40,6 @@ from noisyor.cli.options import (
     json_option,
     out_option,
     print_json,
-    printable,
     quiet_option,
     reading_options,
     seed_option,
@@ -49,6 +48,7 @@ from noisyor.cli.options import (
     time_limit_option,
 )
 from noisyor.cli.options import PATH as PATH_TYPE
+from noisyor.cli.run import printable
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
 
 if TYPE_CHECKING:
@@ -466,7 +466,7 @@ def _run(
         rows = table.observations
         if progress:
             for note in table.notes:
-                click.echo(f"note: {note}", err=True)
+                click.echo(printable(f"note: {note}"), err=True)
         if is_watched:
             click.echo(
                 f"learning from {rows.n_rows:,} rows of {rows.n_visible:,} columns ...", err=True

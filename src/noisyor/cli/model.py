@@ -18,7 +18,6 @@ from noisyor.cli.options import (
     open_model,
     out_option,
     print_json,
-    printable,
     quiet_option,
     read_for,
     reading_options,
@@ -26,6 +25,7 @@ from noisyor.cli.options import (
     threads_option,
     top_option,
 )
+from noisyor.cli.run import printable
 from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:

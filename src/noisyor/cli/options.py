@@ -7,7 +7,6 @@ import functools
 import os
 import re
 import shlex
-import sys
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noisyor._util.validation import OPTIONS
+from noisyor.cli.run import printable
 from noisyor.errors import InvalidSettingError
 from noisyor.tables.options import FORMATS
 
@@ -40,7 +40,6 @@ __all__ = [
     "optional_data_argument",
     "out_option",
     "print_json",
-    "printable",
     "quiet_option",
     "read_for",
     "reading_options",
@@ -337,15 +336,6 @@ def print_json(value: Any) -> None:
     click.echo(to_json(value, indent=2, ascii_only=True))
 
 
-def printable(text: str) -> str:
-    """Replace characters that the terminal's encoding does not have."""
-    encoding = sys.stdout.encoding or "ascii"
-    try:
-        return text.encode(encoding).decode(encoding)
-    except UnicodeEncodeError:
-        return text.replace("–", "-").encode(encoding, "replace").decode(encoding)
-
-
 def few(items: list[str], shown: int = 8) -> str:
     """Return the first of some names, and how many more there are."""
     more = f" ... and {len(items) - shown} more" if len(items) > shown else ""
@@ -383,7 +373,7 @@ def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
 
     table = read_table(data, options_like(saved.metadata, data, reading), saved.network)
     for note in table.notes:
-        click.echo(f"note: {note}", err=True)
+        click.echo(printable(f"note: {note}"), err=True)
     if table.ignored:
         click.echo(
             f"note: {table.ignored:,} columns or items of {data} are not in the model", err=True

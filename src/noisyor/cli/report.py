@@ -19,6 +19,7 @@ from noisyor.cli.options import (
     reading_options,
     threads_option,
 )
+from noisyor.cli.run import printable
 
 __all__ = ["report"]
 
@@ -85,7 +86,7 @@ def report(
     if as_json:
         print_json(result)
     elif not quiet:
-        click.echo(_text(result))
+        click.echo(printable(_text(result)))
 
 
 def _text(result: dict[str, Any]) -> str:

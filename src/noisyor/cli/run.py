@@ -6,6 +6,7 @@ The commands of the repository share it: ``noisyor``, ``noisyor-hpo`` and
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -13,7 +14,7 @@ import click
 
 from noisyor.errors import NoisyOrError
 
-__all__ = ["FAILED", "INTERRUPTED", "run_command_line"]
+__all__ = ["FAILED", "INTERRUPTED", "printable", "run_command_line"]
 
 FAILED, INTERRUPTED = 2, 130
 
@@ -46,7 +47,7 @@ def run_command_line(
     """
 
     def say(message: str) -> None:
-        click.echo(f"{name}: {' '.join(message.split())}", err=True)
+        click.echo(printable(f"{name}: {' '.join(message.split())}"), err=True)
 
     def fail(message: str) -> int:
         say(f"error: {message}")
@@ -77,3 +78,16 @@ def run_command_line(
         except OSError as error:
             reason = error.strerror or str(error)
             return fail(reason if error.filename is None else f"{error.filename}: {reason}")
+
+
+def printable(text: str) -> str:
+    """Return a text without what would steer a terminal or is not in its encoding.
+
+    Names in a file may hold escape sequences, which change titles, colors or the lines above.
+    """
+    encoding = sys.stdout.encoding or "ascii"
+    shown = "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in text)
+    try:
+        return shown.encode(encoding).decode(encoding)
+    except UnicodeEncodeError:
+        return shown.replace("–", "-").encode(encoding, "replace").decode(encoding)

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from noisyor._util.files import to_json
-from noisyor.cli.run import run_command_line
+from noisyor.cli.run import printable, run_command_line
 from noisyor.cli.serve import run_server, server_options
 from noisyor.errors import InvalidSettingError
 from noisyor_hpo import __version__
@@ -264,7 +264,7 @@ def _terms(ontology: Ontology, texts: Iterable[str]) -> dict[str, None]:
 
 def _print(cases: list[Case], html: Path | None) -> None:
     for case in cases:
-        click.echo(_printable("\n".join(_text(case))))
+        click.echo(printable("\n".join(_text(case))))
     if html is not None:
         click.echo(f"page: {html}")
     click.echo(f"Not a medical device. {DISCLAIMER}", err=True)
@@ -347,12 +347,6 @@ def _few(items: list[str], shown: int = 8) -> str:
     """Join the first names, and say how many more there are."""
     more = f" ... and {len(items) - shown} more" if len(items) > shown else ""
     return ", ".join(items[:shown]) + more
-
-
-def _printable(text: str) -> str:
-    """Replace characters that the encoding of the terminal does not have."""
-    encoding = sys.stdout.encoding or "ascii"
-    return text.encode(encoding, "replace").decode(encoding)
 
 
 if __name__ == "__main__":
