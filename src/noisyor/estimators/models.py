@@ -42,7 +42,8 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
 
     Parameters
     ----------
-    n_components : number of causes, or ``"auto"``; see `learn_factors`.
+    n_components : number of causes, or ``"auto"`` to choose it by held-out rows; see
+        `learn_factors`.
     objective : what the causes are fitted for, see `learn_factors`.
     init : where learning starts, see `learn_factors`.
     steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
@@ -66,7 +67,7 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
 
     _kind: ClassVar[Kind] = "factors"
 
-    n_components: int | Literal["auto"] = 8
+    n_components: int | Literal["auto"] = "auto"
     objective: str = field(default="auto", kw_only=True)
     init: str | None = field(default=None, kw_only=True)
 
