@@ -148,10 +148,10 @@ class MaxProductOptions(NamedTuple):
 
 
 class MaxProductResult(NamedTuple):
-    """One line per (row, sample): row r, sample s is line ``r * n_samples + s``.
+    """States of all draws: draw ``r * n_samples + s`` is sample s of row r.
 
-    ``states`` (lines, n_hidden); ``beliefs`` (lines, n_hidden), or (0, n_hidden) if not wanted;
-    ``iterations`` (lines,); ``residual`` (lines,) largest change that a message still asked for.
+    ``states`` (draws, n_hidden); ``beliefs`` (draws, n_hidden), or (0, n_hidden) if not wanted;
+    ``iterations`` (draws,); ``residual`` (draws,) largest change that a message still asked for.
     """
 
     states: BinaryArray
@@ -368,19 +368,19 @@ class Engine(Protocol):
     def icm(
         self, prepared: Any, evidence: Evidence, states: BinaryArray, options: IcmOptions
     ) -> BinaryArray:
-        """Run iterated conditional modes: flip single nodes of states (lines, n_hidden) while
+        """Run iterated conditional modes: flip single nodes of states (draws, n_hidden) while
         log p(h, x) rises; clamps stay.
         """
         ...
 
     def log_joint(self, prepared: Any, evidence: Evidence, states: BinaryArray) -> FloatArray:
-        """Compute ``log p(h, x)`` (lines,) of states (lines, n_hidden), one or more a row."""
+        """Compute ``log p(h, x)`` (draws,) of states (draws, n_hidden), one or more a row."""
         ...
 
     def log_joint_gradient(
         self, prepared: Any, evidence: Evidence, states: BinaryArray
     ) -> GradientSum:
-        """Sum ``log p(h, x)`` and its gradient over rows; lines of one row are averaged."""
+        """Sum ``log p(h, x)`` and its gradient over rows; draws of one row are averaged."""
         ...
 
     def mean_field(

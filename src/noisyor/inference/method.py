@@ -125,7 +125,7 @@ def check_method(method: object) -> None:
 class Posterior:
     """Binary explanations of a batch of rows.
 
-    With several samples per row, line ``row * n_samples + sample`` belongs to that row and sample.
+    With several samples per row, draw ``row * n_samples + sample`` belongs to that row and sample.
 
     Attributes
     ----------
@@ -192,27 +192,27 @@ class Posterior:
         """
         if self.q is not None:
             return sp.csr_array(self.q)
-        lines = np.arange(self.states.shape[0])
+        draws = np.arange(self.states.shape[0])
         average = sp.csr_array(
-            (np.full(len(lines), 1.0 / self.n_samples), (lines // self.n_samples, lines)),
-            shape=(self.n_rows, len(lines)),
+            (np.full(len(draws), 1.0 / self.n_samples), (draws // self.n_samples, draws)),
+            shape=(self.n_rows, len(draws)),
         )
         return sp.csr_array(average @ self.states.astype(np.float64))
 
     def active(self, row: int, sample: int = 0) -> npt.NDArray[np.int32]:
         """Return the indices of the causes that are on in one explanation."""
-        line = row * self.n_samples + sample
-        indices = self.states.indices[self.states.indptr[line] : self.states.indptr[line + 1]]
+        draw = row * self.n_samples + sample
+        indices = self.states.indices[self.states.indptr[draw] : self.states.indptr[draw + 1]]
         return np.asarray(indices, dtype=np.int32)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Posterior:
         """Return the explanations of some rows, in the order given; rows may repeat."""
-        lines = (rows[:, None] * self.n_samples + np.arange(self.n_samples)).ravel()
-        # Mean field, which alone has q and elbo_vi, gives one line for each row.
-        return replace(self, **{name: values[lines] for name, values in self.arrays().items()})
+        draws = (rows[:, None] * self.n_samples + np.arange(self.n_samples)).ravel()
+        # Mean field, which alone has q and elbo_vi, gives one draw for each row.
+        return replace(self, **{name: values[draws] for name, values in self.arrays().items()})
 
     def arrays(self) -> dict[str, Any]:
-        """Return the attributes that hold a line for each row and sample, by name."""
+        """Return the attributes that hold a draw for each row and sample, by name."""
         return {
             name: values
             for name, values in vars(self).items()

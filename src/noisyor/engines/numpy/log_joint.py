@@ -18,18 +18,18 @@ _MIN_GAIN = 1e-9
 
 
 def log_joint(prepared: Prepared, evidence: Evidence, states: BinaryArray) -> FloatArray:
-    """Compute ``log p(h, x)`` (lines,) of states (lines, n_hidden), one or more a row."""
+    """Compute ``log p(h, x)`` (draws,) of states (draws, n_hidden), one or more a row."""
     result = np.zeros(len(states))
     samples = _samples(evidence, states)
     for row in rows_of(prepared, evidence):
-        for line in range(row.number * samples, (row.number + 1) * samples):
-            total, on, seen = _nodes(prepared, row, states[line])
-            result[line] = _value(total, on, seen)
+        for draw in range(row.number * samples, (row.number + 1) * samples):
+            total, on, seen = _nodes(prepared, row, states[draw])
+            result[draw] = _value(total, on, seen)
     return result
 
 
 def log_joint_gradient(prepared: Prepared, evidence: Evidence, states: BinaryArray) -> GradientSum:
-    """Sum ``log p(h, x)`` and its gradient over rows; lines of one row are averaged.
+    """Sum ``log p(h, x)`` and its gradient over rows; draws of one row are averaged.
 
     The derivative is ``z_i / (1 - exp(-B_i)) - 1`` for the leak of node i, and the same for an edge
     whose parent is on.
@@ -40,8 +40,8 @@ def log_joint_gradient(prepared: Prepared, evidence: Evidence, states: BinaryArr
         value, gradient = np.zeros(1), np.zeros(network.n_params)
         begin, end = number * ROWS_OF_BLOCK, min((number + 1) * ROWS_OF_BLOCK, evidence.n_rows)
         for row in rows_of(prepared, evidence, begin, end):
-            for line in range(row.number * samples, (row.number + 1) * samples):
-                state, share = states[line], row.weight / samples
+            for draw in range(row.number * samples, (row.number + 1) * samples):
+                state, share = states[draw], row.weight / samples
                 total, on, seen = _nodes(prepared, row, state)
                 value += share * _value(total, on, seen)
                 slope = share * seen * (on / -np.expm1(-total) - 1.0)
@@ -58,7 +58,7 @@ def log_joint_gradient(prepared: Prepared, evidence: Evidence, states: BinaryArr
 def icm(
     prepared: Prepared, evidence: Evidence, states: BinaryArray, options: IcmOptions
 ) -> BinaryArray:
-    """Run iterated conditional modes on states (lines, n_hidden); clamps stay.
+    """Run iterated conditional modes on states (draws, n_hidden); clamps stay.
 
     Single nodes flip while ``log p(h, x)`` rises.
     """
@@ -66,8 +66,8 @@ def icm(
     for row in rows_of(prepared, evidence):
         active = taking_part(prepared, row, options.ancestors_only)
         free = active[row.hidden[active] == FREE]
-        for line in range(row.number * samples, (row.number + 1) * samples):
-            state = result[line]
+        for draw in range(row.number * samples, (row.number + 1) * samples):
+            state = result[draw]
             for _ in range(options.sweeps):
                 if not _sweep(prepared, row, state, free.tolist()):
                     break
@@ -104,5 +104,5 @@ def _value(total: FloatArray, on: BoolArray, seen: BoolArray) -> float:
 
 
 def _samples(evidence: Evidence, states: BinaryArray) -> int:
-    """Return the number of lines per row."""
+    """Return the number of draws per row."""
     return len(states) // max(evidence.n_rows, 1)

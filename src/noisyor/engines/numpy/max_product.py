@@ -47,41 +47,41 @@ def max_product(
     with_beliefs: bool = False,
 ) -> MaxProductResult:
     """Pass messages and decode the states of every row."""
-    n_hidden, lines = prepared.network.n_hidden, evidence.n_rows * options.n_samples
+    n_hidden, draws = prepared.network.n_hidden, evidence.n_rows * options.n_samples
     result = MaxProductResult(
-        states=np.zeros((lines, n_hidden), dtype=np.uint8),
-        beliefs=np.zeros((lines if with_beliefs else 0, n_hidden), dtype=np.float32),
-        iterations=np.zeros(lines, dtype=np.int32),
-        residual=np.zeros(lines, dtype=np.float32),
+        states=np.zeros((draws, n_hidden), dtype=np.uint8),
+        beliefs=np.zeros((draws if with_beliefs else 0, n_hidden), dtype=np.float32),
+        iterations=np.zeros(draws, dtype=np.int32),
+        residual=np.zeros(draws, dtype=np.float32),
     )
-    for line, messages in _messages(prepared, evidence, options, key):
-        result.iterations[line], result.residual[line] = messages.run()
+    for draw, messages in _messages(prepared, evidence, options, key):
+        result.iterations[draw], result.residual[draw] = messages.run()
         beliefs = messages.beliefs()[prepared.network.n_visible :]
-        result.states[line] = beliefs > TIE
+        result.states[draw] = beliefs > TIE
         if with_beliefs:
-            result.beliefs[line] = beliefs
+            result.beliefs[draw] = beliefs
     return result
 
 
 def edge_messages(
     prepared: Prepared, evidence: Evidence, options: MaxProductOptions, key: NoiseKey
 ) -> SingleArray:
-    """Return the last message of every edge to its parent, (lines, n_edges).
+    """Return the last message of every edge to its parent, (draws, n_edges).
 
     Messages of children that are unobserved are NaN.
     """
-    lines = evidence.n_rows * options.n_samples
-    result = np.full((lines, prepared.network.n_edges), np.nan, dtype=np.float32)
-    for line, messages in _messages(prepared, evidence, options, key):
+    draws = evidence.n_rows * options.n_samples
+    result = np.full((draws, prepared.network.n_edges), np.nan, dtype=np.float32)
+    for draw, messages in _messages(prepared, evidence, options, key):
         messages.run()
-        result[line, messages.edge_index] = messages.up
+        result[draw, messages.edge_index] = messages.up
     return result
 
 
 def _messages(
     prepared: Prepared, evidence: Evidence, options: MaxProductOptions, key: NoiseKey
 ) -> Iterator[tuple[int, _Messages]]:
-    """Yield the messages of every line before the first iteration."""
+    """Yield the messages of every draw before the first iteration."""
     n_hidden = prepared.network.n_hidden
     kind = _TwoStage if options.two_stage else _Collapsed
     for row in rows_of(prepared, evidence):

@@ -53,7 +53,7 @@ def _start() -> None:
 
 @contextmanager
 def _no_stderr() -> Iterator[None]:
-    """Drop the line that the library writes, past Python, where there is no driver of a GPU."""
+    """Drop the text that the library writes, past Python, where there is no driver of a GPU."""
     try:
         saved = os.dup(2)
     except OSError:  # a process that has none
@@ -96,14 +96,14 @@ def structure(kind: Any, device: str, **fields: Any) -> Any:
     return made
 
 
-def launch(kernel: Any, lines: int, arguments: list[Any], device: str) -> None:
-    """Run a kernel for every line. One thread compiles it, however many want it."""
+def launch(kernel: Any, draws: int, arguments: list[Any], device: str) -> None:
+    """Run a kernel for every draw. One thread compiles it, however many want it."""
     with _loading:
         kernel.module.load(device)
-    wp.launch(kernel, dim=lines, inputs=arguments, device=device)
+    wp.launch(kernel, dim=draws, inputs=arguments, device=device)
 
 
-def by_line(array: wp.array, lines: int) -> AnyArray:
-    """Return entries by line (lines, slots) of memory laid out by `kernels.offset`."""
+def by_draw(array: wp.array, draws: int) -> AnyArray:
+    """Return entries by draw (draws, slots) of memory laid out by `kernels.offset`."""
     numbers: AnyArray = array.numpy()
-    return numbers.reshape(lines, -1) if array.device.is_cpu else numbers.reshape(-1, lines).T
+    return numbers.reshape(draws, -1) if array.device.is_cpu else numbers.reshape(-1, draws).T

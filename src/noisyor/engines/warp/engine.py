@@ -1,4 +1,4 @@
-"""The engine for accelerators: the contract on top of the kernels, lines shared out in launches."""
+"""The engine for accelerators: the contract on top of the kernels, draws shared out in launches."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from noisyor.engines.contract import (
 from noisyor.engines.noise import combine
 from noisyor.engines.registry import get_engine
 from noisyor.engines.threads import resolve_threads, run_blocks
-from noisyor.engines.warp.device import by_line, find_device, launch, structure, to_device
+from noisyor.engines.warp.device import by_draw, find_device, launch, structure, to_device
 from noisyor.engines.warp.kernels import Graph, Options, Output, Rows, Work, infer
 from noisyor.model.network import Network
 
 _MEMORY = {True: 1 << 26, False: 1 << 30}
 """Bytes that one launch may work in: on a core, where they are taken in turn, and on a GPU."""
 
-_LINES_AT_ONCE = 1 << 16
-"""Lines of the first launch on a GPU, which is idle with few."""
+_DRAWS_AT_ONCE = 1 << 16
+"""Draws of the first launch on a GPU, which is idle with few."""
 
 _TINY = 1e-300
 """Stands for a parameter of zero, so that no logarithm is infinite."""
 
 _BY_HIDDEN = ("belief", "incoming", "unary", "to_child", "known", "hidden", "total")
-"""Arrays of `Work` with an entry for each hidden node of a line."""
+"""Arrays of `Work` with an entry for each hidden node of a draw."""
 
 
 @dataclass(frozen=True)
@@ -100,17 +100,17 @@ class WarpEngine(Engine):
                 other.prepare(prepared.network), evidence, options, key, with_beliefs=with_beliefs
             )
         batch = Batch(prepared, evidence, options, key, with_beliefs)
-        most = max(_MEMORY[self._on_cpu] // batch.bytes_of_line, 1)
+        most = max(_MEMORY[self._on_cpu] // batch.bytes_of_draw, 1)
 
         def piece(begin: int, end: int) -> None:
             for first in range(begin, end, most):  # launches that fit into memory
                 batch.run(first, min(first + most, end))
 
-        n_lines = len(batch.result.states)
+        n_draws = len(batch.result.states)
         if self._on_cpu:
-            run_blocks(piece, n_lines, self.workers)
+            run_blocks(piece, n_draws, self.workers)
         else:
-            run_blocks(piece, n_lines, 1, first_piece=_LINES_AT_ONCE)
+            run_blocks(piece, n_draws, 1, first_piece=_DRAWS_AT_ONCE)
         return batch.result
 
 
@@ -155,10 +155,10 @@ class Prepared:
 
 
 class Batch:
-    """A call of max-product: `run` infers some of its lines, the largest rows first.
+    """A call of max-product: `run` infers some of its draws, the largest rows first.
 
     Neighboring threads of a GPU wait for each other, so that rows of about the same size lie side
-    by side. Line ``l`` of that order is sample ``l % n_samples`` of row ``order[l // n_samples]``.
+    by side. Draw ``d`` of that order is sample ``d % n_samples`` of row ``order[d // n_samples]``.
     """
 
     def __init__(
@@ -169,14 +169,14 @@ class Batch:
         key: NoiseKey,
         with_beliefs: bool,
     ) -> None:
-        n_hidden, lines = prepared.network.n_hidden, evidence.n_rows * options.n_samples
+        n_hidden, draws = prepared.network.n_hidden, evidence.n_rows * options.n_samples
         self.prepared, self.evidence, self.options = prepared, evidence, options
         self.with_beliefs = with_beliefs
         self.result = MaxProductResult(
-            np.empty((lines, n_hidden), dtype=np.uint8),
-            np.empty((lines if with_beliefs else 0, n_hidden), dtype=np.float32),
-            np.empty(lines, dtype=np.int32),
-            np.empty(lines, dtype=np.float32),
+            np.empty((draws, n_hidden), dtype=np.uint8),
+            np.empty((draws if with_beliefs else 0, n_hidden), dtype=np.float32),
+            np.empty(draws, dtype=np.int32),
+            np.empty(draws, dtype=np.float32),
         )
         # Children and edges that may send messages in each row.
         of_hidden = prepared.n_parents[prepared.network.n_visible :]
@@ -198,27 +198,27 @@ class Batch:
         )
 
     @property
-    def bytes_of_line(self) -> int:
-        """Memory on the device that the largest line needs."""
+    def bytes_of_draw(self) -> int:
+        """Memory on the device that the largest draw needs."""
         edges, children = (int(n.max(initial=1)) for n in (self.n_edges, self.n_children))
         # as in `_work` and `_output`
         return 8 * edges + 4 * children + 56 * self.prepared.network.n_hidden
 
     def run(self, begin: int, end: int) -> None:
-        """Infer lines ``begin`` to ``end`` in one launch."""
-        samples, order, lines = self.options.n_samples, self.order, end - begin
+        """Infer draws ``begin`` to ``end`` in one launch."""
+        samples, order, draws = self.options.n_samples, self.order, end - begin
         first, last = begin // samples, (end - 1) // samples + 1
-        rows, work = self._rows(order[first:last]), self._work(first, last, lines)
-        output, skipped = self._output(lines), begin - first * samples
+        rows, work = self._rows(order[first:last]), self._work(first, last, draws)
+        output, skipped = self._output(draws), begin - first * samples
         arguments = [self.prepared.graph, rows, self.settings, work, output, skipped]
-        launch(infer, lines, arguments, self.prepared.device)
+        launch(infer, draws, arguments, self.prepared.device)
         index = np.arange(begin, end)
-        line = order[index // samples] * samples + index % samples
-        self.result.states[line] = by_line(output.states, lines)
+        draw = order[index // samples] * samples + index % samples
+        self.result.states[draw] = by_draw(output.states, draws)
         if self.with_beliefs:
-            self.result.beliefs[line] = by_line(output.beliefs, lines)
-        self.result.iterations[line] = output.iterations.numpy()
-        self.result.residual[line] = output.residual.numpy()
+            self.result.beliefs[draw] = by_draw(output.beliefs, draws)
+        self.result.iterations[draw] = output.iterations.numpy()
+        self.result.residual[draw] = output.residual.numpy()
 
     def _rows(self, indices: LongArray) -> Any:
         """Copy rows, in this order, to the device."""
@@ -238,29 +238,29 @@ class Batch:
             clamp=clamp.ravel(),
         )
 
-    def _work(self, first: int, last: int, lines: int) -> Any:
-        by_hidden = lines * self.prepared.network.n_hidden
+    def _work(self, first: int, last: int, draws: int) -> Any:
+        by_hidden = draws * self.prepared.network.n_hidden
         children = int(self.n_children[first:last].max())
         edges = int(self.n_edges[first:last].max())
         return structure(
             Work,
             self.prepared.device,
-            lines=lines,
+            draws=draws,
             most_children=children,
             most_edges=edges,
             **dict.fromkeys(_BY_HIDDEN, by_hidden),
-            children=children * lines,
-            **dict.fromkeys(("excess", "down"), edges * lines),
+            children=children * draws,
+            **dict.fromkeys(("excess", "down"), edges * draws),
         )
 
-    def _output(self, lines: int) -> Any:
-        by_hidden = lines * self.prepared.network.n_hidden
+    def _output(self, draws: int) -> Any:
+        by_hidden = draws * self.prepared.network.n_hidden
         return structure(
             Output,
             self.prepared.device,
             with_beliefs=int(self.with_beliefs),
             states=by_hidden,
             beliefs=by_hidden if self.with_beliefs else 0,
-            iterations=lines,
-            residual=lines,
+            iterations=draws,
+            residual=draws,
         )

@@ -11,7 +11,7 @@ the child receives from elsewhere,
 
 where M_{-e} is the largest t of the other edges and the leak. A child that is on has infinite b.
 
-A *line* is one sample of one row.
+A *draw* is one sample of one row.
 """
 
 import warp as wp
@@ -35,17 +35,17 @@ _UNIT = wp.constant(wp.float64(1.0))
 @wp.func_native(
     """
 #if defined(__CUDA_ARCH__)
-    return slot * lines + line;
+    return slot * draws + draw;
 #else
-    return line * slots + slot;
+    return draw * slots + slot;
 #endif
 """
 )
-def offset(slot: int, slots: int, line: int, lines: int) -> int:
-    """Return where entry ``slot`` of a line lies in memory of ``slots`` times ``lines`` entries.
+def offset(slot: int, slots: int, draw: int, draws: int) -> int:
+    """Return where entry ``slot`` of a draw lies in memory of ``slots`` times ``draws`` entries.
 
-    The threads of a GPU take neighboring lines at once, so there the line is the fastest index. A
-    core takes one line after another, and reads a line in one piece.
+    The threads of a GPU take neighboring draws at once, so there the draw is the fastest index. A
+    core takes one draw after another, and reads a draw in one piece.
     """
     ...
 
@@ -160,7 +160,7 @@ class Options:
 
 @wp.struct
 class Work:
-    """Memory of a launch: ``lines`` times so many entries of every kind, see `offset`.
+    """Memory of a launch: ``draws`` times so many entries of every kind, see `offset`.
 
     Entries by hidden node: ``belief``, ``incoming`` (sum of excesses), ``unary``, ``to_child``,
     ``known`` (0, 1, or 2 if free) and the list ``hidden`` of those that take part; with missing
@@ -168,7 +168,7 @@ class Work:
     and ``down``: messages by edge into those, ``most_edges``, to the parent and from it.
     """
 
-    lines: int
+    draws: int
     most_children: int
     most_edges: int
     belief: wp.array(dtype=wp.float32)
@@ -185,7 +185,7 @@ class Work:
 
 @wp.struct
 class Output:
-    """Results by line: ``states`` and ``beliefs`` by hidden node, if wanted."""
+    """Results by draw: ``states`` and ``beliefs`` by hidden node, if wanted."""
 
     with_beliefs: int
     states: wp.array(dtype=wp.uint8)
@@ -223,50 +223,50 @@ class Selection:
 
 
 @wp.func
-def select(graph: Graph, rows: Rows, options: Options, work: Work, row: int, line: int):
-    """Fill the lists of ``work`` for one line; what takes no part is known to be off."""
+def select(graph: Graph, rows: Rows, options: Options, work: Work, row: int, draw: int):
+    """Fill the lists of ``work`` for one draw; what takes no part is known to be off."""
     found = Selection()
     found.first = rows.ptr[row]
     found.end = rows.ptr[row + 1]
     found.first_missing = rows.missing_ptr[row]
     found.end_missing = rows.missing_ptr[row + 1]
     n_hidden = graph.n_hidden
-    lines = work.lines
+    draws = work.draws
     clamp_row = wp.min(row, rows.clamps - 1) * n_hidden
     found.hidden = n_hidden
     for k in range(n_hidden):
         state = FREE
         if rows.clamps > 0:
             state = rows.clamp[clamp_row + k]
-        at = offset(k, n_hidden, line, lines)
+        at = offset(k, n_hidden, draw, draws)
         work.known[at] = state
         work.belief[at] = NEVER
         work.hidden[at] = k
     if options.ancestors_only != 0:
-        found.hidden = _ancestors(graph, rows, options, work, found, clamp_row, line)
+        found.hidden = _ancestors(graph, rows, options, work, found, clamp_row, draw)
 
     count = int(0)
     for entry in range(found.first, found.end):
-        work.children[offset(count, work.most_children, line, lines)] = rows.columns[entry]
+        work.children[offset(count, work.most_children, draw, draws)] = rows.columns[entry]
         count += 1
-    count = _add_hidden(graph, work, found.hidden, line, ON, count)
+    count = _add_hidden(graph, work, found.hidden, draw, ON, count)
     # Children that are on come first: their update is the simpler one.
     found.on = count
-    count = _add_hidden(graph, work, found.hidden, line, FREE, count)
+    count = _add_hidden(graph, work, found.hidden, draw, FREE, count)
     found.children = count
     return found
 
 
 @wp.func
-def _add_hidden(graph: Graph, work: Work, n_hidden: int, line: int, state: wp.uint8, count: int):
+def _add_hidden(graph: Graph, work: Work, n_hidden: int, draw: int, state: wp.uint8, count: int):
     """Append the hidden children that are in a state; return the new length of the list."""
     total = count
     for j in range(n_hidden):
-        k = work.hidden[offset(j, graph.n_hidden, line, work.lines)]
+        k = work.hidden[offset(j, graph.n_hidden, draw, work.draws)]
         node = graph.n_visible + k
-        known = work.known[offset(k, graph.n_hidden, line, work.lines)]
+        known = work.known[offset(k, graph.n_hidden, draw, work.draws)]
         if known == state and graph.ptr[node + 1] > graph.ptr[node]:
-            work.children[offset(total, work.most_children, line, work.lines)] = node
+            work.children[offset(total, work.most_children, draw, work.draws)] = node
             total += 1
     return total
 
@@ -279,7 +279,7 @@ def _ancestors(
     work: Work,
     entries: Selection,
     clamp_row: int,
-    line: int,
+    draw: int,
 ):
     """List the ancestors of the active visibles and of hidden nodes that are known to be on.
 
@@ -288,20 +288,20 @@ def _ancestors(
     n_hidden = graph.n_hidden
     count = int(0)
     for k in range(n_hidden):
-        work.known[offset(k, n_hidden, line, work.lines)] = _UNSEEN
+        work.known[offset(k, n_hidden, draw, work.draws)] = _UNSEEN
     for entry in range(entries.first, entries.end):
-        count = _add_parents(graph, rows, work, rows.columns[entry], clamp_row, line, count)
+        count = _add_parents(graph, rows, work, rows.columns[entry], clamp_row, draw, count)
     if rows.clamps > 0:
         for k in range(n_hidden):
             if rows.clamp[clamp_row + k] == ON:
-                count = _add(graph, rows, work, k, clamp_row, line, count)
+                count = _add(graph, rows, work, k, clamp_row, draw, count)
     done = int(0)
     while done < count:  # breadth first: the list is its own queue
-        k = work.hidden[offset(done, n_hidden, line, work.lines)]
-        count = _add_parents(graph, rows, work, graph.n_visible + k, clamp_row, line, count)
+        k = work.hidden[offset(done, n_hidden, draw, work.draws)]
+        count = _add_parents(graph, rows, work, graph.n_visible + k, clamp_row, draw, count)
         done += 1
     for k in range(n_hidden):
-        at = offset(k, n_hidden, line, work.lines)
+        at = offset(k, n_hidden, draw, work.draws)
         if work.known[at] == _UNSEEN:
             work.known[at] = OFF
     return count
@@ -309,26 +309,26 @@ def _ancestors(
 
 @wp.func
 def _add_parents(
-    graph: Graph, rows: Rows, work: Work, node: int, clamp_row: int, line: int, count: int
+    graph: Graph, rows: Rows, work: Work, node: int, clamp_row: int, draw: int, count: int
 ):
     """Append the parents of a node that are not in the list yet; return its new length."""
     total = count
     for edge in range(graph.ptr[node], graph.ptr[node + 1]):
-        total = _add(graph, rows, work, graph.parent[edge], clamp_row, line, total)
+        total = _add(graph, rows, work, graph.parent[edge], clamp_row, draw, total)
     return total
 
 
 @wp.func
-def _add(graph: Graph, rows: Rows, work: Work, k: int, clamp_row: int, line: int, count: int):
+def _add(graph: Graph, rows: Rows, work: Work, k: int, clamp_row: int, draw: int, count: int):
     """Append a hidden node to the list unless its known state says that it is listed."""
-    at = offset(k, graph.n_hidden, line, work.lines)
+    at = offset(k, graph.n_hidden, draw, work.draws)
     if work.known[at] != _UNSEEN:
         return count
     state = FREE
     if rows.clamps > 0:
         state = rows.clamp[clamp_row + k]
     work.known[at] = state
-    work.hidden[offset(count, graph.n_hidden, line, work.lines)] = k
+    work.hidden[offset(count, graph.n_hidden, draw, work.draws)] = k
     return count + 1
 
 
@@ -337,7 +337,7 @@ def _add(graph: Graph, rows: Rows, work: Work, k: int, clamp_row: int, line: int
 
 @wp.func
 def key_of(rows: Rows, options: Options, row: int, sample: int) -> wp.uint64:
-    """Return the key of a line, equation T18: by row id, so that no batch changes the noise."""
+    """Return the key of a draw, equation T18: by row id, so that no batch changes the noise."""
     return combine(combine(options.key, wp.uint64(rows.ids[row])), wp.uint64(sample))
 
 
@@ -352,15 +352,15 @@ def noise_of(options: Options, key: wp.uint64, k: int) -> wp.float64:
 
 @wp.func
 def observed_totals(
-    graph: Graph, rows: Rows, options: Options, work: Work, found: Selection, line: int
+    graph: Graph, rows: Rows, options: Options, work: Work, found: Selection, draw: int
 ):
     """Compute T_k of equation T5: the totals of all children that are not missing."""
     for k in range(graph.n_hidden):
-        work.total[offset(k, graph.n_hidden, line, work.lines)] = graph.total[k]
+        work.total[offset(k, graph.n_hidden, draw, work.draws)] = graph.total[k]
     for entry in range(found.first_missing, found.end_missing):
         node = rows.missing_columns[entry]
         for edge in range(graph.ptr[node], graph.ptr[node + 1]):
-            at = offset(graph.parent[edge], graph.n_hidden, line, work.lines)
+            at = offset(graph.parent[edge], graph.n_hidden, draw, work.draws)
             work.total[at] = work.total[at] - graph.theta[edge]
 
 
@@ -376,10 +376,10 @@ def unless_known(known: wp.uint8, belief: wp.float32) -> wp.float32:
 
 
 @wp.func
-def decode(graph: Graph, work: Work, output: Output, line: int):
+def decode(graph: Graph, work: Work, output: Output, draw: int):
     """Switch nodes on where the belief exceeds ``TIE``: equation T11."""
     for k in range(graph.n_hidden):
-        at = offset(k, graph.n_hidden, line, work.lines)
+        at = offset(k, graph.n_hidden, draw, work.draws)
         belief = work.belief[at]
         output.states[at] = wp.uint8(belief > TIE)
         if output.with_beliefs != 0:
@@ -391,23 +391,23 @@ def decode(graph: Graph, work: Work, output: Output, line: int):
 
 @wp.kernel(enable_backward=False)
 def infer(graph: Graph, rows: Rows, options: Options, work: Work, output: Output, first: int):
-    """Pass messages until none asks for a change, and decode; ``first`` is the first line."""
-    line = wp.tid()
-    row = (first + line) // options.n_samples
-    sample = (first + line) % options.n_samples
-    found = select(graph, rows, options, work, row, line)
-    _start(graph, rows, options, work, found, key_of(rows, options, row, sample), line)
+    """Pass messages until none asks for a change, and decode; ``first`` is the first draw."""
+    draw = wp.tid()
+    row = (first + draw) // options.n_samples
+    sample = (first + draw) % options.n_samples
+    found = select(graph, rows, options, work, row, draw)
+    _start(graph, rows, options, work, found, key_of(rows, options, row, sample), draw)
     residual = wp.float32(0.0)
     iterations = int(0)
     running = bool(True)
     while running and iterations < options.max_iterations:
-        residual = _update(graph, options, work, found, line)
-        _collect(graph, work, found, line)
+        residual = _update(graph, options, work, found, draw)
+        _collect(graph, work, found, draw)
         iterations += 1
         running = residual >= options.tolerance
-    output.iterations[line] = iterations
-    output.residual[line] = residual
-    decode(graph, work, output, line)
+    output.iterations[draw] = iterations
+    output.residual[draw] = residual
+    decode(graph, work, output, draw)
 
 
 @wp.func
@@ -418,13 +418,13 @@ def _start(
     work: Work,
     found: Selection,
     key: wp.uint64,
-    line: int,
+    draw: int,
 ):
     """Set messages to zero (excess = theta), with prior log-odds and noise."""
-    observed_totals(graph, rows, options, work, found, line)
+    observed_totals(graph, rows, options, work, found, draw)
     for j in range(found.hidden):
-        k = work.hidden[offset(j, graph.n_hidden, line, work.lines)]
-        at = offset(k, graph.n_hidden, line, work.lines)
+        k = work.hidden[offset(j, graph.n_hidden, draw, work.draws)]
+        at = offset(k, graph.n_hidden, draw, work.draws)
         node = graph.n_visible + k
         work.unary[at] = wp.float32(noise_of(options, key, k) - work.total[at])
         work.incoming[at] = ZERO
@@ -434,34 +434,34 @@ def _start(
         work.to_child[at] = prior
     slot = int(0)
     for number in range(found.children):
-        node = work.children[offset(number, work.most_children, line, work.lines)]
+        node = work.children[offset(number, work.most_children, draw, work.draws)]
         for edge in range(graph.ptr[node], graph.ptr[node + 1]):
-            at = offset(graph.parent[edge], graph.n_hidden, line, work.lines)
+            at = offset(graph.parent[edge], graph.n_hidden, draw, work.draws)
             theta = wp.float32(graph.theta[edge])
-            work.excess[offset(slot, work.most_edges, line, work.lines)] = theta
+            work.excess[offset(slot, work.most_edges, draw, work.draws)] = theta
             work.incoming[at] = work.incoming[at] + theta
             slot += 1
-    _collect(graph, work, found, line)
+    _collect(graph, work, found, draw)
 
 
 @wp.func
-def _collect(graph: Graph, work: Work, found: Selection, line: int):
+def _collect(graph: Graph, work: Work, found: Selection, draw: int):
     """Compute beliefs from the messages that have come in, and clear these: equation T12."""
     for j in range(found.hidden):
-        k = work.hidden[offset(j, graph.n_hidden, line, work.lines)]
-        at = offset(k, graph.n_hidden, line, work.lines)
+        k = work.hidden[offset(j, graph.n_hidden, draw, work.draws)]
+        at = offset(k, graph.n_hidden, draw, work.draws)
         belief = work.unary[at] + work.to_child[at] + work.incoming[at]
         work.belief[at] = unless_known(work.known[at], belief)
         work.incoming[at] = ZERO
 
 
 @wp.func
-def _update(graph: Graph, options: Options, work: Work, found: Selection, line: int):
+def _update(graph: Graph, options: Options, work: Work, found: Selection, draw: int):
     """Update all messages of all children; return the largest change that one asked for."""
     residual = wp.float32(0.0)
     slot = int(0)
     for number in range(found.children):
-        node = work.children[offset(number, work.most_children, line, work.lines)]
+        node = work.children[offset(number, work.most_children, draw, work.draws)]
         begin = graph.ptr[node]
         end = graph.ptr[node + 1]
         change = _update_child(
@@ -481,8 +481,8 @@ def _update(graph: Graph, options: Options, work: Work, found: Selection, line: 
             graph.n_hidden,
             work.most_edges,
             options.step,
-            line,
-            work.lines,
+            draw,
+            work.draws,
         )
         residual = larger(residual, change)
         slot += end - begin
@@ -507,8 +507,8 @@ def _update_child(
     n_hidden: int,
     most_edges: int,
     step: wp.float32,
-    line: int,
-    lines: int,
+    draw: int,
+    draws: int,
 ):
     """Update the messages of one child's factor; return the largest change asked for.
 
@@ -520,8 +520,8 @@ def _update_child(
     second = NEVER
     edge = int(begin)
     while edge < end:
-        belief = single_at(beliefs, offset(int_at(parents, edge), n_hidden, line, lines))
-        at = offset(slot + edge - begin, most_edges, line, lines)
+        belief = single_at(beliefs, offset(int_at(parents, edge), n_hidden, draw, draws))
+        at = offset(slot + edge - begin, most_edges, draw, draws)
         t = single_at(log_odds, edge) + smaller(belief - single_at(excess, at), ZERO)
         put(down, at, t)
         second = larger(second, smaller(best, t))
@@ -537,12 +537,12 @@ def _update_child(
         positive = larger(leak, ZERO)
         edge = int(begin)
         while edge < end:
-            at = offset(slot + edge - begin, most_edges, line, lines)
+            at = offset(slot + edge - begin, most_edges, draw, draws)
             positive += larger(single_at(down, at), ZERO)
             edge += 1
         support = positive
         if k >= 0:
-            child = offset(k, n_hidden, line, lines)
+            child = offset(k, n_hidden, draw, draws)
             support = beliefs[child] - to_child[child] + positive
             asked = positive + smaller(best, ZERO) - to_child[child]
             to_child[child] = to_child[child] + step * asked
@@ -551,7 +551,7 @@ def _update_child(
     # The edge that holds the maximum sees the runner-up; with a tie both are the same number.
     edge = int(begin)
     while edge < end:
-        at = offset(slot + edge - begin, most_edges, line, lines)
+        at = offset(slot + edge - begin, most_edges, draw, draws)
         t = single_at(down, at)
         missing = wp.where(t == best, need_of_best, need)
         missing = smaller(missing, support - larger(t, ZERO))
@@ -560,7 +560,7 @@ def _update_child(
         residual = larger(residual, wp.abs(asked))
         new = old + step * asked
         put(excess, at, new)
-        parent = offset(int_at(parents, edge), n_hidden, line, lines)
+        parent = offset(int_at(parents, edge), n_hidden, draw, draws)
         put(incoming, parent, single_at(incoming, parent) + new)
         edge += 1
     return residual
