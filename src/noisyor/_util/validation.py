@@ -102,7 +102,7 @@ def check_positive(name: str, value: Any) -> float:
 
 
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """Return one of a few words."""
+    """Check that a value is one of the allowed words, and return it."""
     choice(*allowed).check(name, value)
     return str(value)
 

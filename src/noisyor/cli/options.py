@@ -343,7 +343,7 @@ def few(items: list[str], shown: int = 8) -> str:
 
 
 def number_ranges(option: str, text: str) -> list[range]:
-    """Return the ranges of a list such as ``0-9`` or ``0,3,5-7``."""
+    """Parse a list such as ``0-9`` or ``0,3,5-7`` into ranges."""
     ranges = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:-\s*([0-9]{1,18})\s*)?", part)

@@ -250,7 +250,7 @@ class Cluster:
                 raise _fatal_task(task, job)
 
     def _wait(self, futures: Sequence[Any], when: str = "ALL_COMPLETED") -> Sequence[Any]:
-        """Wait until all futures are done, or the first; return those that are."""
+        """Wait for all futures, or for the first one, and return those that are done."""
         pause = min(5.0, self.workers.timeout / 4)
         while True:
             try:

@@ -84,8 +84,8 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> 
 
     Parameters
     ----------
-    estimator : gets ``n_features_in_`` and ``feature_names_in_`` if ``reset``, else is asked for
-        them; its ``binarize`` is the threshold above which an entry counts as 1.
+    estimator : ``n_features_in_`` and ``feature_names_in_`` are set if ``reset``, else compared;
+        its ``binarize`` is the threshold above which an entry counts as 1.
     X : (n_rows, n_columns) array, SciPy sparse matrix or frame (pandas, Polars, Arrow) of 0, 1 and
         NaN or null, or `Observations`.
     """
@@ -123,7 +123,7 @@ def checked_array(estimator: Any, X: Any, **checks: Any) -> Any:
 
 
 def _data_error(error: ValueError | TypeError) -> InvalidDataError:
-    """Return an error of scikit-learn as one of ours, on one line and without the values of X."""
+    """Convert an error of scikit-learn to a `NoisyOrError` of one line without values of X."""
     lines = [
         line for line in str(error).splitlines() if not line.lstrip().startswith(("array=", "["))
     ]
@@ -145,10 +145,10 @@ _YES = ("y", "yes", "t", "true", "x", "present")
 
 
 def with_numbers(X: Any) -> Any:
-    """Return a frame with its Booleans as numbers; anything else as it is.
+    """Return a frame with Booleans converted to numbers; return anything else unchanged.
 
-    scikit-learn makes objects of Booleans with gaps, which are no longer 0, 1 and NaN. Columns of
-    texts are refused with a hint.
+    scikit-learn converts Booleans with missing values to objects instead of 0, 1 and NaN. Columns
+    of texts are rejected with a hint.
     """
     if not nw.dependencies.is_into_dataframe(X):
         return X
@@ -438,14 +438,14 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the probability of 1 for every entry, given all *other* entries of its row.
 
-        An unobserved entry (NaN) gets its probability given the row; an observed one that which it
-        would have if it alone were unobserved, so that it says how surprising the entry is, and
-        zeros with a high probability answer what else would go with the row. Averaged over the
-        causes: exact for few of them, otherwise by sampling, see `predict_visible`.
+        An unobserved entry (NaN) gets its probability given the row. An observed entry gets its
+        probability as if it alone were unobserved: a 1 with a low probability is surprising, and
+        a 0 with a high probability would fit the row. Probabilities are averaged over the
+        causes, exactly for few causes and otherwise by sampling; see `predict_visible`.
 
         Returns
         -------
-        (n_rows, n_features_in_), dense, which is why a sparse X is refused; `Observations` are not.
+        (n_rows, n_features_in_), dense. A sparse matrix X is rejected; `Observations` are accepted.
         """
         if sp.issparse(X):
             raise InvalidDataError(
@@ -498,7 +498,7 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return explain(self.network_, rows, method, engine=self._engine(), progress=self.progress)
 
     def _mode(self) -> Method:
-        """Return the method for most likely causes: that of training, no noise, with ICM."""
+        """Return the training method without noise and with ICM, for the most likely causes."""
         if self.method is None:
             return method_for(self.network_)
         if isinstance(self.method, MaxProduct):
@@ -557,7 +557,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
     batch_size : rows per update; ``"all"`` for all of them.
     learning_rate : of Adam.
     method : how hidden states are inferred in training, `MaxProduct` or `MeanField`; its settings
-        also hold for `transform`, where the mode is taken.
+        also apply to `transform`, which takes the mode.
     output : what `transform` returns: ``"states"``, the most likely causes as 0 and 1, or
         ``"probability"``, the probability of each cause by mean-field.
     binarize : None expects 0 and 1; a number makes entries above it 1 and the others 0.
@@ -608,9 +608,9 @@ class NoisyOrEstimator(PredictMixin, ABC):
         y : ignored.
         sample_weight : (n_rows,) how many rows each one stands for, such as its number of
             occurrences in an aggregated table; 0 leaves a row out. None counts each once.
-        client : a ``distributed.Client``: its workers read the rows then, which are as in
-            `noisyor.distributed.train`. Learning starts from a sample of them, and goes on with all
-            for 200 updates, or ``steps``, of 65,536 rows each, or ``batch_size``.
+        client : a ``distributed.Client`` whose workers read the rows (see
+            `noisyor.distributed.train`). Learning starts from a sample of the rows and continues
+            with all rows: 200 updates (or ``steps``) of 65,536 rows (or ``batch_size``) each.
         """
         self._check_params()
         self.__dict__.pop("_stream", None)
@@ -627,7 +627,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
         return self._keep(learned, rows)
 
     def stability(self, X: Any, n_resamples: int = 5, *, seed: int = 0) -> Stability:
-        """Tell how surely each cause recurs when the model is learned again from resampled rows.
+        """Measure how often each cause recurs when the model is learned from resampled rows.
 
         As many rows as before are drawn with replacement, `n_resamples` times, and a model with the
         same settings, the same number of causes and another seed is learned from each. Causes are
@@ -646,12 +646,12 @@ class NoisyOrEstimator(PredictMixin, ABC):
         return found
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Go through one chunk of rows once, from where the last call, `fit` or `load` left off.
+        """Learn from one chunk of rows, continuing from the last call, `fit` or `load`.
 
-        The first chunk of a new model also decides where learning starts (and the graph of a
-        topic model), so let it be a fair sample. ``steps``, ``checkpoint`` and ``resume`` do not
-        apply. ``sample_weight`` (n_rows,) as in `fit`. ``history_`` keeps the last 10,000 updates,
-        so that a service can go on for ever.
+        The first chunk of a new model also determines the starting parameters (and the graph of a
+        topic model), so it should be a representative sample. ``steps``, ``checkpoint`` and
+        ``resume`` do not apply. ``sample_weight`` (n_rows,) as in `fit`. ``history_`` keeps the
+        last 10,000 updates, so that memory stays bounded.
         """
         self._check_params()
         new = not hasattr(self, "network_")
@@ -715,7 +715,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
     def _keep_streamed(
         self, network: Network, history: History, rows: Observations, data: dict[str, Any]
     ) -> Self:
-        """Store what was learned from chunks, of which ``rows`` is one."""
+        """Store the result of learning from chunks; ``rows`` is one of the chunks."""
         settings = self.settings_ | {"steps": history.n_steps}
         self._keep(FitResult(network, history, settings), rows)
         self.provenance_["data"] = data
@@ -771,7 +771,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
         return method, TrainOptions(seed=self.settings_.get("seed", 0), **chosen)
 
     def _keep(self, learned: FitResult, rows: Observations) -> Self:
-        """Store what was learned, and from which rows."""
+        """Store the learned network and the provenance of the rows."""
         self.history_, self.settings_ = learned.history, learned.settings
         self._describe(_with_names(learned.network, rows.column_names))
         metrics = {}
@@ -794,7 +794,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
         self.components_ = self._components(network)
 
     def _components(self, network: Network) -> Any:
-        """Return sparse (n_hidden, n_visible) edges, of which deep networks have few."""
+        """Return the edges to visible nodes as a sparse matrix (n_hidden, n_visible)."""
         edges = edge_matrix(network, probability=True)
         return sp.csr_array(edges[: network.n_visible].T)
 

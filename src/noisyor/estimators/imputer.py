@@ -29,20 +29,20 @@ _LEAST = 1e-9
 
 
 class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Fill in missing entries of binary rows by what the other entries of the row say.
+    """Fill in missing entries of binary rows from the other entries of each row.
 
     A network is learned from all entries that are observed. A missing entry then has a probability
     given the observed ones of its row, averaged over the causes (`predict_visible`). Observed
-    entries stay as they are. A column of which nothing was observed is kept.
+    entries do not change. A column without any observed entry is kept.
 
     Neighboring columns of which exactly one is on in every row, as one-hot encoding makes them,
     are recognized, and filled in such that this holds. With few rows,
     several networks are learned, each from another part of the rows, and their log-odds
-    averaged: what one of them learned by heart, the others did not.
+    averaged, which reduces overfitting.
 
     Parameters
     ----------
-    estimator : what learns the network, any of the estimators; None for
+    estimator : the estimator that learns the network; None for
         ``BooleanMatrixFactorization("auto")``.
     missing_values : what marks a missing entry; NaN, or a number such as -1.
     output : what missing entries become: ``"states"``, the likelier of 0 and 1, or
@@ -145,7 +145,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return np.asarray(np.where(np.isnan(given), chance, given))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the names of the columns, and of those of the indicator."""
+        """Return the names of the columns, then those of the indicator columns."""
         check_fitted(self, "estimators_")
         names: npt.NDArray[np.object_] = super().get_feature_names_out(input_features)
         if self.indicator_ is None:

@@ -90,7 +90,7 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
 
 @dataclass(eq=False, repr=False)
 class BlindDeconvolution(NoisyOrEstimator):
-    """Small features that, stamped into place, make up binary images.
+    """Features: small shapes whose union at various positions forms binary images.
 
     Images come as (n_images, height, width), or flattened to rows with ``image_shape`` given, as
     pipelines need them.
@@ -287,7 +287,7 @@ _FAINTEST = 1e-12
 
 @dataclass(eq=False, repr=False)
 class TopicModel(NoisyOrEstimator):
-    """Topics of binary bags of words: so many of them, or a hierarchy whose graph the data give.
+    """Topics of binary bags of words: a given number, or a hierarchy built from the data.
 
     Parameters
     ----------
@@ -305,8 +305,8 @@ class TopicModel(NoisyOrEstimator):
         by an edge of its own; topics of the upper layers act through the topics below them, see
         ``network_``.
     prior_ : (n_topics,) probability of each topic when those above it are off.
-    topic_words_ : of topics in one layer ten words each that say what they are about, names of
-        columns or else their numbers, see `topic_words`; None of a hierarchy.
+    topic_words_ : ten descriptive words of each topic of a model with one layer, as column names or
+        else indices, see `topic_words`; None for a hierarchy.
     noise_, network_, history_, settings_, provenance_ : see `NoisyOrEstimator`.
 
     Examples
@@ -343,19 +343,20 @@ class TopicModel(NoisyOrEstimator):
         """Return the topic that explains most of the words of each document.
 
         `transform` has the topics that are likelier on than off. A title of two words often has
-        none, and a long text several. Here the topics share every word of a document by how
-        strongly they switch it on, weighted by how probable they are; the largest sum wins.
+        none, and a long text several. Here every word is divided among the topics in proportion
+        to their probability and the strength of their edge; the topic with the largest sum is
+        returned.
 
         Parameters
         ----------
         X : (n_documents, n_features_in_) documents.
-        absent : what a word that is not there says. ``"off"``: that the document does without it.
-            ``"unknown"``: nothing, which suits titles if the model has learned from whole texts.
+        absent : how absent words count. ``"off"``: as evidence against topics. ``"unknown"``: as
+            unobserved, which suits titles if the model was learned from whole texts.
 
         Returns
         -------
-        (n_documents,) numbers of topics, of a hierarchy those next to the words; -1 for a document
-        that has none of the words.
+        (n_documents,) indices of topics, in a hierarchy of the lowest layer; -1 for a document
+        without any known word.
         """
         check_choice("absent", absent, ("off", "unknown"))
         rows = self._fitted_rows(X)

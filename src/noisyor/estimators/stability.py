@@ -1,4 +1,4 @@
-"""How surely causes recur when rows are drawn anew and learning starts from another seed."""
+"""How often causes recur when rows are resampled and learning starts from another seed."""
 
 from __future__ import annotations
 

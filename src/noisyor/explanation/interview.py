@@ -370,5 +370,5 @@ class _Edges(NamedTuple):
 
 
 def _theta_of(probability: FloatArray) -> FloatArray:
-    """Return the parameters of probabilities; certainty gets a large one in place of infinity."""
+    """Convert probabilities to parameters; a probability of 1 gets a large finite value."""
     return np.asarray(-np.log1p(-np.minimum(probability, 1.0 - 1e-15)))

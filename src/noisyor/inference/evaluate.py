@@ -150,10 +150,10 @@ class EvaluationResult:
 
     Attributes
     ----------
-    elbo_mp : ``log p(h, x)`` at the mode: that of max-product if it was asked for, else that of
-        the first method.
-    elbo_vi : the mean-field bound, or that of another method that averages over causes; None if
-        there was none.
+    elbo_mp : ``log p(h, x)`` at the mode found by max-product, or by the first method if
+        max-product was not requested.
+    elbo_vi : the bound of mean-field, or of another method that averages over causes; None without
+        such a method.
     elbo_mp_of_mean_field : ``log p(h, x)`` at the best explanation of that method, or None.
     by_method : the scores of each method by its name.
     """
@@ -244,7 +244,7 @@ def evaluation_of(
 
 
 def chosen_methods(methods: Method | Sequence[Method] | None) -> list[Method]:
-    """Return the methods asked for, or the default ones, checked to have different names."""
+    """Return the requested methods, or the default ones, after checking that their names differ."""
     if methods is None:
         return [MaxProduct(), MeanField()]
     given: list[Any] = list(methods) if isinstance(methods, list | tuple) else [methods]

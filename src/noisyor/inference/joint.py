@@ -52,8 +52,8 @@ class JointMaxProduct:
     damping : weight of the old message, 0 <= damping < 1. Large problems may need more than 0.5:
         if the reconstruction of the training data is poor, try 0.7.
     temperature : scale of the logistic noise on the unaries of states and features; 0 for
-        none. Without noise nothing distinguishes the features from each other, and all of them
-        come out the same: that makes sense for one feature, or for given ones.
+        none. Without noise all features come out equal, so 0 is useful only for a single feature
+        or for given features.
     tolerance : stop once no message asks for a larger change; 0 forces all rounds. With given
         features every row stops for itself (by the collapsed schedule).
     keep_beliefs : also return the log-odds.

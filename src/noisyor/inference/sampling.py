@@ -738,7 +738,7 @@ def predict_visible(
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> Prediction:
-    """Predict every visible node from what else is observed, averaged over the causes.
+    """Predict every visible node from the other observed nodes, averaged over the causes.
 
     Parameters
     ----------
@@ -747,8 +747,8 @@ def predict_visible(
     method : ``"exact"`` enumerates all hidden states, ``"samples"`` draws them by Gibbs sampling
         and weighs those that recur by their exact probability; ``"auto"`` enumerates where that is
         cheap.
-    observed : what is given for an observed entry: ``"left-out"``, its probability as if it alone
-        were unobserved, or ``"kept"``, the 0 or 1 that it is, which takes less time.
+    observed : the result for an observed entry. ``"left-out"``: its probability as if it alone were
+        unobserved. ``"kept"``: the observed 0 or 1, which takes less time.
     one_hot : groups of columns of which exactly one is on, such as the answers to one question;
         `noisyor.data.columns.find_one_hot` finds them. Only with ``observed="kept"``.
     n_samples : draws of every row, in eight chains.

@@ -1,10 +1,10 @@
-"""Causes that make unseen rows likely: start from classes, learn by Gibbs sampling until it ends.
+"""Causes that make unseen rows likely: start from the classes of a mixture, learn by Gibbs EM.
 
 The causes start from the classes of a mixture of Bernoullis that is grown by splitting. This start
 uses no random numbers, so that different seeds find the same causes. Gibbs sampling then lets
-several causes be on in one row. Where rows are unions of causes, classes are combinations of them,
-from which sampling alone does not come back to the parts. So a second start has three times as many
-classes as causes, among which the parts are, and drops those that the others can do without. The
+several causes be on in one row. If rows are unions of causes, a class is a combination of causes,
+and sampling alone does not separate them. A second start therefore has three times as many classes
+as causes, and drops the classes that combinations of others can replace. The
 start whose causes make the rows more likely is taken. Rounds come in stages, each as long as all
 before it; learning ends after the first stage that gains nothing.
 """
@@ -159,7 +159,7 @@ def choose_smoothing(
     *,
     noise: Literal["shared", "per_visible"] = "per_visible",
 ) -> float:
-    """Choose the pseudo-rows of every parameter by validation rows, if the ones are few.
+    """Choose the number of pseudo-rows by validation rows, if the data have few ones.
 
     With fifty ones or more for each edge between causes and columns, the result is 0.5. With fewer,
     a fifth of the rows are set aside, causes are learned briefly from the others with 0.5, 4 and 16

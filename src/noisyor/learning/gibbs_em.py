@@ -1,10 +1,10 @@
 """Maximum likelihood by sampling: expectation-maximization with a Gibbs sampler.
 
-The samples of perturbed max-product are not quite those of the posterior, and what is learned from
-them inherits that: an edge that rarely fails ends with a failure probability far too small. A Gibbs
-sampler that keeps its state from round to round draws from the posterior itself. Given the causes,
-a round of expectation-maximization has a closed form: the parents that could have switched a node
-on share the success. There is no rate to choose.
+Perturbed max-product draws only approximately from the posterior, which biases what is learned from
+its samples: an edge that rarely fails ends with a failure probability that is far too small. A
+Gibbs sampler that keeps its state from round to round draws from the posterior itself. Given the
+causes, a round of expectation-maximization has a closed form: the parents that could have switched
+a node on share the success. There is no rate to choose.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ def learn_by_gibbs(
     engine: EngineLike = "auto",
     progress: Progress = False,
 ) -> Network:
-    """Estimate the free parameters of a network, from a start that is roughly right.
+    """Estimate the free parameters of a network by Gibbs EM, from a start that is roughly right.
 
     Each round draws every hidden node of every row once, given all others, and takes one step of
     expectation-maximization. The result is the mean of the second half of the rounds. A row of
-    weight w counts as w rows. Up to eight rows that are the same share their draws.
+    weight w counts as w rows. Up to eight identical rows share their draws.
 
     Parameters
     ----------
     network : graph and starting parameters; the first states are the modes under these.
     X : training data in any form that `Observations.of` takes; all rows are used in each round.
     sweeps : rounds, at least 1.
-    smoothing : strength of the prior, in pseudo-rows: of an edge, in which its parent was on and
-        the edge failed; of a hidden node, in half of which it was on; of a visible node, in hardly
-        any of which it came on by itself.
-    smooth_to : what an edge did in its pseudo-rows: it failed, which suits causes of a few columns,
-        or it worked as often as its visible node is on, which suits causes that are kinds of rows
-        and say something about every column.
+    smoothing : strength of the prior, in pseudo-rows. In the pseudo-rows of an edge its parent is
+        on and the edge fails; a hidden node is on in half of its pseudo-rows; a visible node is on
+        by itself in one of a hundred.
+    smooth_to : what edges do in their pseudo-rows. ``"failure"``: they fail, which suits causes of
+        a few columns. ``"frequency"``: they work as often as the column is on, which suits causes
+        that describe every column of a row.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.

@@ -1,4 +1,4 @@
-"""Optimizers of training: Adam, and the protocol by which any other one is used.
+"""Optimizers for training: Adam, and the protocol for other optimizers.
 
 An optimizer is a value with two functions, as in optax, whose optimizers can be used as they are.
 Its state is any nesting of tuples, lists and dictionaries that holds numbers and arrays, so that
@@ -33,10 +33,11 @@ Rate = float | Callable[[int], float]
 
 
 class Optimizer(Protocol):
-    """What training asks of an optimizer: the protocol of optax's ``GradientTransformation``.
+    """Protocol of an optimizer, the same as optax's ``GradientTransformation``.
 
-    An optimizer minimizes. ``gradient`` (n_params,) is that of the negative mean bound per row;
-    ``theta`` (n_params,) are the parameters, or their logarithms with ``parameterization="log"``.
+    An optimizer minimizes. ``gradient`` (n_params,) is the gradient of the negative mean bound per
+    row; ``theta`` (n_params,) are the parameters, or their logarithms with
+    ``parameterization="log"``.
 
     Examples
     --------

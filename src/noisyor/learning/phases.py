@@ -1,4 +1,4 @@
-"""Training in phases, each with a method of its own; such as max-product, then mean-field."""
+"""Training in phases with different methods, such as max-product, then mean-field."""
 
 from __future__ import annotations
 
@@ -52,10 +52,11 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PhasedRun:
-    """What training in phases gave.
+    """Result of training in phases.
 
-    ``phases`` as they were asked for; ``results`` of those that were run, in order: all of them
-    unless a callback stopped one. ``run["mp"]`` is the result of the phase with that name.
+    ``phases`` are the requested phases; ``results`` holds the results of the phases that were run,
+    in order: all of them unless a callback stopped one. ``run["mp"]`` is the result of the phase
+    with that name.
     """
 
     phases: tuple[Phase, ...]
@@ -109,19 +110,19 @@ def train_phases(
 ) -> PhasedRun:
     """Train by several methods, one after another.
 
-    Only the parameters are handed over: every phase starts with a fresh optimizer, at the first
-    minibatch of the same order of rows.
+    Every phase starts from the parameters of the phase before, with a fresh optimizer and the same
+    order of rows.
 
     Parameters
     ----------
     network, X, held_out, engine : see `train`.
     phases : at least one, each with its number of steps.
     options, changes : of all phases; ``steps`` and ``passes`` are those of the phases. Every phase
-        writes to the path ``checkpoint`` with its own suffix. With ``resume`` training goes on in
-        whichever phase it was; a phase that is finished is not run again. A callback that stops a
-        phase stops the run.
-    on_bad_checkpoint : whether a checkpoint that is damaged or of another run is an error, or is
-        thrown away and its phase begun anew.
+        writes to the path ``checkpoint`` with its own suffix. With ``resume`` training
+        continues in the phase that was interrupted; finished phases are not run again. A callback
+        that stops a phase stops the run.
+    on_bad_checkpoint : whether a checkpoint that is damaged or belongs to another run is an error,
+        or is discarded and its phase restarted.
 
     Examples
     --------
@@ -204,16 +205,16 @@ def train_hybrid(
     engine: EngineLike = "auto",
     **changes: Any,
 ) -> PhasedRun:
-    """Learn with max-product, then go on with mean-field from the parameters that it found.
+    """Learn with max-product, then continue with mean-field from the learned parameters.
 
     Parameters
     ----------
-    network, X, options, engine, changes : see `train_phases`. The phases are named ``"mp"`` and
-        ``"vi"``, and so end the names of their checkpoints.
+    network, X, options, engine, changes : see `train_phases`. The phases, and the suffixes of
+        their checkpoints, are ``"mp"`` and ``"vi"``.
     mp_steps, vi_steps : updates of each phase.
     max_product : how the first phase infers; default ``MaxProduct()``, the mode, as the paper does
         for text.
-    mean_field : how the second does; default ``MeanField()``. The paper uses
+    mean_field : how the second phase infers; default ``MeanField()``. The paper uses
         ``MeanField(local=True)`` for large text.
     held_out : data whose mean bound is recorded, Elbo^MP in the first phase, Elbo^VI in the second.
 

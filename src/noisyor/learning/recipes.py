@@ -232,7 +232,7 @@ def learn_factors(
     n_components : number of causes. If the data support fewer, the others are unused: their prior
         is 0.0001 and they switch nothing on (``settings["n_unused"]``). ``"auto"`` takes the fewest
         causes within one standard error of the best held-out log-likelihood: a quarter of the rows
-        is set aside, one search is made in the others, its causes are ranked, and
+        is held out, one search runs on the others, its causes are ranked, and
         ``settings["n_components_curve"]`` lists the log-likelihood by number. Exact Boolean factors
         are all kept.
     objective : what the causes are fitted for.
@@ -244,10 +244,10 @@ def learn_factors(
           `noisyor.learning.causes`.
         * ``"hamming"``: fewest wrong entries for a given number of causes, see `search_factors`.
         * ``"auto"``: ``"mdl"`` if one quick start of the search shows that Boolean factors describe
-          the table, else ``"likelihood"``; ``settings["objective"]`` says which.
+          the table, else ``"likelihood"``; ``settings["objective"]`` has the choice.
     init : ``"data"``, or the name of one of the paper's starts, see `initialize`.
     noise : one noise probability for all columns, or one for each.
-    n_restarts : of the search, at most.
+    n_restarts : largest number of restarts of the search.
     n_candidates : further factors to search for with ``objective="mdl"``, given a thousand rows or
         more. All candidates are trained for a while, and the `n_components` without which the
         bound falls most are kept.
@@ -345,7 +345,7 @@ def _with_unused(network: Network, n_components: int) -> Network:
 
 
 class _Start(NamedTuple):
-    """Starting parameters; whether nothing is left to train; what the model file should say."""
+    """Starting parameters, whether they need no training, and settings for the model file."""
 
     network: Network
     is_converged: bool
@@ -595,7 +595,7 @@ def learn_topics(
 ) -> FitResult:
     """Learn topics of binary bags of words: a given number, or a hierarchy.
 
-    Max-product, the default, is made for explanations by the most likely topics. The highest bounds
+    Max-product, the default, explains documents by their most likely topics. The highest bounds
     on the probability of documents are reached by ``method=MeanField(tolerance=1e-4)`` over some
     hundred words, and by ``MeanField(local=True, tolerance=1e-4)`` over thousands.
 
@@ -757,8 +757,8 @@ def start_by_sampling(
 ) -> Network:
     """Return starting parameters for mean-field: a first training by it, then Gibbs sampling.
 
-    Mean-field alone stays with whichever hidden nodes it chose first. Sampling moves them apart,
-    and training goes on from a better place.
+    Mean-field alone keeps the hidden nodes that it switched on first. Sampling separates them, and
+    training continues from better parameters.
 
     Parameters
     ----------

@@ -73,16 +73,16 @@ class TrainOptions:
     passes : how often to go through all rows, if ``steps`` is None.
     batch_size : rows per update; None for all rows, or for a whole chunk in `train_stream`.
     block_rows : shuffle blocks of so many consecutive rows instead of single rows, if minibatches
-        are shuffled at all; for rows that are read in runs. None shuffles single rows, as in the
-        paper, and on a cluster blocks of 8,192; `train_stream` shuffles in a way of its own.
+        are shuffled at all; useful for rows that are read in runs. None shuffles single rows, as
+        in the paper, and on a cluster blocks of 8,192; `train_stream` shuffles within chunks.
     learning_rate : of Adam; a number, or a function of the number of updates so far.
-    final_learning_rate : what the rate falls to, geometrically, at the last of the steps; None
-        keeps it constant, as in the paper. Resuming for more steps changes the course then.
+    final_learning_rate : rate at the last step; the rate falls to it geometrically. None keeps the
+        rate constant, as in the paper. Resuming with more steps then changes the rates.
     optimizer : `Adam` with other settings, or any object with ``init`` and ``update``, such as an
         optimizer of optax; see `Optimizer`. It has its own learning rate, and
         ``learning_rate`` is not used. None for ``Adam(learning_rate)``.
     parameterization : what the optimizer moves. ``"theta"``, as in the paper: all parameters move
-        by the rate, which is much for those of rare columns. ``"log"``: their logarithms, so that
+        by the rate, a large step for parameters of rare columns. ``"log"``: the logarithms, so that
         at a rate of 0.01 each changes by one per cent, whether a column is on in half of the rows
         or in one of a thousand. For starts of the right size, see `start_from_counts`.
     smoothing : strength of a Beta prior on the parameters, in pseudo-rows, which prevents
@@ -94,8 +94,8 @@ class TrainOptions:
         at the end, and on an interrupt.
     resume : continue from the checkpoint if the file exists. It must come from the same data,
         graph and settings; only ``steps``, ``passes`` and the engine's workers may differ.
-    time_limit : seconds after which to stop, with what was found by then; None for no limit. In
-        functions that search before they train it is the limit of both.
+    time_limit : seconds after which to stop and return the best result so far; None for no limit.
+        In functions that search before they train, the limit covers both.
     progress : show a progress bar with the running bound; None shows it on a terminal or in a
         notebook only.
 
@@ -257,11 +257,11 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class History:
-    """What training recorded.
+    """Record of a training run.
 
     ``elbo`` (steps,) mean bound of each minibatch before its update, rows counted by their weights;
     ``seconds`` (steps,) wall time of each update; ``evaluations`` the held-out bounds;
-    ``forgotten`` how many updates came before the first that is kept, see `recent`.
+    ``forgotten`` the number of earlier updates whose record was dropped, see `recent`.
     """
 
     elbo: FloatArray = field(default_factory=lambda: np.empty(0))
@@ -308,9 +308,9 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class TrainingResult:
-    """The learned network, the final state (to go on from) and the record of the run.
+    """The learned network, the final state (to continue from) and the record of the run.
 
-    ``resumed_at`` is the step of the checkpoint that the run went on from, 0 if it began anew.
+    ``resumed_at`` is the step of the checkpoint that the run continued from, 0 for a new run.
     """
 
     network: Network

@@ -203,7 +203,7 @@ class _Chunk(NamedTuple):
 
 
 class _Stream:
-    """The chunks of every pass, whatever they come from."""
+    """Chunks of every pass, from any kind of source."""
 
     def __init__(self, chunks: Any, n_visible: int, seed: int) -> None:
         if hasattr(chunks, "shape") or isinstance(chunks, (Observations, str, os.PathLike)):

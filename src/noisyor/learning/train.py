@@ -1,8 +1,7 @@
 """Training by stochastic ascent of a bound on the log-likelihood of the rows: the loop.
 
 A `Run` does many updates (`noisyor.learning.train`), with a record, checkpoints and a progress
-bar. It asks for the sums over a minibatch and does not know where they are computed: `train` does
-it in this process, on rows in memory.
+bar. A function computes the sums over a minibatch: in `train`, in this process, on rows in memory.
 """
 
 from __future__ import annotations
@@ -79,10 +78,10 @@ def train(
     """Learn the free parameters of a network from binary data.
 
     Rows are shuffled once by the seed; the minibatch of step t is the contiguous slice number
-    ``t mod ceil(n_rows / batch_size)`` of them. The same arguments give the same bits, whatever
-    the number of workers, and across a stop and resume. A row of weight w counts as w rows. Where
-    every update sees all rows and the method has no noise, rows that repeat are inferred once,
-    unless ``block_rows`` is given: those are the bits of `noisyor.distributed.train`.
+    ``t mod ceil(n_rows / batch_size)`` of them. The same arguments give the same bits for
+    any number of workers, and after a stop and resume. A row of weight w counts as w rows. Where
+    every update uses all rows and the method has no noise, repeated rows are inferred once, unless
+    ``block_rows`` is given, which gives the bits of `noisyor.distributed.train`.
 
     Parameters
     ----------
@@ -307,7 +306,7 @@ class Run:
         bar: Any,
         amount: int,
     ) -> bool:
-        """Do one update and what is due after it; return True if a callback asks to stop.
+        """Do one update, evaluation, checkpoint and callbacks; return True if a callback stops.
 
         ``compute`` gives the sums over the minibatch; ``bar`` moves by ``amount``.
         """
@@ -404,7 +403,7 @@ def gradient(
     Parameters
     ----------
     state : from `init`, or from the update before.
-    network : the graph; its own parameters are not looked at.
+    network : the graph; its own parameters are not used.
     batch : rows.
     method : how hidden states are inferred.
     seed : of the perturbations.
@@ -532,9 +531,9 @@ class BetaPrior(NamedTuple):
 def smoothing_prior(network: Network, smoothing: float, n_rows: float) -> BetaPrior | None:
     """Return a Beta prior as strong as ``smoothing`` rows; None if that is 0.
 
-    A leak gets so many pseudo-rows in which its node came on by itself and as many in which it did
-    not. An edge gets a tenth of that, and fails in nine of ten. Without a prior, a hidden node
-    claims every column that was on, for whatever reason, in each of its rows.
+    A leak gets ``smoothing`` pseudo-rows in which its node is on by itself and as many in which it
+    is not. An edge gets a tenth of that and fails in nine of ten. Without a prior, a hidden node
+    gets an edge to every column that happens to be on in all of its rows.
 
     Parameters
     ----------

@@ -65,10 +65,10 @@ _STEP = 0.75
 
 
 class Validation(NamedTuple):
-    """Scores of the rows that were held out, or of the training rows if none were.
+    """Scores of the held-out rows, or of the training rows if no rows were held out.
 
     ``log_p`` of these rows, or of a random thousand of them; ``score`` is the paper's Elbo^MP;
-    ``reference`` what independent columns score on the rows; ``n_active`` how many causes are on in
+    ``reference`` is log p under independent columns; ``n_active`` how many causes are on in
     the explanations of these rows together; ``n_held_out`` rows, 0 if none.
     """
 
@@ -140,7 +140,7 @@ def validate(
 def estimate_log_p(
     network: Network, rows: Observations, *, seed: int = 0, engine: EngineLike = "auto"
 ) -> LogProbability:
-    """Estimate log p of rows with what a fit has compiled anyway: modes and Gibbs sweeps.
+    """Estimate log p of rows by modes and Gibbs sweeps, kernels that a fit has already compiled.
 
     Exact where the hidden states are few. In networks of one layer with up to 256 hidden nodes a
     Gibbs sampler starts at the mode of each row. The states that it visits first form a set whose

@@ -189,7 +189,7 @@ _LAYOUTS: dict[str, type[Layout]] = {
 
 
 def layout_to_json(layout: Layout | None) -> dict[str, Any] | None:
-    """Return a layout as plain JSON, None for none."""
+    """Return a layout as plain JSON; None without a layout."""
     if layout is None:
         return None
     plain = {

@@ -90,9 +90,9 @@ def hidden_names(
     """Name the hidden nodes of a learned network after what they switch on.
 
     Topics: ``"topic 12: word, word, word"``, the first of ``words`` (see `topic_words`) or of those
-    that tell a topic from others; of several layers ``"layer1-12: word, word, word"``, layer 1 next
-    to the words. Factors: ``"cause 3: column, column, column"``, by the columns that tell a cause
-    from others. Features: ``"feature 0 at 3,4"``.
+    distinctive words; in several layers ``"layer1-12: word, word, word"``, layer 1 next to the
+    words. Factors: ``"cause 3: column, column, column"``, by the most distinctive columns.
+    Features: ``"feature 0 at 3,4"``.
 
     Examples
     --------
@@ -197,10 +197,10 @@ def distinctive_visibles(network: Network, n: int = N_WORDS) -> list[list[int]]:
 def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
     """List for each topic the words that describe it, the most distinctive first.
 
-    Of twice as many distinctive words, see `distinctive_visibles`, the one that goes least with
-    the others in documents is struck out until ``n`` are left. Two words go together by their
-    normalized pointwise mutual information, see `Togetherness`. A topic alone does not know this:
-    in short texts two of its words may be synonyms that never meet.
+    The list starts with twice as many distinctive words (`distinctive_visibles`). The word that
+    co-occurs least with the others in documents is removed until ``n`` are left. Co-occurrence is
+    measured by normalized pointwise mutual information. The network alone does not show it: in
+    short texts two words of a topic may be synonyms that never occur together.
 
     Parameters
     ----------

@@ -398,7 +398,7 @@ class FittedModel(Protocol):
 
 
 def network_of(model: Network | FittedModel) -> Network:
-    """Return a network as it is, and the network of a fitted estimator."""
+    """Return the network of a fitted estimator; return a network unchanged."""
     if isinstance(model, Network):
         return model
     network = getattr(model, "network_", None)

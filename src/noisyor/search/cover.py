@@ -1,10 +1,11 @@
 """Boolean covers: binary memberships and factors whose OR reconstructs a binary matrix.
 
 A cover is scored by a description length: the log-probability of the data, given that a covered
-entry is 0 with one rate and an uncovered entry is 1 with another, plus that of the memberships and
-the factors, each a coin of its own bias. A factor is worth keeping if it shortens the description,
-and the right number of factors is the one supported by the data (minimum description length, MDL).
-Where the number is given, a cover can be scored by the number of wrong entries instead.
+entry is 0 at one rate and an uncovered entry is 1 at another, plus the log-probability of the
+memberships and factors, each drawn with its own frequency of ones. A factor is worth keeping if it
+shortens the description, and the right number of factors is the one supported by the data (minimum
+description length, MDL). Where the number is given, a cover can be scored by the number of wrong
+entries instead.
 
 Moves improve a cover: `refine` climbs by single flips, `prune` drops factors, `merge` makes one of
 two, `combine` makes one cover of two, `reduce_errors` replaces factors by others with fewer errors.
@@ -139,7 +140,7 @@ class DescriptionLength:
         return coverage_gain(matrix, rates)
 
     def code_length(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-        """Return the nats of each column, a coin of its own bias."""
+        """Return the code length of each column in nats, given its own frequency of ones."""
         on, n = _ones_and_rows(bits, weight)
         share = (on + 1) / (n + 2)
         return np.asarray(-on * np.log(share) - (n - on) * np.log1p(-share))
@@ -411,8 +412,8 @@ def reduce_errors(
 ) -> Cover:
     """Replace factors, some at a time, while that lowers the number of wrong entries.
 
-    The result has no more wrong entries than ``cover``, and at most ``max_components`` factors,
-    that is at least as many as ``cover`` has. ``key`` is that of the noise.
+    The result has no more wrong entries than ``cover`` and at most ``max_components`` factors,
+    which must be at least the number of factors of ``cover``. ``key`` is the key of the noise.
     """
     spare = max_components - cover.n_components
     words = sum(n * -(-m // 64) for n, m in (matrix.ones.shape, matrix.ones.shape[::-1]))
@@ -483,9 +484,9 @@ def cover_rows(X: Any, factors: npt.ArrayLike, *, engine: EngineLike = "auto") -
     """Find memberships with which given factors reconstruct rows with few wrong entries.
 
     The factor that lowers the errors of a row most is added until none does; then single
-    memberships are switched while that helps. So no row has more errors than without any factor,
-    and no single switch leaves it with fewer. Of equal memberships the fewer are taken. Unobserved
-    entries do not count.
+    memberships are flipped while that lowers the errors. So no row has more errors than without any
+    factor, and no single flip lowers its errors. Ties are decided for fewer memberships.
+    Unobserved entries do not count.
 
     Parameters
     ----------
@@ -552,7 +553,7 @@ class Restarts:
     """Scores of the best result after each restart, and whether further restarts are worthwhile."""
 
     def __init__(self, patience: int, scores: Sequence[float] = ()) -> None:
-        """``scores`` are those of restarts that were made before."""
+        """Continue from the ``scores`` of earlier restarts."""
         self.scores: list[float] = []
         self._patience, self._stale = patience, 0
         for score in scores:
@@ -576,7 +577,8 @@ def sample_rows(
 ) -> tuple[npt.NDArray[np.int64], Observations]:
     """Return the indices of rows to use, and those rows: all, or a sample of large data.
 
-    Rows with weights are drawn by these; what is drawn more than once has a weight in the sample.
+    Rows are drawn in proportion to their weights; a row that is drawn twice has weight 2 in the
+    sample.
     """
     rows = np.arange(observations.n_rows, dtype=np.int64)
     count = max(1, max_entries // observations.n_visible)

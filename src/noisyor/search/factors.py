@@ -223,14 +223,14 @@ class _Found(NamedTuple):
 
 
 class _Search:
-    """The restarts of a search, and what is kept of them."""
+    """The restarts of a search, and the best results so far."""
 
     def __init__(self, starts: Starts) -> None:
         self.starts, self.store = starts, starts.context.store
         self.matrix, self.engine, self.score = starts.matrix, starts.context.engine, starts.score
 
     def first_guess(self, n_restarts: int, patience: int) -> Cover:
-        """Double the number of factors until some are left over; return the cover of the others."""
+        """Double the number of factors until some are unused; return the cover without those."""
         largest = int(max(1, min(self.matrix.ones.shape)))
         size, cover = min(_FIRST_GUESS, largest), None
         kept = self.store.load("guess")
@@ -332,7 +332,7 @@ class _Search:
 
 
 class Start(NamedTuple):
-    """A run of joint max-product: assumed flip probability, and factors per factor asked for."""
+    """Settings of a joint run: flip probability, and candidates per requested factor."""
 
     flip_probability: float
     excess: float
@@ -421,7 +421,7 @@ class Starts:
         return cover
 
     def repair(self, cover: Cover, number: int, max_components: int) -> Cover:
-        """Merge factors, and look for factors of what is not covered; they replace lesser ones."""
+        """Merge factors, and replace weak factors by new ones for entries that are not covered."""
         size = max(2, max_components // 20)
         for attempt in range(_REPAIRS):
             cover = merge(self.matrix, cover, engine=self.context.engine)
@@ -475,10 +475,10 @@ class Starts:
         return self.cover(states, found.features)
 
     def _rows_of_start(self, number: int, n_rows: int) -> npt.NDArray[np.int64]:
-        """Return the rows that a start sees: all, or if they are too many a sample of its own.
+        """Return the rows for a start: all, or its own sample if there are too many.
 
-        Joint max-product knows no weights. So rows with weights are drawn by them, with repetition,
-        and about as many as there are: more would cost time and gain nothing.
+        Joint max-product has no weights. So rows are drawn in proportion to their weights, with
+        replacement, about as many as there are.
         """
         generator, weight = np.random.default_rng((self.context.seed, number)), self.matrix.weight
         everything = len(self.rows)
@@ -521,7 +521,7 @@ class Starts:
 
 
 class ErrorStarts(Starts):
-    """The same for fewest wrong entries.
+    """Starts that minimize the number of wrong entries.
 
     Joint runs look for factors supported by the data. For a given number of factors, starts from
     linear factorizations and factors replaced a few at a time are quicker and end with fewer
@@ -539,7 +539,7 @@ class ErrorStarts(Starts):
         return self._reduced(cover, 2 * number, max_components)
 
     def repair(self, cover: Cover, number: int, max_components: int) -> Cover:
-        """Replace factors of what was put together; the first start is alone."""
+        """Replace factors of a combined cover; the first start has nothing to combine with."""
         return self._reduced(cover, 2 * number + 1, max_components) if number else cover
 
     def _reduced(self, cover: Cover, step: int, max_components: int) -> Cover:

@@ -121,19 +121,19 @@ def search_features(
     time_limit: float | None = None,
     store: CheckpointStore | None = None,
 ) -> FoundFeatures:
-    """Find small shapes that, stamped into place, make up binary images.
+    """Find small shapes whose union at various positions forms binary images.
 
     Parameters
     ----------
     images : (n_images, height, width) or any other form of images that `Observations.of` takes; NaN
-        is unobserved. Images with weights are drawn as often as they say.
+        is unobserved. Images are drawn in proportion to their weights.
     n_components : number of features at most; only those supported by the images (MDL) are kept.
     feature_shape : (height, width) of a feature's window; a smaller feature lies in its top left.
     border : let features hang over the border of the image, see `state_shape`.
     n_restarts : runs of joint max-product at most.
-    patience : stop after so many restarts in a row that added nothing.
-    seed : of the noise and of the sample of images, if there are more than some million pixels or
-        places for features.
+    patience : stop after this number of restarts in a row without an improvement.
+    seed : of the noise, and of the sample of images that is searched if there are many millions of
+        pixels or positions.
     engine : as in `explain`.
     progress, time_limit, store : as in `search_factors`.
 
@@ -196,7 +196,7 @@ def _searched(
 ) -> tuple[npt.NDArray[np.int64], Observations]:
     """Return indices of the images to search, and those images, of ``n_placements`` each.
 
-    Images rarely repeat, so the search knows no weights: an image of weight w is w images.
+    Images rarely repeat, so the search uses no weights: an image of weight w is used w times.
     """
     weights = observations.weights
     most = min(_MAX_PIXELS // observations.n_visible, _MAX_PLACEMENTS // n_placements)

@@ -109,7 +109,7 @@ def _started(
 
 
 def _filled(found: FloatArray, size: int, rest: float, what: str) -> FloatArray:
-    """Return the values found, followed by a constant for the rest of the network."""
+    """Return the values found, padded with a constant for unused hidden nodes."""
     if len(found) > size:
         raise InvalidNetworkError(f"{len(found)} {what} were found, but the network has {size}")
     return np.concatenate([found, np.full((size - len(found), *found.shape[1:]), rest)])
@@ -130,10 +130,9 @@ def is_determined_by_counts(found: FoundFactors) -> bool:
 def failures_from_counts(found: FoundFactors) -> FloatArray:
     """Return the failure probability of each edge, (n_components, n_visible).
 
-    An edge of a factor: from the rows that it alone explains, and from the rate of all edges, which
-    weighs more the less they differ. Any other: from the rows of the factor in which the column is
-    0; if there is none, nothing speaks against the edge, and it is likely to fail but not certain
-    to.
+    An edge of a factor is estimated from the rows that it alone explains, shrunk towards the rate
+    of all edges, the more the less these differ. Any other edge is estimated from the rows of the
+    factor in which the column is 0; without such rows it gets a high failure probability below 1.
     """
     zeros, total = edge_counts(found)
     edges, pooled = found.factors == 1, found.rates.false_negative
@@ -206,8 +205,8 @@ def start_from_topics(X: Any, n_components: int, *, seed: int = 0) -> Network:
     """Return a bipartite network of topics from a non-negative factorization.
 
     Documents are weighted as in information retrieval (rare words count more, documents count
-    alike) and factorized without negative numbers. A document belongs to its topics by the shares
-    of these; edges, priors and noise are what counts by these shares say.
+    alike) and factorized without negative numbers. Each
+    document has shares of its topics; edges, priors and noise are counts weighted by these shares.
 
     Parameters
     ----------
@@ -273,8 +272,8 @@ def start_from_mixture(
 ) -> Network:
     """Return a bipartite network whose causes are the classes of a mixture of Bernoullis.
 
-    A cause is on as often as its class and switches on what the class does; in the network several
-    may be on at once. Learning sorts out the rest (`learn_by_gibbs`).
+    A cause has the prior of its class and switches columns on with the probabilities of the class.
+    In the network several causes may be on at once; `learn_by_gibbs` then separates them.
 
     Parameters
     ----------
@@ -303,11 +302,11 @@ def start_from_mixture(
 def choose_topics(network: Network, X: Any, n_components: int) -> Network:
     """Keep the most coherent topics that do not repeat each other.
 
-    The likelihood of documents rewards whatever many of them share: senders, greetings, a second
-    topic for the same matter. So more topics are learned than are asked for, and one after another
-    is kept: that with the highest mean over the pairs of its ten words, see `topic_words`, less the
-    share of those words that the topics kept before have. What the others switch on goes to the
-    noise of the words, and learning goes on from there.
+    The likelihood favors topics that many documents share: senders, greetings, a second topic for
+    the same subject. So more candidates are learned than requested. Topics are chosen one after
+    another by the mean co-occurrence of their ten words (see `topic_words`) minus the share of
+    these words that chosen topics already have. The noise of the words absorbs what the dropped
+    topics explained.
 
     Parameters
     ----------
@@ -317,7 +316,7 @@ def choose_topics(network: Network, X: Any, n_components: int) -> Network:
 
     Returns
     -------
-    A network of the kind of `start_from_topics`, its topics in the order that they had.
+    A bipartite network as from `start_from_topics`; the topics keep their order.
 
     Examples
     --------

@@ -102,7 +102,7 @@ def _strings(cells: AnyArray) -> AnyArray:
 
 
 def _choose(shapes: Mapping[str, tuple[int, ...]], options: ReadOptions, path: Path) -> str:
-    """Return the name of the array to read: as asked for, "X", or the only matrix."""
+    """Return the name of the array to read: the requested one, "X", or the only matrix."""
     if options.variable is not None:
         if options.variable not in shapes:
             raise InvalidDataError(

@@ -203,7 +203,7 @@ def columns_hint(hints: Mapping[str, str]) -> str:
 
 
 def cell_hint(name: str, values: Sequence[str], usual: bool) -> str:
-    """Return what to do with a column that does not hold 0 and 1, by what its cells look like.
+    """Return a hint how to read a column whose cells are not 0 and 1.
 
     Parameters
     ----------

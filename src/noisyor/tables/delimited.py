@@ -63,7 +63,7 @@ def fields(lines: Lines, where: object, delimiter: str = ",") -> Fields:
     """Iterate over records: number of the first line, and fields; blank lines are left out.
 
     Fields between commas and the like may be quoted and then hold line ends. Fields between tabs
-    are taken as they are.
+    are not unquoted.
     """
     # The library's limit is for the whole process; texts are longer than its 128 KiB.
     csv.field_size_limit(max(csv.field_size_limit(), min(sys.maxsize, 2**31 - 1)))
@@ -250,7 +250,7 @@ def _hints_for_columns(
     cells: Cells,
     usual: bool,
 ) -> str:
-    """Return what is wrong with a row that has other values, with a hint for each such column."""
+    """Describe the invalid values of a row, with a hint for each column."""
     size = min(_SAMPLE_ROWS, max(1, _SAMPLE_CELLS // len(row)))
     sample = [row, *(other for _, other in itertools.islice(following, size))]
     first = next(column for column in kept if not cells.is_known(row[column]))

@@ -125,7 +125,7 @@ FORMATS: dict[str, Format] = {
 
 
 def format_of(path: Path, asked: str | None = None) -> str:
-    """Return the format that is asked for, or find it by the first bytes, then by the name."""
+    """Return the requested format, or detect it by the first bytes, then by the file name."""
     if not path.exists():
         raise DatasetNotFoundError(f"{path} does not exist")
     is_folder = path.is_dir()
@@ -169,7 +169,7 @@ def _folder_format(path: Path) -> str:
 
 
 def ending_of(path: Path) -> str:
-    """Return the ending of a file's name, without that of a compression."""
+    """Return the ending of a file name, without the ending of a compression."""
     return Path(uncompressed_name(path)).suffix
 
 
@@ -323,14 +323,14 @@ def options_like(
     """Return options that read a file as the data of a model were read.
 
     The metadata of a model file may come from anyone. Nothing in them names a file to open, and
-    values that make no sense are one `ModelFileError`.
+    invalid values raise `ModelFileError`.
 
     Parameters
     ----------
     metadata : of the model; ``reading`` is what `ReadOptions.to_json` wrote, ``data.source`` the
         name of the file that was read.
-    path : the file to read. If its name ends otherwise than that of the model's own data, or
-        another format is given, the options of layout do not carry over.
+    path : the file to read. If its ending differs from that of the model's data, or another format
+        is given, the options of layout are not reused.
     given : options by name that replace those of the model. A column of ids or weights that only
         the model asks for may be absent.
     """

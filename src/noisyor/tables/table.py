@@ -230,7 +230,7 @@ def column_index(wanted: str, names: list[str] | None, width: int, where: str) -
 
 
 def as_index(text: str | None, width: int) -> int | None:
-    """Return a column number, from 0 or from -1 backwards, as an index; None if it is none."""
+    """Return the index of a column number, counted from 0 or backwards from -1, or None."""
     try:
         index = int(text or "")
     except ValueError:
@@ -437,7 +437,7 @@ def read_table(
     Parameters
     ----------
     path : a file or folder of one of ``FORMATS``; text files may be compressed (gzip, xz, bzip2).
-    options : what the name and content of the file do not show.
+    options : how to read the file, where its name and content do not show it.
     network : a model whose columns are wanted. Columns with names are found by name; words and
         items that the model does not know are ignored.
     settings : single options by name, such as ``above=0``; they replace those in ``options``.

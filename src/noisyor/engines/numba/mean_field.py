@@ -176,7 +176,7 @@ def _part_of(ptr, columns, row):
 
 @inner()
 def _read_clamps(graph, rows, row, work):
-    """Take over the evidence on the hidden nodes of a row; one line may hold for all rows."""
+    """Copy the evidence on the hidden nodes of a row; a single line applies to all rows."""
     clamps = row * graph.n_hidden if rows.n_clamps > 1 else 0
     for k in range(graph.n_hidden):
         work.hidden.clamp[k] = rows.clamp[clamps + k] if rows.n_clamps > 0 else FREE

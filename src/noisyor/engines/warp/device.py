@@ -81,8 +81,8 @@ def to_device(array: AnyArray, dtype: Any, device: str) -> wp.array:
 def structure(kind: Any, device: str, **fields: Any) -> Any:
     """Fill a structure for kernels; types are those of its declaration.
 
-    A field that is an array takes an array of NumPy or of the device, or a number of entries:
-    memory of a launch, which is not cleared.
+    An array field takes an array of NumPy or of the device, or a number of entries, for which
+    uncleared memory is allocated.
     """
     made = kind()
     for name, value in fields.items():
