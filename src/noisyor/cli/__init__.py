@@ -1,1 +1,1 @@
-"""The command line; nothing below it prints or knows an option."""
+"""The command line; lower layers neither print nor parse options."""

@@ -271,7 +271,7 @@ def _others(
 
 
 def _known(network: Network, row: Observations) -> tuple[list[str], int, int]:
-    """Return the names of what is present, and how many are absent and unknown."""
+    """Return the names of the present findings, and the numbers of absent and unknown ones."""
     from noisyor.model.names import visible_label
 
     present = [visible_label(network, int(i)) for i in row.columns[row.ptr[0] : row.ptr[1]]]

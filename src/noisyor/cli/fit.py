@@ -414,8 +414,8 @@ class Plan:
 def read_plan(path: Path) -> Plan:
     """Read a plan that `Plan.write` wrote, with every entry checked.
 
-    The checkpoint is the one that the plan lies beside, wherever the plan says it was; ``out`` is
-    what the plan says, and the caller decides whether to believe it.
+    The checkpoint is the file beside the plan, whatever path the plan names. ``out`` is the path in
+    the plan; the caller decides whether to use it.
     """
     from noisyor.tables import ReadOptions
 
@@ -582,7 +582,7 @@ def _estimator(kind: str, plan: Plan, **run: Any) -> NoisyOrEstimator:
 
 
 def _kind_of(table: Table, settings: Mapping[str, Any]) -> str:
-    """Return what to learn from a table, where the user did not say."""
+    """Return the kind of model to learn from a table, if the user gave none."""
     if len(table.observations.shape) == 2:
         return "features"
     return "topics" if table.documents and "n_components" not in settings else "factors"
@@ -673,12 +673,12 @@ class Fitted(NamedTuple):
 
 
 def print_summary(fitted: Fitted, data: Path | None, out: Path, as_json: bool, quiet: bool) -> int:
-    """Print what was learned; return the exit code, which says whether any cause was found.
+    """Print a summary of the model; return the exit code, 1 if no cause was found.
 
     Parameters
     ----------
-    fitted : what was learned.
-    data : the file it was learned from, if it is known.
+    fitted : the fitted model.
+    data : the training file, if known.
     out : the file of the model.
     as_json, quiet : print one JSON document, or nothing.
     """
@@ -789,7 +789,7 @@ def _curve_lines(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _stability(fitted: Fitted) -> dict[str, Any]:
-    """Return how surely causes recur, if that was asked for."""
+    """Return how often causes recur, if requested."""
     found = fitted.model.provenance_.get("stability")
     return {} if found is None else {"stability": found}
 

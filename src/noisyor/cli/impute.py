@@ -58,10 +58,10 @@ def impute(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Fill in the missing entries of DATA by what MODEL makes of the others in their row.
+    """Fill in the missing entries of DATA from the other entries of their rows, by MODEL.
 
-    Observed entries are written as they are. Neighboring columns of which exactly one is 1 in all
-    complete rows are filled in such that this holds. DATA has all columns of the model; one that
+    Observed entries are written unchanged. Neighboring columns of which exactly one is 1 in all
+    complete rows keep this property. DATA has all columns of the model; one that
     was not observed at all is empty.
 
     \b

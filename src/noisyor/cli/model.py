@@ -268,7 +268,7 @@ def info(model: Path, top: int, as_json: bool) -> None:
     """Describe MODEL: its size, origin and quality, and its causes.
 
     The whole file is checked. Causes are listed by falling prior probability, each with what it
-    switches on and how surely; topics of one layer with the words that say what they are about.
+    switches on and the probabilities; topics of one layer with descriptive words.
 
     \b
     Examples:

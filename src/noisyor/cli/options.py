@@ -75,7 +75,7 @@ optional_data_argument = click.argument("data", type=PATH, metavar="[DATA]", req
 
 
 def _hide_bars(context: click.Context, option: Any, value: bool) -> bool:
-    """Hide progress bars until the command ends, those of reading included."""
+    """Hide all progress bars until the command ends."""
     if value:
         from noisyor._util.progress import hidden_bars
 
@@ -288,7 +288,7 @@ def reading_options(function: Function) -> Function:
 
 
 def as_flags(message: str) -> str:
-    """Return a message of the library with flags in place of ``ReadOptions(name=value)``."""
+    """Replace ``ReadOptions(name=value)`` in a message of the library by flags."""
     text = r"""(?:'[^']*'|"[^"]*")"""
 
     def flag(match: re.Match[str]) -> str:
@@ -304,12 +304,12 @@ def as_flags(message: str) -> str:
 
 
 def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
-    """Refuse a place that cannot be written, before any work; nothing is created.
+    """Reject an unwritable path before any work; create nothing.
 
     Raises
     ------
-    InvalidSettingError : the file exists and ``force`` is not set, is no regular file, or is one
-        of the inputs.
+    InvalidSettingError : the file exists and ``force`` is not set, is not a regular file, or is
+        one of the inputs.
     OSError : its folder does not exist or cannot be written to, or the disk is full.
     """
     from noisyor._util.files import check_folder

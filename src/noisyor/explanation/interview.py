@@ -107,7 +107,7 @@ def next_question(
     seed: int = 0,
     engine: EngineLike = "auto",
 ) -> NextQuestion:
-    """Choose the findings whose answers would tell most about the causes of one row.
+    """Choose the findings whose answers are most informative about the causes of one row.
 
     Causes are enumerated where that takes milliseconds and sampled by Gibbs sweeps elsewhere. For
     many rows of one network use `Interview`.

@@ -1,4 +1,4 @@
-"""Rank the causes of one row by their posterior probability, with what each of them explains.
+"""Rank the causes of one row by posterior probability, and list the findings that each explains.
 
 Only causes above something observed matter, so the row is reduced to a subnetwork first. Its
 posterior is enumerated where that is cheap and estimated by sampling elsewhere; every result says

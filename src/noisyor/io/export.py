@@ -34,8 +34,8 @@ def export_network(network: Network, to: Target) -> bytes:
     to : ``"graphml"``: NetworkX and Gephi read it. ``"json"``: NetworkX's node-link form, that D3
         also reads. ``"bif"``: tables of conditional probabilities, for general programs for
         Bayesian networks; only where no node has more than 12 parents. ``"csv"``: a line for each
-        edge and each leak, for spreadsheets; a name that one would take for a formula gets an
-        apostrophe. GraphML and JSON keep everything: what `from_networkx` makes of them is the same
+        edge and each leak, for spreadsheets; a name that a spreadsheet would read as a formula
+        gets an apostrophe. GraphML and JSON keep everything: `from_networkx` restores the same
         network.
 
     Examples

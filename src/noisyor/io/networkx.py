@@ -108,8 +108,8 @@ def from_networkx(
     Parameters
     ----------
     graph : networkx.DiGraph.
-    failure_probability : for edges that carry none; an error by default.
-    prior_probability, noise_probability : for hidden and visible nodes that carry none.
+    failure_probability : for edges without one; an error by default.
+    prior_probability, noise_probability : for hidden and visible nodes without one.
 
     Returns
     -------
@@ -201,7 +201,7 @@ def _is_intact(graph: Any, meta: dict[str, Any]) -> bool:
 
 
 class _Entries:
-    """Theta as it is collected from nodes and edges, one entry per label."""
+    """Entries of theta collected from nodes and edges, one per label."""
 
     def __init__(self, meta: dict[str, Any] | None, intact: bool) -> None:
         self.theta: list[float] = list(meta["theta"]) if meta and intact else []

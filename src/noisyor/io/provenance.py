@@ -92,7 +92,7 @@ def mapping_in(metadata: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def kind_of(metadata: Mapping[str, Any]) -> Kind:
-    """Return the kind that the metadata name, "network" if they name none."""
+    """Return the kind of model in the metadata; "network" if there is none."""
     kinds: tuple[Kind, ...] = get_args(Kind)
     return next((kind for kind in kinds if metadata.get("kind") == kind), "network")
 

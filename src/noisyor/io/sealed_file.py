@@ -1,4 +1,4 @@
-"""Arrays and a description in one ``.safetensors`` file that is believed only if it agrees.
+"""Arrays and a description in one ``.safetensors`` file, checked against its checksums.
 
 The header's only metadata entry, ``"noisyor"``, is a JSON object: ``format``, ``tensors`` (sha256
 of each array, with its type and shape), ``sha256`` (of all the rest of the object), and whatever
@@ -71,7 +71,7 @@ def write_sealed(path: PathLike, form: str, fields: Mapping[str, Any], arrays: A
 
 
 def is_sealed(path: PathLike) -> bool:
-    """Tell whether a file says that it is one of noisyor's; of any version, and perhaps damaged."""
+    """Return whether a file claims to be a file of noisyor, of any version, perhaps damaged."""
     try:
         with open(path, "rb") as stream:
             return _ENTRY in _header(_start(path, stream))["__metadata__"]
@@ -97,7 +97,7 @@ class DamagedError(Exception):
 
 @contextmanager
 def parsing(path: PathLike) -> Iterator[None]:
-    """Turn whatever a file that cannot be read or is damaged raises into one `ModelFileError`."""
+    """Turn any exception of an unreadable or damaged file into a `ModelFileError`."""
     try:
         yield
     except ModelFileError:

@@ -185,7 +185,7 @@ def words_of(model: Model) -> Words:
 
 
 def is_drawn(network: Network) -> bool:
-    """Whether the visibles are the pixels of an image, without names of their own."""
+    """Return whether the visible nodes are unnamed pixels of an image."""
     return len(network.visible_shape) == 2 and network.visible_names is None
 
 

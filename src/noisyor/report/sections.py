@@ -66,7 +66,7 @@ _ABSENT: dict[str, Any] = {
 
 
 class Share(NamedTuple):
-    """Share of the ones that the page leads with, and the verb that says how it is counted.
+    """Share of the ones in the headline, and the verb that says how it is counted.
 
     ``verb`` is "reconstruct" for ones that their row's causes make more likely on than off, and
     "explain" for ones that are attributed to a cause rather than to noise.
@@ -84,7 +84,7 @@ def headline(
     n_rows: int | None,
     share: Share | None,
 ) -> str:
-    """Return what was found in one sentence."""
+    """Return one sentence about the causes that were found."""
     if n_working == 0:
         return f"None of {count(n_causes, words.cause, words.causes)} does anything here."
     causes = count(n_working, words.cause, words.causes)

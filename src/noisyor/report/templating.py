@@ -14,7 +14,7 @@ __all__ = ["asset", "embedded_json", "environment", "require_templates", "script
 
 
 def require_templates() -> Any:
-    """The template library, or an error that says how to install it."""
+    """Return the template library, or raise an error that says how to install it."""
     try:
         import jinja2
     except ImportError as error:
@@ -23,9 +23,9 @@ def require_templates() -> Any:
 
 
 def environment() -> Any:
-    """Templates of this package: all values are escaped, a missing one is an error.
+    """Return the templates of this package; values are escaped, a missing value is an error.
 
-    The filter ``svg`` lets a drawing through as it is; only drawings made here may use it.
+    The filter ``svg`` does not escape a drawing; only drawings made here may use it.
     """
     jinja2 = require_templates()
     templates = jinja2.Environment(
@@ -45,7 +45,7 @@ def asset(name: str) -> str:
 
 
 def embedded_json(data: dict[str, Any]) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """Return JSON that cannot end the script element around it."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
