@@ -26,7 +26,7 @@ _MAX_TIMEOUTS_WITHOUT_WORKERS = 5
 
 
 def import_dask() -> tuple[Any, Any]:
-    """Return the modules ``dask`` and ``distributed``, or say which extra to install."""
+    """Return the modules ``dask`` and ``distributed``, or raise an error that names the extra."""
     try:
         import dask
 

@@ -149,8 +149,8 @@ def rank_causes(
         unobserved visible nodes are summed out. If nothing was observed that a cause could
         explain, causes are ranked by their prior.
     top : number of causes to describe.
-    method : ``"exact"`` enumerates the causes above what was observed; ``"chains"`` runs those of
-        `marginals`; ``"sweeps"`` are Gibbs sweeps, the fastest and least accurate; ``"auto"``
+    method : ``"exact"`` enumerates the causes above what was observed; ``"chains"`` runs the chains
+        of `marginals`; ``"sweeps"`` are Gibbs sweeps, the fastest and least accurate; ``"auto"``
         enumerates where that is cheap and runs chains elsewhere.
     n_samples : number of chains.
     seed, engine : as in `explain`.

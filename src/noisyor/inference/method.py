@@ -232,10 +232,10 @@ def of_distinct(
     observations: Observations,
     clamp: BinaryArray | None,
 ) -> Posterior:
-    """Call ``infer`` on the distinct rows and give every row the result of its equal.
+    """Infer each distinct row once, and copy the result to the rows that are equal to it.
 
-    For methods whose result does not depend on row ids. Where every row has evidence on hidden
-    nodes of its own, all rows are asked about.
+    For methods whose result does not depend on row ids. If rows have individual evidence on hidden
+    nodes, every row is inferred.
     """
     distinct, numbers = observations, None
     if clamp is None or len(clamp) == 1:

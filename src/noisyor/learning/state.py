@@ -518,15 +518,15 @@ def load_checkpoint(
 
 
 def open_store(path: str | os.PathLike[str], identity: str, *, resume: bool) -> CheckpointStore:
-    """Open the file that keeps what a search found, beside the checkpoint of the training.
+    """Open the file that stores the results of a search, beside the checkpoint of the training.
 
-    A disk that is full by now costs the file, with a warning, and never the result.
+    If the disk is full, a warning is shown and the search continues without the file.
 
     Parameters
     ----------
     path : the file.
     identity : hash of the data and of the settings that determine the search.
-    resume : read what is there; otherwise it is replaced.
+    resume : read the file if it exists; otherwise replace it.
     """
     check_place(path)
 

@@ -171,8 +171,8 @@ def named_after(network: Network, data: Observations, kind: Kind) -> Network:
 def distinctive_visibles(network: Network, n: int = N_WORDS) -> list[list[int]]:
     """List for each hidden node of a bipartite network its distinctive visible nodes.
 
-    Ranked by p(x | h) log(p(x | h) / p(x)): what the node switches on often, and more often than is
-    usual. A word that every topic has is in no list of words although all switch it on.
+    Ranked by p(x | h) log(p(x | h) / p(x)): frequent with the node on, and more frequent than
+    otherwise. A word that all topics share is in no list.
 
     Parameters
     ----------
