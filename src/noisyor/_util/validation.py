@@ -178,7 +178,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "parameterization": Option(choice("theta", "log"), "What the optimizer moves."),
     "smoothing": Option(NOT_NEGATIVE, "Pseudo-rows of the prior.", read=float, metavar="X"),
-    "seed": Option(_ANY, "Seed; the same seed gives the same result.", read=int, metavar="N"),
+    "seed": Option(_ANY, "Seed of the random numbers.", read=int, metavar="N"),
     "evaluate_every": Option(COUNT_OR_ZERO, "Updates between evaluations.", read=int, metavar="N"),
     "callbacks": Option(_ANY, "Functions called after every update."),
     "checkpoint": Option(or_none(PATH), "File for the state of the run.", metavar="FILE"),

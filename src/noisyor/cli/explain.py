@@ -51,13 +51,13 @@ _DRAWS = 1024
     "--what-if",
     multiple=True,
     metavar="NAME",
-    help="Also show what changes if this finding were known otherwise. Repeatable.",
+    help="Also show how the causes change if this finding had another state. Repeatable.",
 )
 @click.option(
     "--odd",
     type=click.IntRange(min=1),
     metavar="N",
-    help="List the N least likely rows of DATA and the entries that surprise most.",
+    help="List the N least likely rows of DATA and their most surprising entries.",
 )
 @top_option(5, least=1)
 @click.option(
@@ -98,12 +98,11 @@ def explain(
 ) -> int:
     """List the most likely causes of rows of DATA, or of findings given by name.
 
-    With --observe and --absent everything else is unknown. Names are separated by commas. Each
-    cause comes with its probability now and before anything was observed, and with the findings it
-    explains: 0.9 after a finding says that nine tenths of it are due to this cause. Of the columns
-    that are unknown the likeliest are listed.
+    With --observe and --absent all other findings are unknown. Separate names by commas. For each
+    cause the output lists its probability given the row, its prior probability, and the findings
+    that it explains with the share due to it. The most likely unknown findings follow.
 
-    Exit code 1: no cause was found for anything.
+    Exit code 1: no cause was found for any row.
 
     \b
     Examples:

@@ -107,7 +107,7 @@ _LARGEST_PLAN = 2**20
     type=click.IntRange(min=0, max=1000),
     default=0,
     metavar="N",
-    help="Learn again from N resamples of the rows, and tell how surely each cause recurs.",
+    help="Learn again from N resamples of the rows, and mark causes that do not recur.",
 )
 @table_option("steps")
 @table_option("batch_size")
@@ -149,9 +149,9 @@ def fit(
     folder of .png images, or a list of baskets (--format baskets). Entries are 0, 1 or missing
     (empty, NA, ?).
 
-    Ctrl-C keeps the best model so far; `noisyor resume MODEL` continues from it, and with
-    --time-limit 1 writes it as it is. Exit code 1: the model was written, but no row it was
-    evaluated on has an active cause.
+    Ctrl-C keeps the best model so far: `noisyor resume MODEL` continues the run, and `noisyor
+    resume MODEL --time-limit 1` writes that model. Exit code 1: the model was written, but no row
+    that it was evaluated on has an active cause.
 
     \b
     Examples:

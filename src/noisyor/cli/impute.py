@@ -58,11 +58,11 @@ def impute(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Fill in the missing entries of DATA from the other entries of their rows, by MODEL.
+    """Fill in the missing entries of DATA with MODEL.
 
-    Observed entries are written unchanged. Neighboring columns of which exactly one is 1 in all
-    complete rows keep this property. DATA has all columns of the model; one that
-    was not observed at all is empty.
+    Each missing entry is predicted from the other entries of its row; observed entries stay as they
+    are. Where exactly one of several neighboring columns is 1 in all complete rows, this also holds
+    for the rows filled in. DATA must have all columns of the model; leave unobserved columns empty.
 
     \b
     Examples:

@@ -41,7 +41,7 @@ _SHOWN = 20
 @click.command()
 @model_argument
 @data_argument
-@click.option("--quick", is_flag=True, help="Max-product only; the mean-field bound takes longer.")
+@click.option("--quick", is_flag=True, help="Skip the mean-field bound, which takes longer.")
 @threads_option()
 @reading_options
 @json_option
@@ -55,9 +55,9 @@ def evaluate(
 ) -> None:
     """Score MODEL on the rows of DATA: log p in nats a row, and bounds on it.
 
-    log p is exact for few causes, otherwise an estimate, with the bound by a set of explanations.
-    Elbo^MP of the paper is log p(causes, row) at the most likely causes, Elbo^VI the mean-field
-    bound. The reference takes all columns as independent, each with its share of ones in DATA.
+    log p is exact for few causes and an estimate with a lower bound otherwise. Elbo^MP of the paper
+    is log p(causes, row) at the most likely causes, Elbo^VI is the mean-field bound. The reference
+    treats all columns as independent.
 
     \b
     Examples:
@@ -276,7 +276,7 @@ def info(model: Path, top: int, as_json: bool) -> None:
       noisyor info zoo.safetensors --top 100 --json
     """
     from noisyor.io.model_file import load_model
-    from noisyor.io.provenance import topic_words_of
+    from noisyor.io.provenance import recurrence_of, topic_words_of
     from noisyor.model.forward import edge_matrix
     from noisyor.model.names import hidden_label, strongest_visibles, visible_label
 
@@ -288,11 +288,13 @@ def info(model: Path, top: int, as_json: bool) -> None:
     else:
         chance = edge_matrix(network, probability=True)
         strongest = [[(i, float(chance[i, k])) for i in best] for k, best in enumerate(words)]
+    recurrence = recurrence_of(metadata, network)
     causes = [
         {
             "index": int(k),
             "name": hidden_label(network, int(k)),
             "prior": float(prior[k]),
+            "recurrence": None if recurrence is None else recurrence[int(k)],
             "switches_on": [
                 {"name": visible_label(network, i), "probability": chance}
                 for i, chance in strongest[int(k)]
@@ -347,7 +349,9 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
         words = ", ".join(
             f"{item['name']} {item['probability']:.2f}" for item in cause["switches_on"][:6]
         )
-        lines.append(f"  {cause['prior']:.3f}  {cause['name']}")
+        share = cause["recurrence"]
+        mark = "" if share is None else f"  [recurs in {100 * share:.0f} % of the resamples]"
+        lines.append(f"  {cause['prior']:.3f}  {cause['name']}{mark}")
         if words:
             lines.append(f"         {words}")
     left = record["hidden"] - len(record["causes"])

@@ -28,6 +28,7 @@ __all__ = [
     "NOTHING_FOUND",
     "PATH",
     "as_flags",
+    "check_order",
     "check_output",
     "data_argument",
     "engine_with",
@@ -105,7 +106,7 @@ seed_option = click.option(
     default=0,
     show_default=True,
     metavar="N",
-    help="Seed; the same seed gives the same result.",
+    help="Seed of the random numbers.",
 )
 
 
@@ -162,7 +163,7 @@ time_limit_option = click.option(
     "--time-limit",
     type=click.FloatRange(min=0, min_open=True, max=1e9),
     metavar="SECONDS",
-    help="Write the best that was found by then.",
+    help="Stop after this time and write the best model found.",
 )
 
 
@@ -194,7 +195,7 @@ _READING = (
     click.option(
         "--header/--no-header",
         default=None,
-        help="Whether the first line names the columns.  [default: guessed from its content]",
+        help="Whether the first line holds column names.  [default: guessed]",
     ),
     click.option(
         "--id-column",
@@ -204,20 +205,20 @@ _READING = (
     click.option(
         "--weights",
         metavar="NAME",
-        help="Column that says how many rows each one stands for.",
+        help="Column with the number of rows that each row stands for.",
     ),
     click.option(
         "--drop",
         multiple=True,
         metavar="NAME",
-        help="Column to leave out, or several between commas. Repeatable.",
+        help="Column to leave out, or several separated by commas. Repeatable.",
     ),
     click.option("--delimiter", metavar="C", help="Character between fields of a CSV file."),
     click.option("--encoding", metavar="NAME", help="Encoding of text files.  [default: utf-8]"),
     click.option(
         "--encoding-errors",
         type=click.Choice(["strict", "replace"]),
-        help="What to do with bytes that are not in the encoding.  [default: strict]",
+        help="Bytes that are not in the encoding: an error, or replaced.  [default: strict]",
     ),
     click.option(
         "--above",
@@ -356,13 +357,19 @@ def number_ranges(option: str, text: str) -> list[range]:
     return ranges
 
 
-def open_model(model: Path, data: Path | None = None) -> SavedModel:
-    """Read a model file; say so if MODEL and DATA were swapped."""
-    from noisyor.io.model_file import load_model
+def check_order(model: Path, data: Path | None) -> None:
+    """Reject MODEL and DATA that were swapped."""
     from noisyor.io.sealed_file import is_sealed
 
     if data is not None and model.is_file() and not is_sealed(model) and is_sealed(data):
         raise InvalidSettingError(f"MODEL comes before DATA: {data} is the model, not {model}")
+
+
+def open_model(model: Path, data: Path | None = None) -> SavedModel:
+    """Read a model file; say so if MODEL and DATA were swapped."""
+    from noisyor.io.model_file import load_model
+
+    check_order(model, data)
     return load_model(model)
 
 

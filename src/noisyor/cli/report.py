@@ -9,6 +9,7 @@ import click
 
 from noisyor.cli.options import (
     PATH,
+    check_order,
     engine_with,
     force_option,
     json_option,
@@ -58,11 +59,10 @@ def report(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Show a model, and how it explains data, on one page to look at.
+    """Write an HTML page about MODEL and how it explains DATA.
 
-    MODEL is a model file. With DATA the page also shows what each cause explains there, what is
-    missed, and how well predictions hold. The page is one HTML file: it opens in any browser,
-    offline, and can be sent as it is.
+    With DATA the page also shows what each cause explains, which rows are odd, what is missed, and
+    how well predictions hold. The page is one file that opens in any browser, offline.
 
     \b
     Examples:
@@ -72,6 +72,7 @@ def report(
     """
     from noisyor.report.page import write_report
 
+    check_order(model, data)
     result = write_report(
         model,
         data,

@@ -51,10 +51,10 @@ def run_server(load: Callable[[], Subject], port: int, opened: bool) -> None:
 def serve(model: Path, port: int, opened: bool) -> None:
     """Show MODEL on an interactive page: type findings and see their likely causes.
 
-    The page completes names, and shows the likely causes, what each explains, what else is likely,
-    what would change, and what to ask next. Programs ask the same questions in JSON: see /api.
+    The page shows the likely causes, what each explains, which other findings are likely, what one
+    finding would change, and what to ask next. Programs get the same answers as JSON: see /api.
 
-    The server answers this machine only, and needs no network. Ctrl-C ends it.
+    Only this machine can reach the server. Ctrl-C stops it.
 
     \b
     Examples:
