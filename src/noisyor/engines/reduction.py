@@ -98,11 +98,11 @@ def tree_sum_of_blocks(
     sums: list[Parts] = [()] * n_spans
 
     def work(begin: int, end: int) -> None:
-        for number in range(begin, end):
+        for index in range(begin, end):
             total = TreeSum()
-            for block in range(number * span, min((number + 1) * span, n_blocks)):
+            for block in range(index * span, min((index + 1) * span, n_blocks)):
                 total.add(compute(block))
-            sums[number] = total.result()
+            sums[index] = total.result()
 
     run_blocks(work, n_spans, n_threads, blocks_per_thread=n_spans)
     return _sum_in_place(sums)

@@ -129,7 +129,7 @@ def run_blocks(
     if blocks_per_thread is None:
         blocks_per_thread = 4 if n_rows >= 64 else 1
     n_blocks = min(-(-n_rows // smallest_block), n_threads * blocks_per_thread)
-    bounds = [n_rows * number // n_blocks for number in range(n_blocks + 1)]
+    bounds = [n_rows * index // n_blocks for index in range(n_blocks + 1)]
     blocks = deque(pairwise(bounds))
 
     def drain() -> None:

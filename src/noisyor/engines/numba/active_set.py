@@ -186,12 +186,12 @@ def lay_out(graph, parameters, work, rows, row, options):
 
 
 @inner(inline="always")
-def _fill_block(graph, parameters, blocks, nodes, first, last, number):
+def _fill_block(graph, parameters, blocks, nodes, first, last, index):
     """Copy the parameters of ``nodes[first:last]``, at most eight, into the cells of a block.
 
     This is done once per row, so that the loop over iterations reads memory front to back.
     """
-    offset = number * LANES
+    offset = index * LANES
     slots = np.int64(0)
     for lane in range(LANES):
         # The last block may have fewer than eight children: lanes without a child have no edges
@@ -208,7 +208,7 @@ def _fill_block(graph, parameters, blocks, nodes, first, last, number):
                 blocks.child[offset + lane] = node - graph.n_visible
             if blocks.n_edges[lane] > slots:
                 slots = blocks.n_edges[lane]
-    cell = blocks.start[number]
+    cell = blocks.start[index]
     for slot in range(slots):
         for lane in range(LANES):
             if slot < blocks.n_edges[lane]:
@@ -223,7 +223,7 @@ def _fill_block(graph, parameters, blocks, nodes, first, last, number):
                 blocks.log_odds[cell] = NEVER
                 blocks.weight[cell] = 0.0
             cell += 1
-    blocks.start[number + 1] = cell
+    blocks.start[index + 1] = cell
 
 
 # ---- memory, kept between calls: a minibatch of small rows is inferred before it is allocated

@@ -135,13 +135,13 @@ def _start(graph, parameters, work, size, options, key):
             incoming[blocks.parent[cell]] += reduce_sum(value)
         else:
             scatter_add(incoming, blocks.parent, cell, value)
-    for number in range(size.wide):
-        node = work.wide[number]
+    for child in range(size.wide):
+        node = work.wide[child]
         start, first = graph.ptr[node], graph.first[node]
         for offset in range(0, graph.ptr[node + 1] - start, LANES):
             # Padding has a weight of 0, so what it adds to the spare entries is 0 as well.
             value = load(parameters.weight, start + offset)
-            store(work.excess, work.offset[number] + offset, value)
+            store(work.excess, work.offset[child] + offset, value)
             add_to_parents(incoming, first, offset, graph.parent, start, value)
     _collect(work, size.hidden)
 
@@ -175,26 +175,26 @@ def _iterate(graph, parameters, work, size, options):
         iteration += 1
         residual = float32(0.0)
         if graph.aligned:
-            for number in range(size.on_blocks):
-                change = _update_block(belief, work.lanes, blocks, number, first, False, step)
+            for index in range(size.on_blocks):
+                change = _update_block(belief, work.lanes, blocks, index, first, False, step)
                 residual = maximum(residual, change)
             # What all blocks sent to a parent lies side by side in eight lanes until here.
             sum_lanes(work, size.hidden)
         else:
-            for number in range(size.on_blocks):
-                change = _update_block(belief, work.incoming, blocks, number, -1, False, step)
+            for index in range(size.on_blocks):
+                change = _update_block(belief, work.incoming, blocks, index, -1, False, step)
                 residual = maximum(residual, change)
-        for number in range(size.on_blocks, size.blocks):
-            collect_back(work, number)
-            change = _update_block(belief, work.incoming, blocks, number, -1, True, step)
-            residual = maximum(residual, maximum(change, send_back(work, number, step)))
-        for number in range(size.wide_on):
-            change, _ = _update_child(graph, parameters, work, number, False, float32(0.0), step)
+        for index in range(size.on_blocks, size.blocks):
+            collect_back(work, index)
+            change = _update_block(belief, work.incoming, blocks, index, -1, True, step)
+            residual = maximum(residual, maximum(change, send_back(work, index, step)))
+        for index in range(size.wide_on):
+            change, _ = _update_child(graph, parameters, work, index, False, float32(0.0), step)
             residual = maximum(residual, change)
-        for number in range(size.wide_on, size.wide):
-            k = work.wide[number] - graph.n_visible
+        for index in range(size.wide_on, size.wide):
+            k = work.wide[index] - graph.n_visible
             back = belief[k] - to_child[k]
-            change, message = _update_child(graph, parameters, work, number, True, back, step)
+            change, message = _update_child(graph, parameters, work, index, True, back, step)
             residual = maximum(residual, maximum(change, send(to_child, k, message, step)))
         _collect(work, size.hidden)
         if residual < tolerance:
@@ -203,7 +203,7 @@ def _iterate(graph, parameters, work, size, options):
 
 
 @inner(forceinline=True)
-def _update_block(belief, incoming, blocks, number, first, free, step):
+def _update_block(belief, incoming, blocks, index, first, free, step):
     """Update a block of children; return the largest change asked for.
 
     ``free``, a constant of the call: the children are not observed. ``blocks.back`` (8,) then holds
@@ -213,7 +213,7 @@ def _update_block(belief, incoming, blocks, number, first, free, step):
     on. ``incoming`` then has eight sums for each hidden node, one per lane, which `sum_lanes` adds
     up once per iteration instead of once per block.
     """
-    start, end, lane = blocks.start[number], blocks.start[number + 1], number * LANES
+    start, end, lane = blocks.start[index], blocks.start[index + 1], index * LANES
     excess, log_odds, parent = blocks.excess, blocks.log_odds, blocks.parent
     zero = splat(float32(0.0))
     best = load(blocks.leak, lane)  # the leak is simply the first candidate of its lane
@@ -266,19 +266,19 @@ def sum_lanes(work, n_active):
 
 
 @inner(forceinline=True)
-def collect_back(work, number):
+def collect_back(work, index):
     """Fill ``blocks.back`` with the log-odds that each child of a block has from elsewhere."""
     for lane in range(LANES):
-        k = work.blocks.child[number * LANES + lane]
+        k = work.blocks.child[index * LANES + lane]
         work.blocks.back[lane] = work.belief[k] - work.to_child[k] if k >= 0 else float32(0.0)
 
 
 @inner(forceinline=True)
-def send_back(work, number, step):
+def send_back(work, index, step):
     """Send the messages in ``blocks.back`` to the children; return the largest change."""
     change = float32(0.0)
     for lane in range(LANES):
-        k = work.blocks.child[number * LANES + lane]
+        k = work.blocks.child[index * LANES + lane]
         if k >= 0:
             change = maximum(change, send(work.to_child, k, work.blocks.back[lane], step))
     return change
@@ -340,16 +340,16 @@ def with_leak(best, second, leak):
 
 
 @inner(forceinline=True)
-def _update_child(graph, parameters, work, number, free, back, step):
+def _update_child(graph, parameters, work, index, free, back, step):
     """Update a wide child; return the largest change asked for, and the message d to the child.
 
     ``free``, a constant of the call: the child is not observed and has the log-odds ``back`` from
     elsewhere.
     """
-    node = work.wide[number]
+    node = work.wide[index]
     start, size, first = graph.ptr[node], graph.ptr[node + 1] - graph.ptr[node], graph.first[node]
     belief, incoming, scratch = work.belief, work.incoming, work.scratch
-    offset = work.offset[number]
+    offset = work.offset[index]
     zero = splat(float32(0.0))
     best = splat(NEVER)
     second = best

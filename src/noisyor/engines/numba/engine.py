@@ -365,8 +365,8 @@ class NumbaEngine:
     ) -> list[FloatArray]:
         """Sum of ``function(begin, end)`` over blocks of rows; a minibatch is a single one."""
 
-        def block(number: int) -> list[FloatArray]:
-            begin = number * ROWS_OF_BLOCK
+        def block(index: int) -> list[FloatArray]:
+            begin = index * ROWS_OF_BLOCK
             return function(begin, min(begin + ROWS_OF_BLOCK, n_rows))
 
         n_blocks = -(-n_rows // ROWS_OF_BLOCK)

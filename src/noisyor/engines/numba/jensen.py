@@ -127,7 +127,7 @@ def _min(lanes, wide):
 
 
 @inner()
-def normalize(values, shift, r, groups, number, active, total):
+def normalize(values, shift, r, groups, index, active, total):
     """Set r of a group proportional to ``values[shift:] >= 0``, floored, sum one, where active.
 
     Weights below the floor are raised to it and only the others are scaled, until none falls below:
@@ -136,8 +136,8 @@ def normalize(values, shift, r, groups, number, active, total):
     weights. ``active`` is 1 or 0, ``total`` the sum of the values.
     """
     zero, one, half, tiny, huge = splat(0.0), splat(1.0), splat(0.5), splat(_TINY), splat(1e300)
-    begin, end, wide = groups.begin[number], groups.begin[number + 1], groups.wide[number]
-    used, floor = load(groups.used, 8 * number), load(groups.floor, 8 * number)
+    begin, end, wide = groups.begin[index], groups.begin[index + 1], groups.wide[index]
+    used, floor = load(groups.used, 8 * index), load(groups.floor, 8 * index)
     active = where_less(tiny, total, active, zero)
     # A value is low if its share would be below the floor. Raising the low ones leaves less room
     # for the others, which may make some of them low: repeat until the set of low ones stands
@@ -169,9 +169,9 @@ def normalize(values, shift, r, groups, number, active, total):
 @inner()
 def weigh(edges, groups, first, last):
     """Compute the edge weights of groups ``first`` to ``last`` from their r, equation T27."""
-    for number in range(first, last):
-        slope = load(groups.slope, 8 * number)
-        for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
+    for index in range(first, last):
+        slope = load(groups.slope, 8 * index)
+        for edge in range(groups.begin[index], groups.begin[index + 1], LANES):
             parameter, share = load(edges.theta, edge), load(edges.r, edge)
             phi, _ = edge_terms(parameter / share, slope)
             store(edges.weight, edge, fma(share, phi, parameter))
@@ -201,9 +201,9 @@ def iterate(edges, groups, n_groups, q, scratch, iterations):
         for edge in range(begin, groups.begin[last]):
             edges.q[edge] = q[edges.link[edge]]
         for _ in range(iterations):
-            for number in range(first, last):
-                slope, total = load(groups.slope, 8 * number), zero
-                for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
+            for index in range(first, last):
+                slope, total = load(groups.slope, 8 * index), zero
+                for edge in range(groups.begin[index], groups.begin[index + 1], LANES):
                     parameter, share = load(edges.theta, edge), load(edges.r, edge)
                     phi, derivative = edge_terms(parameter / share, slope)
                     # r G without dividing by r and multiplying again; rounding may leave it a
@@ -212,10 +212,10 @@ def iterate(edges, groups, n_groups, q, scratch, iterations):
                     value = largest(load(edges.q, edge) * value, zero)
                     store(scratch.value, edge - begin, value)
                     total = total + value
-                store(groups.total, 8 * number, by_child(total, groups.wide[number]))
-            for number in range(first, last):
-                shift, total = groups.begin[number] - begin, load(groups.total, 8 * number)
-                normalize(scratch.value, shift, edges.r, groups, number, one, total)
+                store(groups.total, 8 * index, by_child(total, groups.wide[index]))
+            for index in range(first, last):
+                shift, total = groups.begin[index] - begin, load(groups.total, 8 * index)
+                normalize(scratch.value, shift, edges.r, groups, index, one, total)
         first = last
     weigh(edges, groups, int64(0), n_groups)
 
@@ -235,26 +235,26 @@ def solve(edges, groups, children, first, n_groups, q, scratch, iterations, tole
         last = end_of_batch(groups, first, n_groups, BATCH_SOLVING)
         begin = groups.begin[first]
         n_todo = int64(0)
-        for number in range(first, last):
+        for index in range(first, last):
             # Most q hardly move between rounds: a child whose parents stood still keeps its
             # weights.
-            if not _still_solved(edges, groups, number, q):
-                scratch.todo[n_todo] = number
+            if not _still_solved(edges, groups, index, q):
+                scratch.todo[n_todo] = index
                 n_todo += 1
-                groups.solved[number] = 0
-                lanes = where_less(zero, load(groups.used, 8 * number), one, zero)
-                store(groups.active, 8 * number, lanes)
+                groups.solved[index] = 0
+                lanes = where_less(zero, load(groups.used, 8 * index), one, zero)
+                store(groups.active, 8 * index, lanes)
         for _ in range(iterations):
             for position in range(n_todo):
                 _evaluate(edges, groups, scratch.todo[position], begin, scratch)
             n_left = int64(0)
             for position in range(n_todo):
-                number = scratch.todo[position]
-                if _improve(edges, groups, number, begin, scratch, tolerance):
-                    scratch.todo[n_left] = number
+                index = scratch.todo[position]
+                if _improve(edges, groups, index, begin, scratch, tolerance):
+                    scratch.todo[n_left] = index
                     n_left += 1
                 else:
-                    groups.solved[number] = 1
+                    groups.solved[index] = 1
             n_todo = _compact_active(edges, groups, children, scratch, n_left)
             if n_todo == 0:
                 break
@@ -264,17 +264,17 @@ def solve(edges, groups, children, first, n_groups, q, scratch, iterations, tole
 
 
 @inner()
-def _still_solved(edges, groups, number, q):
+def _still_solved(edges, groups, index, q):
     """Return whether a group was solved and no q of a parent changed; adopt the present q."""
     small, largest_change = splat(_SMALL_CHANGE), splat(-1.0)
-    begin, end = groups.begin[number], groups.begin[number + 1]
+    begin, end = groups.begin[index], groups.begin[index + 1]
     for edge in range(begin, end, LANES):
         old = load(edges.q, edge)
         for lane in range(edge, edge + LANES):
             edges.q[lane] = q[edges.link[lane]]
         new = load(edges.q, edge)
         largest_change = largest(largest_change, absolute(new - old) - small * new)
-    return groups.solved[number] == 1 and reduce_max(largest_change) <= 0.0
+    return groups.solved[index] == 1 and reduce_max(largest_change) <= 0.0
 
 
 @inner()
@@ -351,10 +351,10 @@ def _swap(edges, groups, children, one, other):
 
 
 @inner()
-def _evaluate(edges, groups, number, base, scratch):
+def _evaluate(edges, groups, index, base, scratch):
     """Compute G, equation T29, and the edge weights of a group."""
-    zero, slope = splat(0.0), load(groups.slope, 8 * number)
-    for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
+    zero, slope = splat(0.0), load(groups.slope, 8 * index)
+    for edge in range(groups.begin[index], groups.begin[index + 1], LANES):
         parameter, share = load(edges.theta, edge), load(edges.r, edge)
         s = parameter / share
         phi, derivative = edge_terms(s, slope)
@@ -364,36 +364,36 @@ def _evaluate(edges, groups, number, base, scratch):
 
 
 @inner()
-def _improve(edges, groups, number, base, scratch, tolerance):
+def _improve(edges, groups, index, base, scratch, tolerance):
     """Take a step for the unsolved children of a group; return whether there are any."""
-    active = load(groups.active, 8 * number)
-    gap, total = _gap(edges, groups, number, base, scratch)
+    active = load(groups.active, 8 * index)
+    gap, total = _gap(edges, groups, index, base, scratch)
     # A child that is hardly ever on contributes hardly anything: its weights need less care.
-    gap = load(groups.importance, 8 * number) * gap
+    gap = load(groups.importance, 8 * index) * gap
     active = active * where_less(splat(tolerance), gap, splat(1.0), splat(0.0))
-    store(groups.active, 8 * number, active)
+    store(groups.active, 8 * index, active)
     if reduce_max(active) == 0.0:
         return False
-    for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
+    for edge in range(groups.begin[index], groups.begin[index + 1], LANES):
         product = load(scratch.value, edge - base) * load(edges.r, edge)
         store(scratch.value, edge - base, product)
-    normalize(scratch.value, groups.begin[number] - base, edges.r, groups, number, active, total)
+    normalize(scratch.value, groups.begin[index] - base, edges.r, groups, index, active, total)
     return True
 
 
 @inner()
-def _gap(edges, groups, number, base, scratch):
+def _gap(edges, groups, index, base, scratch):
     """Bound by child what other weights could add to F; also return the sum of r G.
 
     Equation T32: the best vertex of the simplex with floors puts all that is free on the largest G.
     """
-    wide, peak, total, products = groups.wide[number], splat(0.0), splat(0.0), splat(0.0)
-    for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
+    wide, peak, total, products = groups.wide[index], splat(0.0), splat(0.0), splat(0.0)
+    for edge in range(groups.begin[index], groups.begin[index + 1], LANES):
         value = load(scratch.value, edge - base)
         peak = largest(peak, value)
         total = total + value
         products = fma(value, load(edges.r, edge), products)
     peak, total = largest_by_child(peak, wide), by_child(total, wide)
     products = by_child(products, wide)
-    floor, size = load(groups.floor, 8 * number), load(groups.size, 8 * number)
+    floor, size = load(groups.floor, 8 * index), load(groups.size, 8 * index)
     return peak - floor * (size * peak - total) - products, products

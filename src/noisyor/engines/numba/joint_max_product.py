@@ -382,14 +382,14 @@ def _update_with(two_stage):
         problem, scratch = unpack(problem_address, Problem), unpack(scratch_address, Scratch)
         images, layout = problem.images, problem.images.layout
         step = float32(problem.step)
-        for number in range(begin, end):
-            incoming = advance(problem.partial, number * problem.n_features)
+        for index in range(begin, end):
+            incoming = advance(problem.partial, index * problem.n_features)
             for k in range(problem.n_features):
                 incoming[k] = 0.0
             change = float32(0.0)
-            last = (number + 1) * problem.chunk_size
+            last = (index + 1) * problem.chunk_size
             last = last if last < images.n_images else images.n_images
-            for n in range(number * problem.chunk_size, last):
+            for n in range(index * problem.chunk_size, last):
                 u = advance(images.u, n * layout.n_states)
                 messages = advance(problem.messages, n * problem.n_messages)
                 evidence = advance(images.pixels, n * layout.n_pixels)
@@ -407,7 +407,7 @@ def _update_with(two_stage):
                     asked = largest(asked, changes)
                 _sum_lanes(layout, scratch, advance(images.unary, n * layout.n_states), u)
                 change = maximum(change, reduce_max(asked))
-            problem.changes[number] = change
+            problem.changes[index] = change
 
     return update
 

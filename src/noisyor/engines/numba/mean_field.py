@@ -138,8 +138,8 @@ def _enter_row(graph, tables, work, call, row, of_hidden):
 
 
 @inner()
-def _leave_row(graph, tables, work, call, row, number, size):
-    """Keep what is wanted of a row of block ``number``: its gradient, its q.
+def _leave_row(graph, tables, work, call, row, index, size):
+    """Keep what is wanted of a row of block ``index``: its gradient, its q.
 
     ``sums.gradient`` (n_blocks, n_params + 1) gains what the nodes that may be on add and
     ``sums.mass`` (n_blocks, n_hidden + 1) the sum of q over rows, both by the rows' weights; what
@@ -157,8 +157,8 @@ def _leave_row(graph, tables, work, call, row, number, size):
             missing,
             n_missing,
             rows.weight[row] if rows.weighted else 1.0,
-            advance(sums.gradient, number * sums.n_gradient),
-            advance(sums.mass, number * sums.n_mass),
+            advance(sums.gradient, index * sums.n_gradient),
+            advance(sums.mass, index * sums.n_mass),
         )
     if call.with_q:
         q = advance(call.output.q, row * n_hidden)
@@ -226,8 +226,8 @@ def _infer_with(update_weights):
         watch = options.tolerance >= 0.0
         still = _MAX_NEARLY_STILL_CHANGE if watch else _MAX_STILL_CHANGE
         value, gain = -np.inf, np.inf
-        for number in range(options.outer):
-            last = number == options.outer - 1
+        for index in range(options.outer):
+            last = index == options.outer - 1
             if last and not watch:  # so that the gain of the last round is known; bounds cost time
                 value = constant + _bound(graph, work, size)
             for _ in range(options.inner):
@@ -240,7 +240,7 @@ def _infer_with(update_weights):
                 new = constant + _bound(graph, work, size)
                 gain, value = new - value, new
                 if watch and gain < options.tolerance:
-                    return number + 1, value, gain
+                    return index + 1, value, gain
         if options.outer == 0:
             value = constant + _bound(graph, work, size)
         return options.outer, value, gain
@@ -250,14 +250,14 @@ def _infer_with(update_weights):
         graph, tables = unpack(graph_address, Graph), unpack(tables_address, Tables)
         call, work = unpack(call_address, Call), unpack(work_address, Work)
         of_hidden = _lay_out_first(graph, tables, work, call)
-        for number in range(first, last):
-            for row in range(call.bounds[number], call.bounds[number + 1]):
+        for index in range(first, last):
+            for row in range(call.bounds[index], call.bounds[index + 1]):
                 size, constant = _enter_row(graph, tables, work, call, row, of_hidden)
                 rounds, value, gain = ascend(graph, work, size, call.options, constant)
                 call.output.rounds[row] = rounds
                 call.output.elbo[row] = value
                 call.output.gain[row] = gain
-                _leave_row(graph, tables, work, call, row, number, size)
+                _leave_row(graph, tables, work, call, row, index, size)
 
     return infer_blocks
 
@@ -298,8 +298,8 @@ def _sweep(graph, work, size):
     for j in range(size.hidden):
         hidden.below[j] = 0.0
     change, begin = 0.0, 0
-    for number in range(size.runs):
-        end = hidden.run[number]
+    for index in range(size.runs):
+        end = hidden.run[index]
         for j in range(begin, end):
             hidden.odds[j] = hidden.base[j] + hidden.below[j] + _parent_sum(graph, work, j)
         for j in range(begin, end, LANES):
@@ -351,9 +351,9 @@ def _add_gradient(graph, tables, work, size, missing, n_missing, weight, gradien
     """
     edges, groups, children, hidden = work.edges, work.groups, work.children, work.hidden
     q, derivatives, n_visible = hidden.q, edges.weight, graph.n_visible
-    for number in range(size.groups):
-        slope = load(groups.slope, LANES * number)
-        for edge in range(groups.begin[number], groups.begin[number + 1], LANES):
+    for group in range(size.groups):
+        slope = load(groups.slope, LANES * group)
+        for edge in range(groups.begin[group], groups.begin[group + 1], LANES):
             _, derivative = edge_terms(load(edges.theta, edge) / load(edges.r, edge), slope)
             store(derivatives, edge, derivative)  # in place of the weights
     for c in range(size.children):

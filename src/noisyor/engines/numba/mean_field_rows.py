@@ -265,19 +265,19 @@ def _group(graph, tables, work, first, last, n_groups, spare):
 
 
 @inner()
-def _open_group(edges, groups, number, n_parents, wide, spare):
+def _open_group(edges, groups, index, n_parents, wide, spare):
     """Make an empty group with room for children of at most ``n_parents`` parents."""
     small_code()
-    begin = groups.begin[number]
+    begin = groups.begin[index]
     end = begin + LANES * ((n_parents + 7) // LANES if wide else n_parents)
-    groups.begin[number + 1] = end
-    groups.wide[number] = wide
+    groups.begin[index + 1] = end
+    groups.wide[index] = wide
     for edge in range(begin, end):
         # Values that keep arithmetic on empty slots finite; q = 0 takes them out of every sum.
         edges.theta[edge] = 1.0
         edges.r[edge] = 1.0
         edges.link[edge] = spare  # an entry of q that is 0
-    for lane in range(LANES * number, LANES * number + LANES):
+    for lane in range(LANES * index, LANES * index + LANES):
         groups.used[lane] = 0.0
         groups.size[lane] = 1.0
         groups.floor[lane] = floor_of(1)
@@ -287,20 +287,20 @@ def _open_group(edges, groups, number, n_parents, wide, spare):
 
 
 @inner()
-def _fill(graph, tables, work, number, lane, c):
+def _fill(graph, tables, work, index, lane, c):
     """Put child c into a lane of a group, or into all lanes of a wide one."""
     small_code()
     groups, children, edges, local = work.groups, work.children, work.edges, work.hidden.local
-    node, wide = children.node[c], groups.wide[number]
-    size, begin, start = graph.n_parents[node], graph.ptr[node], groups.begin[number] + lane
+    node, wide = children.node[c], groups.wide[index]
+    size, begin, start = graph.n_parents[node], graph.ptr[node], groups.begin[index] + lane
     stride = 1 if wide else LANES
     children.start[c] = start
     children.stride[c] = stride
-    children.lane[c] = LANES * number + lane
+    children.lane[c] = LANES * index + lane
     if size == 0:
         return
     for offset in range(lane, LANES if wide else lane + 1):
-        entry = LANES * number + offset
+        entry = LANES * index + offset
         # Edges of a wide child fill the lanes in turn, so the first lanes may have one more.
         groups.used[entry] = (size - offset + 7) // LANES if wide else size
         groups.size[entry] = size
@@ -322,8 +322,8 @@ def start(graph, tables, work, size):
     """Set the published start: q = 1/2, r proportional to theta; r of visibles is set already."""
     small_code()
     hidden, children, r = work.hidden, work.children, work.edges.r
-    for number in range(size.groups):
-        work.groups.solved[number] = 0
+    for index in range(size.groups):
+        work.groups.solved[index] = 0
     for j in range(size.hidden):
         k = hidden.node[j]
         hidden.fixed[j] = tables.log_odds[graph.n_visible + k] - tables.total[k]
@@ -339,8 +339,8 @@ def start(graph, tables, work, size):
 def discount_missing(graph, tables, hidden, missing, n_missing):
     """Take unobserved visibles out of the totals (equation T5); return the sum of their leaks."""
     value = 0.0
-    for number in range(n_missing):
-        node = missing[number]
+    for index in range(n_missing):
+        node = missing[index]
         value += tables.leak[node]
         for edge in range(graph.ptr[node], graph.ptr[node] + graph.n_parents[node]):
             j = hidden.local[graph.parent[edge]]

@@ -162,8 +162,8 @@ def _start(graph, parameters, work, stages, rows, row, size, options, key):
     first, last = rows.missing_ptr[row], rows.missing_ptr[row + 1]
     _take_off(graph, stages, rows.missing_columns, first, last)
     blocks, zero, never = work.blocks, splat(float32(0.0)), splat(NEVER)
-    for number in range(size.blocks):
-        start, end, lane = blocks.start[number], blocks.start[number + 1], number * LANES
+    for block in range(size.blocks):
+        start, end, lane = blocks.start[block], blocks.start[block + 1], block * LANES
         store(stages.lane_top, lane, never)
         store(stages.lane_second, lane, never)
         store(stages.lane_positive, lane, zero)
@@ -177,15 +177,15 @@ def _start(graph, parameters, work, stages, rows, row, size, options, key):
                 store(stages.lane_top, lane, value)
             elif cell == start + LANES:
                 store(stages.lane_second, lane, value)
-    for number in range(size.wide):
-        node, offset = work.wide[number], work.offset[number]
+    for child in range(size.wide):
+        node, offset = work.wide[child], work.offset[child]
         for edge in range(graph.ptr[node + 1] - graph.ptr[node]):
             # Padding must not look like a message of zero log-odds either.
             stages.down[offset + edge] = 0.0 if edge < graph.n_parents[node] else NEVER
             stages.to_edge[offset + edge] = 0.0
             work.excess[offset + edge] = parameters.weight[graph.ptr[node] + edge]
-        stages.top[number] = stages.second[number] = 0.0  # a wide child has many parents
-        stages.positive[number] = 0.0
+        stages.top[child] = stages.second[child] = 0.0  # a wide child has many parents
+        stages.positive[child] = 0.0
 
 
 @inner()
@@ -216,39 +216,39 @@ def _iterate(graph, parameters, work, stages, size, options):
         # Share of its final value that the message of every leak has reached, equation T16.
         ramp = float32(1.0 - decay)
         residual = float32(0.0)
-        for number in range(size.blocks):
-            start, lane = blocks.start[number], number * LANES
-            if start == blocks.start[number + 1]:  # no child of the block has parents
+        for block in range(size.blocks):
+            start, lane = blocks.start[block], block * LANES
+            if start == blocks.start[block + 1]:  # no child of the block has parents
                 continue
             leak = splat(ramp) * load(blocks.leak, lane)
-            if number < size.on_blocks:
+            if block < size.on_blocks:
                 support = _support_of_on(blocks.log_odds, start)
             else:
-                collect_back(work, number)
+                collect_back(work, block)
                 # P, the leak included.
                 total = load(stages.lane_positive, lane) + largest(splat(float32(0.0)), leak)
                 support = load(blocks.back, 0) + total
                 top = largest(load(stages.lane_top, lane), leak)
                 store(blocks.back, 0, total + smallest(splat(float32(0.0)), top))
-            if graph.aligned and number < size.on_blocks:
+            if graph.aligned and block < size.on_blocks:
                 change = _update_block(
-                    belief, work.lanes, blocks, stages, number, first, leak, support, True, step
+                    belief, work.lanes, blocks, stages, block, first, leak, support, True, step
                 )
             else:
                 change = _update_block(
-                    belief, work.incoming, blocks, stages, number, -1, leak, support, False, step
+                    belief, work.incoming, blocks, stages, block, -1, leak, support, False, step
                 )
             residual = maximum(residual, change)
-            if number >= size.on_blocks:
-                residual = maximum(residual, send_back(work, number, step))
+            if block >= size.on_blocks:
+                residual = maximum(residual, send_back(work, block, step))
         if graph.aligned:
             sum_lanes(work, size.hidden)
-        for number in range(size.wide):
-            k = work.wide[number] - graph.n_visible
-            is_on = number < size.wide_on
+        for child in range(size.wide):
+            k = work.wide[child] - graph.n_visible
+            is_on = child < size.wide_on
             back = float32(0.0) if is_on else belief[k] - to_child[k]
             change, message = _update_child(
-                graph, parameters, work, stages, number, ramp, back, is_on, step
+                graph, parameters, work, stages, child, ramp, back, is_on, step
             )
             residual = maximum(residual, change)
             if not is_on:
@@ -334,7 +334,7 @@ def _edges(
 
 
 @inner(forceinline=True)
-def _update_block(belief, incoming, blocks, stages, number, first, leak, support, all_on, step):
+def _update_block(belief, incoming, blocks, stages, index, first, leak, support, all_on, step):
     """Update all messages of a block; return the largest change asked for.
 
     ``leak`` and ``support`` are vectors. ``lane_top``, ``lane_second`` and ``lane_positive`` belong
@@ -343,7 +343,7 @@ def _update_block(belief, incoming, blocks, stages, number, first, leak, support
     is not used.
     """
     zero, never, rate = splat(float32(0.0)), splat(NEVER), splat(step)
-    lane = number * LANES
+    lane = index * LANES
     old_top = load(stages.lane_top, lane)
     best = largest(old_top, leak)
     runner_up = largest(load(stages.lane_second, lane), smallest(old_top, leak))
@@ -351,7 +351,7 @@ def _update_block(belief, incoming, blocks, stages, number, first, leak, support
     need_of_peak = largest(zero, zero - runner_up)
     change, new_best, new_second, new_positive = zero, never, never, zero
     k = first
-    for cell in range(blocks.start[number], blocks.start[number + 1], LANES):
+    for cell in range(blocks.start[index], blocks.start[index + 1], LANES):
         parents = parents_of_lanes(belief, first, k, blocks.parent, cell)
         new, new_excess, change = _edges(
             parents, load(blocks.log_odds, cell), stages.cell_down, stages.cell_to_edge,
@@ -370,17 +370,17 @@ def _update_block(belief, incoming, blocks, stages, number, first, leak, support
 
 
 @inner(inline="always")
-def _update_child(graph, parameters, work, stages, number, ramp, back, is_on, step):
+def _update_child(graph, parameters, work, stages, index, ramp, back, is_on, step):
     """Update all messages of a wide child; return the largest change, and the message to it.
 
     ``top``, ``second`` and ``positive`` belong to the t of the iteration before; those of the new t
     are gathered on the way for the next one.
     """
-    node = work.wide[number]
+    node = work.wide[index]
     start, size, first = graph.ptr[node], graph.ptr[node + 1] - graph.ptr[node], graph.first[node]
     leak = ramp * parameters.leak_log_odds[node]
-    best, runner_up = with_leak(stages.top[number], stages.second[number], leak)
-    sum_positive = stages.positive[number] + maximum(float32(0.0), leak)
+    best, runner_up = with_leak(stages.top[index], stages.second[index], leak)
+    sum_positive = stages.positive[index] + maximum(float32(0.0), leak)
     zero, never, rate, peak = splat(float32(0.0)), splat(NEVER), splat(step), splat(best)
     need = splat(maximum(float32(0.0), -best))
     need_of_peak = splat(maximum(float32(0.0), -runner_up))
@@ -391,13 +391,13 @@ def _update_child(graph, parameters, work, stages, number, ramp, back, is_on, st
         parents = parents_of_eight(work.belief, first, offset, graph.parent, start)
         new, new_excess, change = _edges(
             parents, load(parameters.log_odds, start + offset), stages.down, stages.to_edge,
-            work.excess, work.offset[number] + offset, peak, need_of_peak, need, support, False,
+            work.excess, work.offset[index] + offset, peak, need_of_peak, need, support, False,
             rate, change,
         )  # fmt: skip
         new_second = largest(new_second, smallest(new_best, new))
         new_best = largest(new_best, new)
         new_positive = new_positive + largest(new, zero)
         add_to_parents(work.incoming, first, offset, graph.parent, start, new_excess)
-    stages.top[number], stages.second[number] = reduce_top_two(new_best, new_second)
-    stages.positive[number] = reduce_sum(new_positive)
+    stages.top[index], stages.second[index] = reduce_top_two(new_best, new_second)
+    stages.positive[index] = reduce_sum(new_positive)
     return reduce_max(change), sum_positive + minimum(float32(0.0), best)

@@ -51,7 +51,7 @@ def anneal(
     n_starts = len(starts) // max(n_rows, 1)
     for row in rows_of(prepared, evidence):
         model = RowModel.of(prepared, row)
-        of_row = starts[row.number * n_starts : (row.number + 1) * n_starts, model.hidden]
+        of_row = starts[row.index * n_starts : (row.index + 1) * n_starts, model.hidden]
         found = ConfigurationSet.grown(model, of_row, options.n_expansions)
         log_sum, mean, error = found.log_sum(), found.mean(), np.zeros(len(model.hidden))
         log_total, log_error = 0.0, 0.0
@@ -62,13 +62,13 @@ def anneal(
                 for chain in range(options.n_chains)
             ]
             log_total, log_error, mean, error = _together(model, found, chains, mean, options)
-        result.log_sum[row.number], result.size[row.number] = log_sum, len(found)
-        result.log_evidence[row.number] = log_sum + log_total
-        result.log_error[row.number] = log_error
+        result.log_sum[row.index], result.size[row.index] = log_sum, len(found)
+        result.log_evidence[row.index] = log_sum + log_total
+        result.log_error[row.index] = log_error
         if with_probability:
-            result.probability[row.number] = logistic_function(model.isolated)
-            result.probability[row.number, model.hidden] = mean
-            result.error[row.number, model.hidden] = error
+            result.probability[row.index] = logistic_function(model.isolated)
+            result.probability[row.index, model.hidden] = mean
+            result.error[row.index, model.hidden] = error
     return result
 
 

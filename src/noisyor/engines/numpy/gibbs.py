@@ -164,13 +164,13 @@ def gibbs_sweep(
     """
     new_states, n_params = states.copy(), prepared.network.n_params
 
-    def block(number: int) -> list[FloatArray]:
+    def block(index: int) -> list[FloatArray]:
         successes, trials = np.zeros((2, n_params))
-        begin, end = number * ROWS_OF_BLOCK, min((number + 1) * ROWS_OF_BLOCK, evidence.n_rows)
+        begin, end = index * ROWS_OF_BLOCK, min((index + 1) * ROWS_OF_BLOCK, evidence.n_rows)
         for row in rows_of(prepared, evidence, begin, end):
             keys = combine(combine(key.seed, row.id), key.step)
             draws = uniform(combine(keys, np.arange(prepared.network.n_hidden)))
-            of_row = _sweep(prepared, row, new_states[row.number], draws)
+            of_row = _sweep(prepared, row, new_states[row.index], draws)
             successes += row.weight * of_row[0]
             trials += row.weight * of_row[1]
         return [successes, trials]

@@ -22,7 +22,7 @@ def log_joint(prepared: Prepared, evidence: Evidence, states: BinaryArray) -> Fl
     result = np.zeros(len(states))
     samples = _samples(evidence, states)
     for row in rows_of(prepared, evidence):
-        for draw in range(row.number * samples, (row.number + 1) * samples):
+        for draw in range(row.index * samples, (row.index + 1) * samples):
             total, on, seen = _nodes(prepared, row, states[draw])
             result[draw] = _value(total, on, seen)
     return result
@@ -36,11 +36,11 @@ def log_joint_gradient(prepared: Prepared, evidence: Evidence, states: BinaryArr
     """
     network, samples = prepared.network, _samples(evidence, states)
 
-    def block(number: int) -> list[FloatArray]:
+    def block(index: int) -> list[FloatArray]:
         value, gradient = np.zeros(1), np.zeros(network.n_params)
-        begin, end = number * ROWS_OF_BLOCK, min((number + 1) * ROWS_OF_BLOCK, evidence.n_rows)
+        begin, end = index * ROWS_OF_BLOCK, min((index + 1) * ROWS_OF_BLOCK, evidence.n_rows)
         for row in rows_of(prepared, evidence, begin, end):
-            for draw in range(row.number * samples, (row.number + 1) * samples):
+            for draw in range(row.index * samples, (row.index + 1) * samples):
                 state, share = states[draw], row.weight / samples
                 total, on, seen = _nodes(prepared, row, state)
                 value += share * _value(total, on, seen)
@@ -66,7 +66,7 @@ def icm(
     for row in rows_of(prepared, evidence):
         active = taking_part(prepared, row, options.ancestors_only)
         free = active[row.hidden[active] == FREE]
-        for draw in range(row.number * samples, (row.number + 1) * samples):
+        for draw in range(row.index * samples, (row.index + 1) * samples):
             state = result[draw]
             for _ in range(options.sweeps):
                 if not _sweep(prepared, row, state, free.tolist()):

@@ -91,7 +91,7 @@ def _messages(
             if options.temperature > 0:
                 keys = combine(combine(row_key, sample), np.arange(n_hidden))
                 noise = options.temperature * logistic(keys)
-            yield row.number * options.n_samples + sample, kind(prepared, row, options, noise)
+            yield row.index * options.n_samples + sample, kind(prepared, row, options, noise)
 
 
 def or_messages(

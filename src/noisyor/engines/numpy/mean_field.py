@@ -63,9 +63,9 @@ def mean_field(
     for row in rows_of(prepared, evidence):
         model = RowAscent(prepared, row, options.local)
         found = model.ascend(options)
-        result.rounds[row.number], result.elbo[row.number], result.gain[row.number] = found
+        result.rounds[row.index], result.elbo[row.index], result.gain[row.index] = found
         if with_q:
-            result.q[row.number] = model.q
+            result.q[row.index] = model.q
     return result
 
 
@@ -75,9 +75,9 @@ def mean_field_gradient(
     """Sum the bound and its gradient over rows."""
     bounds = mean_field_parts(evidence.n_rows)
 
-    def part(number: int) -> list[FloatArray]:
+    def part(index: int) -> list[FloatArray]:
         value, gradient = np.zeros(1), np.zeros(prepared.network.n_params)
-        for row in rows_of(prepared, evidence, bounds[number], bounds[number + 1]):
+        for row in rows_of(prepared, evidence, bounds[index], bounds[index + 1]):
             model = RowAscent(prepared, row, options.local)
             _, elbo, _ = model.ascend(options)
             value += row.weight * elbo
@@ -134,8 +134,8 @@ class RowAscent:
         watch = options.tolerance >= 0.0
         still = _MAX_NEARLY_STILL_CHANGE if watch else _MAX_STILL_CHANGE
         value, gain = -np.inf, np.inf
-        for number in range(options.outer):
-            last = number == options.outer - 1
+        for index in range(options.outer):
+            last = index == options.outer - 1
             if last and not watch:  # so that the gain of the last round is known
                 value = self.bound()
             for _ in range(options.inner):
@@ -147,7 +147,7 @@ class RowAscent:
                 new = self.bound()
                 gain, value = new - value, new
                 if watch and gain < options.tolerance:
-                    return number + 1, value, gain
+                    return index + 1, value, gain
         return options.outer, self.bound() if options.outer == 0 else value, gain
 
     def slopes(self, weights: FloatArray) -> FloatArray:

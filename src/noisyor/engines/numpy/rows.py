@@ -59,12 +59,12 @@ class Prepared:
 class Row:
     """The evidence of one row.
 
-    ``number`` within the batch; ``id`` keys its noise; ``weight`` rows that it stands for;
+    ``index`` within the batch; ``id`` keys its noise; ``weight`` rows that it stands for;
     ``visible`` (n_visible,) and ``hidden`` (n_hidden,) of 0, 1 and ``FREE``: a visible is free if
     it was not observed, a hidden node unless it is clamped.
     """
 
-    number: int
+    index: int
     id: int
     weight: float
     visible: BinaryArray

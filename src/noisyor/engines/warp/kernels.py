@@ -433,8 +433,8 @@ def _start(
             prior = graph.leak[node]
         work.to_child[at] = prior
     slot = int(0)
-    for number in range(found.children):
-        node = work.children[offset(number, work.most_children, draw, work.draws)]
+    for index in range(found.children):
+        node = work.children[offset(index, work.most_children, draw, work.draws)]
         for edge in range(graph.ptr[node], graph.ptr[node + 1]):
             at = offset(graph.parent[edge], graph.n_hidden, draw, work.draws)
             theta = wp.float32(graph.theta[edge])
@@ -460,8 +460,8 @@ def _update(graph: Graph, options: Options, work: Work, found: Selection, draw: 
     """Update all messages of all children; return the largest change that one asked for."""
     residual = wp.float32(0.0)
     slot = int(0)
-    for number in range(found.children):
-        node = work.children[offset(number, work.most_children, draw, work.draws)]
+    for index in range(found.children):
+        node = work.children[offset(index, work.most_children, draw, work.draws)]
         begin = graph.ptr[node]
         end = graph.ptr[node + 1]
         change = _update_child(
@@ -476,7 +476,7 @@ def _update(graph: Graph, options: Options, work: Work, found: Selection, draw: 
             end,
             slot,
             graph.leak[node],
-            number < found.on,
+            index < found.on,
             node - graph.n_visible,
             graph.n_hidden,
             work.most_edges,
