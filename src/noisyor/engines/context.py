@@ -206,7 +206,7 @@ def note_compilation(note: Callable[[str], None]) -> Iterator[None]:
                 note(f"compiling kernel {next(_NUMBERS)}: {title} (once on this machine)")
 
         def on_end(self, event: Any) -> None:
-            """Do nothing: the next line says that this kernel is done."""
+            """Do nothing: the line of the next kernel shows that this one is done."""
 
     with events.install_listener("numba:compile", Listener()):
         yield

@@ -151,7 +151,8 @@ class MaxProductResult(NamedTuple):
     """States of all draws: draw ``r * n_samples + s`` is sample s of row r.
 
     ``states`` (draws, n_hidden); ``beliefs`` (draws, n_hidden), or (0, n_hidden) if not wanted;
-    ``iterations`` (draws,); ``residual`` (draws,) largest change that a message still asked for.
+    ``iterations`` (draws,); ``residual`` (draws,) largest residual of a message in the last
+    iteration.
     """
 
     states: BinaryArray
@@ -264,10 +265,10 @@ class JointOptions(NamedTuple):
 
 
 class JointResult(NamedTuple):
-    """Log-odds of the max-marginals in the shapes of `JointUnaries`, and how they were reached.
+    """Log-odds of the max-marginals in the shapes of `JointUnaries`, with iterations and residual.
 
-    ``iterations`` and ``residual``: the most of any image, and the largest change that a message
-    still asked for.
+    ``iterations`` is the largest number of any image, ``residual`` the largest residual of a
+    message in the last iteration.
     """
 
     states: SingleArray
@@ -461,7 +462,7 @@ class Engine(Protocol):
         options: ImproveOptions,
         key: NoiseKey,
     ) -> ImprovedCover:
-        """Replace factors of a cover, some at a time, and keep what has no more errors.
+        """Replace factors of a cover, some at a time; keep a change if it does not add errors.
 
         ``ones`` and ``observed`` (n_rows, n_columns); ``weights`` (n_rows,) how many rows each one
         stands for, or (0,) if all stand for one; ``states`` (n_rows, n_factors) and ``factors``

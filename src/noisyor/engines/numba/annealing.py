@@ -335,7 +335,7 @@ def _weigh_set(model, found, n_starts, n_expansions):
 
 @inner()
 def _run_chains(model, found, chains, log_sum, key, options):
-    """Sample what lies outside a set by annealed importance sampling, equation T41.
+    """Sample configurations outside a set by annealed importance sampling, equation T41.
 
     A chain starts from nodes that are independent of each other, with nearly their probabilities
     under the set of configurations, and passes to p(h, x) by Gibbs sweeps of rising inverse
@@ -409,8 +409,9 @@ def _fill_first(model, found, chains):
 def _swap(model, chains, heat, key):
     """Replace one free node that is on by another one, in Metropolis steps: equation T42.
 
-    One of two rival causes is on and the other off: single flips would have to pass through both
-    or none. The new node is drawn by its probability at the start, ``up_to`` (n + 1,) summed.
+    If one of two competing causes is on, single flips can exchange them only through a state with
+    both or none on. The new node is drawn by its probability at the start, ``up_to`` (n + 1,)
+    summed.
     """
     small_code()
     n, state, clamp, up_to = model.sizes[0], model.chain.state, model.clamp, chains.up_to
@@ -501,8 +502,8 @@ def _combine_chains(model, found, chains, options):
     """Set and chains together: replace ``mean``, fill ``error``; return log total and error.
 
     Equation T43, everything relative to the sum over the set. Errors are those of the mean over
-    chains to first order. Unless the set is complete, one visit outside that just did not happen
-    is added to them.
+    chains to first order. Unless the set is complete, the weight of one more visit outside is
+    added to them.
     """
     small_code()
     n, n_chains, values = model.sizes[0], options.n_chains, chains.values

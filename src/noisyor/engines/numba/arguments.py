@@ -139,7 +139,7 @@ class Workspace(tuple[Any, ...]):
             setattr(cls, name, property(itemgetter(index)))
 
     def __new__(cls, **given: Any) -> Self:
-        """Allocate arrays for the lengths of the groups, and take over the annotated fields."""
+        """Allocate arrays for the lengths of the groups, and store the annotated fields."""
         if given.keys() != cls._given:
             raise TypeError(f"{cls.__name__} takes {sorted(cls._given)}, got {sorted(given)}")
         # A small minibatch takes a few microseconds, so this is as short as it can be.
@@ -158,7 +158,7 @@ class Workspace(tuple[Any, ...]):
         return super().__new__(cls, values)
 
     def _asdict(self) -> dict[str, Any]:
-        """Return the fields by name; numba knows classes of named tuples by this method."""
+        """Return the fields by name; numba recognizes named tuples by this method."""
         return dict(zip(self._fields, self, strict=True))
 
     if TYPE_CHECKING:

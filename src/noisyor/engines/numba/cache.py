@@ -1,8 +1,8 @@
 """Compiled kernels on disk: only undamaged ones that were compiled from these sources.
 
-Numba's own cache looks at the file of each kernel alone, not at what the kernel calls, so here all
-entries are dropped when any source of the engine has changed. Numba loads a damaged entry and
-fails, every time, so here entries have a checksum and a damaged one is compiled anew. Numba
+Numba's own cache checks the file of each kernel, not the functions that the kernel calls, so here
+all entries are dropped when any source of the engine has changed. Numba fails on a damaged entry
+at every start, so here entries have a checksum and a damaged one is compiled again. Numba
 refuses to compile where no folder can be written, as in some containers; here kernels are then
 compiled in memory.
 """
@@ -129,8 +129,8 @@ def _digest(folder: Path) -> str:
 class _CheckedFiles(caching.IndexDataCacheFile):
     """The files of one kernel. Each begins with the checksum of the rest.
 
-    What cannot be read counts as missing, and what cannot be written stays unwritten: then the
-    kernel is compiled in memory.
+    An unreadable file counts as missing. If a file cannot be written, the kernel is compiled in
+    memory only.
     """
 
     def save(self, key: Any, data: Any) -> None:

@@ -163,7 +163,7 @@ def _collect(work, n_active):
 
 @inner(inline="always")
 def _iterate(graph, parameters, work, size, options):
-    """Update all messages in parallel until none asks for a change of ``tolerance``.
+    """Update all messages in parallel until the largest residual is below ``tolerance``.
 
     Beliefs are computed once per iteration, after all factors, so the order of the children matters
     for rounding only. Returns the number of iterations and the last change.
@@ -204,7 +204,7 @@ def _iterate(graph, parameters, work, size, options):
 
 @inner(forceinline=True)
 def _update_block(belief, incoming, blocks, index, first, free, step):
-    """Update a block of children; return the largest change asked for.
+    """Update a block of children; return the largest residual.
 
     ``free``, a constant of the call: the children are not observed. ``blocks.back`` (8,) then holds
     the log-odds that each has from elsewhere, and is overwritten with the messages to them.
@@ -286,7 +286,7 @@ def send_back(work, index, step):
 
 @inner(forceinline=True)
 def send(to_child, k, message, step):
-    """Damp a message to a hidden child, equation T13; return the change that it asked for."""
+    """Damp a message to a hidden child, equation T13; return its residual."""
     difference = message - to_child[k]
     to_child[k] += step * difference
     return abs(difference)
@@ -297,7 +297,7 @@ def parents_of_eight(belief, first, offset, parent, start):
     """Return the beliefs of the parents of eight edges of a wide child, from edge ``offset`` on.
 
     Consecutive parents are one load. It may read past the last parent into the next ones or the
-    eight spare entries; padding makes whatever is there harmless.
+    eight spare entries; padding makes these values harmless.
     """
     if first >= 0:
         return load(belief, first + offset)
@@ -341,7 +341,7 @@ def with_leak(best, second, leak):
 
 @inner(forceinline=True)
 def _update_child(graph, parameters, work, index, free, back, step):
-    """Update a wide child; return the largest change asked for, and the message d to the child.
+    """Update a wide child; return the largest residual, and the message d to the child.
 
     ``free``, a constant of the call: the child is not observed and has the log-odds ``back`` from
     elsewhere.

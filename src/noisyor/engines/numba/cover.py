@@ -292,7 +292,7 @@ def _difference(side, mask, ones, zeros, word):
 
 @inner()
 def _cover_line(search, side, bits, patterns):
-    """Entries that at least one, and at least two, of the patterns of a line cover."""
+    """Return the entries that at least one, and at least two, patterns of a line cover."""
     n_words = side.n_words
     for word in range(n_words):
         search.once[word] = 0
@@ -307,7 +307,7 @@ def _cover_line(search, side, bits, patterns):
 
 @inner()
 def _sweep(search, side, patterns, temperature, key):
-    """Draw every bit of every line given the others; returns how many changed.
+    """Draw every bit of every line given the others; return the number of changes.
 
     ``patterns`` (factors, words): the members of the other side.
     """
@@ -341,7 +341,7 @@ def _sweep(search, side, patterns, temperature, key):
 
 @inner()
 def _covered(bits, patterns, n_factors, n_words, word):
-    """Entries of a word that some pattern of a line covers."""
+    """Return the entries of a word that some pattern of a line covers."""
     covered = uint64(0)
     for k in range(n_factors):
         if bits[k]:

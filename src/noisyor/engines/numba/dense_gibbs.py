@@ -11,8 +11,8 @@ node that is off has the log-odds
     gain = log-odds of its prior - cost + sum over visibles i that are on of log(1 + works_i off_i)
 
 so eight nodes take one multiplication and one addition for each such visible, and one logarithm of
-the product. Nodes are drawn one after another, but most stay as they are: what was computed for
-eight of them is good until one of them changes.
+the product. Nodes are drawn one after another, but most do not change: the values computed for
+eight nodes stay valid until one of them changes.
 """
 
 import math
@@ -260,7 +260,7 @@ def sweep_dense(sweep_address, block_address, begin, end):
 
 @inner(inline="always")
 def _enter_row(tables, work, rows, row, states):
-    """Fill what depends on the visibles of a row, what is known, and the sums for its states."""
+    """Fill in the values that depend on a row: visibles, evidence, and sums for its states."""
     width, n_hidden = tables.width, tables.n_hidden
     ones, n_ones = rows.ptr[row], rows.ptr[row + 1] - rows.ptr[row]
     clamps = row * n_hidden if rows.n_clamps > 1 else 0  # one line may hold for all rows

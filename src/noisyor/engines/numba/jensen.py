@@ -16,7 +16,7 @@ the latency of another's, and the first-level cache holds them for all iteration
 Two schedules of the same step. The published one makes a fixed number of steps. The other stops
 when a child is solved: when no other weights could raise its part of the bound by more than a
 tolerance (equation T32). Children that are not solved yet are moved into common groups, so that
-a group of eight does not go on for the sake of its slowest member.
+a group of eight does not wait for its slowest member.
 """
 
 import numpy as np

@@ -316,7 +316,7 @@ def _update_with(two_stage):
 
     @inner()
     def answer(layout, scratch, first, last, u, v, messages, evidence, incoming, step):
-        """Compute the messages of some blocks; return the largest change asked for, by lane.
+        """Compute the messages of some blocks; return the largest residual of each lane.
 
         The collapsed schedule computes t a second time rather than storing it: messages are most of
         the memory traffic. What arrives at the states is added to ``lanes``, at the features to
@@ -534,7 +534,7 @@ def _collect_given(problem, scratch, u):
 
 @inner()
 def _answer_given(problem, scratch, u, evidence, step):
-    """Compute all messages; return the largest change asked for."""
+    """Compute all messages; return the largest residual."""
     layout, ptr = problem.images.layout, problem.ptr
     messages, lanes = scratch.messages, scratch.lanes
     zero, tiny, rate, cell = splat(float32(0.0)), splat(TINY), splat(step), 0

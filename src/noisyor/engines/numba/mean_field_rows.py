@@ -1,7 +1,7 @@
 """The layout of a row for mean-field inference: tables of the network, and memory of a thread.
 
 A row has the visibles that are on, the hidden nodes that may be on, and the edges into both; what
-is off is in the totals of `Tables` and is never visited. Hidden nodes are numbered anew, children
+is off is in the totals of `Tables` and is never visited. Hidden nodes are renumbered, children
 before parents, so that a sweep over them is one pass upwards.
 """
 
