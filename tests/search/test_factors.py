@@ -205,6 +205,20 @@ def test_search_for_errors_ignores_missing_entries(data):
     assert np.mean(drawn(found)[hidden] != (data.train[hidden] > 0)) < 0.1
 
 
+@pytest.mark.parametrize("shape", [(60, 14), (14, 60)])
+def test_as_many_factors_as_distinct_columns_or_rows_leave_no_error(shape):
+    rows = np.random.default_rng(3).random(shape) < 0.5  # nothing but lines of the short side fits
+    found = search_factors(rows, 14, objective="hamming")
+    assert found.errors == 0
+    np.testing.assert_array_equal(drawn(found), rows)
+
+
+def test_with_one_factor_less_than_columns_only_the_rarest_column_is_lost():
+    rows = np.random.default_rng(3).random((60, 14)) < 0.5
+    found = search_factors(rows, 13, objective="hamming")
+    assert 0 < found.errors <= rows.sum(0).min()
+
+
 def test_no_ones_need_no_causes():
     assert len(search_factors(np.zeros((5, 4)), 2, objective="hamming").factors) == 0
 

@@ -113,7 +113,7 @@ def improvement_problem(seed=0, n_rows=20):
         generator.integers(1, 4, n_rows).astype(float),
         (generator.random((n_rows, 3)) < 0.4).astype(np.uint8),
         (generator.random((3, 12)) < 0.4).astype(np.uint8),
-        ImproveOptions(5, 5, 3, 0.5),
+        ImproveOptions(5, 5),
         KEY,
     )
 

@@ -290,14 +290,11 @@ class CoverResult(NamedTuple):
 class ImproveOptions(NamedTuple):
     """Options of `Engine.improve_cover`.
 
-    At most ``steps`` replacements of factors, fewer if ``patience`` in a row lowered nothing; after
-    each one up to ``sweeps`` passes at a ``temperature``, in wrong entries.
+    At most ``steps`` replacements of factors, fewer if ``patience`` in a row lowered nothing.
     """
 
     steps: int
     patience: int
-    sweeps: int
-    temperature: float
 
 
 class ImprovedCover(NamedTuple):

@@ -290,18 +290,11 @@ class Cover:
 
 _ROUNDS = 30
 
-_WORK = 3 * 2**18
-"""Words of rows and columns, once for each factor, that the replacements of one call look at."""
+_WORK = 2**20
+"""Words of rows and columns times replacements of one call of `reduce_errors`."""
 
-_MAX_STEPS = 500
-"""Replacements of one call, at most; half of them in a row that gain nothing end it."""
-
-_HOT_SWEEPS, _TEMPERATURE = 10, 0.5
-"""Passes with noise after a replacement, at most, and their temperature in wrong entries."""
-
-_FEW_STEPS, _COLD_STEPS = 50, 200
-"""Where ``_WORK`` allows fewer replacements than the first number, the second are made without
-noise. It makes room for a new factor; in a large matrix it costs more elsewhere than that gains."""
+_MIN_STEPS, _MAX_STEPS = 200, 8000
+"""Replacements of one call; half of them in a row without a gain end it."""
 
 _SIMILAR = 0.5
 """Overlap of rows or columns from which two factors may be one."""
@@ -412,14 +405,12 @@ def reduce_errors(
 ) -> Cover:
     """Replace factors, some at a time, while that lowers the number of wrong entries.
 
-    The result has no more wrong entries than ``cover`` and at most ``max_components`` factors,
-    which must be at least the number of factors of ``cover``. ``key`` is the key of the noise.
+    The result has no more wrong entries than ``cover``, and at most ``max_components`` factors;
+    ``cover`` must not have more. ``key`` is the key of the random draws.
     """
     spare = max_components - cover.n_components
     words = sum(n * -(-m // 64) for n, m in (matrix.ones.shape, matrix.ones.shape[::-1]))
-    steps, sweeps = min(_MAX_STEPS, _WORK // max(1, max_components * words)), _HOT_SWEEPS
-    if steps < _FEW_STEPS:
-        steps, sweeps = _COLD_STEPS, 0
+    steps = min(max(_WORK // max(1, words), _MIN_STEPS), _MAX_STEPS)
     improver = get_engine(engine, "improve_cover")
     found = improver.improve_cover(
         matrix.ones,
@@ -427,7 +418,7 @@ def reduce_errors(
         np.empty(0) if matrix.weight is None else matrix.weight,
         np.pad(cover.states, ((0, 0), (0, spare))),
         np.pad(cover.factors, ((0, spare), (0, 0))),
-        ImproveOptions(steps, steps // 2, sweeps, _TEMPERATURE),
+        ImproveOptions(steps, steps // 2),
         key,
     )
     used = found.states.any(0) & found.factors.any(1)

@@ -9,7 +9,7 @@ from noisyor.engines.contract import ImproveOptions, NoiseKey
 from noisyor.engines.registry import get_engine
 
 NEEDS = ("improve_cover",)
-OPTIONS = ImproveOptions(steps=8, patience=8, sweeps=3, temperature=0.5)
+OPTIONS = ImproveOptions(steps=8, patience=8)
 NONE = np.empty(0)
 
 hypothetical = settings(
@@ -89,7 +89,7 @@ def test_an_exact_cover_is_found_and_ends_the_search(engine):
     states, factors = generator.random((30, 3)) < 0.4, generator.random((3, 12)) < 0.4
     ones = states @ factors
     nothing = np.zeros((30, 3), dtype=np.uint8), np.zeros((3, 12), dtype=np.uint8)
-    options = ImproveOptions(steps=300, patience=300, sweeps=4, temperature=0.5)
+    options = ImproveOptions(steps=300, patience=300)
     found = engine.improve_cover(ones, np.ones_like(ones), NONE, *nothing, options, NoiseKey(0))
     assert found.errors == 0
     assert 0 < found.steps < 300
@@ -98,6 +98,6 @@ def test_an_exact_cover_is_found_and_ends_the_search(engine):
 
 def test_patience(engine):
     ones, observed, states, factors = problem(5, n_factors=1)
-    options = ImproveOptions(steps=500, patience=7, sweeps=0, temperature=0.5)
+    options = ImproveOptions(steps=500, patience=7)
     found = engine.improve_cover(ones, observed, NONE, states, factors, options, NoiseKey(0))
     assert 7 <= found.steps < 500

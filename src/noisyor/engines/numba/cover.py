@@ -2,13 +2,12 @@
 
 Equations T48 and T50 of docs/theory.md. The search drops factors, seeds others, climbs, and goes on
 from the best cover. There rows and columns are packed, 64 entries to a word, so a gain is a
-difference of two bit counts. A word of ones or zeros past the last entry is 0 and counts for
-nothing.
+difference of two bit counts. Bits past the last entry are 0 in ones and zeros and count for
+nothing. A step changes few lines, and only bits that these changes may flip are compared again.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -31,12 +30,15 @@ _MAX_CLIMB = 30
 _ROUNDING = 1e-9
 """A flip has to gain more than this: sums are rounded, and equal choices would flip for ever."""
 
+_MAX_DROPPED = np.int64(3)
+"""Most factors replaced in one step."""
+
 _DOUBLINGS = np.int64(4)
 """A new factor is the best of 1, 2, 4 or 8: chance finds what greed does not, and the reverse."""
 
 _ONE = np.uint64(1)
 
-_N_DROPPED, _N_SWEEPS, _WHICH, _SEEDS, _HEAT = (np.uint64(number) for number in range(5))
+_N_DROPPED, _WHICH, _SEEDS = (np.uint64(number) for number in range(3))
 _N_SEEDS = np.uint64(0)
 _POSITION, _KIND, _BESIDE, _N_PASSES = (np.uint64(number) for number in range(4))
 """Keys of the draws of one step, of one factor, and of one seed of a factor."""
@@ -99,39 +101,48 @@ def flip_memberships(cover_address, begin, end):
 
 
 class Side(NamedTuple):
-    """The rows of the matrix, or its columns: the *lines* of one side, their entries packed.
+    """The rows of the matrix, or its columns: the *lines* of one side, 64 entries to a word.
 
-    ``ones``, ``zeros`` and ``free`` (lines, words), entries that are 1, 0, and that nothing covers;
-    ``bits`` (lines, factors) and ``kept``, those of the best cover; ``members`` (factors,
-    line_words), the same as ``bits``, packed. ``weights`` of rows: they weigh the lines of one side
+    ``ones`` and ``zeros`` (lines, words): entries that are 1, and 0. The cover: ``bits`` (lines,
+    factor_words), the factors of each line; ``members`` (factors, line_words), the lines of each
+    factor; ``once`` and ``twice`` (lines, words), entries that at least one, and at least two, of
+    the factors of a line cover. These four lie one behind the other in ``state``, and ``kept`` is
+    the state of the best cover.
+
+    A line is ``stale`` if its cover changed since its bits were last compared; a factor is
+    ``changed`` if its lines on the other side did. ``weights`` of rows weigh the lines of one side
     and the entries of the other.
     """
 
     n_lines: int
     n_words: int
     n_line_words: int
+    n_state: int
     ones: npt.NDArray[np.uint64]
     zeros: npt.NDArray[np.uint64]
-    free: npt.NDArray[np.uint64]
-    bits: npt.NDArray[np.uint8]
-    kept: npt.NDArray[np.uint8]
+    state: npt.NDArray[np.uint64]
+    kept: npt.NDArray[np.uint64]
+    bits: npt.NDArray[np.uint64]
     members: npt.NDArray[np.uint64]
+    once: npt.NDArray[np.uint64]
+    twice: npt.NDArray[np.uint64]
+    stale: npt.NDArray[np.uint8]
+    changed: npt.NDArray[np.uint8]
     weights: npt.NDArray[np.float64]
     weighs_lines: bool
     weighs_entries: bool
 
 
 class Search(NamedTuple):
-    """A search; the last are scratch: an order of the factors, and words of lines."""
+    """A search; ``order`` of the factors and a new factor's columns and rows are scratch."""
 
     rows: Side
     columns: Side
     n_factors: int
+    n_factor_words: int
     options: ImproveOptions
     key: NoiseKey
     order: npt.NDArray[np.int64]
-    once: npt.NDArray[np.uint64]
-    twice: npt.NDArray[np.uint64]
     pattern: npt.NDArray[np.uint64]
     lines: npt.NDArray[np.uint64]
 
@@ -148,30 +159,39 @@ def improve_cover(
     """Pack rows and columns, search, unpack; see `noisyor.engines.contract.Engine`."""
     zeros, ones = observed & ~ones, observed & ones
     weights = np.array(weights, dtype=np.float64)
-    rows = _side(ones, zeros, states, weights, lines=True)
-    columns = _side(ones.T, zeros.T, factors.T, weights, lines=False)
-    n_factors, size = states.shape[1], max(rows.n_words, columns.n_words)
-    words = (np.zeros(size, dtype=np.uint64) for _ in range(4))
-    search = pack(Search(rows, columns, n_factors, options, key, np.arange(n_factors), *words))
+    rows = _side(ones, zeros, states > 0, weights, lines=True)
+    columns = _side(ones.T, zeros.T, factors.T > 0, weights, lines=False)
+    n_factors = states.shape[1]
+    scratch = (np.zeros(side.n_words, dtype=np.uint64) for side in (rows, columns))
+    sizes = n_factors, -(-n_factors // 64)
+    search = pack(Search(rows, columns, *sizes, options, key, np.arange(n_factors), *scratch))
     errors, steps = _search(search.address)
-    return ImprovedCover(rows.bits, np.ascontiguousarray(columns.bits.T), errors, steps)
+    found = (_unpacked(side.bits, side.n_lines, n_factors) for side in (rows, columns))
+    return ImprovedCover(next(found), np.ascontiguousarray(next(found).T), errors, steps)
 
 
 def _side(
-    ones: BoolArray, zeros: BoolArray, bits: BinaryArray, weights: FloatArray, *, lines: bool
+    ones: BoolArray, zeros: BoolArray, bits: BoolArray, weights: FloatArray, *, lines: bool
 ) -> Side:
     packed, given = _words(ones), len(weights) > 0
-    n_line_words = -(-len(bits) // 64)
+    parts = _words(bits), _words(bits.T), np.zeros_like(packed), np.zeros_like(packed)
+    state = np.concatenate([part.ravel() for part in parts])
+    ends = np.cumsum([part.size for part in parts])
     return Side(
         len(bits),
         packed.shape[1],
-        n_line_words,
+        parts[1].shape[1],
+        len(state),
         packed,
         _words(zeros),
-        np.zeros_like(packed),
-        np.array(bits, dtype=np.uint8, order="C"),
-        np.array(bits, dtype=np.uint8, order="C"),
-        np.zeros((bits.shape[1], n_line_words), dtype=np.uint64),
+        state,
+        state.copy(),
+        state[: ends[0]],
+        state[ends[0] : ends[1]],
+        state[ends[1] : ends[2]],
+        state[ends[2] :],
+        np.ones(len(bits), dtype=np.uint8),
+        np.ones(bits.shape[1], dtype=np.uint8),
         weights,
         given and lines,
         given and not lines,
@@ -185,57 +205,63 @@ def _words(lines: BoolArray) -> npt.NDArray[np.uint64]:
     return np.ascontiguousarray(packed).view("<u8").astype(np.uint64, copy=False)
 
 
+def _unpacked(words: npt.NDArray[np.uint64], n_lines: int, n_entries: int) -> BinaryArray:
+    """Lines (n_lines, n_entries) of 0 and 1."""
+    octets = words.astype("<u8").view(np.uint8).reshape(n_lines, -1)
+    return np.unpackbits(octets, axis=1, count=n_entries, bitorder="little")
+
+
 @njit("search for covers")
 def _search(search_address):
     """Search from a cover; returns the weight of the errors of the best one and the steps made.
 
-    The bits of both sides are those of the best cover at the end.
+    The state of both sides is that of the best cover at the end.
     """
     search = unpack(search_address, Search)
     rows, columns, n_factors = search.rows, search.columns, search.n_factors
     options, order, fewest, step, stale = search.options, search.order, np.inf, 0, 0
-    run_key = combine(uint64(search.key.seed), uint64(search.key.step))
+    run_key, is_settled = combine(uint64(search.key.seed), uint64(search.key.step)), False
     while step <= options.steps and stale < options.patience and fewest > 0:
         key = combine(run_key, uint64(step))
-        _copy(rows.kept, rows.bits, rows.n_lines * n_factors)
-        _copy(columns.kept, columns.bits, columns.n_lines * n_factors)
-        n_dropped, n_sweeps = int64(0), int64(0)
+        _restore(rows, n_factors, is_settled)
+        _restore(columns, n_factors, is_settled)
+        n_dropped = int64(0)
         if step > 0:
-            quarter = n_factors // 4 if n_factors >= 8 else int64(2)
-            n_dropped = 1 + _below(key, _N_DROPPED, quarter)
+            n_dropped = 1 + _below(key, _N_DROPPED, _MAX_DROPPED)
             n_dropped = n_dropped if n_dropped < n_factors else n_factors
-            n_sweeps = _below(key, _N_SWEEPS, options.sweeps + 1)
         for k in range(n_factors):
             order[k] = k
         for index in range(n_dropped):
             other = index + _below(combine(key, _WHICH), uint64(index), n_factors - index)
             order[index], order[other] = order[other], order[index]
-            _drop(rows, n_factors, order[index])
-            _drop(columns, n_factors, order[index])
-        _pack_bits(rows, n_factors)
-        _pack_bits(columns, n_factors)
+            _flip_factor(search, rows, order[index])
+            _flip_factor(search, columns, order[index])
+            _clear_factor(rows, order[index])
+            _clear_factor(columns, order[index])
         for index in range(n_dropped):
-            _find_free(rows, columns.members, n_factors)
-            _find_free(columns, rows.members, n_factors)
+            _update_covers(search, rows, columns.members)
+            _update_covers(search, columns, rows.members)
             _seed_factor(search, order[index], combine(combine(key, _SEEDS), uint64(index)))
-            _unpack_bits(rows, n_factors, order[index])
-            _unpack_bits(columns, n_factors, order[index])
-        for sweep in range(n_sweeps + _MAX_CLIMB):
-            heat = options.temperature if sweep < n_sweeps else 0.0
-            sweep_key = combine(combine(key, _HEAT), uint64(sweep))
-            flips = _sweep(search, rows, columns.members, heat, combine(sweep_key, uint64(0)))
-            flips += _sweep(search, columns, rows.members, heat, combine(sweep_key, uint64(1)))
-            if flips == 0 and sweep >= n_sweeps:
+            _flip_factor(search, rows, order[index])
+            _flip_factor(search, columns, order[index])
+        is_settled_now = False
+        for _ in range(_MAX_CLIMB):
+            flips = _sweep(search, rows, columns)
+            flips += _sweep(search, columns, rows)
+            if flips == 0:
+                is_settled_now = True
                 break
-        errors = _errors(rows, columns.members, n_factors)
+        _update_covers(search, rows, columns.members)
+        _update_covers(search, columns, rows.members)
+        errors = _errors(rows)
         stale = 0 if errors < fewest - _ROUNDING else stale + 1
         if errors <= fewest + _ROUNDING:
-            fewest = errors
-            _copy(rows.bits, rows.kept, rows.n_lines * n_factors)
-            _copy(columns.bits, columns.kept, columns.n_lines * n_factors)
+            fewest, is_settled = errors, is_settled_now
+            _copy(rows.state, rows.kept, rows.n_state)
+            _copy(columns.state, columns.kept, columns.n_state)
         step += 1
-    _copy(rows.kept, rows.bits, rows.n_lines * n_factors)
-    _copy(columns.kept, columns.bits, columns.n_lines * n_factors)
+    _copy(rows.kept, rows.state, rows.n_state)
+    _copy(columns.kept, columns.state, columns.n_state)
     return fewest, step - 1
 
 
@@ -245,6 +271,17 @@ def _copy(source, target, size):
     small_code()
     for index in range(size):
         target[index] = source[index]
+
+
+@inner()
+def _restore(side, n_factors, is_settled):
+    """Go back to the best cover. If no bit of it gained by a flip, nothing is to be compared."""
+    small_code()
+    _copy(side.kept, side.state, side.n_state)
+    for line in range(side.n_lines):
+        side.stale[line] = 0 if is_settled else 1
+    for k in range(n_factors):
+        side.changed[k] = 0 if is_settled else 1
 
 
 @intrinsic
@@ -291,113 +328,128 @@ def _difference(side, mask, ones, zeros, word):
 
 
 @inner()
-def _cover_line(search, side, bits, patterns):
-    """Return the entries that at least one, and at least two, patterns of a line cover."""
+def _cover_line(search, side, line, patterns):
+    """Fill in the entries that at least one, and at least two, factors of a line cover."""
     n_words = side.n_words
+    bits = advance(side.bits, line * search.n_factor_words)
+    once, twice = advance(side.once, line * n_words), advance(side.twice, line * n_words)
     for word in range(n_words):
-        search.once[word] = 0
-        search.twice[word] = 0
-    for k in range(search.n_factors):
-        if bits[k]:
+        once[word] = 0
+        twice[word] = 0
+    for factor_word in range(search.n_factor_words):
+        left = bits[factor_word]
+        while left:
+            k = 64 * factor_word + int64(_lowest_bit(left))
+            left &= left - _ONE
             for word in range(n_words):
                 pattern = patterns[k * n_words + word]
-                search.twice[word] |= search.once[word] & pattern
-                search.once[word] |= pattern
+                twice[word] |= once[word] & pattern
+                once[word] |= pattern
 
 
 @inner()
-def _sweep(search, side, patterns, temperature, key):
-    """Draw every bit of every line given the others; return the number of changes.
+def _mark_lines(side, k):
+    """Mark the lines of a factor as stale."""
+    for word in range(side.n_line_words):
+        left = side.members[k * side.n_line_words + word]
+        while left:
+            side.stale[64 * word + int64(_lowest_bit(left))] = 1
+            left &= left - _ONE
 
-    ``patterns`` (factors, words): the members of the other side.
-    """
-    n_words, changed = side.n_words, 0
+
+@inner()
+def _update_covers(search, side, patterns):
+    """Update the covers of lines that changed; they stay to be compared."""
+    for k in range(search.n_factors):
+        if side.changed[k]:
+            _mark_lines(side, k)
     for line in range(side.n_lines):
-        bits = advance(side.bits, line * search.n_factors)
+        if side.stale[line]:
+            _cover_line(search, side, line, patterns)
+
+
+@inner()
+def _sweep(search, side, other):
+    """Set every bit of every line to its better value, given the others; returns the flips.
+
+    A bit is compared only if the cover of its line or the lines of its factor on the other side
+    changed since it was compared last: the others would stay.
+    """
+    n_words, n_factors, patterns, flips = side.n_words, search.n_factors, other.members, 0
+    n_changed = int64(0)
+    for k in range(n_factors):
+        if side.changed[k]:
+            _mark_lines(side, k)
+            side.changed[k] = 0
+            search.order[n_changed] = k
+            n_changed += 1
+    for line in range(side.n_lines):
+        compares_all = side.stale[line] == 1
+        if compares_all:
+            _cover_line(search, side, line, patterns)
+            side.stale[line] = 0
+        bits = advance(side.bits, line * search.n_factor_words)
         ones, zeros = advance(side.ones, line * n_words), advance(side.zeros, line * n_words)
-        scale = side.weights[line] if side.weighs_lines else 1.0
-        line_key = combine(key, uint64(line)) if temperature > 0 else key
-        _cover_line(search, side, bits, patterns)
-        for k in range(search.n_factors):
+        once, twice = advance(side.once, line * n_words), advance(side.twice, line * n_words)
+        index, k = int64(0), int64(-1)
+        while True:
+            if compares_all:
+                k += 1
+                if k == n_factors:
+                    break
+            else:
+                if index == n_changed:
+                    break
+                k = search.order[index]
+                index += 1
+            is_on = (bits[k >> 6] >> uint64(k & 63)) & _ONE == _ONE
             gain, pattern = 0.0, advance(patterns, k * n_words)
-            others = search.twice if bits[k] else search.once
+            others = twice if is_on else once
             for word in range(n_words):
                 mask = pattern[word] & ~others[word]
                 gain += _difference(side, mask, ones[word], zeros[word], word)
-            gain *= scale
-            on = gain > _ROUNDING
-            if temperature > 0:
-                u = uniform_of(combine(line_key, uint64(k)))
-                # the logarithm is only needed where the noise can turn the decision round
-                if abs(gain) < 5.0 * temperature or u < 0.01 or u > 0.99:
-                    on = gain + temperature * math.log(u / (1.0 - u)) > _ROUNDING
-            if on != (bits[k] == 1):
-                bits[k] = on
+            if (gain > _ROUNDING) != is_on:
+                bits[k >> 6] ^= _ONE << uint64(k & 63)
                 side.members[k * side.n_line_words + (line >> 6)] ^= _ONE << uint64(line & 63)
-                _cover_line(search, side, bits, patterns)
-                changed += 1
-    return changed
+                _cover_line(search, side, line, patterns)
+                other.changed[k] = 1
+                side.stale[line] = 1
+                compares_all = True
+                flips += 1
+    return flips
 
 
 @inner()
-def _covered(bits, patterns, n_factors, n_words, word):
-    """Return the entries of a word that some pattern of a line covers."""
-    covered = uint64(0)
-    for k in range(n_factors):
-        if bits[k]:
-            covered |= patterns[k * n_words + word]
-    return covered
-
-
-@inner()
-def _find_free(side, patterns, n_factors):
-    """Entries that nothing covers."""
-    for line in range(side.n_lines):
-        bits = advance(side.bits, line * n_factors)
-        for word in range(side.n_words):
-            covered = _covered(bits, patterns, n_factors, side.n_words, word)
-            side.free[line * side.n_words + word] = ~covered
-
-
-@inner()
-def _errors(side, patterns, n_factors):
+def _errors(side):
     """Weight of the wrong entries."""
     total = 0.0
     for line in range(side.n_lines):
-        bits, wrong = advance(side.bits, line * n_factors), 0
-        for word in range(side.n_words):
-            covered = _covered(bits, patterns, n_factors, side.n_words, word)
-            missed = _bit_count(side.ones[line * side.n_words + word] & ~covered)
-            extra = _bit_count(side.zeros[line * side.n_words + word] & covered)
-            wrong += int64(missed + extra)
+        wrong = 0
+        for index in range(line * side.n_words, (line + 1) * side.n_words):
+            missed = _bit_count(side.ones[index] & ~side.once[index])
+            wrong += int64(missed + _bit_count(side.zeros[index] & side.once[index]))
         total += wrong * side.weights[line] if side.weighs_lines else wrong
     return total
 
 
 @inner()
-def _pack_bits(side, n_factors):
-    """Fill ``members`` from ``bits``."""
-    for index in range(n_factors * side.n_line_words):
-        side.members[index] = 0
-    for line in range(side.n_lines):
-        for k in range(n_factors):
-            if side.bits[line * n_factors + k]:
-                side.members[k * side.n_line_words + (line >> 6)] |= _ONE << uint64(line & 63)
+def _flip_factor(search, side, k):
+    """Flip the bit of factor k in all of its lines, which become stale."""
+    for word in range(side.n_line_words):
+        left = side.members[k * side.n_line_words + word]
+        while left:
+            line = 64 * word + int64(_lowest_bit(left))
+            left &= left - _ONE
+            side.bits[line * search.n_factor_words + (k >> 6)] ^= _ONE << uint64(k & 63)
+            side.stale[line] = 1
+    side.changed[k] = 1
 
 
 @inner()
-def _unpack_bits(side, n_factors, k):
-    """Fill the bits of one factor from ``members``."""
-    for line in range(side.n_lines):
-        word = side.members[k * side.n_line_words + (line >> 6)]
-        side.bits[line * n_factors + k] = (word >> uint64(line & 63)) & _ONE
-
-
-@inner()
-def _drop(side, n_factors, k):
-    """Clear the bits of one factor."""
-    for line in range(side.n_lines):
-        side.bits[line * n_factors + k] = 0
+def _clear_factor(side, k):
+    """Remove all lines from factor k."""
+    for word in range(side.n_line_words):
+        side.members[k * side.n_line_words + word] = 0
 
 
 @inner()
@@ -405,7 +457,7 @@ def _count_uncovered(side, first, last):
     """Number of ones of lines ``first`` to ``last`` that nothing covers."""
     total = int64(0)
     for index in range(first * side.n_words, last * side.n_words):
-        total += int64(_bit_count(side.ones[index] & side.free[index]))
+        total += int64(_bit_count(side.ones[index] & ~side.once[index]))
     return total
 
 
@@ -415,7 +467,8 @@ def _find_uncovered(side, first, last, rank):
     small_code()
     for line in range(first, last):
         for word in range(side.n_words):
-            left = side.ones[line * side.n_words + word] & side.free[line * side.n_words + word]
+            index = line * side.n_words + word
+            left = side.ones[index] & ~side.once[index]
             count = int64(_bit_count(left))
             if rank < count:
                 for _ in range(rank):
@@ -435,7 +488,7 @@ def _lines_of(side, pattern, lines):
         gain = 0.0
         for word in range(side.n_words):
             index = line * side.n_words + word
-            mask = pattern[word] & side.free[index]
+            mask = pattern[word] & ~side.once[index]
             gain += _difference(side, mask, side.ones[index], side.zeros[index], word)
         if gain > _ROUNDING:
             total += gain * side.weights[line] if side.weighs_lines else gain
@@ -455,32 +508,42 @@ def _seed_factor(search, k, key):
     best_pattern = advance(columns.members, k * n_words)
     best_lines = advance(rows.members, k * n_line_words)
     total = _count_uncovered(rows, first, rows.n_lines)
-    for word in range(n_words):
-        best_pattern[word] = 0
-    for word in range(n_line_words):
-        best_lines[word] = 0
     best = 0.0
     n_seeds = 1 << _below(key, _N_SEEDS, _DOUBLINGS) if total else 0
     for number in range(n_seeds):
         seed = combine(key, uint64(1 + number))
         row, column = _find_uncovered(rows, first, rows.n_lines, _below(seed, _POSITION, total))
-        kind = _below(seed, _KIND, int64(3))
-        for word in range(n_words):
-            pattern[word] = rows.ones[row * n_words + word] & rows.free[row * n_words + word]
-        if kind == 0:
+        kind = _below(seed, _KIND, int64(4))
+        if kind == 3:
+            # All ones of the column, whether covered or not: other factors may leave it then.
+            gain = 0.0
+            for word in range(n_line_words):
+                index = column * n_line_words + word
+                lines[word] = columns.ones[index]
+                gain -= _difference(
+                    columns, columns.once[index], uint64(0), columns.zeros[index], word
+                )
+            gain += _lines_of(columns, lines, pattern)
+        else:
             for word in range(n_words):
-                pattern[word] = 0
-            pattern[column >> 6] = _ONE << uint64(column & 63)
-        elif kind == 2:
-            count = _count_uncovered(columns, column, column + 1)
-            _, other = _find_uncovered(columns, column, column + 1, _below(seed, _BESIDE, count))
-            for word in range(n_words):
-                index = other * n_words + word
-                pattern[word] &= rows.ones[index] & rows.free[index]
-        gain = _lines_of(rows, pattern, lines)
-        for _ in range(_below(seed, _N_PASSES, int64(3))):
-            _lines_of(columns, lines, pattern)
+                index = row * n_words + word
+                pattern[word] = rows.ones[index] & ~rows.once[index]
+            if kind == 0:
+                for word in range(n_words):
+                    pattern[word] = 0
+                pattern[column >> 6] = _ONE << uint64(column & 63)
+            elif kind == 2:
+                count = _count_uncovered(columns, column, column + 1)
+                _, other = _find_uncovered(
+                    columns, column, column + 1, _below(seed, _BESIDE, count)
+                )
+                for word in range(n_words):
+                    index = other * n_words + word
+                    pattern[word] &= rows.ones[index] & ~rows.once[index]
             gain = _lines_of(rows, pattern, lines)
+            for _ in range(_below(seed, _N_PASSES, int64(3))):
+                _lines_of(columns, lines, pattern)
+                gain = _lines_of(rows, pattern, lines)
         if gain > best + _ROUNDING:
             best = gain
             _copy(pattern, best_pattern, n_words)

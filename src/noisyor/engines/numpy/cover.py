@@ -9,10 +9,11 @@ import numpy as np
 
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, IntArray, SingleArray
 from noisyor.engines.contract import CoverResult, Factors, ImprovedCover, ImproveOptions, NoiseKey
-from noisyor.engines.noise import KeyArray, combine, logistic, uniform
+from noisyor.engines.noise import KeyArray, combine, uniform
 
 _SWEEPS = 20
 _CLIMB = 30
+_MAX_DROPPED = 3
 _DOUBLINGS = 4
 
 _ROUNDING = 1e-9
@@ -68,18 +69,12 @@ def improve_cover(
     while step <= options.steps and stale < options.patience and fewest > 0:
         step_key = combine(combine(key.seed, key.step), step)
         members, patterns = kept[0].astype(bool), kept[1].astype(bool)
-        n_sweeps = 0
-        if step:
-            n_sweeps = _below(step_key, 1, options.sweeps + 1)
-            for index, k in enumerate(_dropped(step_key, members, patterns)):
-                seed_key = combine(combine(step_key, 3), index)
-                members[:, k], patterns[k] = _new_factor(ones, gains, members, patterns, seed_key)
-        for sweep in range(n_sweeps + _CLIMB):
-            heat = options.temperature if sweep < n_sweeps else 0.0
-            sweep_key = combine(combine(step_key, 4), sweep)
-            flips = _sweep(gains, members, patterns, heat, combine(sweep_key, 0))
-            flips += _sweep(gains.T, patterns.T, members.T, heat, combine(sweep_key, 1))
-            if not flips and sweep >= n_sweeps:
+        for index, k in enumerate(_dropped(step_key, members, patterns) if step else ()):
+            seed_key = combine(combine(step_key, 2), index)
+            members[:, k], patterns[k] = _new_factor(ones, gains, members, patterns, seed_key)
+        for _ in range(_CLIMB):
+            flips = _sweep(gains, members, patterns) + _sweep(gains.T, patterns.T, members.T)
+            if not flips:
                 break
         covered = members @ patterns
         errors = float(np.abs(gains[observed & (covered != ones)]).sum())
@@ -98,9 +93,9 @@ def _below(key: KeyArray, number: int, count: int) -> int:
 def _dropped(key: KeyArray, members: BoolArray, patterns: BoolArray) -> list[int]:
     """Choose the factors to replace and empty them; return their indices."""
     order = list(range(len(patterns)))
-    count = min(1 + _below(key, 0, max(2, len(order) // 4)), len(order))
+    count = min(1 + _below(key, 0, _MAX_DROPPED), len(order))
     for index in range(count):
-        other = index + _below(combine(key, 2), index, len(order) - index)
+        other = index + _below(combine(key, 1), index, len(order) - index)
         order[index], order[other] = order[other], order[index]
     members[:, order[:count]] = False
     patterns[order[:count]] = False
@@ -112,47 +107,48 @@ def _new_factor(
 ) -> tuple[BoolArray, BoolArray]:
     """Return rows and columns of the best of some factors seeded by uncovered ones.
 
-    A seed is the column of such a one alone, its row's ones that nothing covers, or those that a
-    second such row has as well.
+    A seed is the column of such a one alone, its row's ones that nothing covers, those that a
+    second such row has as well, or all rows with a one in its column, covered or not.
     """
-    free = ~(members @ patterns)
-    uncovered, gains = ones & free, np.where(free, gains, 0.0)
+    covered = members @ patterns
+    uncovered, free_gains = ones & ~covered, np.where(covered, 0.0, gains)
     cells = np.argwhere(uncovered)
     best = np.zeros(len(ones), dtype=bool), np.zeros(ones.shape[1], dtype=bool)
     best_gain = 0.0
     for number in range(1 << _below(key, 0, _DOUBLINGS) if len(cells) else 0):
         seed = combine(key, 1 + number)
         row, column = cells[_below(seed, 0, len(cells))]
-        kind = _below(seed, 1, 3)
-        pattern = uncovered[row] if kind else np.arange(ones.shape[1]) == column
-        if kind == 2:
-            beside = np.flatnonzero(uncovered[:, column])
-            pattern = pattern & uncovered[beside[_below(seed, 2, len(beside))]]
-        rows = gains @ pattern > _ROUNDING
-        for _ in range(_below(seed, 3, 3)):
-            pattern = rows @ gains > _ROUNDING
-            rows = gains @ pattern > _ROUNDING
-        gain = float(gains[np.ix_(rows, pattern)].sum())
+        kind = _below(seed, 1, 4)
+        extra = 0.0
+        if kind == 3:
+            rows = ones[:, column]
+            pattern = rows @ free_gains > _ROUNDING
+            # other factors may leave the column then, with what they cover wrongly
+            extra = float(np.maximum(-gains[covered[:, column], column], 0.0).sum())
+        else:
+            pattern = uncovered[row] if kind else np.arange(ones.shape[1]) == column
+            if kind == 2:
+                beside = np.flatnonzero(uncovered[:, column])
+                pattern = pattern & uncovered[beside[_below(seed, 2, len(beside))]]
+            rows = free_gains @ pattern > _ROUNDING
+            for _ in range(_below(seed, 3, 3)):
+                pattern = rows @ free_gains > _ROUNDING
+                rows = free_gains @ pattern > _ROUNDING
+        gain = float(free_gains[np.ix_(rows, pattern)].sum()) + extra
         if gain > best_gain + _ROUNDING:
             best, best_gain = (rows, pattern), gain
     return best
 
 
-def _sweep(
-    gains: FloatArray, bits: BoolArray, patterns: BoolArray, temperature: float, key: KeyArray
-) -> int:
-    """Draw ``bits`` (lines, factors) in place, given the others; return how many changed.
+def _sweep(gains: FloatArray, bits: BoolArray, patterns: BoolArray) -> int:
+    """Set ``bits`` (lines, factors) to their better values in place; return how many changed.
 
-    Lines do not influence each other, so a factor is drawn for all of them at once.
+    Lines do not influence each other, so a factor is set for all of them at once.
     """
     changed = 0
-    keys = combine(key, np.arange(len(bits)))
     for k, pattern in enumerate(patterns):
         others = np.delete(bits, k, axis=1) @ np.delete(patterns, k, axis=0)
-        gain = np.where(others, 0.0, gains) @ pattern
-        if temperature > 0:
-            gain = gain + temperature * logistic(combine(keys, k))
-        on = gain > _ROUNDING
+        on = np.where(others, 0.0, gains) @ pattern > _ROUNDING
         changed += int((on != bits[:, k]).sum())
         bits[:, k] = on
     return changed
