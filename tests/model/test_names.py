@@ -75,7 +75,7 @@ def by_hand(rows: np.ndarray, a: int, b: int) -> float:
         if not (np.isnan(row[a]) or np.isnan(row[b])):
             known += 1
             both += int(row[a] == 1 and row[b] == 1)
-    sure = max(both - math.sqrt(both), 0) / known if known else 0.0
+    sure = max(both - 1.75 * math.sqrt(both), 0) / known if known else 0.0
     if sure == 0:
         return -1.0
     if sure >= 1:
@@ -105,17 +105,19 @@ def test_a_row_of_weight_two_is_two_rows():
 
 
 def test_few_meetings_are_weak_evidence():
-    rows = np.zeros((1000, 4))
-    rows[:2, :2] = 1  # met in both of their two documents
-    rows[100:200, 2:] = 1
-    found = Togetherness(rows).of([0, 1, 2, 3])
-    assert found[2, 3] > 0.9 > found[0, 1] > 0
+    rows = np.zeros((1000, 6))
+    rows[:4, :2] = 1  # met in all of their four documents
+    rows[50:53, 4:] = 1  # in all of their three documents
+    rows[100:200, 2:4] = 1
+    found = Togetherness(rows).of([0, 1, 2, 3, 4, 5])
+    assert found[2, 3] > 0.8 > 0.5 > found[0, 1] > 0
+    assert found[4, 5] == -1
 
 
 def test_mean_of_pairs():
     pairs = Togetherness(np.repeat([[1, 1, 0], [0, 0, 1]], 50, axis=0))
     together = pairs.of([0, 1])[0, 1]
-    assert pairs.mean([0, 1]) == together > 0.5
+    assert pairs.mean([0, 1]) == together > 0.4
     assert pairs.mean([0, 1, 2]) == pytest.approx((together - 2) / 3)
     assert pairs.mean([0]) == pairs.mean([]) == -1.0
 

@@ -255,7 +255,8 @@ class Togetherness:
         absent = (missing.T @ missing).toarray()
         seen = self._total - np.diag(absent)[:, None] - np.diag(absent)[None, :] + absent
         share = np.diag(both) / np.maximum(np.diag(seen), 1e-300)
-        sure = np.maximum(both - _STANDARD_DEVIATIONS * np.sqrt(both), 0.0) / np.maximum(seen, 1e-300)
+        sure = np.maximum(both - _STANDARD_DEVIATIONS * np.sqrt(both), 0.0)
+        sure /= np.maximum(seen, 1e-300)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = np.log(sure / np.outer(share, share)) / -np.log(sure)
         found = np.where(sure > 0, np.where(sure < 1, found, 0.0), -1.0)
