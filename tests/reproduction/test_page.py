@@ -246,7 +246,7 @@ def test_idle_causes_are_counted(page):
             "names": np.array(["a", "b"]),
         },
     }  # fmt: skip
-    found = line(page(record), "| vi | 1 | 1 | 0.250 | -14.80 | -14.55 |")
+    found = line(page(record), "| vi, paper-3 | 1 | 1 | 0.250 | -14.80 | -14.55 |")
     assert "| 0.40 | 0.39 |" in found
 
 
