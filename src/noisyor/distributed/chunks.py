@@ -41,7 +41,7 @@ class TaskRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """Reads chunks on a worker: from a source, or from the blocks that came with a task."""
+    """A reader of chunks on a worker: from a source, or from blocks that came with a task."""
 
     source: RowSource | None
     n_visible: int

@@ -44,7 +44,7 @@ def mean_field_parts(n_rows: int) -> LongArray:
 
 
 class TreeSum:
-    """A sum of parts in the order of their numbers, by the tree, in logarithmic memory."""
+    """A running sum of parts over the fixed tree; holds a logarithmic number of partial sums."""
 
     def __init__(self) -> None:
         self._levels: list[tuple[int, list[FloatArray]]] = []  # sizes strictly fall

@@ -118,9 +118,9 @@ def run_blocks(
 ) -> None:
     """Call ``function(begin, end)`` for blocks that cover ``range(n_rows)``.
 
-    Rows differ in cost, so there are more blocks than threads; threads take them in turn. By
-    default one block for each thread if there are few rows, else four. A block is done in pieces,
-    the first of so many rows, between which an interrupt is noticed.
+    Rows differ in cost, so threads take blocks in turn, by default four for each thread, or one if
+    there are few rows. A block is computed in pieces, the first of ``first_piece`` rows; an
+    interrupt is noticed between two pieces.
     """
     if n_threads == 1 or n_rows <= smallest_block:
         _in_pieces(function, 0, n_rows, first_piece, None)

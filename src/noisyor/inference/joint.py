@@ -216,7 +216,7 @@ def pmp_deconvolve(
 ) -> Factorization:
     """Find features and where they lie, wholly inside the image: blind deconvolution.
 
-    What is not explained here is as in `pmp_factorize`.
+    All other parameters are those of `pmp_factorize`.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The protocol of an inference method, and what it returns.
 
-Training, explaining and evaluating ask nothing else of a method. Many rows are inferred in blocks,
-so that memory stays bounded and progress can be shown.
+Training, explaining and evaluating use a method through this protocol only. Many rows are inferred
+in blocks, so that memory stays bounded and progress can be shown.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Posterior:
     def marginals(self) -> sp.csr_array:
         """Return the share of samples in which each cause is on, sparse (n_rows, n_hidden).
 
-        Of a mean-field posterior that kept them, the probabilities q.
+        A mean-field posterior that kept q returns q.
         """
         if self.q is not None:
             return sp.csr_array(self.q)
@@ -275,10 +275,10 @@ def row_blocks(
     task: str = "explain",
     max_rows: int | None = None,
 ) -> Iterator[tuple[Observations, BinaryArray | None]]:
-    """Yield consecutive blocks of rows, of ``row_bytes`` a row, with their hidden evidence.
+    """Yield consecutive blocks of rows with their evidence on hidden nodes.
 
-    ``clamp`` (n_rows or 1, n_hidden) or None. A progress bar named ``task`` counts the rows of the
-    blocks that the caller has done with.
+    ``clamp`` (n_rows or 1, n_hidden) or None; ``row_bytes`` is the memory that a row takes. A
+    progress bar named ``task`` counts the rows of finished blocks.
 
     Examples
     --------

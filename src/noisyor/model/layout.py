@@ -171,7 +171,7 @@ class LayeredLayout:
 
     @property
     def n_hidden(self) -> int:
-        """Size of all layers above it."""
+        """Number of nodes of all layers above the lowest one."""
         return sum(self.layers[1:])
 
     def describes(self, child_ptr: LongArray, parent: IntArray) -> bool:

@@ -98,8 +98,9 @@ class Chains(Workspace):
 
 
 class Memory(Workspace):
-    """Memory of one thread. It is sized for rows in which all nodes interact, but only the part
-    that is touched becomes real.
+    """Memory of one thread, for rows in which all nodes interact.
+
+    The operating system provides only the part that is touched.
     """
 
     model: RowModel
@@ -178,7 +179,7 @@ def annealed_importance_sampling(
 
 @inner()
 def _name_of(keys, state, n):
-    """Name of a configuration: the keys of its nodes that are on, combined."""
+    """Return the name of a configuration: the keys of its nodes that are on, combined."""
     name = uint64(0)
     for j in range(n):
         if state[j]:

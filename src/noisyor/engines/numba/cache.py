@@ -83,8 +83,8 @@ def inner(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 def small_code(typingctx: Any) -> Any:
     """Compile the function that calls this for size, and not into its callers.
 
-    For functions that are entered once per row: unrolling their loops would take the compiler
-    longer than it ever saves.
+    For functions that are called once per row: unrolling their loops would take the compiler longer
+    than it saves.
     """
 
     def codegen(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:

@@ -229,7 +229,7 @@ def icm_rows(graph_address, parameters_address, ascent_address, work_address, be
 
 @inner(inline="always")
 def _enter(graph, parameters, work, rows, row, state, n_active):
-    """Fill ``work.sums`` for the nodes that take part, and ``work.state``: is a node on?"""
+    """Fill ``work.sums`` for nodes that take part, and ``work.state``, 1 where a node is on."""
     n_on = _list_on(state, graph.n_hidden, work.on)
     for node in range(graph.n_visible + graph.n_hidden):
         work.state[node] = 0

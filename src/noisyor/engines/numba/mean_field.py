@@ -436,7 +436,7 @@ class Prepared:
         )
 
     def memory(self, n_edges: int, n_ones: int) -> AbstractContextManager[Packed[Work]]:
-        """Return memory for a row with so many ones and edges into them, kept for the next call.
+        """Return memory for a row with ``n_ones`` ones and ``n_edges`` edges into them.
 
         It is shared by all networks of the graph, and never by two threads at once.
         """

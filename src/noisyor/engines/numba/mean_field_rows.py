@@ -97,7 +97,7 @@ class Size(NamedTuple):
 
 
 def allocate(graph: Graph, most_edges: int, most_ones: int) -> Work:
-    """Allocate memory for rows with at most so many active visibles and edges into them."""
+    """Allocate memory for rows of at most ``most_ones`` ones and ``most_edges`` edges into them."""
     n_hidden = graph.n_hidden
     n_edges = most_edges + int(graph.n_parents[graph.n_visible :].sum())
     n_children = most_ones + n_hidden
