@@ -645,6 +645,22 @@ def _update_times(path: Path) -> str:
 # ---- what is missing
 
 
+def _missing_variants(tables: Tables) -> str:
+    """Say which cases lack runs that would confirm a cause: the noise of the software."""
+    parts = []
+    for name in ("overparam", "bmf"):
+        cases = {cell.case for cell in paper_cells(name) if cell.method == "mp"}
+        right = {
+            line.group.case
+            for line in tables[name]
+            if (line.group.method, line.group.noise) == ("mp-two-stage", "uniform")
+        }
+        parts.append(f"{len(cases - right)} of {len(cases)} cases of {name}")
+    return (
+        f"The noise of the software (`--noise uniform`) has not been run on {' and '.join(parts)}."
+    )
+
+
 def _missing(runs: Sequence[Run], tables: Tables) -> str:
     """List the numbers without a verdict or with too few runs, the cost of a run and a command."""
     groups: dict[tuple[str, str, int | None], list[PaperCell]] = {}
@@ -669,7 +685,8 @@ def _missing(runs: Sequence[Run], tables: Tables) -> str:
         flag = {"bmf": "--size", "text": "--dataset", "overparam": "--dataset"}.get(name)
         which = ""
         if flag and cases:
-            which = f" {flag} {cases[0].split(',')[0] if name == 'overparam' else cases[0]}"
+            first = "IMDB" if "IMDB" in cases else cases[0]
+            which = f" {flag} {first.split(',')[0] if name == 'overparam' else first}"
         full = method if method in ("vi", "local-vi") else f"{method}-two-stage"
         command = f"python -m reproduction run {name} --method {full}{which}"
         if steps is not None and steps != about.steps(method):
@@ -681,7 +698,8 @@ def _missing(runs: Sequence[Run], tables: Tables) -> str:
     text = (
         "Numbers of the paper with too few runs for a match, or with none. Time is that of the "
         "shortest recorded run of these cases, on one thread. A sweep that was stopped continues "
-        "when the same command is given again. Patent and Yelp need their data."
+        "when the same command is given again. Abstract, Agnews, Patent and Yelp need their "
+        f"original data. {_missing_variants(tables)}"
     )
     columns = ("experiment", "method", "cases", ">numbers", ">time of a run", "continue with")
     return f"## What is missing\n\n{wrapped(text)}\n\n{table(columns, rows)}"
