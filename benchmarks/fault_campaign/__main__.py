@@ -20,7 +20,6 @@ _RESULT = Path(__file__).resolve().parents[2] / "results" / "faults.json"
 _SAVE_SECONDS = 5.0
 _PROCESSES = 300.0  # seconds: a container compiles all kernels, a pool of processes starts anew
 _SHOWN = 3
-_BEGIN, _END = "<!-- begin: written by benchmarks/faults.py -->\n", "<!-- end -->"
 
 Pair = tuple[Case, Attempt]
 
@@ -85,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in ("kills", "fuzz", "processes", "minutes", "seed", "patience")
     }
 
-    def save(finished: bool) -> dict[str, Any]:
+    def save(finished: bool) -> None:
         limits = {"seconds": LIMIT_SECONDS, "seconds_of_processes": _PROCESSES, "mb": LIMIT_MB}
         content = {
             "settings": settings,
@@ -95,7 +94,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "machine": machine.describe(),
         }
         write(given.json, content)
-        return content
 
     finished = True
     for (case, attempt), limit in _all(given):
@@ -109,41 +107,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             save(finished=False)
             if sys.stderr.isatty():
                 print(f"\r{record.total} cases, {len(record.losses)} lost", end="", file=sys.stderr)
-    content = save(finished)
-    if given.page is not None:
-        _update_page(given.page, content)
+    save(finished)
     print(record.table())
     return 1 if record.losses else 0
-
-
-def _markdown(record: dict[str, Any]) -> str:
-    """Return a summary and the table of the record as Markdown."""
-    machine = record["machine"]
-    end = "finished" if record["finished"] else "ended by the limit of time"
-    lines = [
-        f"{record['cases']:,} cases, {len(record['losses']):,} lost; {end}, after "
-        f"{machine['seconds'] / 60:.0f} minutes on {machine['cores']} cores with Python "
-        f"{machine['python']}.",
-        "",
-        "| kind | cases | lost | slowest, s | most memory, MB | what happened |",
-        "| --- | ---: | ---: | ---: | ---: | --- |",
-    ]
-    for name, kind in record["kinds"].items():
-        common = "; ".join(f"{what}: {n:,}" for what, n in list(kind["what"].items())[:3])
-        lines.append(
-            f"| {name} | {kind['cases']:,} | {kind['losses']:,} | {kind['seconds']:.1f} "
-            f"| {kind['peak_mb']:.0f} | {common.replace('|', '/')} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def _update_page(page: Path, record: dict[str, Any]) -> None:
-    """Replace the table on the page about reliability."""
-    before, begin, rest = page.read_text("utf-8").partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not begin or not end:
-        raise SystemExit(f"{page} has no place for the table")
-    page.write_text(f"{before}{begin}\n{_markdown(record)}\n{end}{after}", "utf-8")
 
 
 def _all(given: argparse.Namespace) -> Iterator[tuple[Pair, float]]:
@@ -180,7 +146,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=30.0, help="no new case after these")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, default=_RESULT, help="record, written as it goes")
-    parser.add_argument("--page", type=Path, help="page that gets the table")
     parser.add_argument(
         "--patience", type=float, default=1.0, help="factor on the time limits, for a busy machine"
     )

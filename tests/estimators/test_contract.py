@@ -203,6 +203,12 @@ def test_names_of_columns(estimator, X):
         fitted.transform(nor.Observations.of(X, column_names=NAMES[::-1]))
 
 
+def test_columns_with_the_same_name(estimator, X):
+    frame = pd.DataFrame(X, columns=[NAMES[0], *NAMES[:-1]])
+    with pytest.raises(nor.NoisyOrError, match=NAMES[0]):
+        estimator.fit(frame)
+
+
 def test_pandas_out(estimator, X):
     frame = estimator.set_output(transform="pandas").fit_transform(pd.DataFrame(X, columns=NAMES))
     assert list(frame.columns) == list(estimator.get_feature_names_out())

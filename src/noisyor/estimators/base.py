@@ -54,6 +54,7 @@ from noisyor.inference.method import Method, Posterior
 from noisyor.inference.sampling import log_probability, predict_visible
 from noisyor.io.model_file import load_model, save_network
 from noisyor.io.provenance import mapping_in, provenance, training_curve
+from noisyor.io.sealed_file import on_one_line
 from noisyor.learning.recipes import FitResult
 from noisyor.learning.state import Evaluation, History, TrainOptions
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream
@@ -152,7 +153,11 @@ def with_numbers(X: Any) -> Any:
     """
     if not nw.dependencies.is_into_dataframe(X):
         return X
-    frame = nw.from_native(X, eager_only=True)
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except nw.exceptions.DuplicateError as error:
+        found = on_one_line(error)
+        raise InvalidDataError(f"columns of a frame need distinct names: {found}") from error
     texts = {}
     for name in frame.select(ncs.by_dtype(nw.String, nw.Categorical, nw.Enum)).columns:
         values = frame[name].drop_nulls().unique(maintain_order=True).to_list()
