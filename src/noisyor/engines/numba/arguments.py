@@ -215,10 +215,17 @@ def _fields(cls: type) -> tuple[_Field, ...]:
     hints, dtypes, found = get_type_hints(cls), getattr(cls, "_dtypes", {}), []
     for name in cls._fields:  # type: ignore[attr-defined]
         kind, dtype = hints.get(name), dtypes.get(name)
-        if get_origin(kind) is np.ndarray:
-            dtype = np.dtype(get_args(get_args(kind)[1])[0])
-        found.append(_Field(name, dtype, kind))
+        found.append(_Field(name, _element_type(kind) or dtype, kind))
     return tuple(found)
+
+
+def _element_type(kind: Any) -> Any:
+    """Return the element type of an annotation such as ``NDArray[np.int64]``, or None."""
+    if get_origin(kind) is np.ndarray:
+        return np.dtype(get_args(get_args(kind)[1])[0])
+    if get_origin(kind) is npt.NDArray:  # since NumPy 2.5 a type alias of its own
+        return np.dtype(get_args(kind)[0])
+    return None
 
 
 @cache
