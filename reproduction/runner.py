@@ -20,7 +20,7 @@ from multiprocessing.connection import wait as wait_for_any
 from pathlib import Path
 from typing import Any
 
-from noisyor._util.files import locked
+from noisyor._util.files import locked, remove_leftovers
 from noisyor._util.progress import progress_bar
 from noisyor.engines.registry import get_engine
 from noisyor.engines.threads import resolve_threads
@@ -86,7 +86,10 @@ def _run_alone(sweep: Sweep) -> int:
     folders = {_checkpoints(sweep.out, spec) for spec in sweep.specs}
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
-    finished = recorded(Record(sweep.out).lines()) if sweep.resume else set()
+    record = Record(sweep.out)
+    for path in (record.table, record.manifest):
+        remove_leftovers(path)  # a killed sweep whose runs are all recorded writes neither again
+    finished = recorded(record.lines()) if sweep.resume else set()
     left = [spec for spec in sweep.specs if not is_recorded(spec, finished)]
     if not sweep.resume:
         for spec in left:

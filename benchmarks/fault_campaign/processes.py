@@ -217,7 +217,7 @@ def _read_only(seed: int, folder: Path) -> str:
         ["explain", str(model), "--observe", "0,1"],
         ["info", str(model)],
         ["fit", "x.csv", "--out", "n.safetensors", "--kind", "topics", "--layers=2", "--steps=3"],
-        ["demo", "--out", "demo", "--steps", "20", "--quiet"],
+        ["demo", "--out", "demo", "--quiet"],
     )
     chosen = commands[seed % len(commands)]
     environment = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -352,3 +353,15 @@ class TestProcesses:
         assert done.stderr.count("\n") == 1
         assert "ovpm_IMG.npz" in done.stderr
         assert not Path("record/runs.jsonl").exists()
+
+
+def test_a_kill_while_the_manifest_is_written(tmp_path, monkeypatch):
+    """The run is recorded then, so that nothing is written again; the temporary file must go."""
+    monkeypatch.chdir(tmp_path)
+    line = [*SWEEP, "--seeds", "0", "--steps", "5", "--quiet", "--out", "record"]
+    assert main(line) == 0
+    prefix = hashlib.sha256(b"MANIFEST.sha256").hexdigest()[:16]
+    left = tmp_path / "record" / f".{prefix}.abcd1234.noisyor-part"
+    left.write_bytes(b"half")
+    assert main(line) == 0
+    assert not left.exists()

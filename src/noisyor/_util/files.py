@@ -150,7 +150,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     file remains. A killed process leaves one behind, which the next writer of the file removes.
     """
     target = Path(path)
-    _remove_leftovers(target)
+    remove_leftovers(target)
     handle, temporary = _open_part(target)
     try:
         with os.fdopen(handle, "w+b") as stream:
@@ -177,7 +177,7 @@ def _open_part(target: Path) -> tuple[int, str]:
         Path(temporary).unlink(missing_ok=True)
 
 
-def _remove_leftovers(target: Path) -> None:
+def remove_leftovers(target: Path) -> None:
     """Remove temporary files of killed writers of the same file, never those of a living one."""
     if sys.platform == "win32":  # pragma: no cover
         return
