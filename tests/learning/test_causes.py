@@ -1,4 +1,4 @@
-"""Causes for the likelihood: same causes for every seed, stages, choice of smoothing."""
+"""Causes for the likelihood: true causes, the same for every seed; choice of smoothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from noisyor.engines.context import Context
 from noisyor.estimators.stability import matched_cosines
 from noisyor.inference.sampling import log_probability
 from noisyor.learning import causes
-from noisyor.learning.causes import choose_smoothing, learn_causes, sample_by_ones
+from noisyor.learning.causes import learn_causes, sample_by_ones
 
 
 def context(seed=0):
@@ -56,38 +56,30 @@ class TestLearnCauses:
         frequency = np.asarray(rows.to_csr().mean(axis=0)).ravel()
         assert matched_cosines(one, other, frequency).min() > 0.9
 
-    def test_stages_end_when_nothing_is_gained(self, truth, monkeypatch):
-        rows = nor.Observations.of(nor.sample(truth, 300, seed=1).visible)
-        lengths = []
-        advance = causes.GibbsRounds.advance
+    def test_one_start_is_the_first_of_two(self, truth, monkeypatch):
+        rows = nor.Observations.of(nor.sample(truth, 600, seed=1).visible)
+        first = learn_causes(rows, 4, context(), n_starts=1)
+        monkeypatch.setattr(causes._Learner, "_second_start", lambda self, *arguments: None)
+        np.testing.assert_array_equal(learn_causes(rows, 4, context()).theta, first.theta)
 
-        def counted(self, n_rounds, *args, **options):
-            lengths.append(n_rounds)
-            return advance(self, n_rounds, *args, **options)
-
-        monkeypatch.setattr(causes.GibbsRounds, "advance", counted)
-        monkeypatch.setattr(causes, "_better_start", lambda network, *args: network)
-        monkeypatch.setattr(causes, "_MIN_RELATIVE_GAIN", 1.0)
-        learn_causes(rows, 2, context(), smoothing=0.5)
-        assert lengths == [100, 100]
-        lengths.clear()
-        monkeypatch.setattr(causes, "_MIN_RELATIVE_GAIN", -1.0)
-        learn_causes(rows, 2, context(), smoothing=0.5)
-        assert lengths == [100, 100, 200]
-        lengths.clear()
-        monkeypatch.setattr(causes, "_ONES_TIMES_ROUNDS", 90 * rows.unique_rows()[0].n_active)
-        learn_causes(rows, 2, context(), smoothing=0.5)
-        assert lengths == [90]
+    def test_the_start_depends_on_the_seed(self, truth):
+        rows = nor.Observations.of(nor.sample(truth, 600, seed=1).visible)
+        parts = [causes._Learner(rows, 4, context(seed)).training for seed in (0, 1)]
+        assert parts[0].n_rows < rows.n_rows
+        assert parts[0].row_ids.tolist() != parts[1].row_ids.tolist()
 
 
 class TestSmoothing:
+    @staticmethod
+    def chosen(X, n_components):
+        learner = causes._Learner(nor.Observations.of(X), n_components, context())
+        return learner.start(n_components, "per_visible", 1)[1]
+
     def test_many_ones_need_no_choice(self, truth):
-        rows = nor.Observations.of(nor.sample(truth, 1500, seed=1).visible)
-        assert choose_smoothing(rows, 2, context()) == 0.5
+        assert self.chosen(nor.sample(truth, 1500, seed=1).visible, 2) == 0.5
 
     def test_noise_is_smoothed_more(self):
-        X = np.random.default_rng(0).random((60, 80)) < 0.1
-        assert choose_smoothing(nor.Observations.of(X), 8, context()) > 0.5
+        assert self.chosen(np.random.default_rng(0).random((60, 80)) < 0.1, 8) > 0.5
 
 
 def test_a_sample_keeps_weights():

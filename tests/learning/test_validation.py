@@ -9,7 +9,7 @@ import noisyor as nor
 from noisyor.baselines import independent_columns
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
-from noisyor.learning.validation import estimate_log_p, hold_out, validate
+from noisyor.learning.validation import hold_out, validate
 
 
 def rows(n_rows: int, seed: int = 0) -> Observations:
@@ -75,26 +75,3 @@ def test_a_row_of_whole_weight_is_held_out_in_part():
     assert uneven.n_rows + rest.n_rows == 15
     with pytest.raises(InvalidSettingError, match="leaves no row"):
         hold_out(rows(15).with_weights(np.full(15, 2.0)), 0.99, seed=0)
-
-
-def test_log_p_from_visited_states_agrees_with_enumeration(monkeypatch):
-    generator = np.random.default_rng(0)
-    failure = np.where(generator.random((8, 24)) < 0.3, generator.uniform(0.1, 0.6, (8, 24)), 1.0)
-    network = nor.bipartite(
-        24,
-        8,
-        failure_probability=failure,
-        prior_probability=0.2,
-        noise="per_visible",
-        noise_probability=0.03,
-    )
-    rows = nor.Observations.of(nor.sample(network, 300, seed=1).visible)
-    exact = estimate_log_p(network, rows)
-    assert exact.exact
-    monkeypatch.setattr("noisyor.learning.validation.few_configurations", lambda network: False)
-    found = estimate_log_p(network, rows)
-    assert not found.exact
-    assert (found.bound <= exact.per_row + 1e-9).all()
-    assert found.mean == pytest.approx(exact.mean, abs=0.05)
-    weighted = estimate_log_p(network, rows.with_weights(np.arange(300) % 2 + 1.0))
-    np.testing.assert_array_equal(weighted.per_row, found.per_row)

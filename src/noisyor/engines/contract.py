@@ -242,6 +242,17 @@ class AnnealingResult(NamedTuple):
         return cls(log_sum, size, log_evidence, log_error, np.zeros(shape), np.zeros(shape))
 
 
+class TemperingResult(NamedTuple):
+    """Chains from independent nodes to the posterior.
+
+    ``log_weight`` (n_rows, n_chains): the mean of its exponential is an unbiased estimate of p(x).
+    ``probability`` (n_rows, n_chains, n_hidden) of each node in the last sweep of each chain.
+    """
+
+    log_weight: FloatArray
+    probability: FloatArray
+
+
 class JointUnaries(NamedTuple):
     """Log-odds of every variable of joint max-product.
 
@@ -420,6 +431,22 @@ class Engine(Protocol):
         """Grow sets of configurations from ``starts`` (n_rows * n_starts, n_hidden); run chains."""
         ...
 
+    def temper(
+        self,
+        prepared: Any,
+        evidence: Evidence,
+        first: FloatArray,
+        n_chains: int,
+        n_steps: int,
+        key: NoiseKey,
+    ) -> TemperingResult:
+        """Run annealed importance sampling in a network of one layer.
+
+        A chain starts from independent nodes that are on with probabilities ``first`` (n_rows,
+        n_hidden), strictly between 0 and 1, and passes to p(h, x) in ``n_steps`` Gibbs sweeps.
+        """
+        ...
+
     def joint_max_product(
         self,
         unaries: JointUnaries,
@@ -481,6 +508,7 @@ FUNCTIONS = frozenset(
         "mean_field_gradient",
         "gibbs_sweep",
         "anneal",
+        "temper",
         "joint_max_product",
         "cover_memberships",
         "improve_cover",

@@ -35,6 +35,7 @@ from noisyor.engines.contract import (
     EngineLike,
     Evidence,
     NoiseKey,
+    TemperingResult,
 )
 from noisyor.engines.noise import combine, mix, uniform
 from noisyor.engines.registry import Runner
@@ -66,6 +67,17 @@ _EFFORT: dict[str, Any] = {"n_samples": 8, "n_expansions": 16, "n_chains": 8, "n
 _EFFORT_IF_LARGE: dict[str, Any] = {"n_samples": 4, "n_expansions": 8, "n_chains": 4, "n_steps": 16}
 _LARGE = 5000
 """Edges from which a network is large: one to three milliseconds a row below, a dozen above."""
+
+_PILOT, _TEMPERED = (8, 16), (8, 64)
+"""Chains and steps of `_tempered`: of the run that finds where chains start, and of the estimate.
+On networks of 20 and 50 causes the estimate was at most 0.03 nats below long annealing."""
+
+_START_ERROR = 0.25
+"""Chains start with every node on and off with at least this probability over the number of nodes:
+with more, weights would vary too much; with less, chains would explore too little."""
+
+_MIN_FILLED = 0.25
+"""Networks of one layer with at least this share of all edges are scored by chains alone."""
 
 _N_CHAINS = 8
 """Gibbs chains of a row for `predict_visible`."""
@@ -360,6 +372,13 @@ def log_probability(
         )
         value = np.concatenate([logsumexp(table, axis=1) for table in tables])[numbers]
         error, bound = np.zeros(len(value)), value
+    elif _is_dense(network):
+        rows = Observations.of(rows.with_weights(None), row_ids=content_ids(rows))
+        blocks = row_blocks(
+            rows, None, 8 * _TEMPERED[0] * network.n_hidden, progress, task="anneal"
+        )
+        tempered = [_tempered(network, some, seed, engine) for some, _ in blocks]
+        value, error, bound = np.concatenate(tempered, axis=1)[:, numbers]
     else:
         found = explore_configurations(
             network,
@@ -372,6 +391,44 @@ def log_probability(
         parts = (found.log_evidence, found.log_error, found.log_sum)
         value, error, bound = (part[numbers] for part in parts)
     return LogProbability(value, error, bound, exact, weights=observations.weights)
+
+
+def _is_dense(network: Network) -> bool:
+    """Return whether the network has one layer and most of its possible edges."""
+    n_possible = network.n_visible * network.n_hidden
+    return network.n_layers == 1 and network.n_edges >= _MIN_FILLED * n_possible
+
+
+def _tempered(network: Network, rows: Observations, seed: int, engine: EngineLike) -> FloatArray:
+    """Estimate log p of rows by chains; return estimates, errors and bounds, (3, n_rows).
+
+    A first run of short chains estimates the probability of every hidden node. The second run
+    starts from independent nodes with these probabilities. The mean of its weights is unbiased.
+    The logarithm of a mean is too low by half its relative variance, to first order, which is
+    added. The bound is log p(h, x) of the mode.
+    """
+    posterior = MaxProduct().posterior(network, rows, engine=engine)
+    annealer, prepared = Runner(engine, network).on("temper")
+    evidence = Evidence.of(network, rows)
+    least = _START_ERROR / network.n_hidden
+
+    def run(first: FloatArray, effort: tuple[int, int], step: int) -> TemperingResult:
+        key = NoiseKey(int(combine(seed, step)))
+        return annealer.temper(prepared, evidence, np.clip(first, least, 1.0 - least), *effort, key)
+
+    # Chains from the mode find rare causes, chains from the prior find other explanations.
+    modes = np.asarray(posterior.states.toarray(), dtype=np.float64)
+    prior = np.tile(network.prior_probability, (rows.n_rows, 1))
+    pilots = [run(0.8 * modes + 0.2 * prior, _PILOT, 0), run(prior, _PILOT, 1)]
+    # The square root keeps a single chain from deciding alone.
+    share = softmax(0.5 * np.hstack([pilot.log_weight for pilot in pilots]), axis=1)
+    chances = np.concatenate([pilot.probability for pilot in pilots], axis=1)
+    found = run(np.einsum("rc,rck->rk", share, chances), _TEMPERED, 2)
+    n_chains = found.log_weight.shape[1]
+    log_mean = logsumexp(found.log_weight, axis=1) - np.log(n_chains)
+    weight = np.exp(found.log_weight - log_mean[:, None])
+    variance = weight.var(axis=1, ddof=1) / n_chains
+    return np.array([log_mean + 0.5 * variance, np.sqrt(variance), posterior.log_joint])
 
 
 # ---- probabilities of causes

@@ -1,12 +1,10 @@
-"""Causes that make unseen rows likely: start from the classes of a mixture, learn by Gibbs EM.
+"""Causes that make unseen rows likely, from the classes of a mixture and by Gibbs sampling.
 
-The causes start from the classes of a mixture of Bernoullis that is grown by splitting. This start
-uses no random numbers, so that different seeds find the same causes. Gibbs sampling then lets
-several causes be on in one row. If rows are unions of causes, a class is a combination of causes,
-and sampling alone does not separate them. A second start therefore has three times as many classes
-as causes, and drops the classes that combinations of others can replace. The
-start whose causes make the rows more likely is taken. Rounds come in stages, each as long as all
-before it; learning ends after the first stage that gains nothing.
+Two starts compete. The first has as many classes as causes. Where rows are unions of causes,
+classes are combinations of them, and sampling does not find the parts from there. So the second
+start has three times as many classes, among which the parts are, and drops those that the others
+can do without. Both learn from three quarters of the rows, drawn by the seed; the other rows choose
+the start, and the strength of the smoothing if there are few ones. Then all rows are learned from.
 """
 
 from __future__ import annotations
@@ -15,52 +13,49 @@ from typing import Any, Literal
 
 import numpy as np
 
+from noisyor._util.arrays import BinaryArray
 from noisyor._util.progress import TimeUpError, progress_bar
 from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.engines.context import Context
+from noisyor.inference.sampling import log_probability
 from noisyor.learning.gibbs_em import Chains, GibbsRounds
-from noisyor.learning.validation import (
-    drop_hidden,
-    estimate_log_p,
-    hold_out,
-    leave_one_out_gain,
-)
+from noisyor.learning.validation import drop_hidden, hold_out, leave_one_out_gain
 from noisyor.model.network import Network
 from noisyor.search.cover import draw_rows
 from noisyor.search.starts import start_from_mixture
 
-__all__ = ["choose_smoothing", "learn_causes", "sample_by_ones"]
+__all__ = ["learn_causes", "sample_by_ones"]
 
 _MAX_ONES = 2**23
 """Above this many ones, causes are learned from a random subset of the rows."""
 
-_FIRST_STAGE, _MAX_ROUNDS, _MIN_ROUNDS = 100, 400, 60
-"""Rounds of the first stage, and bounds on the rounds of all stages together."""
+_VALIDATION_SHARE, _MIN_ROWS, _SCORED_ROWS = 0.25, 40, 300
+"""Share of the rows that choose the start; with fewer rows than the second number, all rows learn
+and choose; rows whose log p is estimated for a choice, at most."""
 
-_ONES_TIMES_ROUNDS = 5e8
-"""Between the bounds, tables with many ones get fewer rounds: their first rounds gain most."""
+_ROWS_PER_CAUSE = 500
+"""Rows for each cause from which starts are learned, at most."""
 
-_SCORED_ROWS, _MIN_RELATIVE_GAIN = 512, 5e-4
-"""Training rows whose log p is compared between stages, and its smallest gain that counts."""
+_FIRST_ROUNDS = 50
+"""Rounds of the first start, for each smoothing that is tried."""
 
 _FACTOR, _MAX_CANDIDATES = 3, 512
-"""Candidates for each cause of the second start, and their largest number."""
+"""Candidates of the second start for each cause, and their largest number."""
 
-_FIRST_ROUNDS, _SECOND_ROUNDS, _DROP_ROUNDS = 160, 60, 40
-"""Rounds of the first start before the two are compared; of the second start before candidates are
-dropped, and each time after some were dropped."""
+_MIXTURE_ROUNDS = 40
+"""Rounds of EM by which classes are learned, at most; Gibbs sampling does the rest."""
 
-_KEPT_SHARE, _RANKED_ROWS = 0.85, 1000
-"""Share of the candidates that is kept each time, and training rows that rank them."""
+_CANDIDATE_ROUNDS, _DROP_ROUNDS, _KEPT_SHARE, _RANKED_ROWS = 40, 20, 0.85, 500
+"""Rounds with all candidates, rounds after some were dropped, the share that is kept each time, and
+rows by which candidates are ranked."""
 
-_SMOOTHING = 0.5
-"""Pseudo-rows of every parameter, where the rows say much about each."""
+_SMOOTHINGS, _ONES_PER_EDGE = (0.5, 4.0, 16.0), 50.0
+"""Pseudo-rows of every parameter. With fewer ones per edge than the second number, validation rows
+choose; else the first is taken."""
 
-_SMOOTHINGS, _ONES_PER_EDGE, _CHOICE_ROUNDS = (0.5, 4.0, 16.0), 50.0, 40
-"""With fewer ones per edge, validation rows choose one of these smoothings after so many rounds."""
-
-_VALIDATION_SHARE, _MIN_VALIDATION_ROWS, _MAX_VALIDATION_ROWS = 0.2, 10, 500
+_LAST_ROUNDS = 100
+"""Rounds with all rows."""
 
 
 def learn_causes(
@@ -69,7 +64,7 @@ def learn_causes(
     context: Context,
     *,
     noise: Literal["shared", "per_visible"] = "per_visible",
-    smoothing: float | None = None,
+    n_starts: Literal[1, 2] = 2,
 ) -> Network:
     """Learn causes that make unseen rows likely.
 
@@ -80,117 +75,120 @@ def learn_causes(
     context : engine, seed, progress and deadline. When the time is over, the network so far is
         returned.
     noise : one noise probability for all columns, or one for each.
-    smoothing : pseudo-rows of every parameter; None chooses, see `choose_smoothing`.
+    n_starts : 1 leaves out the start with more classes than causes.
 
     Returns
     -------
     A bipartite network with an edge from every cause to every column.
     """
     some = sample_by_ones(rows.unique_rows()[0], _MAX_ONES, context.seed)
-    if smoothing is None:
-        smoothing = choose_smoothing(some, n_components, context, noise=noise)
-    network = _start(some, n_components, context, noise)
-    n_rounds = int(np.clip(_ONES_TIMES_ROUNDS / max(1, some.n_active), _MIN_ROUNDS, _MAX_ROUNDS))
-    rounds = None
-    try:
-        network = _better_start(network, some, smoothing, context, noise)
-        rounds = _rounds(network, some, smoothing, context)
-        with progress_bar(n_rounds, "gibbs", "sweeps", context.job) as bar:
-            return _in_stages(rounds, some, n_rounds, context, bar)
-    except TimeUpError:
-        return network if rounds is None else rounds.network
+    learner = _Learner(some, n_components, context)
+    network, smoothing = learner.start(n_components, noise, n_starts)
+    return learner.finish(network, smoothing)
 
 
-def _better_start(
-    network: Network,
-    rows: Observations,
-    smoothing: float,
-    context: Context,
-    noise: Literal["shared", "per_visible"],
-) -> Network:
-    """Return the better of two starts after some rounds: as many classes as causes, or more."""
-    n_components = network.n_hidden
-    n_candidates = min(_FACTOR * n_components, _MAX_CANDIDATES, rows.n_rows)
-    if n_components == 1 or n_candidates <= n_components:
+class _Learner:
+    """Rows to learn from, and rows that choose."""
+
+    def __init__(self, rows: Observations, n_components: int, context: Context) -> None:
+        self.rows, self.context = rows, context
+        self.training = validation = rows
+        if rows.total_weight >= _MIN_ROWS:
+            n_training = (1.0 - _VALIDATION_SHARE) * rows.total_weight
+            n_training = min(n_training, _ROWS_PER_CAUSE * n_components)
+            share = 1.0 - n_training / rows.total_weight
+            self.training, unseen = hold_out(rows, share, context.seed)
+            assert unseen is not None
+            validation = unseen
+        self.scored = _some(validation, _SCORED_ROWS, context.seed)
+
+    def start(
+        self, n_components: int, noise: Literal["shared", "per_visible"], n_starts: int
+    ) -> tuple[Network, float]:
+        """Return the better of the two starts, and the smoothing."""
+        n_components = min(n_components, self.training.n_rows)
+        network = self._classes(n_components, noise)
+        n_ones = float(self.training.row_weights @ np.diff(self.training.ptr))
+        enough = n_ones >= _ONES_PER_EDGE * n_components * self.rows.n_visible
+        best, smoothing, score = network, _SMOOTHINGS[0], -np.inf
+        with progress_bar(None, "start", "rounds", self.context.job) as bar:
+            try:
+                for value in _SMOOTHINGS[: 1 if enough else None]:
+                    found = self._rounds(network, value).advance(_FIRST_ROUNDS, bar)
+                    reached = self._score(found)
+                    if reached <= score:
+                        break
+                    best, smoothing, score = found, value, reached
+                if n_starts > 1:
+                    more = self._second_start(n_components, noise, smoothing, bar)
+                    if more is not None and self._score(more) > score:
+                        best = more
+            except TimeUpError:
+                pass
+        return best, smoothing
+
+    def _second_start(
+        self, n_components: int, noise: Literal["shared", "per_visible"], smoothing: float, bar: Any
+    ) -> Network | None:
+        """Learn more causes than asked for, and drop one after another."""
+        n_candidates = min(_FACTOR * n_components, _MAX_CANDIDATES, self.training.n_rows)
+        if n_components == 1 or n_candidates <= n_components:
+            return None
+        network = self._classes(n_candidates, noise)
+        rounds = self._rounds(network, smoothing)
+        network, states = rounds.advance(_CANDIDATE_ROUNDS, bar), rounds.chains.states
+        ranked = np.random.default_rng([self.context.seed, 5]).permutation(len(states))
+        ranked = np.sort(ranked[:_RANKED_ROWS])
+        rows = rounds.chains.rows.take(ranked)
+        while network.n_hidden > n_components:
+            gain = leave_one_out_gain(network, rows, states[ranked], engine=self.context.engine)
+            n_kept = max(n_components, int(_KEPT_SHARE * network.n_hidden))
+            kept, dropped = np.split(np.argsort(-gain, kind="stable"), [n_kept])
+            network = drop_hidden(network, dropped)
+            rounds = self._rounds(network, smoothing, states=states[:, np.sort(kept)])
+            network, states = rounds.advance(_DROP_ROUNDS, bar), rounds.chains.states
         return network
-    few = _rounds(network, rows, smoothing, context).advance(_FIRST_ROUNDS)
-    try:
-        many = _start(rows, n_candidates, context, noise)
-        many = _rounds(many, rows, smoothing, context).advance(_SECOND_ROUNDS)
-        ranked = _some(rows, _RANKED_ROWS, context.seed)
-        while many.n_hidden > n_components:
-            gain = leave_one_out_gain(many, ranked, engine=context.engine)
-            keep = max(n_components, int(_KEPT_SHARE * many.n_hidden))
-            dropped = np.sort(np.argsort(gain, kind="stable")[: many.n_hidden - keep])
-            many = drop_hidden(many, dropped)
-            many = _rounds(many, rows, smoothing, context).advance(_DROP_ROUNDS)
-    except TimeUpError:
-        return few
-    scored = _some(rows, _SCORED_ROWS, context.seed)
-    return max(few, many, key=lambda one: _score(one, scored, context))
 
+    def finish(self, network: Network, smoothing: float) -> Network:
+        """Learn from all rows."""
+        rounds = None
+        try:
+            with progress_bar(_LAST_ROUNDS, "gibbs", "rounds", self.context.job) as bar:
+                rounds = self._rounds(network, smoothing, self.rows)
+                return rounds.advance(_LAST_ROUNDS, bar)
+        except TimeUpError:
+            return network if rounds is None else rounds.network
 
-def _in_stages(
-    rounds: GibbsRounds, rows: Observations, n_rounds: int, context: Context, bar: Any
-) -> Network:
-    """Run stages of rounds until one of them gains nothing."""
-    scored = _some(rows, _SCORED_ROWS, context.seed)
-    done, before = 0, -np.inf
-    while True:
-        # Each stage doubles the rounds; a short rest joins the last stage.
-        stage = max(done, min(_FIRST_STAGE, n_rounds))
-        if n_rounds - done < 2 * stage:
-            stage = n_rounds - done
-        network = rounds.advance(stage, bar)
-        done += stage
-        if done >= n_rounds:
-            return network
-        score = _score(network, scored, context)
-        if score - before < _MIN_RELATIVE_GAIN * abs(score):
-            bar.update(n_rounds - done)
-            return network
-        before = score
+    def _classes(self, n_classes: int, noise: Literal["shared", "per_visible"]) -> Network:
+        """Return causes that are the classes of a mixture grown by splitting."""
+        mixture = learn_mixture(
+            self.training,
+            n_classes,
+            start="split",
+            max_rounds=_MIXTURE_ROUNDS,
+            progress=self.context.job,
+        )
+        return start_from_mixture(mixture, noise=noise)
 
+    def _rounds(
+        self,
+        network: Network,
+        smoothing: float,
+        rows: Observations | None = None,
+        states: BinaryArray | None = None,
+    ) -> GibbsRounds:
+        """Return rounds on some rows, by default the training rows, from modes or given states."""
+        context, rows = self.context, self.training if rows is None else rows
+        chains = Chains(network, rows, states, engine=context.engine)
+        # Causes are kinds of rows at the start: each says something about every column.
+        return GibbsRounds(
+            network, chains, smoothing=smoothing, smooth_to="frequency", seed=context.seed
+        )
 
-def choose_smoothing(
-    rows: Observations,
-    n_components: int,
-    context: Context,
-    *,
-    noise: Literal["shared", "per_visible"] = "per_visible",
-) -> float:
-    """Choose the number of pseudo-rows by validation rows, if the data have few ones.
-
-    With fifty ones or more for each edge between causes and columns, the result is 0.5. With fewer,
-    a fifth of the rows are set aside, causes are learned briefly from the others with 0.5, 4 and 16
-    pseudo-rows, and the best log p of the rows set aside decides.
-
-    Parameters
-    ----------
-    rows, n_components, context, noise : see `learn_causes`.
-    """
-    n_edges = n_components * rows.n_visible
-    n_ones = float(rows.row_weights @ np.diff(rows.ptr))
-    few_rows = _VALIDATION_SHARE * rows.total_weight < _MIN_VALIDATION_ROWS
-    if n_ones >= _ONES_PER_EDGE * n_edges or few_rows:
-        return _SMOOTHING
-    training, unseen = hold_out(rows, _VALIDATION_SHARE, context.seed)
-    assert unseen is not None
-    validation = _some(unseen, _MAX_VALIDATION_ROWS, context.seed)
-    best, best_score = _SMOOTHING, -np.inf
-    try:
-        start = _start(training, n_components, context, noise)
-        with progress_bar(len(_SMOOTHINGS), "smoothing", "values", context.job) as bar:
-            for smoothing in _SMOOTHINGS:
-                network = _rounds(start, training, smoothing, context).advance(_CHOICE_ROUNDS)
-                score = _score(network, validation, context)
-                bar.update(1)
-                if score <= best_score:
-                    break
-                best, best_score = smoothing, score
-    except TimeUpError:
-        pass
-    return best
+    def _score(self, network: Network) -> float:
+        """Return the mean log p of the rows that choose."""
+        context = self.context
+        return log_probability(network, self.scored, seed=context.seed, engine=context.engine).mean
 
 
 def sample_by_ones(rows: Observations, max_ones: int, seed: int) -> Observations:
@@ -206,18 +204,6 @@ def sample_by_ones(rows: Observations, max_ones: int, seed: int) -> Observations
     return rows.take(np.sort(order[:count]))
 
 
-def _start(
-    rows: Observations,
-    n_components: int,
-    context: Context,
-    noise: Literal["shared", "per_visible"],
-) -> Network:
-    """Return causes that are the classes of a mixture."""
-    n_classes = min(n_components, rows.n_rows)
-    mixture = learn_mixture(rows, n_classes, start="split", progress=context.job)
-    return start_from_mixture(mixture, noise=noise)
-
-
 def _some(rows: Observations, count: int, seed: int) -> Observations:
     """Return a random sample of the rows, drawn by their weights."""
     if rows.n_rows <= count:
@@ -225,18 +211,3 @@ def _some(rows: Observations, count: int, seed: int) -> Observations:
     generator = np.random.default_rng([seed, 5])
     index, times = np.unique(draw_rows(rows.row_weights, count, generator), return_counts=True)
     return rows.take(index).with_weights(times)
-
-
-def _score(network: Network, rows: Observations, context: Context) -> float:
-    """Return the mean log p of some rows."""
-    return estimate_log_p(network, rows, seed=context.seed, engine=context.engine).mean
-
-
-def _rounds(
-    network: Network, rows: Observations, smoothing: float, context: Context
-) -> GibbsRounds:
-    chains = Chains(network, rows, engine=context.engine)
-    # Causes are kinds of rows at the start: each says something about every column.
-    return GibbsRounds(
-        network, chains, smoothing=smoothing, smooth_to="frequency", seed=context.seed
-    )

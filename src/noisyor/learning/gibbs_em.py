@@ -92,28 +92,37 @@ def learn_by_gibbs(
 
 
 class Chains:
-    """The chains of the sampler, which start from the modes of their rows."""
+    """The chains of the sampler, which start from given states or from the modes of their rows.
+
+    ``rows`` has one row for each chain, with weights; ``states`` (n_chains, n_hidden).
+    """
 
     def __init__(
-        self, network: Network, rows: Observations, *, engine: EngineLike = "auto"
+        self,
+        network: Network,
+        rows: Observations,
+        states: BinaryArray | None = None,
+        *,
+        engine: EngineLike = "auto",
     ) -> None:
         if not rows.n_rows:
             raise InvalidDataError("there are no rows to learn from")
-        self._rows, self._engine = _chains(rows), engine
-        modes = MaxProduct().posterior(network, self._rows, engine=engine).states.toarray()
-        self._states: BinaryArray = np.ascontiguousarray(modes, dtype=np.uint8)
+        self.rows, self._engine = _chains(rows), engine
+        if states is None:
+            states = MaxProduct().posterior(network, self.rows, engine=engine).states.toarray()
+        self.states: BinaryArray = np.ascontiguousarray(states, dtype=np.uint8)
 
     def sweep(self, network: Network, key: NoiseKey) -> tuple[FloatArray, FloatArray]:
         """Draw every hidden node once: successes and trials of parameters, (n_params,) each."""
         sampler, prepared = Runner(self._engine, network).on("gibbs_sweep")
-        evidence = Evidence.of(network, self._rows)
-        swept = sampler.gibbs_sweep(prepared, evidence, self._states, key)
-        self._states = swept.states
+        evidence = Evidence.of(network, self.rows)
+        swept = sampler.gibbs_sweep(prepared, evidence, self.states, key)
+        self.states = swept.states
         return swept.successes, swept.trials
 
     def column_weights(self) -> tuple[FloatArray, FloatArray]:
         """Return the weight of rows in which each column is observed, and is 1, (n_visible,)."""
-        rows = self._rows
+        rows = self.rows
         seen = rows.total_weight - rows.missing_csr().T @ rows.row_weights
         return np.asarray(seen), np.asarray(rows.to_csr().T @ rows.row_weights)
 
@@ -137,7 +146,7 @@ class GibbsRounds:
         """See `learn_by_gibbs`."""
         NOT_NEGATIVE.check("smoothing", smoothing)
         check_choice("smooth_to", smooth_to, ("failure", "frequency"))
-        self.network, self._chains = network, chains
+        self.network, self.chains = network, chains
         self._seed, self.number = check_seed(seed), 0
         self._smoothing, self._success = smoothing, _pseudo_success(network, chains, smooth_to)
 
@@ -155,7 +164,7 @@ class GibbsRounds:
     def _once(self) -> FloatArray:
         """Do one round and return the probabilities of the parameters, (n_params,)."""
         key = NoiseKey(self._seed, self.number)
-        successes, trials = self._chains.sweep(self.network, key)
+        successes, trials = self.chains.sweep(self.network, key)
         self.number += 1
         successes = successes + self._smoothing * self._success
         trials = trials + self._smoothing

@@ -17,7 +17,6 @@ import numpy as np
 
 from noisyor._util.progress import Progress
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, COUNT_OR_ZERO, OPTIONS
-from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.engines.context import Context, note_compilation
 from noisyor.engines.contract import EngineLike
@@ -181,8 +180,8 @@ _MAX_ENTRIES = 2**23
 _MAX_ENTRIES_OF_SIZES = 2**22
 """The same where sizes are compared."""
 
-_MAX_CLASSES = 64
-"""Causes that a search for their number starts with, at most."""
+_MAX_CAUSES, _ROWS_PER_CAUSE = 128, 20
+"""Causes that a search for their number starts with, at most: in all, and by training rows."""
 
 _SHARE_OF_SEARCH, _SHARE_OF_SIZES = 0.6, 0.8
 """Share of a time limit after which the search ends, and the comparison of sizes."""
@@ -193,11 +192,9 @@ _ROWS_TO_COMPARE = 1000
 _FEW_ROWS = 40
 """With fewer rows than this, none are set aside to choose the number of causes."""
 
-_TEST_ROWS, _TEST_ENTRIES = 500, 2**18
-"""Rows and entries, at most, of the quick start that chooses the objective."""
-
-_MAX_TEST_FACTORS = 128
-"""The quick start looks for half as many factors as there are columns, and at most this many."""
+_TEST_ROWS, _TEST_FACTORS = 300, 32
+"""Rows and factors of the quick start that chooses the objective. It looks for as many factors as
+causes are asked for, if that is more, but at most half as many as there are columns."""
 
 _MAX_CODE_LENGTH = 0.6
 """Factors describe a table if they need at most this share of the code length of independent
@@ -373,7 +370,7 @@ class _FactorSearch:
         if isinstance(self.n_components, str):
             found = self._start_auto(objective)
         elif objective == "likelihood":
-            network = self._by_mixture(self.rows, self.n_components)
+            network = learn_causes(self.rows, self.n_components, self.context, noise=self.noise)
             found = _Start(network, is_converged=True, settings={})
         else:
             found = _Start(*self._by_search(self.rows, objective), settings={})
@@ -386,12 +383,10 @@ class _FactorSearch:
         rows = self.rows
         if isinstance(self.n_components, str) and rows.total_weight < _FEW_ROWS:
             return "mdl"
-        n_rows = min(_TEST_ROWS, max(1, _TEST_ENTRIES // rows.n_visible))
-        _, some = sample_rows(rows, n_rows * rows.n_visible, self.context.seed)
+        _, some = sample_rows(rows, _TEST_ROWS * rows.n_visible, self.context.seed)
         context = self.context.with_(store=self.context.store.scoped("test"))
-        number = min(max(1, rows.n_visible // 2), _MAX_TEST_FACTORS)
-        if not isinstance(self.n_components, str):
-            number = max(number, min(self.n_components, rows.n_visible))
+        asked = 2 * _TEST_FACTORS if isinstance(self.n_components, str) else self.n_components
+        number = min(max(_TEST_FACTORS, asked), max(1, rows.n_visible // 2))
         settings = SearchSettings(number, n_restarts=1, patience=1)
         with context.job.until(0.2):
             found = search_rows(some, settings, context)
@@ -403,22 +398,15 @@ class _FactorSearch:
         if self.rows.total_weight < _FEW_ROWS:
             if objective == "likelihood":
                 most = max(1, round(self.rows.total_weight) // 4)
-                network = self._by_mixture(self.rows, most)
+                network = learn_causes(self.rows, most, context, noise=self.noise)
                 network = prune_hidden(network, self.rows, most, seed=seed, engine=context.engine)
                 return _Start(network, is_converged=True, settings={})
             return _Start(*self._by_search(self.rows, objective), settings={})
         training, validation = split_validation(self.rows, seed)
         if objective == "likelihood":
+            most = max(1, min(_MAX_CAUSES, round(training.total_weight) // _ROWS_PER_CAUSE))
             with context.job.until(_SHARE_OF_SEARCH):
-                mixture = learn_mixture(
-                    sample_rows(training, _MAX_ENTRIES_OF_SIZES, seed)[1],
-                    "auto",
-                    held_out=validation,
-                    seed=seed,
-                    progress=context.job,
-                )
-                most = min(mixture.n_classes, _MAX_CLASSES)
-                network = self._by_mixture(training, most)
+                network = learn_causes(training, most, context, noise=self.noise, n_starts=1)
         else:
             with context.job.until(_SHARE_OF_SEARCH):
                 found = self._search(training, "auto", "mdl")
@@ -441,10 +429,6 @@ class _FactorSearch:
         network = self._gibbs(network, self.rows, _SWEEPS, smooth_to=smooth_to)
         settings = {} if curve is None else {"n_components_curve": curve._asdict()}
         return _Start(network, objective == "likelihood", settings)
-
-    def _by_mixture(self, rows: Observations, n_components: int) -> Network:
-        """Learn causes that start from the classes of a mixture, by Gibbs sampling."""
-        return learn_causes(rows, n_components, self.context, noise=self.noise)
 
     def _by_search(self, rows: Observations, objective: str) -> tuple[Network, bool]:
         """Search for factors, learn their parameters, and drop causes without support."""

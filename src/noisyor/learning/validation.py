@@ -7,25 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
 
-from noisyor._util.arrays import FloatArray
+from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import TimeUpError, progress_bar
 from noisyor._util.validation import BELOW_ONE, check_seed, or_none
 from noisyor.baselines import independent_columns
 from noisyor.data.observations import Observations
 from noisyor.engines.context import Context
-from noisyor.engines.contract import EngineLike, Evidence, NoiseKey
-from noisyor.engines.registry import Runner
+from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.evaluate import Score
 from noisyor.inference.max_product import MaxProduct, log_joint, method_for
-from noisyor.inference.sampling import (
-    LogProbability,
-    content_ids,
-    few_configurations,
-    log_probability,
-)
+from noisyor.inference.sampling import LogProbability, log_probability
 from noisyor.model.builders import bipartite
 from noisyor.model.network import Network
 from noisyor.search.cover import sample_rows
@@ -35,7 +28,6 @@ __all__ = [
     "Validation",
     "choose_size",
     "drop_hidden",
-    "estimate_log_p",
     "hold_out",
     "leave_one_out_gain",
     "prune_hidden",
@@ -51,17 +43,12 @@ _MOST_ROWS = 1000
 _VALIDATION_SHARE = 0.25
 """Share of the rows that choose the number of components."""
 
-_MAX_VALIDATION_ROWS = 3000
+_MAX_VALIDATION_ROWS = 10_000
 """Above this many validation rows, a random subset of them chooses."""
 
-_EARLY_SWEEPS, _LATE_SWEEPS = 120, 60
-"""Gibbs sweeps that collect states of a row, and that estimate how many were missed."""
-
-_MAX_SAMPLED_NODES = 256
-"""With more hidden nodes, hardly any state is visited twice."""
-
-_STEP = 0.75
-"""Ratio of two successive sizes that are compared."""
+_STEP, _CLEARLY = 0.75, 4.0
+"""Ratio of two successive sizes that are compared. Below a size that is this many standard errors
+worse than the best, none is tried."""
 
 
 class Validation(NamedTuple):
@@ -129,7 +116,7 @@ def validate(
         some = rows.take(np.sort(order[:_MOST_ROWS]))
     posterior = method_for(network).posterior(network, rows, engine=engine)
     return Validation(
-        log_p=estimate_log_p(network, some, engine=engine),
+        log_p=log_probability(network, some, engine=engine),
         score=Score(posterior.log_joint, weights=rows.weights),
         reference=Score(independent_columns(train).log_probability(rows), weights=rows.weights),
         n_active=round(float(rows.row_weights @ np.diff(posterior.states.indptr))),
@@ -137,78 +124,15 @@ def validate(
     )
 
 
-def estimate_log_p(
-    network: Network, rows: Observations, *, seed: int = 0, engine: EngineLike = "auto"
-) -> LogProbability:
-    """Estimate log p of rows by modes and Gibbs sweeps, kernels that a fit has already compiled.
-
-    Exact where the hidden states are few. In networks of one layer with up to 256 hidden nodes a
-    Gibbs sampler starts at the mode of each row. The states that it visits first form a set whose
-    probability is summed, and the share of the later sweeps that fall into the set says how much
-    of the posterior the sum covers. Other networks are scored by `log_probability`.
-
-    Parameters
-    ----------
-    network : the network.
-    rows : rows to score.
-    seed : key of the samples.
-    engine : as in `explain`.
-    """
-    small = few_configurations(network)
-    if small or network.n_layers > 1 or network.n_hidden > _MAX_SAMPLED_NODES:
-        return log_probability(network, rows, seed=seed, engine=engine)
-    distinct, index = rows.unique_rows()
-    distinct = Observations.of(distinct.with_weights(None), row_ids=content_ids(distinct))
-    codes, log_joints = _visit(network, distinct, seed, engine)
-    # A stable sort puts the first visit of a state in front of the later ones.
-    order = np.argsort(codes, axis=1, kind="stable")
-    in_order = np.take_along_axis(codes, order, axis=1)
-    is_first = np.ones(codes.shape, dtype=np.bool_)
-    is_first[:, 1:] = in_order[:, 1:] != in_order[:, :-1]
-    start = np.maximum.accumulate(np.where(is_first, np.arange(codes.shape[1]), 0), axis=1)
-    first_visit = np.take_along_axis(order, start, axis=1)
-    n_early = codes.shape[1] - _LATE_SWEEPS
-    in_set = first_visit < n_early
-    mass = np.where(is_first & in_set, np.take_along_axis(log_joints, order, axis=1), -np.inf)
-    bound = logsumexp(mass, axis=1)
-    hits = (in_set & (order >= n_early)).sum(axis=1)
-    share = np.where(hits == _LATE_SWEEPS, 1.0, (hits + 0.5) / (_LATE_SWEEPS + 1.0))
-    error = np.sqrt((1.0 - share) / (share * _LATE_SWEEPS))
-    parts = (bound - np.log(share), error, bound)
-    value, error, bound = (part[index] for part in parts)
-    return LogProbability(value, error, bound, False, weights=rows.weights)
-
-
-def _visit(
-    network: Network, rows: Observations, seed: int, engine: EngineLike
-) -> tuple[npt.NDArray[np.uint64], FloatArray]:
-    """Return a hash and the log joint of the states visited, (n_rows, n_visits) each."""
-    states = method_for(network).posterior(network, rows, engine=engine).states.toarray()
-    states = np.ascontiguousarray(states, dtype=np.uint8)
-    generator = np.random.default_rng(0)
-    keys = generator.integers(1, 2**63, network.n_hidden, dtype=np.uint64)
-    sampler, prepared = Runner(engine, network).on("gibbs_sweep")
-    evidence = Evidence.of(network, rows)
-    codes, log_joints = [], []
-    for sweep in range(1 + _EARLY_SWEEPS + _LATE_SWEEPS):
-        if sweep:
-            key = NoiseKey(seed, sweep)
-            states = sampler.gibbs_sweep(prepared, evidence, states, key).states
-        # Zobrist hashing: sums of random keys wrap around and rarely collide.
-        codes.append(states.astype(np.uint64) @ keys)
-        log_joints.append(log_joint(network, states, rows, engine))
-    return np.array(codes).T, np.array(log_joints).T
-
-
 class SizeCurve(NamedTuple):
     """Validation log-likelihood by number of components.
 
     Attributes
     ----------
-    chosen : the fewest components within one standard error of the best mean log-likelihood.
+    chosen : the fewest components that are at most one standard error below the best size.
     n_components : sizes that were compared, ascending.
     log_p : mean log-likelihood of the validation rows at each size, in nats.
-    standard_error : of each mean.
+    standard_error : of the difference between each size and the best, over the rows; 0 at the best.
     n_rows : number of validation rows.
     """
 
@@ -222,14 +146,22 @@ class SizeCurve(NamedTuple):
     def of(cls, per_row: Mapping[int, FloatArray], weights: FloatArray) -> SizeCurve:
         """Build the curve from log p of every validation row (n_rows,) at each size."""
         sizes = sorted(per_row)
-        scores = [Score(per_row[size], weights=weights) for size in sizes]
-        best = max(scores, key=lambda score: score.mean)
-        close = best.mean - best.standard_error
+        means = [float(np.average(per_row[size], weights=weights)) for size in sizes]
+        best = sizes[int(np.argmax(means))]
+        lost = [Score(per_row[best] - per_row[size], weights=weights) for size in sizes]
         chosen = next(
-            size for size, score in zip(sizes, scores, strict=True) if score.mean >= close
+            size
+            for size, score in zip(sizes, lost, strict=True)
+            if size == best or score.mean <= score.standard_error
         )
-        means, errors = [s.mean for s in scores], [s.standard_error for s in scores]
+        errors = [0.0 if s == best else e.standard_error for s, e in zip(sizes, lost, strict=True)]
         return cls(chosen, sizes, means, errors, round(float(weights.sum())))
+
+    def below_best(self, size: int) -> float:
+        """Return how far a size is below the best, in standard errors."""
+        index = self.n_components.index(size)
+        lost = max(self.log_p) - self.log_p[index]
+        return lost / max(self.standard_error[index], 1e-12) if lost > 0 else 0.0
 
 
 def split_validation(rows: Observations, seed: int) -> tuple[Observations, Observations]:
@@ -249,11 +181,13 @@ def choose_size(
     refit: Callable[[Network], Network],
     context: Context,
 ) -> tuple[Network, SizeCurve | None]:
-    """Drop hidden nodes while validation rows lose less than one standard error.
+    """Find the fewest hidden nodes that are at most one standard error below the best size.
 
     The hidden nodes are ranked once, by how far the bound of the training rows falls without each.
-    Networks of the first nodes of that list, each size three quarters of the one before, are
-    refitted and scored. When the time of the job is over, the sizes scored so far decide.
+    Networks of the first nodes of that list are refitted and scored: at first each size is three
+    quarters of the one before, until one is clearly worse than the best; then sizes between the
+    chosen one and the next smaller one, by bisection. When the time of the job is over, the sizes
+    scored so far decide.
 
     Parameters
     ----------
@@ -267,27 +201,41 @@ def choose_size(
     The chosen network, and the curve; None if there was no time to score any size.
     """
     networks, per_row = {network.n_hidden: network}, {}
+    ranks: dict[int, npt.NDArray[np.int64]] = {}
+
+    def score(size: int, bar: Any) -> SizeCurve:
+        """Score one size, which starts from the next larger one, and return the curve so far."""
+        larger = min(known for known in networks if known >= size)
+        if larger > size:
+            order = ranks[larger]
+            networks[size] = refit(drop_hidden(networks[larger], np.flatnonzero(order >= size)))
+            ranks[size] = order[order < size]
+        found = log_probability(
+            networks[size], validation, seed=context.seed, engine=context.engine
+        )
+        per_row[size] = found.per_row
+        bar.update(1)
+        return SizeCurve.of(per_row, validation.row_weights)
+
+    curve = None
     try:
         gain = leave_one_out_gain(network, training, engine=context.engine)
-        ranked = np.argsort(-gain, kind="stable")
+        ranks[network.n_hidden] = np.argsort(np.argsort(-gain, kind="stable"))
         with progress_bar(None, "sizes", "sizes", context.job) as bar:
+            size = network.n_hidden
+            curve = score(size, bar)
+            while size > 1 and curve.below_best(size) <= _CLEARLY:
+                size = max(1, int(size * _STEP))
+                curve = score(size, bar)
             while True:
-                size = network.n_hidden
-                networks[size] = network
-                found = estimate_log_p(
-                    network, validation, seed=context.seed, engine=context.engine
-                )
-                per_row[size] = found.per_row
-                bar.update(1)
-                if size == 1:
+                smaller = [size for size in curve.n_components if size < curve.chosen]
+                between = (max(smaller, default=curve.chosen) + curve.chosen) // 2
+                if between in per_row:
                     break
-                keep = max(1, int(size * _STEP))
-                network = refit(drop_hidden(network, ranked[keep:]))
-                ranked = np.argsort(np.argsort(ranked[:keep]))
+                curve = score(between, bar)
     except TimeUpError:
-        if not per_row:
+        if curve is None:
             return network, None
-    curve = SizeCurve.of(per_row, validation.row_weights)
     return networks[curve.chosen], curve
 
 
@@ -313,25 +261,30 @@ _CLEAR = float(np.log(2.0))
 """Parameter of an edge that works more often than not."""
 
 
-def leave_one_out_gain(network: Network, X: Any, *, engine: EngineLike = "auto") -> FloatArray:
+def leave_one_out_gain(
+    network: Network, X: Any, states: BinaryArray | None = None, *, engine: EngineLike = "auto"
+) -> FloatArray:
     """Return how far the mean bound falls without each hidden node, (n_hidden,).
 
     Parameters
     ----------
     network : any network.
     X : observations in any form that `Observations.of` takes.
+    states : (n_rows, n_hidden) explanations of the rows; by default their modes.
     engine : as in `explain`.
     """
     rows = Observations.of(X, n_visible=network.n_visible)
-    posterior = _METHOD.posterior(network, rows, engine=engine)
-    states = np.asarray(posterior.states.toarray(), dtype=np.uint8)
+    if states is None:
+        modes = _METHOD.posterior(network, rows, engine=engine).states.toarray()
+        states = np.asarray(modes, dtype=np.uint8)
+    value = log_joint(network, states, rows, engine)
     gain = np.zeros(network.n_hidden)
     for node in range(network.n_hidden):
         on = np.flatnonzero(states[:, node])
         if len(on):
             without = states[on]
             without[:, node] = 0
-            lost = posterior.log_joint[on] - log_joint(network, without, rows.take(on), engine)
+            lost = value[on] - log_joint(network, without, rows.take(on), engine)
             if rows.weights is not None:
                 lost = lost * rows.weights[on]
             gain[node] = lost.sum() / rows.total_weight

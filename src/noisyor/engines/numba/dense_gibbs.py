@@ -261,20 +261,27 @@ def sweep_dense(sweep_address, block_address, begin, end):
 @inner(inline="always")
 def _enter_row(tables, work, rows, row, states):
     """Fill in the values that depend on a row: visibles, evidence, and sums for its states."""
-    width, n_hidden = tables.width, tables.n_hidden
-    ones, n_ones = rows.ptr[row], rows.ptr[row + 1] - rows.ptr[row]
+    n_hidden = tables.n_hidden
     clamps = row * n_hidden if rows.n_clamps > 1 else 0  # one line may hold for all rows
-    for c in range(width):
+    for c in range(tables.width):
         work.state[c] = states[row * n_hidden + c] if c < n_hidden else 0
         if rows.n_clamps > 0:
             work.known[c] = rows.clamp[clamps + c] if c < n_hidden else 0
             if work.known[c] != FREE:
                 work.state[c] = work.known[c]
+    enter_visibles(tables, work, rows, row)
+    enter_state(tables, work, rows.ptr[row + 1] - rows.ptr[row])
+
+
+@inner(inline="always")
+def enter_visibles(tables, work, rows, row):
+    """Fill what depends on the visibles of a row."""
+    width = tables.width
+    ones, n_ones = rows.ptr[row], rows.ptr[row + 1] - rows.ptr[row]
     for index in range(n_ones):
         i = rows.columns[ones + index]
         work.ones[index] = i * width
         work.leak[index] = tables.leak[i]
-        work.sums[index] = work.leak[index]
     for index in range(n_ones, -(-n_ones // LANES) * LANES):
         work.sums[index] = 1.0  # any number: lanes that are never read
         work.less[index] = 1.0
@@ -286,7 +293,14 @@ def _enter_row(tables, work, rows, row, states):
         for position in range(rows.missing_ptr[row], rows.missing_ptr[row + 1]):
             cost = cost - load(tables.theta, rows.missing_columns[position] * width + c)
         store(work.net, c, load(tables.log_odds, c) - cost)
-    for c in range(width):
+
+
+@inner(inline="always")
+def enter_state(tables, work, n_ones):
+    """Fill the sums for the present state."""
+    for index in range(n_ones):
+        work.sums[index] = work.leak[index]
+    for c in range(tables.width):
         if work.state[c]:
             for index in range(n_ones):
                 work.sums[index] += tables.theta[work.ones[index] + c]
@@ -302,7 +316,7 @@ def _refresh(sums, off, n_ones):
 
 
 @inner()
-def _without(tables, work, n_ones, c):
+def without(tables, work, n_ones, c):
     """Fill ``less`` and ``less_off``: the sums without the node of column c."""
     for index in range(n_ones):
         # Never below the leak, whatever the rounding.
@@ -312,7 +326,7 @@ def _without(tables, work, n_ones, c):
 
 
 @inner()
-def _leave(work, n_ones):
+def leave(work, n_ones):
     """Make the sums without a node the present ones."""
     for index in range(0, n_ones, LANES):
         store(work.sums, index, load(work.less, index))
@@ -320,7 +334,7 @@ def _leave(work, n_ones):
 
 
 @inner()
-def _switch_on(tables, work, n_ones, c):
+def switch_on(tables, work, n_ones, c):
     """Add the node of column c to the sums."""
     for index in range(n_ones):
         work.sums[index] += tables.theta[work.ones[index] + c]
@@ -328,7 +342,7 @@ def _switch_on(tables, work, n_ones, c):
 
 
 @inner(forceinline=True)
-def _gains(tables, work, n_ones, c):
+def gains(tables, work, n_ones, c):
     """Return the log-odds of eight nodes that are off, from column c on."""
     one = splat(1.0)
     gain, factor, bound = load(work.net, c), one, 1.0
@@ -363,7 +377,7 @@ def _draw_eight(tables, work, sums, n_ones, first, weight, key):
     """Draw eight nodes one after another, each given all else."""
     done, last = first, first + LANES
     while done < last:
-        store(work.fresh, 0, logistic(_gains(tables, work, n_ones, first)))
+        store(work.fresh, 0, logistic(gains(tables, work, n_ones, first)))
         store(work.lanes, 0, splat(0.0))
         changed = -1
         while done < last and changed < 0:
@@ -372,10 +386,10 @@ def _draw_eight(tables, work, sums, n_ones, first, weight, key):
             if c >= tables.n_hidden:
                 break  # from here on columns only fill up
             if work.state[c]:
-                _without(tables, work, n_ones, c)
+                without(tables, work, n_ones, c)
                 probability = 1.0
                 if work.known[c] == FREE:
-                    probability = logistic_of(_gain_of_one(tables, work, n_ones, c))
+                    probability = logistic_of(gain_of_one(tables, work, n_ones, c))
                 _successes_of_one(tables, work, sums, n_ones, c, weight * probability)
             else:
                 probability = work.fresh[c - first] if work.known[c] == FREE else 0.0
@@ -390,13 +404,13 @@ def _draw_eight(tables, work, sums, n_ones, first, weight, key):
             break
         work.state[changed] = 1 - work.state[changed]
         if work.state[changed]:
-            _switch_on(tables, work, n_ones, changed)
+            switch_on(tables, work, n_ones, changed)
         else:
-            _leave(work, n_ones)
+            leave(work, n_ones)
 
 
 @inner()
-def _gain_of_one(tables, work, n_ones, c):
+def gain_of_one(tables, work, n_ones, c):
     """Return the log-odds of a node that is on, from the sums without it."""
     gain, factor = work.net[c], 1.0
     for index in range(n_ones):

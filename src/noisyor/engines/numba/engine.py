@@ -30,9 +30,11 @@ from noisyor.engines.contract import (
     MeanFieldOptions,
     MeanFieldResult,
     NoiseKey,
+    TemperingResult,
 )
 from noisyor.engines.numba import (
     annealing,
+    dense_annealing,
     dense_gibbs,
     gibbs,
     joint_max_product,
@@ -306,6 +308,36 @@ class NumbaEngine:
             launch(annealing.annealed_importance_sampling, (*shared, memory), begin, end)
 
         self._share(block, n_rows)
+        return result
+
+    def temper(
+        self,
+        prepared: Prepared,
+        evidence: Evidence,
+        first: FloatArray,
+        n_chains: int,
+        n_steps: int,
+        key: NoiseKey,
+    ) -> TemperingResult:
+        """See `noisyor.engines.contract.Engine.temper`."""
+        network = prepared.network
+        tables = prepared.matrices or dense_gibbs.matrices_of(network)
+        result = TemperingResult(
+            np.empty((evidence.n_rows, n_chains)),
+            np.empty((evidence.n_rows, n_chains, network.n_hidden)),
+        )
+        base = -float(np.maximum(network.theta, TINY)[network.leak_param].sum())
+        first = np.ascontiguousarray(first, dtype=np.float64)
+        call = dense_annealing.Tempering(
+            rows_of(evidence), key, tables, base, n_chains, n_steps, first, *result
+        )
+        shared = pack(call)
+
+        def block(begin: int, end: int) -> None:
+            memory = pack(dense_annealing.allocate(tables))
+            launch(dense_annealing.anneal_dense, (shared, memory), begin, end)
+
+        self._share(block, evidence.n_rows)
         return result
 
     # ---- factorization

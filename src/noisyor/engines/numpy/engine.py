@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from noisyor.engines import contract
-from noisyor.engines.numpy.annealing import anneal
+from noisyor.engines.numpy.annealing import anneal, temper
 from noisyor.engines.numpy.cover import cover_memberships, improve_cover
 from noisyor.engines.numpy.gibbs import gibbs_sweep
 from noisyor.engines.numpy.joint_max_product import joint_max_product
@@ -67,6 +67,7 @@ class NumpyEngine:
     mean_field_gradient = staticmethod(mean_field_gradient)
     gibbs_sweep = staticmethod(gibbs_sweep)
     anneal = staticmethod(anneal)
+    temper = staticmethod(temper)
     joint_max_product = staticmethod(joint_max_product)
     cover_memberships = staticmethod(cover_memberships)
     improve_cover = staticmethod(improve_cover)
