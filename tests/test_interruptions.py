@@ -81,3 +81,24 @@ def test_the_command_as_a_module():
         [sys.executable, "-m", "noisyor", "--version"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, f"noisyor {nor.__version__}\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
+def test_limits_at_the_end_of_training():
+    """Whatever a recipe does after its last step must not exceed its time limit."""
+    script = (
+        "import sys, tempfile; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path; import interruptions as program\n"
+        "work = program.works()['factors paper']\n"
+        "ticks = program.Runs(['factors paper']).expected('factors paper')[1]\n"
+        "for at in range(ticks - 30, ticks + 1):\n"
+        "    with tempfile.TemporaryDirectory() as folder:\n"
+        "        program.start(work, Path(folder), program.Trap('limit', at))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(SCRIPT.parent)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -107,7 +107,8 @@ def train(
     unseen = None if held_out is None else HeldOut.in_memory(network, held_out, engine)
     result = train_on(network, rows, method, options, held_out=unseen)
     if result.state.step >= _MIN_STEPS:
-        _check_active(result.network, rows, method)
+        with suppress(TimeUpError):  # the engine of a recipe has a time limit of its own
+            _check_active(result.network, rows, method)
     return result
 
 
