@@ -232,10 +232,10 @@ def table(content: dict[str, Any]) -> str:
         own = [c for c in content["cells"] if c["set"] == name and c["n_components"] <= 100]
         if own:
             best_cell = max(own, key=lambda cell: cell["causes"])
-            verdict = "ahead" if best_cell["causes"] > record else "behind"
+            verdict = "ahead of" if best_cell["causes"] > record else "behind"
             lines.append(
                 f"{name}: {best_cell['n_components']} causes have {best_cell['causes']:.3f}, "
-                f"{verdict} of 4,096 averaged classes ({record:.3f})."
+                f"{verdict} 4,096 averaged classes ({record:.3f})."
             )
     return "\n".join(lines)
 
