@@ -137,7 +137,7 @@ def plot(curves: dict[MarginalMethod, dict[str, list[float]]], path: Path) -> No
     matplotlib.rcParams["svg.hashsalt"] = "noisyor"
     figure, axes = plt.subplots(figsize=(5, 5))
     axes.plot([0, 1], [0, 1], color="0.7", label="perfect")
-    for (method, curve), marker in zip(curves.items(), "os^vD", strict=True):
+    for (method, curve), marker in zip(curves.items(), "os^vD", strict=False):
         axes.plot(curve["stated"], curve["exact"], marker=marker, markersize=4, label=method)
     axes.set_xlabel("stated probability of a cause")
     axes.set_ylabel("mean exact probability")

