@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import threading
 
 import pytest
@@ -102,6 +104,8 @@ class TestAnswers:
             operation = next(iter(document["paths"][path].values()))
             schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
             check(answer.json(), schema, schemas)
+        for _, group, name in re.findall(r"#/(components)/(\w+)/(\w+)", json.dumps(document)):
+            assert name in document["components"][group]
         example = document["paths"]["/api/explain"]["post"]["requestBody"]["content"]
         media = example["application/json"]
         limits = Limits()

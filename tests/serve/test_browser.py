@@ -119,7 +119,7 @@ def test_it_fits_the_screen_and_can_be_read(page, server, width, dark):
         browser = page(fragment, width=width, dark=dark) if fragment != "api" else page()
         if fragment == "api":
             browser.open(server.address + "api", width=width, dark=dark)
-            browser.wait_for("document.querySelectorAll('.route').length === 5")
+            browser.wait_for("document.querySelectorAll('.route').length === 6")
         assert browser.run("document.documentElement.scrollWidth") <= width
         assert too_wide(browser, width) == []
         assert poor_contrast(browser) == []

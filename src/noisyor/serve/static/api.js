@@ -28,7 +28,7 @@
     schema = resolve(schema);
     const lines = [];
     for (const [name, inner] of Object.entries(schema.properties || {})) {
-      const list = inner.type === "array" && inner.items.properties;
+      const list = inner.type === "array" && resolve(inner.items).properties;
       const path = before + name + (list ? "[]" : "");
       lines.push(make("tr", {}, make("td", {}, make("code", {}, path)), make("td", {}, list ? "list" : kind(inner)),
         make("td", { class: "soft" }, [inner.description, inner.default === undefined ? "" : "Default " + inner.default + "."]
