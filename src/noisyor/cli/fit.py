@@ -763,7 +763,7 @@ def _score_lines(scores: Validation, where: str) -> list[str]:
     how = "exact" if log_p.exact else "estimated"
     lines = [f"log p   {log_p.mean:.3f}{error} nats a row on {where}, {how}"]
     if not log_p.exact:
-        lines.append(f"        {log_p.bound_mean:.3f} at least: sum over a set of explanations")
+        lines.append(f"        {log_p.bound_mean:.3f} at least, by the explanations found")
     return [
         *lines,
         f"        {scores.reference.mean:.3f} if all columns were independent",

@@ -109,7 +109,7 @@ def evaluate(
     for name, score in (
         ("log p, exact" if log_p.exact else "log p, estimated", log_p),
         ("independent columns", reference),
-        ("bound of a set of explanations", set_bound),
+        ("bound by the explanations found", set_bound),
         ("Elbo^MP, one explanation (paper)", result.elbo_mp),
         ("Elbo^VI, mean-field (paper)", result.elbo_vi),
     ):
