@@ -170,11 +170,14 @@ def _end_session(process: int) -> None:
 
 
 def _megabytes(process: int) -> float:
-    """Return the memory of a process and its descendants; 0 if the system does not report it."""
+    """Return the memory of a process and its descendants; 0 if the system does not report it.
+
+    Pages that several processes share are divided among them.
+    """
     total = 0.0
     try:
-        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-        total = pages * resource.getpagesize() / _MB
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        total = sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     except (OSError, IndexError):
         return total
