@@ -108,8 +108,8 @@ CAUSES = {
     "pmp": (
         "Joint max-product (PMP)",
         "Factorization and deconvolution by PMP.",
-        "On factorizations open: in the paper's order ours makes about half as many errors. Our "
-        "messages are those of a reference in double precision, down to the decoded features. The "
+        "On factorizations open: in the paper's order ours makes about half as many errors. Tests "
+        "compare our messages with plain loops in double precision. The "
         "number of iterations is not the cause: 100 instead of 1,000 leave {short}. Runs spread "
         "widely; a reference with other random numbers had {reference} at 100,20. On deconvolution "
         "the paper's text names the priors of the original experiment, 0.01 for an activation, and "
