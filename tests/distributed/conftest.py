@@ -18,8 +18,8 @@ N_ROWS, N_VISIBLE, N_HIDDEN, CHUNK_ROWS = 9_000, 12, 3, 700
 @pytest.fixture(scope="module")
 def cluster():
     settings = {
-        # Dask gives up a task after one death of its worker, so that few workers must be restarted.
-        "distributed.scheduler.allowed-failures": 0,
+        # Dask gives up a task after two deaths of its worker, so that few are restarted.
+        "distributed.scheduler.allowed-failures": 1,
         "distributed.worker.memory.terminate": False,
         "distributed.comm.timeouts.connect": "10s",
         # A busy machine takes longer than the usual 15 s to restart a worker.

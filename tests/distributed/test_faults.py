@@ -33,33 +33,29 @@ def wait_for_restart(client):
 
 def test_a_chunk_that_kills_its_workers_is_named(client, network):
     rows = Broken("kill", 2, n_rows=30)
-    with pytest.raises(ClusterError, match=r"chunk 2 \(rows 60 to 90\): every worker"):
-        nd.explain(client, network, rows, engine="numpy", timeout=15.0)
+    with pytest.raises(ClusterError, match=r"chunk 2 \(rows 60 to 90\).*: every worker"):
+        nd.explain(client, network, rows, engine="numpy")
     wait_for_restart(client)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_a_worker_that_is_lost_changes_nothing(client, network, how):
+def test_a_worker_that_is_killed_changes_nothing(client, network):
     rows = Broken("slow", number=-1)
     expected = nor.train(
         network, np.concatenate(list(rows)), steps=3, batch_size=None, block_rows=1
     )
     victim = next(iter(client.run(os.getpid).values()))
-    timer = threading.Timer(1.0, os.kill, (victim, how))
+    timer = threading.Timer(1.0, os.kill, (victim, signal.SIGKILL))
     try:
         found = nd.train(
             client,
             network,
             rows,
             steps=3,
-            timeout=3.0,
             callbacks=[lambda info: timer.start() if info.state.step == 1 else None],
         )
         assert timer.finished.is_set()
     finally:
         timer.cancel()
-        if how == signal.SIGSTOP:
-            os.kill(victim, signal.SIGCONT)
     assert found.network.theta.tobytes() == expected.network.theta.tobytes()
     wait_for_restart(client)
 
@@ -91,9 +87,8 @@ def processes(folder, modules=Path(broken_rows.__file__).parent):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_a_scheduler_that_is_lost_ends_in_an_error_and_the_run_continues_with_another(
-    network, tmp_path, how
+    network, tmp_path
 ):
     rows = Broken("fine", n_rows=500)
     options = {"steps": 4, "checkpoint": tmp_path / "run", "resume": True}
@@ -104,12 +99,10 @@ def test_a_scheduler_that_is_lost_ends_in_an_error_and_the_run_continues_with_an
 
         def lose(info):
             if info.state.step == 2:
-                scheduler.send_signal(how)
+                scheduler.kill()
 
-        with pytest.raises(ClusterError, match=r"scheduler (is lost|does not answer)"):
-            nd.train(client, network, rows, callbacks=[lose], timeout=10.0, **options)
-        if how == signal.SIGSTOP:
-            scheduler.kill()
+        with pytest.raises(ClusterError, match="scheduler is lost"):
+            nd.train(client, network, rows, callbacks=[lose], **options)
     with processes(tmp_path) as (_, client):
         found = nd.train(client, network, rows, **options)
     assert found.resumed_at == 2
@@ -134,7 +127,7 @@ def test_a_full_disk_is_named_and_written_parts_stay(network, tmp_path):
     ):
         client.run(limit_files, 20_000)
         with pytest.raises(ClusterError, match=r"part-00000001.parquet: File too"):
-            nd.explain(client, network, rows, out=tmp_path / "causes", timeout=20.0)
+            nd.explain(client, network, rows, out=tmp_path / "causes")
         there = {file.name for file in (tmp_path / "causes").glob("*")}
         assert "part-00000001.parquet" not in there
         assert not [name for name in there if not name.startswith(("part-", "run."))]
@@ -156,6 +149,6 @@ def test_rows_that_need_more_memory_than_a_worker_has_are_named(network):
             n_workers=1, threads_per_worker=1, memory_limit="600MB", dashboard_address=":0"
         ) as cluster,
         Client(cluster) as client,
-        pytest.raises(ClusterError, match=r"chunk 1 \(rows 30 to 60\): every worker .*memory"),
+        pytest.raises(ClusterError, match=r"chunk 1 \(rows 30 to 60\).*: every worker .*memory"),
     ):
-        nd.explain(client, network, Broken("hungry", n_rows=30), engine="numpy", timeout=20.0)
+        nd.explain(client, network, Broken("hungry", n_rows=30), engine="numpy")

@@ -92,10 +92,6 @@ class Reader:
             return Observations.of(rows, column_names=self.column_names)
         return rows
 
-    def whole_chunk(self, rows: TaskRows) -> Observations:
-        """Read the one chunk that a task covers."""
-        return self.chunk(self.chunks_of(rows.ranges)[0], rows.given())
-
     def batches(self, rows: TaskRows, size: int) -> Iterator[Observations]:
         """Read the rows of a task in batches of ``size``; one chunk is in memory at a time."""
         given = rows.given()
@@ -133,11 +129,6 @@ def joined(parts: Sequence[Observations]) -> Observations:
 
 def _first_few(items: Sequence[str]) -> str:
     return ", ".join(items[:3]) + ", …" * (len(items) > 3)
-
-
-def is_for_cluster(rows: Any) -> bool:
-    """Return whether workers read the rows, rather than this process."""
-    return isinstance(rows, RowSource | str | os.PathLike) or hasattr(rows, "__dask_graph__")
 
 
 class ClusterRows:
@@ -189,10 +180,6 @@ class ClusterRows:
             return TaskRows(list(ranges))
         indices = self.reader.chunks_of(ranges)
         return TaskRows(list(ranges), indices, [self._future(index, keep) for index in indices])
-
-    def select_chunk(self, index: int) -> TaskRows:
-        """Return the rows of a task on one chunk."""
-        return self.select([self.reader.chunk_range(index)])
 
     def forget(self) -> None:
         """Let the cluster drop the computed chunks of a Dask collection."""

@@ -10,26 +10,21 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from noisyor._util.arrays import BinaryArray, FloatArray
+from noisyor._util.arrays import FloatArray
 from noisyor._util.files import plain, write_atomically
 from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
 from noisyor.distributed.session import Job, Session, open_session
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import ClusterError, InvalidSettingError, MissingExtraError
-from noisyor.inference.evaluate import (
-    EvaluationResult,
-    chosen_methods,
-    clamp_of,
-    evaluation_of,
-)
+from noisyor.inference.evaluate import EvaluationResult, chosen_methods, evaluation_of
 from noisyor.inference.max_product import method_for
 from noisyor.inference.method import Bounds, Method, Posterior, concatenate
 from noisyor.learning.state import Checkpoint
@@ -71,23 +66,19 @@ def explain(
     method: Method | None = None,
     *,
     out: PathLike | None = None,
-    hidden: Mapping[str | int, int] | None = None,
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: bool | None = False,
-    timeout: float = 60.0,
 ) -> Posterior | Parts:
     """Find the most likely causes of rows that workers of a cluster read.
 
     Parameters
     ----------
-    client, rows, engine, timeout : as in `noisyor.distributed.train`.
+    client, rows, engine : as in `noisyor.distributed.train`.
     network, method, seed, progress : as in `noisyor.explain`.
     out : folder on storage that all workers can write to. Workers write a Parquet file for each
         chunk of rows, and no memory grows with the number of rows. The same call given again writes
         the files that are missing. None returns everything to this process.
-    hidden : evidence on hidden nodes, the same for all rows: a mapping from name or index to 0 or
-        1.
 
     Returns
     -------
@@ -105,12 +96,11 @@ def explain(
     (8, ['part-00000000.parquet'])
     """
     chosen = method_for(network) if method is None else method
-    clamp = _clamp(network, hidden)
     job: dict[str, Any] = {"method": chosen, "seed": check_seed(seed), "engine": engine}
-    with open_session(client, network, rows, timeout=timeout, **job) as session:
+    with open_session(client, network, rows, **job) as session:
         if out is None:
-            return concatenate(session.map(explain_chunk, progress=progress, clamp=clamp))
-        return _write_parts(session, out, clamp, progress)
+            return concatenate(session.map(explain_chunk, progress=progress))
+        return _write_parts(session, out, progress)
 
 
 def evaluate(
@@ -121,13 +111,12 @@ def evaluate(
     *,
     engine: EngineLike = "auto",
     progress: bool | None = False,
-    timeout: float = 60.0,
 ) -> EvaluationResult:
     """Compute bounds on the log-likelihood of rows that workers of a cluster read.
 
     Parameters
     ----------
-    client, rows, engine, timeout : as in `noisyor.distributed.train`.
+    client, rows, engine : as in `noisyor.distributed.train`.
     network, methods, progress : as in `noisyor.evaluate`.
 
     Returns
@@ -147,21 +136,10 @@ def evaluate(
     8
     """
     chosen = chosen_methods(methods)
-    with open_session(client, network, rows, engine=engine, timeout=timeout) as session:
-        return evaluate_rows(session, chosen, progress=progress)
-
-
-def evaluate_rows(
-    session: Session,
-    methods: Sequence[Method],
-    theta: FloatArray | None = None,
-    progress: bool | None = False,
-) -> EvaluationResult:
-    """Evaluate all rows of a session, with the parameters ``theta`` (n_params,) if given."""
-    shared = None if theta is None else session.cluster.share(theta)
-    found = session.map(bounds_of_chunk, progress=progress, methods=list(methods), theta=shared)
+    with open_session(client, network, rows, engine=engine) as session:
+        found = session.map(bounds_of_chunk, progress=progress, methods=chosen)
     bounds = []
-    for index in range(len(methods)):
+    for index in range(len(chosen)):
         parts = [each[index] for each, _ in found]
         mode = np.concatenate([mode for mode, _ in parts])
         averages = any(elbo is not None for _, elbo in parts)
@@ -173,38 +151,26 @@ def evaluate_rows(
         weights = np.concatenate(
             [np.ones(n) if w is None else w for n, (_, w) in zip(sizes, found, strict=True)]
         )
-    return evaluation_of(methods, bounds, weights)
-
-
-def _clamp(network: Network, hidden: Any) -> BinaryArray | None:
-    """Return evidence on hidden nodes for all rows, (1, n_hidden); None for none."""
-    if hidden is not None and not isinstance(hidden, Mapping):
-        raise InvalidSettingError(
-            "on a cluster, hidden must be a mapping from name or index to 0 or 1, the same for all "
-            f"rows, got {type(hidden).__name__}"
-        )
-    return clamp_of(network, hidden, 0)
+    return evaluation_of(chosen, bounds, weights)
 
 
 # ---- what workers compute
 
 
-def explain_chunk(rows: Observations, job: Job, clamp: BinaryArray | None) -> Posterior:
+def explain_chunk(rows: Observations, job: Job) -> Posterior:
     """Task: explain a chunk of rows."""
     assert job.method is not None
-    return job.method.posterior(
-        job.network_at(), rows, seed=job.seed, clamp=clamp, engine=job.engine
-    )
+    return job.method.posterior(job.network_at(), rows, seed=job.seed, engine=job.engine)
 
 
 def bounds_of_chunk(
-    rows: Observations, job: Job, methods: Sequence[Method], theta: FloatArray | None
+    rows: Observations, job: Job, methods: Sequence[Method]
 ) -> tuple[list[tuple[FloatArray, FloatArray | None]], FloatArray | None]:
     """Task: mode and ELBO of each row by each method, and the weights of the rows.
 
     The ELBO is None where it is the mode, so that it does not travel twice.
     """
-    network, found = job.network_at(theta), []
+    network, found = job.network_at(), []
     for method in methods:
         mode, elbo = method.bounds(network, rows, engine=job.engine)
         found.append((mode, None if elbo is mode else elbo))
@@ -214,15 +180,15 @@ def bounds_of_chunk(
 # ---- folders of parts
 
 
-def _write_parts(
-    session: Session, out: PathLike, clamp: BinaryArray | None, progress: bool | None
-) -> Parts:
+def _write_parts(session: Session, out: PathLike, progress: bool | None) -> Parts:
     """Let workers write the parts that a folder does not hold yet."""
-    reader, job = session.rows.reader, session.job.value
+    reader, job = session.rows.reader, session.job
+    assert job.network is not None
+    assert job.method is not None
     run = {
         "function": "explain",
         "method": job.method.settings(),
-        "clamp": clamp,
+        "clamp": None,
         "seed": job.seed,
         "chunks": list(reader.sizes),
     }
@@ -231,7 +197,7 @@ def _write_parts(
     chunks = reader.filled.tolist()
     names = [_part_file(folder, index).name for index in range(len(chunks))]
     done = {chunk for chunk, name in zip(chunks, names, strict=True) if name in written}
-    session.map(write_explanations, skip=done, progress=progress, folder=str(folder), clamp=clamp)
+    session.map(write_explanations, skip=done, progress=progress, folder=str(folder))
     return Parts(folder, len(chunks), session.rows.n_rows, len(done))
 
 
@@ -264,9 +230,7 @@ def _part_file(folder: Path, index: int) -> Path:
     return folder / f"part-{index:08d}.parquet"
 
 
-def write_explanations(
-    rows: Observations, job: Job, folder: str, clamp: BinaryArray | None
-) -> None:
+def write_explanations(rows: Observations, job: Job, folder: str) -> None:
     """Task: explain a chunk and write a line for each row and sample.
 
     Columns: ``row``, ``sample``, ``causes`` (the indices of those that are on), ``log_joint``,
@@ -276,7 +240,7 @@ def write_explanations(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    found = explain_chunk(rows, job, clamp)
+    found = explain_chunk(rows, job)
     states, n_samples = found.states, found.n_samples
     columns: dict[str, Any] = {
         "row": np.repeat(rows.row_ids, n_samples),

@@ -1,28 +1,31 @@
-"""One run on a cluster: its rows, and a job that all tasks share.
+"""One run on a Dask cluster: its rows, a job that all tasks share, and the two ways to use them.
 
-A `Session` offers the two operations that all functions on clusters are made of: `Session.map`
-applies a function to every chunk of rows, `Session.sum` adds up a function over ranges of rows in
-the fixed tree of `noisyor.engines.reduction`.
+`Session.map` applies a function to every chunk of rows. `Session.sum` adds up a function over
+ranges of rows in the fixed tree of `noisyor.engines.reduction`.
 
 Sums have a fixed order, and noise is keyed by row numbers. So results have the same bits for any
-number of workers, as long as all workers have the same processors and library versions.
+number of workers, as long as all workers have the same processors and library versions. Tasks have
+no side effects that matter: Dask runs the tasks of a lost worker again on another one.
 """
 
 from __future__ import annotations
 
+import uuid
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor.data.observations import Observations
 from noisyor.distributed.chunks import ClusterRows, Ranges, Reader, TaskRows
-from noisyor.distributed.cluster import Cluster, SharedValue
 from noisyor.engines.contract import EngineLike
-from noisyor.engines.reduction import ROWS_OF_BLOCK, TreeSum
+from noisyor.engines.reduction import ROWS_OF_BLOCK, TreeSum, tree_sum
 from noisyor.engines.registry import get_engine
+from noisyor.errors import ClusterError, MissingExtraError, NoisyOrError
 from noisyor.inference.method import Method
 from noisyor.learning.state import rows_identity
 from noisyor.model.network import Network
@@ -36,6 +39,15 @@ _TASKS_PER_THREAD = 8
 """Tasks of a sum for each thread of the cluster, so that all threads finish at about one time."""
 
 _MIN_ROWS_OF_TASK = 8 * ROWS_OF_BLOCK
+
+_SUBMITTED_PER_THREAD = 3
+"""Tasks of a map that are submitted at a time, so that memory does not grow with their number."""
+
+_FAN_IN = 8
+"""Partial sums that one task adds up; a power of two, so that the result is a node of the tree."""
+
+_RETRIES = 2
+"""Times that Dask reruns a task that raised an error: shared storage sometimes fails."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +73,32 @@ class Job:
         # A worker keeps the job, and with it what engines derive from the graph.
         return self.network if theta is None else self.network.with_theta(theta)
 
-    def describe(self, task: TaskRows) -> str:
-        """Return the chunks and rows of a task, for error messages."""
-        return self.reader.describe(task)
 
+class Session:
+    """Rows on a cluster, and the job that tasks share.
 
-class Session(NamedTuple):
-    """A cluster, its rows, and the job that tasks share."""
+    Parameters
+    ----------
+    client : a ``distributed.Client`` that is not asynchronous.
+    rows : the rows on this cluster.
+    job : what all tasks share.
+    """
 
-    cluster: Cluster
-    rows: ClusterRows
-    job: SharedValue
+    def __init__(self, client: Any, rows: ClusterRows, job: Job) -> None:
+        self.client, self.rows, self.job = client, rows, job
+        self._shared_job = self.share(job)
+
+    def share(self, value: Any) -> Any:
+        """Return a future of a value that many tasks need: sent once, apart from the tasks.
+
+        The value is the result of a task, so that Dask computes it again if its worker is lost.
+        """
+        from distributed.protocol.pickle import dumps, loads
+
+        with self._connected(), warnings.catch_warnings():
+            # Dask advises against large arguments; it would lose scattered data with a worker.
+            warnings.filterwarnings("ignore", "Sending large graph")
+            return self.client.submit(loads, dumps(value), key=_new_key())
 
     def map(
         self,
@@ -85,23 +112,69 @@ class Session(NamedTuple):
 
         Chunks without rows are left out, and those whose indices are in ``skip``.
         """
-        reader, found = self.rows.reader, dict[int, T]()
+        reader = self.rows.reader
         chunks = [index for index in reader.filled.tolist() if index not in skip]
+        tasks = (self.rows.select([reader.chunk_range(index)]) for index in chunks)
+        found = dict[int, T]()
         with progress_bar(self.rows.n_rows, "cluster", "rows", progress) as bar:
             bar.update(self.rows.n_rows - sum(reader.sizes[index] for index in chunks))
-            tasks = (self.rows.select_chunk(index) for index in chunks)
-            for index, result in self.cluster.map(
-                apply_to_chunk, tasks, self.job, compute=function, **shared
-            ):
+            for index, result in self.map_tasks(apply_to_chunk, tasks, compute=function, **shared):
                 found[index] = result
                 bar.update(reader.sizes[chunks[index]])
         return [found[index] for index in range(len(chunks))]
 
+    def map_tasks(
+        self, function: Callable[..., T], tasks: Iterator[TaskRows], **shared: Any
+    ) -> Iterator[tuple[int, T]]:
+        """Yield index and result of ``function(task, job=…, **shared)`` as tasks finish.
+
+        ``function`` must be importable on workers. ``tasks`` are drawn only when they are
+        submitted. ``shared`` are further arguments, small values or futures from `share`.
+        """
+        from distributed import as_completed
+
+        waiting, running = enumerate(tasks), dict[Any, tuple[int, TaskRows]]()
+        limit = max(4, _SUBMITTED_PER_THREAD * self.n_threads())
+        with self._connected():
+            done = as_completed(loop=self.client.loop)
+            try:
+                while True:
+                    while len(running) < limit and (entry := next(waiting, None)) is not None:
+                        (future,) = self._submit(function, [entry[1]], shared)
+                        running[future] = entry
+                        done.add(future)
+                    if not running:
+                        return
+                    future = next(done)
+                    if future.status == "error":
+                        self._fail(future, [(f, task) for f, (_, task) in running.items()])
+                    index, _ = running.pop(future)
+                    yield index, future.result()
+            finally:
+                self._cancel(list(running))
+
     def sum(
         self, function: Callable[..., list[FloatArray]], tasks: Sequence[TaskRows], **shared: Any
     ) -> list[FloatArray]:
-        """Return the sum of ``function(rows, job, **shared)`` over batches of the tasks' rows."""
-        return self.cluster.sum(sum_over_batches, tasks, self.job, compute=function, **shared)
+        """Return the sum of ``function(rows, job, **shared)`` over batches of the tasks' rows.
+
+        Workers add up; only the total comes back to the client.
+        """
+        with self._connected():
+            first = self._submit(sum_over_batches, tasks, {"compute": function, **shared})
+            futures, level = list(first), first
+            while len(level) > 1:
+                groups = [level[k : k + _FAN_IN] for k in range(0, len(level), _FAN_IN)]
+                level = self.client.map(tree_sum, groups, key=[_new_key() for _ in groups])
+                futures += level
+            try:
+                if level[0].exception() is not None:
+                    self._fail(level[0], list(zip(first, tasks, strict=True)))
+                total: list[FloatArray] = level[0].result()
+                return total
+            except BaseException:
+                self._cancel(futures)
+                raise
 
     def split(self, begin: int, end: int, ranges: Callable[[int, int], Ranges]) -> list[TaskRows]:
         """Cut positions ``begin`` to ``end`` of an order of the rows into the tasks of a sum.
@@ -119,21 +192,85 @@ class Session(NamedTuple):
 
         It depends on the number of threads of the cluster; the bits of a sum do not depend on it.
         """
-        n_tasks, size = _TASKS_PER_THREAD * self.cluster.workers.n_threads, _MIN_ROWS_OF_TASK
+        n_tasks, size = _TASKS_PER_THREAD * self.n_threads(), _MIN_ROWS_OF_TASK
         while n_rows >= 2 * size * n_tasks:
             size *= 2
         return size
 
+    def n_threads(self) -> int:
+        """Return the number of threads of all workers, at least one."""
+        with self._connected():
+            return max(1, sum(map(int, self.client.nthreads().values())))
+
     def identity(self) -> bytes:
         """Return what identifies the rows: their number, and the content of the first chunk."""
-        first = self.rows.select_chunk(int(self.rows.reader.filled[0]))
-        found: bytes = self.cluster.run(apply_to_chunk, first, self.job, compute=_identity)
-        return f"{self.rows.n_rows} rows".encode() + found
+        reader = self.rows.reader
+        first = self.rows.select([reader.chunk_range(int(reader.filled[0]))])
+        ((_, found),) = self.map_tasks(apply_to_chunk, iter([first]), compute=_identity)
+        return f"{self.rows.n_rows} rows".encode() + bytes(found)
+
+    # ---- private
+
+    def _submit(
+        self, function: Callable[..., Any], tasks: Sequence[TaskRows], shared: dict[str, Any]
+    ) -> list[Any]:
+        futures: list[Any] = self.client.map(
+            function,
+            tasks,
+            key=[_new_key() for _ in tasks],
+            retries=_RETRIES,
+            job=self._shared_job,
+            **shared,
+        )
+        return futures
+
+    def _fail(self, future: Any, tasks: Sequence[tuple[Any, TaskRows]]) -> NoReturn:
+        """Raise the error of a future; ``tasks`` are submitted tasks with their futures."""
+        error = future.exception()
+        if isinstance(error, NoisyOrError):
+            raise error
+        if type(error).__name__ == "KilledWorker":
+            # Dask also blames tasks that were waiting on the same worker.
+            blamed = [self.job.reader.describe(task) for f, task in tasks if f.status == "error"]
+            raise ClusterError(
+                f"{', '.join(blamed[:3])}: every worker that held this task died; it crashes the "
+                "process or needs more memory than a worker has"
+            )
+        if isinstance(error, ImportError | AttributeError):
+            raise ClusterError(
+                f"workers cannot load the data sent to them: {error}. Define your own classes in a "
+                "module that workers can import"
+            )
+        reason = f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError) and error.strerror:
+            reason = f"{error.strerror}: {error.filename or ''}".strip(": ")
+        raise ClusterError(f"a worker failed: {reason}")
+
+    def _cancel(self, futures: list[Any]) -> None:
+        if futures and self.client.status == "running":
+            self.client.cancel(futures, force=True)
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Raise `ClusterError` if the scheduler cannot be reached."""
+        try:
+            if self.client.status != "running":
+                raise ConnectionError("the client is closed")
+            yield
+        except NoisyOrError:
+            raise
+        except (CancelledError, OSError) as error:
+            raise ClusterError("the connection to the scheduler is lost") from error
+
+
+def _new_key() -> str:
+    return f"noisyor-{uuid.uuid4().hex}"
 
 
 def apply_to_chunk(task: TaskRows, job: Job, compute: Callable[..., T], **shared: Any) -> T:
     """Task: apply a function to one chunk of rows."""
-    return compute(job.reader.whole_chunk(task), job, **shared)
+    index = job.reader.chunks_of(task.ranges)[0]
+    return compute(job.reader.chunk(index, task.given()), job, **shared)
 
 
 def sum_over_batches(
@@ -152,20 +289,22 @@ def _identity(rows: Observations, job: Job) -> bytes:
 
 @contextmanager
 def open_session(
-    client: Any,
-    network: Network | None,
-    rows: Any,
-    *,
-    engine: EngineLike = "auto",
-    timeout: float = 60.0,
-    **job: Any,
+    client: Any, network: Network | None, rows: Any, *, engine: EngineLike = "auto", **job: Any
 ) -> Iterator[Session]:
     """Open rows on a cluster; ``job`` as in `Job`."""
-    cluster = Cluster(client, timeout)
+    try:
+        import distributed
+    except ImportError:
+        raise MissingExtraError.of("clusters need Dask", "dask") from None
+    if not isinstance(client, distributed.Client) or client.asynchronous:
+        raise ClusterError(
+            "client must be a distributed.Client that is not asynchronous, "
+            f"got {type(client).__name__}"
+        )
     known = ClusterRows(client, rows, None if network is None else network.n_visible)
     if isinstance(engine, str):
         engine = get_engine(engine, n_threads=1)  # because Dask runs a task on every thread
     try:
-        yield Session(cluster, known, cluster.share(Job(network, known.reader, engine, **job)))
+        yield Session(client, known, Job(network, known.reader, engine, **job))
     finally:
         known.forget()

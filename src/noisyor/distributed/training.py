@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,8 +10,7 @@ import numpy as np
 from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
-from noisyor.distributed.chunks import TaskRows, is_for_cluster, joined
-from noisyor.distributed.inference import evaluate_rows
+from noisyor.distributed.chunks import TaskRows, joined
 from noisyor.distributed.session import ROWS_AT_ONCE, Job, Session, open_session
 from noisyor.engines.contract import EngineLike, GradientSum
 from noisyor.errors import InvalidSettingError
@@ -40,7 +37,6 @@ def train(
     *,
     held_out: Any = None,
     engine: EngineLike = "auto",
-    timeout: float = 60.0,
     **changes: Any,
 ) -> TrainingResult:
     """Learn the free parameters of a network from rows that workers of a cluster read.
@@ -61,9 +57,8 @@ def train(
         With a smaller ``batch_size``, blocks of ``block_rows`` consecutive rows are shuffled, 8,192
         by default. Minibatches of fewer than 8,192 rows are refused, because sending parameters and
         sums would take longer than the work.
-    held_out : rows in memory, or in any form of ``rows``, whose mean bound is recorded.
+    held_out : rows in memory whose mean bound is recorded.
     engine : of the workers, as in `explain`; an engine given by name uses one thread for each task.
-    timeout : seconds without a heartbeat after which the tasks of a worker are given to others.
 
     Examples
     --------
@@ -80,18 +75,18 @@ def train(
     chosen = default_method(network) if method is None else method
     if options.block_rows is None:
         options = replace(options, block_rows=_DEFAULTS.block_rows)
-    how: dict[str, Any] = {"method": chosen, "engine": engine, "timeout": timeout}
-    with open_session(client, network, rows, seed=int(options.seed), **how) as session:
+    unseen = None if held_out is None else HeldOut.in_memory(network, held_out, engine)
+    job: dict[str, Any] = {"method": chosen, "seed": int(options.seed), "engine": engine}
+    with open_session(client, network, rows, **job) as session:
         _check_batch_size(options, session.rows.n_rows)
-        with _open_held_out(client, network, held_out, **how) as unseen:
-            return train_on(
-                network,
-                _RowsOnCluster(session),
-                chosen,
-                options,
-                held_out=unseen,
-                settings={"cluster": True},
-            )
+        return train_on(
+            network,
+            _RowsOnCluster(session),
+            chosen,
+            options,
+            held_out=unseen,
+            settings={"cluster": True},
+        )
 
 
 class _RowsOnCluster(NamedTuple):
@@ -119,7 +114,7 @@ class _RowsOnCluster(NamedTuple):
             value, gradient, weight = session.sum(
                 gradient_of_rows,
                 session.split(index * size, last, order.pieces),
-                theta=session.cluster.share(state.theta),
+                theta=session.share(state.theta),
                 step=state.step,
             )
             return GradientSum(float(value[0]), gradient, float(weight[0]))
@@ -140,25 +135,6 @@ def gradient_of_rows(
 def weight_of_rows(rows: Observations, job: Job) -> list[FloatArray]:
     """Task: how many rows the rows stand for, (1,)."""
     return [np.array([rows.total_weight])]
-
-
-@contextmanager
-def _open_held_out(
-    client: Any, network: Network, rows: Any, *, engine: EngineLike, **how: Any
-) -> Iterator[HeldOut | None]:
-    """Open held-out rows, which this process or the workers of the cluster read."""
-    if rows is None:
-        yield None
-    elif not is_for_cluster(rows):
-        yield HeldOut.in_memory(network, rows, engine)
-    else:
-        with open_session(client, network, rows, engine=engine, **how) as session:
-
-            def mean_bound(current: Network, method: Method) -> float:
-                found = evaluate_rows(session, [method], current.theta)
-                return found.by_method[method.name].elbo.mean
-
-            yield HeldOut(session.identity, mean_bound)
 
 
 def _check_batch_size(options: TrainOptions, n_rows: int) -> None:
@@ -187,7 +163,7 @@ def fetch_sample(client: Any, rows: Any, seed: int) -> Observations:
         task_of_row = chosen // session.rows_per_task(n_rows)
         groups = np.split(chosen, np.flatnonzero(np.diff(task_of_row)) + 1)
         tasks = (session.rows.select([(row, row + 1) for row in g.tolist()]) for g in groups)
-        parts = dict(session.cluster.map(read_rows, tasks, session.job))
+        parts = dict(session.map_tasks(read_rows, tasks))
         return joined([parts[index] for index in range(len(groups))])
 
 
